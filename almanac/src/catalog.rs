@@ -1,0 +1,126 @@
+//! Commands on the catalog.
+
+use std::path::Path;
+
+use comfy_table::{CellAlignment, Table as TextTable, presets};
+use ingest::{Ingest, Remember, json::read_json_array};
+use serde_json::json;
+use store::{
+    Clock, Kind,
+    catalog::{Catalog, Task, WorkspacePage},
+    key::Counted,
+};
+
+use crate::{
+    cli::{ModelCommand, ReleaseCommand, WorkspaceCommand},
+    open,
+};
+
+pub(crate) async fn workspace(data: &Path, command: WorkspaceCommand) -> anyhow::Result<()> {
+    match command {
+        WorkspaceCommand::Create { path } => {
+            let catalog = Catalog::new(open::create(data)?);
+            let workspace = catalog.ensure_workspace(&path, Clock::system().now()).await?;
+            println!("workspace {} is {}", workspace.path, workspace.id());
+        }
+        WorkspaceCommand::List => {
+            let mut table = aligned(&["workspace", "id", "created"], &[]);
+            for workspace in Catalog::new(open::existing(data)?).workspaces().await? {
+                table.add_row([
+                    workspace.path.clone(),
+                    workspace.id().to_string(),
+                    workspace.entity.created_at.day().to_string(),
+                ]);
+            }
+            print(&table);
+        }
+        WorkspaceCommand::Show { workspace } => {
+            let catalog = Catalog::new(open::existing(data)?);
+            let workspace = catalog.workspace(&workspace).await?;
+            show(&catalog.page(workspace.id()).await?);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn model(data: &Path, command: ModelCommand) -> anyhow::Result<()> {
+    let ModelCommand::Create { name, workspace, task, positive_label } = command;
+    let catalog = Catalog::new(open::existing(data)?);
+    let workspace = catalog.workspace(&workspace).await?;
+    let task = Task::parse(&task, positive_label.as_deref())?;
+    let model = catalog.ensure_model(workspace.id(), &name, &task, Clock::system().now()).await?;
+    println!("model {name} ({}) is {}", model.task, model.entity.id);
+    Ok(())
+}
+
+pub(crate) async fn release(data: &Path, command: ReleaseCommand) -> anyhow::Result<()> {
+    let ReleaseCommand::Create { name, workspace, model, configuration, environment, note } = command;
+    let ingest = Ingest::new(open::existing(data)?, Clock::system());
+    let workspace = ingest.catalog().workspace(&workspace).await?;
+    let now = ingest.clock().now();
+    let event = json!([{
+        "release": name, "released_at": now.to_string(), "model": model, "action": "register",
+        "configuration": configuration, "environment": environment, "note": note,
+    }]);
+    let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), now)?;
+    // Registering the same release again is the same event, whenever it happens.
+    let key = format!("register/{name}");
+    let known = ingest.catalog().page(workspace.id()).await?.releases;
+    let is_known = known.iter().any(|release| release.entity.name == name);
+    if is_known {
+        let spec = store::catalog::ReleaseSpec { name: name.clone(), model, configuration, environment };
+        ingest.catalog().ensure_release(workspace.id(), &spec, now).await?;
+    } else {
+        ingest.submit(&workspace, &batch, Some(&key), Remember::Forever).await?;
+    }
+    println!("release {name} is {}", if is_known { "registered already" } else { "registered" });
+    Ok(())
+}
+
+fn show(page: &WorkspacePage) {
+    let workspace = &page.workspace;
+    println!("{}  {}  created {}\n", workspace.path, workspace.id(), workspace.entity.created_at);
+    let mut models = aligned(&["model", "task"], &[]);
+    for model in &page.models {
+        models.add_row([model.entity.name.clone(), model.task.to_string()]);
+    }
+    print(&models);
+    let kinds = Kind::ALL.map(|kind| kind.name());
+    let header: Vec<&str> = ["release", "model", "configuration", "environment"].into_iter().chain(kinds).collect();
+    let mut releases = aligned(&header, &[4, 5, 6, 7]);
+    let counts = |counted: &Counted| {
+        let counts = page.counts.get(counted).cloned().unwrap_or_default();
+        kinds.map(|kind| counts.get(kind).copied().unwrap_or(0).to_string())
+    };
+    for release in &page.releases {
+        let optional = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+        let words = [
+            release.entity.name.clone(),
+            release.model.clone(),
+            optional(&release.configuration),
+            optional(&release.environment),
+        ];
+        releases.add_row(words.into_iter().chain(counts(&Counted::Release(release.entity.name.clone()))));
+    }
+    let all = ["all", "", "", ""].map(str::to_owned);
+    releases.add_row(all.into_iter().chain(counts(&Counted::Workspace)));
+    println!();
+    print(&releases);
+}
+
+/// A table with this header, and these columns aligned to the right.
+pub(crate) fn aligned(header: &[&str], right: &[usize]) -> TextTable {
+    let mut table = TextTable::new();
+    table.load_style(presets::NOTHING).set_header(header.to_vec());
+    for &column in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// Prints a table without blanks at the end of lines.
+pub(crate) fn print(table: &TextTable) {
+    table.lines().for_each(|line| println!("{}", line.trim_end()));
+}

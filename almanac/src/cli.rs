@@ -1,0 +1,225 @@
+//! The command line.
+
+use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+use store::ErrorKind;
+use tracing_subscriber::EnvFilter;
+
+use crate::{catalog, demo, import, query, up, verify};
+
+/// Exit code for a request that cannot be answered as it was put.
+const BAD_INPUT: u8 = 2;
+/// Exit code for everything else that fails.
+const FAILED: u8 = 1;
+
+/// The record of what ML models predicted, what then happened, and how good the predictions were.
+#[derive(Debug, Parser)]
+#[command(name = "almanac", version, max_term_width = 100)]
+struct Cli {
+    /// The folder that holds the data.
+    #[arg(long, global = true, env = "ALMANAC_DATA", default_value = "./almanac-data", value_name = "DIR")]
+    data: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run ingest, projector and query in one process.
+    Up(UpArgs),
+    /// Replay a year of flights: register, append, project, query.
+    Demo(DemoArgs),
+    /// Append the events of a file: NDJSON, CSV or Parquet.
+    Import(ImportArgs),
+    /// Read a window of days.
+    Query(QueryArgs),
+    /// Fold the log again and compare with what is stored.
+    Verify(VerifyArgs),
+    /// Create, list or show workspaces.
+    #[command(subcommand)]
+    Workspace(WorkspaceCommand),
+    /// Create models.
+    #[command(subcommand)]
+    Model(ModelCommand),
+    /// Register releases.
+    #[command(subcommand)]
+    Release(ReleaseCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1:7171", env = "ALMANAC_LISTEN")]
+    pub(crate) listen: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Replay only up to this day of 2013.
+    #[arg(long, default_value = "2013-12-31", value_name = "DAY")]
+    pub(crate) until: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// A file that ends in .ndjson, .jsonl, .csv or .parquet.
+    pub(crate) file: PathBuf,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+    /// What the rows are: predictions, outcomes, metrics or releases.
+    #[arg(long, short)]
+    pub(crate) kind: String,
+    /// A column that is a tag (columns called tag.NAME are tags anyway). May be repeated.
+    #[arg(long = "tag", value_name = "COLUMN")]
+    pub(crate) tags: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueryArgs {
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups or evaluations.
+    pub(crate) what: String,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+    /// The first day, as YYYY-MM-DD (UTC).
+    #[arg(long)]
+    pub(crate) from: String,
+    /// The last day, which is included.
+    #[arg(long)]
+    pub(crate) to: String,
+    /// Only this release.
+    #[arg(long)]
+    pub(crate) release: Option<String>,
+    /// Only these columns, with commas between.
+    #[arg(long)]
+    pub(crate) columns: Option<String>,
+    /// Only what had been appended by this instant (or by the beginning of this day).
+    #[arg(long, value_name = "TIME")]
+    pub(crate) as_of: Option<String>,
+    /// table, csv, ndjson, parquet or ipc.
+    #[arg(long, default_value = "table")]
+    pub(crate) format: String,
+    /// Write to this file instead of the terminal.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Only this workspace; all when it is not given.
+    #[arg(long, short)]
+    pub(crate) workspace: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkspaceCommand {
+    /// Create a workspace, and its category when that is new.
+    Create {
+        /// The workspace, as category/name.
+        path: String,
+    },
+    /// List all workspaces.
+    List,
+    /// Show a workspace with its models, releases and counts.
+    Show {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Create a model.
+    Create {
+        /// The model's name.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// binary, multiclass or regression.
+        #[arg(long, default_value = "binary")]
+        task: String,
+        /// The label that a binary model's score is the probability of (1 when it is not given).
+        #[arg(long)]
+        positive_label: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReleaseCommand {
+    /// Register a release of a model.
+    Create {
+        /// The release's name.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// The model that it is a version of.
+        #[arg(long, short)]
+        model: String,
+        /// The configuration that it was made with.
+        #[arg(long)]
+        configuration: Option<String>,
+        /// The environment that it is made for.
+        #[arg(long)]
+        environment: Option<String>,
+        /// A remark.
+        #[arg(long)]
+        note: Option<String>,
+    },
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("ALMANAC_LOG").unwrap_or_else(|_| EnvFilter::new("warn,almanac=info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&anyhow::Error::new(error).context("cannot start")),
+    };
+    match runtime.block_on(run(cli)) {
+        Ok(code) => code,
+        Err(error) => report(&error),
+    }
+}
+
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let data = &cli.data;
+    match cli.command {
+        Command::Up(args) => up::command(data, &args).await?,
+        Command::Demo(args) => demo::command(data, &args).await?,
+        Command::Import(args) => import::command(data, &args).await?,
+        Command::Query(args) => query::command(data, args).await?,
+        Command::Verify(args) => {
+            if !verify::command(data, &args).await? {
+                return Ok(ExitCode::from(FAILED));
+            }
+        }
+        Command::Workspace(command) => catalog::workspace(data, command).await?,
+        Command::Model(command) => catalog::model(data, command).await?,
+        Command::Release(command) => catalog::release(data, command).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one line, and tells bad input from failure by the exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("almanac: {error:#}");
+    let is_bad_input = error.chain().any(|cause| {
+        if let Some(error) = cause.downcast_ref::<store::Error>() {
+            return matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict);
+        }
+        cause.downcast_ref::<ingest::Refused>().is_some()
+    });
+    ExitCode::from(if is_bad_input { BAD_INPUT } else { FAILED })
+}

@@ -1,0 +1,87 @@
+//! `almanac demo`: a year of flights, posted in the order in which it would have happened.
+
+mod chart;
+mod replay;
+mod report;
+
+use std::{path::Path, sync::Arc};
+
+use ingest::Ingest;
+use query::Query;
+use store::{
+    Clock, Day, Id, Table,
+    catalog::{Catalog, ReleaseSpec, Task, Workspace},
+};
+use tokio::sync::watch;
+
+use crate::{cli::DemoArgs, open};
+use replay::{Replay, ReplayClock};
+
+/// Where the demo lives.
+const WORKSPACE: &str = "flights/nyc";
+const MODEL: &str = "late-arrival";
+
+/// Each release: its name, its configuration, and when it was put to production.
+const RELEASES: [(&str, &str, &str); 2] = [
+    ("v1", "logistic-regression", "2013-04-01T04:00:00Z"),
+    ("v2", "gradient-boosting", "2013-07-01T04:00:00Z"),
+];
+
+pub(crate) async fn command(data: &Path, args: &DemoArgs) -> anyhow::Result<()> {
+    let until: Day = args.until.parse()?;
+    let table = open::create(data)?;
+    let workspace = register(&Catalog::new(Arc::clone(&table))).await?;
+    println!("Flights from New York in 2013: will a flight arrive more than 15 minutes late?");
+    println!("Workspace {WORKSPACE}, model {MODEL}, releases v1 and v2; data in {}.\n", data.display());
+
+    let (stop, mut stopped) = watch::channel(false);
+    let projector = tokio::spawn(projector::run(Arc::clone(&table), async move {
+        _ = stopped.wait_for(|stop| *stop).await;
+    }));
+    let clock = ReplayClock::default();
+    let ingest = Ingest::new(Arc::clone(&table), clock.clock());
+    let appended = Replay::new(until)?.run(&ingest, &workspace, &clock).await?;
+    appended.print();
+    let lag = caught_up(&table, workspace.id()).await?;
+    println!("projected     {} days: rollups, counters and evaluations, {:.1} s after the last append\n", lag.days, lag.seconds);
+    stop.send_replace(true);
+    projector.await??;
+
+    report::print(&Query::new(table), &workspace, until).await
+}
+
+/// Creates what the events refer to; finds it when it is there.
+async fn register(catalog: &Catalog) -> store::Result<Workspace> {
+    let clock = Clock::system();
+    let workspace = catalog.ensure_workspace(WORKSPACE, clock.now()).await?;
+    let task = Task::Binary { positive_label: "late".into() };
+    catalog.ensure_model(workspace.id(), MODEL, &task, clock.now()).await?;
+    for (name, configuration, _) in RELEASES {
+        let spec = ReleaseSpec {
+            name: name.into(),
+            model: MODEL.into(),
+            configuration: Some(configuration.into()),
+            environment: Some("production".into()),
+        };
+        catalog.ensure_release(workspace.id(), &spec, clock.now()).await?;
+    }
+    Ok(workspace)
+}
+
+/// How long the projector took to catch up, and on how many days.
+struct Lag {
+    days: usize,
+    seconds: f64,
+}
+
+/// Waits until everything that was appended is projected.
+async fn caught_up(table: &Arc<dyn Table>, workspace: &Id) -> store::Result<Lag> {
+    let started = tokio::time::Instant::now();
+    loop {
+        let behind = projector::sweep::sweep(&**table, workspace).await?;
+        if behind.logs.is_empty() && behind.evaluations.is_empty() {
+            return Ok(Lag { days: behind.days, seconds: started.elapsed().as_secs_f64() });
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,218 @@
+//! The timeline of the demo: nightly predictions, outcomes four times a day, in order.
+
+use std::{
+    io::Cursor,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use anyhow::Context;
+use ingest::{
+    Ingest, Refused, Remember,
+    file::{FileSpec, batches_of, read_parquet},
+    json::read_json_array,
+};
+use polars::prelude::DataFrame;
+use serde_json::json;
+use store::{Clock, Day, Kind, Timestamp, catalog::Workspace};
+
+use super::{MODEL, RELEASES};
+use crate::progress::Progress;
+
+/// What the two releases said about every flight from 1 April; see `demo/README.md`.
+const PREDICTIONS: &[u8] = include_bytes!("../../../demo/data/predictions.parquet");
+/// How every flight arrived that did.
+const OUTCOMES: &[u8] = include_bytes!("../../../demo/data/outcomes.parquet");
+
+/// The job that posts outcomes runs this often, in microseconds.
+const OUTCOMES_EVERY: i64 = 6 * 60 * 60 * 1_000_000;
+/// How long the nightly job takes to score the day's flights, in seconds.
+const SCORING_SECONDS: i64 = 90;
+
+/// The clock of the year that is replayed: it stands at the step that is being posted.
+#[derive(Clone, Default)]
+pub(super) struct ReplayClock(Arc<AtomicI64>);
+
+impl ReplayClock {
+    pub(super) fn clock(&self) -> Clock {
+        let now = Arc::clone(&self.0);
+        Clock::from_fn(move || Timestamp::from_micros(now.load(Ordering::Relaxed)).unwrap_or_default())
+    }
+
+    fn set(&self, now: Timestamp) {
+        self.0.store(now.micros(), Ordering::Relaxed);
+    }
+}
+
+/// One post of a pipeline.
+struct Step {
+    at: Timestamp,
+    kind: Kind,
+    key: String,
+    rows: DataFrame,
+}
+
+/// The posts of the year.
+pub(super) struct Replay {
+    steps: Vec<Step>,
+    until: Day,
+}
+
+/// What a replay appended.
+#[derive(Default)]
+pub(super) struct Appended {
+    predictions: usize,
+    outcomes: usize,
+    batches: usize,
+    known: usize,
+    seconds: f64,
+}
+
+impl Replay {
+    /// The posts up to the day `until`, which is included.
+    pub(super) fn new(until: Day) -> anyhow::Result<Self> {
+        let mut steps = prediction_steps(&read_parquet(Cursor::new(PREDICTIONS))?)?;
+        steps.extend(outcome_steps(&read_parquet(Cursor::new(OUTCOMES))?)?);
+        steps.retain(|step| step.at.day() <= until);
+        steps.sort_by(|a, b| (a.at, a.kind, &a.key).cmp(&(b.at, b.kind, &b.key)));
+        Ok(Self { steps, until })
+    }
+
+    /// Posts everything, each post at its time by `clock`.
+    pub(super) async fn run(
+        self,
+        ingest: &Ingest,
+        workspace: &Workspace,
+        clock: &ReplayClock,
+    ) -> anyhow::Result<Appended> {
+        let total = self.steps.iter().map(|step| step.rows.height()).sum::<usize>() as u64;
+        let mut progress = Progress::new("replaying", total);
+        let started = tokio::time::Instant::now();
+        let mut appended = Appended::default();
+        let mut releases = RELEASES.iter().peekable();
+        for step in self.steps {
+            while let Some((name, configuration, at)) = releases.next_if(|(_, _, at)| is_before(at, step.at)) {
+                clock.set(Timestamp::parse(at)?);
+                release(ingest, workspace, name, configuration, at).await?;
+            }
+            clock.set(step.at);
+            appended.batches += 1;
+            match step.kind {
+                Kind::Predictions => appended.predictions += step.rows.height(),
+                _ => appended.outcomes += step.rows.height(),
+            }
+            appended.known += usize::from(post(ingest, workspace, &step).await?);
+            progress.at((appended.predictions + appended.outcomes) as u64, &step.at.day().to_string());
+        }
+        progress.finish();
+        appended.seconds = started.elapsed().as_secs_f64();
+        if appended.batches == 0 {
+            anyhow::bail!(store::Error::invalid(format!(
+                "there is nothing to replay up to {}; the first prediction is of 2013-04-01",
+                self.until
+            )));
+        }
+        Ok(appended)
+    }
+}
+
+fn is_before(at: &str, now: Timestamp) -> bool {
+    Timestamp::parse(at).is_ok_and(|at| at <= now)
+}
+
+/// Posts the event of a release being put to production.
+async fn release(
+    ingest: &Ingest,
+    workspace: &Workspace,
+    name: &str,
+    configuration: &str,
+    at: &str,
+) -> anyhow::Result<()> {
+    let event = json!([{
+        "release": name, "released_at": at, "model": MODEL, "configuration": configuration,
+        "action": "register", "environment": "production",
+    }]);
+    let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), ingest.clock().now())?;
+    ingest.submit(workspace, &batch, Some(&format!("demo/release/{name}")), Remember::Forever).await?;
+    Ok(())
+}
+
+/// Posts a step; returns whether it had been posted before.
+async fn post(ingest: &Ingest, workspace: &Workspace, step: &Step) -> anyhow::Result<bool> {
+    let tags = if step.kind == Kind::Predictions { vec!["carrier".into(), "origin".into()] } else { Vec::new() };
+    let spec = FileSpec { kind: step.kind, tags };
+    let mut batches = batches_of(&step.rows, &spec, ingest.clock().now())?;
+    let batch = match (batches.pop(), batches.is_empty()) {
+        (Some(batch), true) => batch,
+        _ => anyhow::bail!(Refused::Whole(format!("{} does not fit one batch", step.key))),
+    };
+    let receipt = ingest.submit(workspace, &batch, Some(&step.key), Remember::Forever).await;
+    Ok(receipt.with_context(|| format!("posting {}", step.key))?.replayed)
+}
+
+impl Appended {
+    pub(super) fn print(&self) {
+        let rows = self.predictions + self.outcomes;
+        if self.known == self.batches {
+            println!("appended      nothing: all {rows} events were there already, so nothing changed");
+            return;
+        }
+        let rate = rows as f64 / self.seconds;
+        println!("appended      {} predictions and {} outcomes", self.predictions, self.outcomes);
+        println!(
+            "              in {} batches, each durable before the next: {:.1} s, {rate:.0} events/s",
+            self.batches, self.seconds
+        );
+        if self.known > 0 {
+            println!("              {} batches were there already and were not counted again", self.known);
+        }
+    }
+}
+
+/// The instants of a column, in microseconds.
+fn instants(frame: &DataFrame, column: &str) -> anyhow::Result<Vec<i64>> {
+    let values = frame.column(column)?.datetime()?.physical().clone();
+    Ok(values.into_no_null_iter().collect())
+}
+
+/// Runs of equal values: the first row of each and how many there are.
+fn runs<T: PartialEq>(values: &[T]) -> Vec<(usize, usize)> {
+    let mut runs = Vec::new();
+    for row in 0..values.len() {
+        match runs.last_mut() {
+            Some((first, rows)) if values[*first] == values[row] => *rows += 1,
+            _ => runs.push((row, 1)),
+        }
+    }
+    runs
+}
+
+/// One post a night and release.
+fn prediction_steps(frame: &DataFrame) -> anyhow::Result<Vec<Step>> {
+    let releases = frame.column("release")?.str()?;
+    let release = |row| releases.get(row).unwrap_or_default();
+    let values: Vec<(i64, &str)> =
+        instants(frame, "predicted_at")?.into_iter().enumerate().map(|(row, at)| (at, release(row))).collect();
+    let steps = runs(&values).into_iter().map(|(first, rows)| {
+        let (at, release) = values[first];
+        let at = Timestamp::from_micros(at).context("an instant out of range")?;
+        let key = format!("demo/predictions/{}/{release}", at.day());
+        let rows = frame.slice(first as i64, rows);
+        Ok(Step { at: at.plus_seconds(SCORING_SECONDS), kind: Kind::Predictions, key, rows })
+    });
+    steps.collect()
+}
+
+/// One post every six hours, of what was observed since the last.
+fn outcome_steps(frame: &DataFrame) -> anyhow::Result<Vec<Step>> {
+    let posted_at = |observed_at: i64| (observed_at.div_euclid(OUTCOMES_EVERY) + 1) * OUTCOMES_EVERY;
+    let values: Vec<i64> = instants(frame, "observed_at")?.into_iter().map(posted_at).collect();
+    let steps = runs(&values).into_iter().map(|(first, rows)| {
+        let at = Timestamp::from_micros(values[first]).context("an instant out of range")?;
+        let rows = frame.slice(first as i64, rows);
+        Ok(Step { at, kind: Kind::Outcomes, key: format!("demo/outcomes/{at}"), rows })
+    });
+    steps.collect()
+}

@@ -1,0 +1,7 @@
+//! `almanac`: see `almanac help`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    almanac::cli::main()
+}

@@ -1,0 +1,90 @@
+//! Ingest, projector and query in one process, on one listener.
+
+use std::{future::Future, path::Path, sync::Arc};
+
+use anyhow::Context;
+use axum::{Router, extract::Request, routing::get};
+use ingest::Ingest;
+use query::Query;
+use store::{Clock, Table};
+use tokio::{net::TcpListener, sync::watch};
+use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
+
+use crate::{cli::UpArgs, open};
+
+pub(crate) async fn command(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
+    let table = open::create(data)?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}; --listen names another address", args.listen))?;
+    tracing::info!("listening on http://{}, data in {}", listener.local_addr()?, data.display());
+    run(listener, table, Clock::system(), asked_to_stop()).await
+}
+
+/// Serves until `shutdown`: requests that were begun are answered, then the projector stops.
+///
+/// # Errors
+/// When the listener or the projector fails for good.
+pub async fn run(
+    listener: TcpListener,
+    table: Arc<dyn Table>,
+    clock: Clock,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let (stop, stopped) = watch::channel(false);
+    let projector = tokio::spawn(projector::run(Arc::clone(&table), until(stopped.clone())));
+    let server = axum::serve(listener, router(table, clock)).with_graceful_shutdown(until(stopped));
+    let server = tokio::spawn(async move { server.await });
+    tokio::pin!(shutdown);
+    let mut projector = projector;
+    let early = tokio::select! {
+        () = &mut shutdown => None,
+        ended = &mut projector => Some(ended),
+    };
+    stop.send_replace(true);
+    server.await.context("the server failed")??;
+    match early {
+        Some(ended) => ended.context("the projector failed")??,
+        None => projector.await.context("the projector failed")??,
+    }
+    Ok(())
+}
+
+fn router(table: Arc<dyn Table>, clock: Clock) -> Router {
+    let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock));
+    let query = Arc::new(Query::new(table));
+    let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .merge(ingest::http::router(ingest))
+        .merge(query::http::router(query))
+        .fallback(web::no_such_path)
+        .layer(CatchPanicLayer::new())
+        .layer(TraceLayer::new_for_http().make_span_with(span))
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    // An error means that the sender is gone, and so is the reason to go on.
+    _ = stopped.wait_for(|stop| *stop).await;
+}
+
+/// Returns when the process is asked to stop, by ctrl-c or SIGTERM.
+async fn asked_to_stop() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => tokio::select! {
+                _ = interrupt => {}
+                _ = terminate.recv() => {}
+            },
+            Err(_) => _ = interrupt.await,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        _ = interrupt.await;
+    }
+    tracing::info!("stopping");
+}

@@ -1,0 +1,39 @@
+//! `almanac verify`: is what is stored what the log says?
+
+use std::{cell::RefCell, path::Path};
+
+use store::catalog::Catalog;
+
+use crate::{cli::VerifyArgs, open, progress::Progress};
+
+/// Returns whether everything is as it should be.
+pub(crate) async fn command(data: &Path, args: &VerifyArgs) -> anyhow::Result<bool> {
+    let table = open::existing(data)?;
+    let catalog = Catalog::new(table.clone());
+    let workspaces = match &args.workspace {
+        Some(workspace) => vec![catalog.workspace(workspace).await?],
+        None => catalog.workspaces().await?,
+    };
+    let mut is_good = true;
+    for workspace in workspaces {
+        let progress = RefCell::new(None);
+        let tell = |done: usize, total: usize| {
+            let mut progress = progress.borrow_mut();
+            progress.get_or_insert_with(|| Progress::new("verifying", total as u64)).at(done as u64, "days");
+        };
+        let report = projector::verify(&table, workspace.id(), tell).await?;
+        if let Some(progress) = progress.into_inner() {
+            progress.finish();
+        }
+        println!("{}: {report}", workspace.path);
+        if report.behind > 0 {
+            println!("{}: {} are not projected yet; run `almanac up` to catch up", workspace.path, report.behind);
+        }
+        for fault in &report.faults {
+            println!("{}: FAULT {fault}", workspace.path);
+        }
+        println!("{}: {}", workspace.path, if report.faults.is_empty() { "all as the log says" } else { "NOT as the log says" });
+        is_good &= report.faults.is_empty();
+    }
+    Ok(is_good)
+}

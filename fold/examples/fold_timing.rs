@@ -1,0 +1,127 @@
+//! What the folds cost: one day of a million predictions and a million outcomes in segments of
+//! 10,000 rows, as nanoseconds a row. Run it with `cargo run -p fold --example fold_timing`.
+
+use std::{collections::BTreeMap, hint::black_box, time::Duration};
+
+use fold::{ExactSum, LogSegment, Rollup, Task, evaluate, join};
+use store::{
+    Column, Columns, Kind, Values,
+    columns::{Coded, Strings},
+};
+
+const ROWS: usize = 1_000_000;
+const SEGMENT_ROWS: usize = 10_000;
+const RUNS: usize = 5;
+
+/// A small generator of numbers that look random, the same in every run (Vigna's SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn coded(names: &[&str], codes: Vec<u8>) -> Values {
+    Values::Coded(Coded { codes, dictionary: names.iter().copied().collect() })
+}
+
+fn keys(rows: &[usize]) -> Values {
+    let mut keys = Strings::default();
+    rows.iter().for_each(|row| keys.push(&format!("2013-06-01/UA{row:08}/EWR")));
+    Values::Text(keys)
+}
+
+fn instant(row: usize) -> i64 {
+    1_370_044_800_000_000 + row as i64 * 86_400
+}
+
+fn predictions(rows: &[usize], numbers: &mut Numbers) -> Columns {
+    let releases = rows.iter().map(|row| (row % 3) as u8).collect();
+    let columns = vec![
+        Column::new("key", keys(rows)),
+        Column::new("predicted_at", Values::Time(rows.iter().map(|&row| instant(row)).collect())),
+        Column::new("release", coded(&["delay-1", "delay-2", "delay-3"], releases)),
+        Column::new("score", Values::Float(rows.iter().map(|_| numbers.unit()).collect())),
+    ];
+    Columns { rows: rows.len(), columns }
+}
+
+fn outcomes(rows: &[usize], numbers: &mut Numbers, with_instant: bool) -> Columns {
+    let labels = rows.iter().map(|_| (numbers.next() % 2) as u8).collect();
+    let observed = rows.iter().map(|&row| instant(row) + 3_600_000_000).collect();
+    let mut columns = vec![
+        Column::new("key", keys(rows)),
+        Column::new("observed_at", Values::Time(observed)),
+        Column::new("label", coded(&["on time", "late"], labels)),
+    ];
+    if with_instant {
+        let times = rows.iter().map(|&row| instant(row)).collect();
+        columns.push(Column::new("predicted_at", Values::Time(times)));
+    }
+    Columns { rows: rows.len(), columns }
+}
+
+fn log(segments: &[Columns]) -> Vec<LogSegment<'_>> {
+    segments.iter().zip(1..).map(|(columns, seq)| LogSegment { lane: 0, seq, columns }).collect()
+}
+
+/// The best of a few runs, which is the one that was disturbed least.
+#[expect(clippy::disallowed_methods, reason = "an example that measures")]
+fn measure<T>(what: &str, rows: usize, run: impl Fn() -> T) {
+    let once = |_| {
+        let start = std::time::Instant::now();
+        black_box(run());
+        start.elapsed()
+    };
+    let best: Duration = (0..RUNS).map(once).min().unwrap_or_default();
+    println!("{what:<52} {:>8.2} ms {:>7.1} ns/row", best.as_secs_f64() * 1e3, best.as_nanos() as f64 / rows as f64);
+}
+
+fn main() -> fold::Result<()> {
+    let mut numbers = Numbers(1);
+    let in_order: Vec<usize> = (0..ROWS).collect();
+    let mut shuffled = in_order.clone();
+    (1..ROWS).rev().for_each(|at| shuffled.swap(at, (numbers.next() % (at as u64 + 1)) as usize));
+    let cut = |rows: &[usize], make: &mut dyn FnMut(&[usize]) -> Columns| -> Vec<Columns> {
+        rows.chunks(SEGMENT_ROWS).map(make).collect()
+    };
+    let left = cut(&in_order, &mut |rows| predictions(rows, &mut numbers));
+    let same_order = cut(&in_order, &mut |rows| outcomes(rows, &mut numbers, false));
+    let any_order = cut(&shuffled, &mut |rows| outcomes(rows, &mut numbers, false));
+    let with_instant = cut(&shuffled, &mut |rows| outcomes(rows, &mut numbers, true));
+    let tasks: BTreeMap<String, Task> = ["delay-1", "delay-2", "delay-3"]
+        .map(|release| (release.to_owned(), Task::Binary { positive: "late".to_owned() }))
+        .into();
+
+    let terms: Vec<f64> = (0..ROWS).map(|_| numbers.unit()).collect();
+    measure("exact sum", ROWS, || terms.iter().copied().collect::<ExactSum>().value());
+    measure("plain sum", ROWS, || terms.iter().sum::<f64>());
+    let rollup = |kind: Kind, segments: &[Columns]| {
+        let mut day = Rollup::default();
+        segments.iter().try_for_each(|columns| day.fold(kind, columns)).map(|()| day.to_state())
+    };
+    measure("rollup of predictions, score only", ROWS, || rollup(Kind::Predictions, &left));
+    measure("rollup of outcomes, label only", ROWS, || rollup(Kind::Outcomes, &same_order));
+    let cases = [
+        ("outcomes in the order of predictions", &same_order),
+        ("outcomes in any order", &any_order),
+        ("outcomes in any order, with instant", &with_instant),
+    ];
+    for (what, right) in cases {
+        measure(&format!("join, {what}"), ROWS, || join(&log(&left), &log(right)));
+        measure(&format!("evaluate, {what}"), ROWS, || evaluate(&log(&left), &log(right), &tasks));
+    }
+    let evaluation = evaluate(&log(&left), &log(&any_order), &tasks)?;
+    println!("state of the rollup: {} B", rollup(Kind::Predictions, &left)?.len());
+    println!("state of the evaluation: {} B", evaluation.to_state().len());
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Why events could not be folded, or a state not be read.
+
+/// What is wrong with the columns or the state that were given. All of it means that something
+/// stored cannot be understood; trying again does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FoldError {
+    /// A column that every event of the kind must have is absent.
+    #[error("column `{column}` is missing")]
+    Missing {
+        /// Its name.
+        column: &'static str,
+    },
+    /// A column holds values of another type than its field.
+    #[error("column `{column}` is of the wrong type")]
+    Type {
+        /// Its name.
+        column: &'static str,
+    },
+    /// A column is not as long as the segment, or a code points beyond the dictionary.
+    #[error("column `{column}` does not fit its segment")]
+    Shape {
+        /// Its name.
+        column: &'static str,
+    },
+    /// A required field is null.
+    #[error("column `{column}` is null at row {row}")]
+    Null {
+        /// Its name.
+        column: &'static str,
+        /// The row in its segment, from 0.
+        row: usize,
+    },
+    /// A number is infinite or not a number.
+    #[error("column `{column}` is not finite at row {row}")]
+    NotFinite {
+        /// Its name.
+        column: &'static str,
+        /// The row in its segment, from 0.
+        row: usize,
+    },
+    /// There are more rows in one day than row numbers.
+    #[error("{rows} rows are more than one day can be joined with")]
+    TooManyRows {
+        /// How many there are.
+        rows: usize,
+    },
+    /// A stored state cannot be read.
+    #[error("the state of {what} cannot be read: {why}")]
+    State {
+        /// Of what: a rollup or an evaluation.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The result of a fold.
+pub type Result<T, E = FoldError> = std::result::Result<T, E>;
+
+impl From<FoldError> for store::Error {
+    fn from(error: FoldError) -> Self {
+        Self::corrupt("the fold refused what it read").because(error)
+    }
+}

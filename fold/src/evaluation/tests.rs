@@ -1,0 +1,207 @@
+use proptest::{collection::vec, option, prelude::*, sample::select};
+use store::Columns;
+
+use super::*;
+use crate::testing::{self, Outcome, Prediction};
+
+fn tasks() -> BTreeMap<String, Task> {
+    let binary = Task::Binary { positive: "late".into() };
+    BTreeMap::from([
+        ("binary".into(), binary),
+        ("classes".into(), Task::Multiclass),
+        ("number".into(), Task::Regression),
+    ])
+}
+
+fn predicted(release: &'static str, key: &'static str) -> Prediction {
+    Prediction { release, key, ..Prediction::default() }
+}
+
+fn observed(key: &'static str, label: Option<&'static str>, value: Option<f64>) -> Outcome {
+    Outcome { key, label, value, ..Outcome::default() }
+}
+
+fn judge(predictions: &[Prediction], outcomes: &[Outcome]) -> Evaluation {
+    let (predictions, outcomes) = (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
+    let segment = |columns| [LogSegment { lane: 0, seq: 1, columns }];
+    evaluate(&segment(&predictions), &segment(&outcomes), &tasks()).unwrap()
+}
+
+fn binary(evaluation: &Evaluation) -> Binary {
+    match evaluation.releases["binary"].measures.clone() {
+        Some(Measures::Binary(binary)) => *binary,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn binary_by_hand() {
+    let row = |key, score, label| Prediction { score, label, ..predicted("binary", key) };
+    let predictions = [
+        row("a", Some(0.9), None),
+        row("b", Some(0.5), None),
+        row("c", Some(0.2), Some("late")), // the label says positive, whatever the score
+        row("d", Some(0.4), Some("on time")),
+        row("e", None, None),
+        row("f", Some(0.8), None),
+    ];
+    let outcomes = [
+        observed("a", Some("late"), None),
+        observed("b", Some("on time"), None),
+        observed("c", Some("late"), None),
+        observed("d", Some("diverted"), None),
+        observed("e", Some("late"), None),
+        observed("x", Some("late"), None),
+    ];
+    let evaluation = judge(&predictions, &outcomes);
+    let release = &evaluation.releases["binary"];
+    assert_eq!((release.predictions, release.labelled, release.maturity()), (6, 5, Some(5.0 / 6.0)));
+    assert_eq!(release.mean_score, Some(0.56));
+    let binary = binary(&evaluation);
+    assert_eq!((binary.judged, binary.positives, binary.scored), (5, 3, 4));
+    assert_eq!(binary.confusion, Confusion { tp: 2, fp: 1, tn: 1, fn_: 0 });
+    assert_eq!((binary.accuracy, binary.recall), (Some(0.75), Some(1.0)));
+    // Positives 0.9 and 0.2 against negatives 0.5 and 0.4.
+    assert_eq!(binary.auc, Some(0.5));
+}
+
+#[test]
+fn one_class_only() {
+    let rows = [Prediction { score: Some(0.25), ..predicted("binary", "a") }];
+    let binary = binary(&judge(&rows, &[observed("a", Some("on time"), None)]));
+    assert_eq!((binary.auc, binary.precision, binary.recall, binary.f1), (None, None, None, None));
+    assert_eq!((binary.accuracy, binary.brier), (Some(1.0), Some(0.0625)));
+    assert!((binary.log_loss.unwrap() + 0.75f64.ln()).abs() < 1e-15);
+}
+
+#[test]
+fn scores_that_are_no_probabilities_only_decide_the_class() {
+    let rows = [Prediction { score: Some(2.5), ..predicted("binary", "a") }];
+    let binary = binary(&judge(&rows, &[observed("a", Some("late"), None)]));
+    assert_eq!((binary.judged, binary.confusion.tp, binary.scored, binary.brier), (1, 1, 0, None));
+}
+
+#[test]
+fn without_outcomes_nothing_is_defined() {
+    let rows = [predicted("binary", "a"), predicted("classes", "a"), predicted("number", "a")];
+    let evaluation = judge(&rows, &[]);
+    let binary = binary(&evaluation);
+    assert_eq!((binary.judged, binary.accuracy, binary.log_loss, binary.ece), (0, None, None, None));
+    assert_eq!(evaluation.releases["binary"].maturity(), Some(0.0));
+    assert_eq!(evaluation.releases["binary"].mean_score, None);
+    let classes = Measures::Multiclass(Multiclass { judged: 0, correct: 0, accuracy: None });
+    assert_eq!(evaluation.releases["classes"].measures, Some(classes));
+    let number = Measures::Regression(Regression { judged: 0, mae: None, rmse: None, bias: None });
+    assert_eq!(evaluation.releases["number"].measures, Some(number));
+    assert_eq!(judge(&[], &[]), Evaluation::default());
+}
+
+#[test]
+fn classes_numbers_and_releases_without_a_task() {
+    let class = |key, label| Prediction { label, ..predicted("classes", key) };
+    let number = |key, value| Prediction { value, ..predicted("number", key) };
+    let rows = [
+        class("a", Some("x")),
+        class("b", Some("y")),
+        class("c", None),
+        number("a", Some(3.0)),
+        number("b", Some(1.0)),
+        number("c", None),
+        predicted("unknown", "a"),
+    ];
+    let outcomes =
+        [observed("a", Some("x"), Some(1.0)), observed("b", Some("x"), Some(2.0)), observed("c", Some("x"), Some(0.0))];
+    let evaluation = judge(&rows, &outcomes);
+    let classes = Measures::Multiclass(Multiclass { judged: 2, correct: 1, accuracy: Some(0.5) });
+    assert_eq!(evaluation.releases["classes"].measures, Some(classes));
+    let rmse = Some(2.5f64.sqrt());
+    let number = Measures::Regression(Regression { judged: 2, mae: Some(1.5), rmse, bias: Some(0.5) });
+    assert_eq!(evaluation.releases["number"].measures, Some(number));
+    assert_eq!(evaluation.releases["unknown"].measures, None);
+    assert_eq!((evaluation.releases["unknown"].predictions, evaluation.releases["unknown"].labelled), (1, 1));
+}
+
+#[test]
+fn the_state_is_golden() {
+    let rows = [
+        Prediction { score: Some(0.1), ..predicted("binary", "a") },
+        Prediction { score: Some(0.7), ..predicted("binary", "b") },
+        Prediction { value: Some(0.3), ..predicted("number", "a") },
+        predicted("unknown", "a"),
+    ];
+    let evaluation = judge(&rows, &[observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)]);
+    insta::assert_snapshot!(evaluation.to_state(), @"");
+    assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
+    assert!(Evaluation::from_state("{\"v\":2,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
+    assert!(Evaluation::from_state("{\"v\":1}").is_err());
+}
+
+#[test]
+fn tasks_are_written_by_name() {
+    let text = serde_json::to_string(&tasks()).unwrap();
+    let expected = r#"{"binary":{"task":"binary","positive":"late"},"classes":{"task":"multiclass"},"number":{"task":"regression"}}"#;
+    assert_eq!(text, expected);
+    assert_eq!(serde_json::from_str::<BTreeMap<String, Task>>(&text).unwrap(), tasks());
+}
+
+fn prediction() -> impl Strategy<Value = Prediction> {
+    let release = select(vec!["binary", "classes", "number", "unknown"]);
+    let label = option::of(select(vec!["late", "on time"]));
+    let key = select(vec!["a", "b", "c", "d", "e"]);
+    (release, key, 0i64..3, option::of(0.0..=1.0f64), label, option::of(-1e6..1e6f64))
+        .prop_map(|(release, key, at, score, label, value)| Prediction { release, key, at, score, label, value })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let label = option::of(select(vec!["late", "on time"]));
+    let key = select(vec!["a", "b", "c", "d", "e"]);
+    (key, option::of(0i64..3), 0i64..2, label, option::of(-1e6..1e6f64))
+        .prop_map(|(key, at, observed, label, value)| Outcome { key, at, observed, label, value })
+}
+
+/// Cuts rows into segments of one lane.
+fn cut<T: Clone>(rows: &[T], size: usize, pack: impl Fn(&[T]) -> Columns) -> Vec<(u64, Columns)> {
+    rows.chunks(size).enumerate().map(|(seq, rows)| (seq as u64 + 1, pack(rows))).collect()
+}
+
+fn log(segments: &[(u64, Columns)]) -> Vec<LogSegment<'_>> {
+    segments.iter().map(|(seq, columns)| LogSegment { lane: 0, seq: *seq, columns }).collect()
+}
+
+proptest! {
+    #[test]
+    fn segments_and_their_order_leave_no_trace(
+        predictions in vec(prediction(), 0..40),
+        outcomes in vec(outcome(), 0..20),
+        sizes in (1usize..10, 1usize..10),
+    ) {
+        let whole = judge(&predictions, &outcomes);
+        let left = cut(&predictions, sizes.0, |rows| testing::predictions(rows, false));
+        let right = cut(&outcomes, sizes.1, |rows| testing::outcomes(rows, true));
+        let (mut left, mut right) = (log(&left), log(&right));
+        left.reverse();
+        let middle = right.len() / 2;
+        right.rotate_left(middle);
+        let pieces = evaluate(&left, &right, &tasks()).unwrap();
+        prop_assert_eq!(pieces.to_state(), whole.to_state());
+        prop_assert_eq!(Evaluation::from_state(&whole.to_state()).unwrap(), whole);
+    }
+
+    #[test]
+    fn distinct_predictions_in_another_log_order_give_the_same(
+        rows in vec((0.0..=1.0f64, any::<bool>()), 0..5)
+            .prop_map(|rows| rows.into_iter().zip(["a", "b", "c", "d", "e"]).collect::<Vec<_>>())
+            .prop_flat_map(|rows| (Just(rows.clone()), Just(rows).prop_shuffle())),
+    ) {
+        let run = |rows: &[((f64, bool), &'static str)]| {
+            let scored = |&((score, _), key): &((f64, bool), &'static str)| {
+                Prediction { score: Some(score), ..predicted("binary", key) }
+            };
+            let label = |late: bool| if late { "late" } else { "on time" };
+            let predictions: Vec<Prediction> = rows.iter().map(scored).collect();
+            let outcomes: Vec<Outcome> = rows.iter().map(|&((_, late), key)| observed(key, Some(label(late)), None)).collect();
+            judge(&predictions, &outcomes).to_state()
+        };
+        prop_assert_eq!(run(&rows.0), run(&rows.1));
+    }
+}

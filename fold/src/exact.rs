@@ -1,0 +1,203 @@
+//! Exact sums of doubles, so that a sum does not depend on the order of its terms.
+//!
+//! Adding doubles rounds at every step, so the same numbers in another order, or summed in parts,
+//! give another result in the last digits. A fold that must come out the same, byte for byte, in
+//! whatever pieces the log was read cannot use it. [`ExactSum`] keeps every bit instead: it is a
+//! fixed-point number wide enough for all finite doubles, and only [`ExactSum::value`] rounds, once.
+//!
+//! It is the small superaccumulator of Radford M. Neal, "Fast exact summation using small and
+//! large superaccumulators", 2015, <https://arxiv.org/abs/1505.05571>.
+
+mod text;
+
+pub use text::ParseExactSumError;
+
+/// How many bits of a chunk are its own; what is above them is carry not yet passed on.
+const CHUNK_BITS: u32 = 32;
+
+/// The bits of a chunk that are its own.
+const CHUNK_MASK: i64 = (1 << CHUNK_BITS) - 1;
+
+/// Doubles span 2098 bits, from the least subnormal 2^-1074 to just below 2^1024. The other bits
+/// of 68 chunks are room for the sum of 2^77 of the greatest doubles, and for the sign.
+const CHUNKS: usize = 68;
+
+/// The weight of the lowest bit of the lowest chunk, as a power of two: the least subnormal.
+const LOWEST_EXPONENT: i32 = -1074;
+
+/// Bits of the fraction of a double as it is stored, without the leading one.
+const FRACTION_BITS: u32 = 52;
+
+/// The exponent field of a double that is infinite or not a number.
+const SPECIAL_EXPONENT: u64 = 0x7ff;
+
+/// So many terms may be added before carries must be passed on: a term changes a chunk by less
+/// than 2^52, a chunk starts below 2^32, and 2047 * 2^52 + 2^32 + 2^31 (a carry) < 2^63.
+const TERMS_BEFORE_CARRY: u32 = 2047;
+
+/// The exact sum of finite doubles. Order and grouping of the terms leave no trace: equal sums are
+/// equal values with equal text. Negative zero counts as zero, and the sum of nothing is zero.
+#[derive(Clone)]
+pub struct ExactSum {
+    /// Fixed point in base 2^32, lowest chunk first. Chunks may be negative or exceed 32 bits
+    /// until carries are passed on.
+    chunks: [i64; CHUNKS],
+    /// How many terms were added since carries were last passed on.
+    pending: u32,
+}
+
+impl ExactSum {
+    /// The sum of nothing: zero.
+    pub const fn new() -> Self {
+        Self { chunks: [0; CHUNKS], pending: 0 }
+    }
+
+    /// Adds one term.
+    ///
+    /// # Panics
+    /// When `term` is infinite or not a number, which have no exact sum.
+    #[inline]
+    pub fn add(&mut self, term: f64) {
+        if self.pending == TERMS_BEFORE_CARRY {
+            self.carry();
+        }
+        self.pending += 1;
+        let bits = term.to_bits();
+        let exponent = (bits >> FRACTION_BITS) & SPECIAL_EXPONENT;
+        assert!(exponent != SPECIAL_EXPONENT, "only finite numbers have an exact sum, not {term}");
+        let fraction = bits & ((1 << FRACTION_BITS) - 1);
+        // Subnormals have the exponent field 0, the scale of field 1, and no leading one.
+        let normal = u64::from(exponent != 0);
+        let mantissa = fraction | (normal << FRACTION_BITS);
+        let position = exponent - normal;
+        let (chunk, shift) = ((position / u64::from(CHUNK_BITS)) as usize, position as u32 % CHUNK_BITS);
+        let low = ((mantissa << shift) as i64) & CHUNK_MASK;
+        let high = (mantissa >> (CHUNK_BITS - shift)) as i64;
+        // All ones for a negative term: `(x ^ sign) - sign` is then -x, without a branch.
+        let sign = (bits as i64) >> 63;
+        self.chunks[chunk] += (low ^ sign) - sign;
+        self.chunks[chunk + 1] += (high ^ sign) - sign;
+    }
+
+    /// Adds the terms of another sum.
+    pub fn merge(&mut self, other: &Self) {
+        let mut other = other.clone();
+        other.carry();
+        if self.pending == TERMS_BEFORE_CARRY {
+            self.carry();
+        }
+        self.pending += 1;
+        for (chunk, more) in self.chunks.iter_mut().zip(other.chunks) {
+            *chunk += more;
+        }
+    }
+
+    /// The sum rounded once, to the nearest double, ties to even. A sum beyond the doubles is
+    /// infinite; a sum of zero is positive zero.
+    pub fn value(&self) -> f64 {
+        let (negative, magnitude) = self.magnitude();
+        let Some(top) = magnitude.top_bit() else { return 0.0 };
+        let bits = match top.checked_sub(FRACTION_BITS) {
+            // At most 53 bits: a double as it stands, whose exponent field is 0 or 1.
+            None | Some(0) => magnitude.bits(0, 53),
+            Some(below) => {
+                let kept = magnitude.bits(below, 53);
+                let half = magnitude.bits(below - 1, 1) == 1;
+                let round_up = half && (kept & 1 == 1 || magnitude.any_below(below - 1));
+                // The leading one of `kept` adds one to the exponent field, and a carry out of
+                // rounding one more, which is just what they mean.
+                (u64::from(below) << FRACTION_BITS) + kept + u64::from(round_up)
+            }
+        };
+        let size = f64::from_bits(bits.min(SPECIAL_EXPONENT << FRACTION_BITS));
+        if negative { -size } else { size }
+    }
+
+    /// Passes carries on, so that every chunk but the top one is in [0, 2^32) and the top one
+    /// carries the sign. This form is unique for a sum.
+    fn carry(&mut self) {
+        let mut carry = 0;
+        for chunk in &mut self.chunks[..CHUNKS - 1] {
+            let whole = *chunk + carry;
+            *chunk = whole & CHUNK_MASK;
+            carry = whole >> CHUNK_BITS;
+        }
+        self.chunks[CHUNKS - 1] += carry;
+        self.pending = 0;
+    }
+
+    /// Whether the sum is negative, and its size.
+    fn magnitude(&self) -> (bool, Magnitude) {
+        let mut sum = self.clone();
+        sum.carry();
+        let negative = sum.chunks[CHUNKS - 1] < 0;
+        if negative {
+            sum.chunks.iter_mut().for_each(|chunk| *chunk = -*chunk);
+            sum.carry();
+        }
+        // Carried chunks fit 32 bits; so does the top one, being room that is never used up.
+        (negative, Magnitude(sum.chunks.map(|chunk| chunk as u32)))
+    }
+}
+
+impl Default for ExactSum {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for ExactSum {
+    fn eq(&self, other: &Self) -> bool {
+        self.magnitude() == other.magnitude()
+    }
+}
+
+impl Eq for ExactSum {}
+
+impl Extend<f64> for ExactSum {
+    fn extend<I: IntoIterator<Item = f64>>(&mut self, terms: I) {
+        terms.into_iter().for_each(|term| self.add(term));
+    }
+}
+
+impl FromIterator<f64> for ExactSum {
+    fn from_iter<I: IntoIterator<Item = f64>>(terms: I) -> Self {
+        let mut sum = Self::new();
+        sum.extend(terms);
+        sum
+    }
+}
+
+/// The size of a sum in units of the least subnormal: base 2^32, lowest digit first.
+#[derive(PartialEq)]
+struct Magnitude([u32; CHUNKS]);
+
+impl Magnitude {
+    /// The number of the highest bit that is set.
+    fn top_bit(&self) -> Option<u32> {
+        let chunk = self.0.iter().rposition(|&chunk| chunk != 0)?;
+        Some(chunk as u32 * CHUNK_BITS + self.0[chunk].ilog2())
+    }
+
+    /// The number of the lowest bit that is set.
+    fn lowest_bit(&self) -> Option<u32> {
+        let chunk = self.0.iter().position(|&chunk| chunk != 0)?;
+        Some(chunk as u32 * CHUNK_BITS + self.0[chunk].trailing_zeros())
+    }
+
+    /// Up to 64 bits from bit `from` on; beyond the top there are zeros.
+    fn bits(&self, from: u32, count: u32) -> u64 {
+        let (first, shift) = ((from / CHUNK_BITS) as usize, from % CHUNK_BITS);
+        let three = self.0.iter().skip(first).take(3).enumerate();
+        let window = three.fold(0u128, |window, (at, &chunk)| window | u128::from(chunk) << (at * 32));
+        (window >> shift) as u64 & (u64::MAX >> (64 - count))
+    }
+
+    /// Whether a bit below bit `end` is set.
+    fn any_below(&self, end: u32) -> bool {
+        self.lowest_bit().is_some_and(|lowest| lowest < end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use proptest::{collection::vec, prelude::*};
+
+use super::ExactSum;
+
+/// Python's `math.fsum` (Shewchuk's growing expansion with a correctly rounded end), an
+/// independent exact method as long as no partial sum overflows.
+fn fsum(terms: &[f64]) -> f64 {
+    let mut partials: Vec<f64> = Vec::new();
+    for &term in terms {
+        let mut x = term;
+        let mut kept = 0;
+        for at in 0..partials.len() {
+            let mut y = partials[at];
+            if x.abs() < y.abs() {
+                std::mem::swap(&mut x, &mut y);
+            }
+            let high = x + y;
+            let low = y - (high - x);
+            if low != 0.0 {
+                partials[kept] = low;
+                kept += 1;
+            }
+            x = high;
+        }
+        partials.truncate(kept);
+        partials.push(x);
+    }
+    let Some(mut high) = partials.pop() else { return 0.0 };
+    let mut low = 0.0;
+    while let Some(y) = partials.pop() {
+        let x = high;
+        high = x + y;
+        low = y - (high - x);
+        if low != 0.0 {
+            break;
+        }
+    }
+    // Half way cases: the next partial says on which side of the tie the sum really is.
+    if let Some(next) = partials.last()
+        && (low < 0.0) == (*next < 0.0)
+        && low != 0.0
+    {
+        let twice = low * 2.0;
+        let x = high + twice;
+        if twice == x - high {
+            high = x;
+        }
+    }
+    high
+}
+
+fn sum(terms: &[f64]) -> ExactSum {
+    terms.iter().copied().collect()
+}
+
+/// Any finite double, with a bias for edges.
+fn finite() -> impl Strategy<Value = f64> {
+    let edges = vec![0.0, -0.0, 1.0, -1.0, f64::MIN_POSITIVE, f64::from_bits(1), -f64::from_bits(1), f64::EPSILON];
+    prop_oneof![
+        4 => any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |x| x.is_finite()),
+        2 => 0.0..1.0f64,
+        1 => proptest::sample::select(edges),
+        1 => any::<i32>().prop_map(f64::from),
+    ]
+}
+
+#[test]
+fn small_cases_by_hand() {
+    assert_eq!(sum(&[]).to_string(), "0");
+    assert_eq!(sum(&[-0.0, -0.0]).value().to_bits(), 0.0f64.to_bits());
+    assert_eq!(sum(&[1.0]).to_string(), "1p0");
+    assert_eq!(sum(&[-1.5]).to_string(), "-3p-1");
+    assert_eq!(sum(&[0.1; 10]).value(), 1.0);
+    assert_eq!(sum(&[1e16, 1.0, -1e16]).value(), 1.0);
+    assert_eq!(sum(&[1e308, -1e308]).to_string(), "0");
+    assert_eq!(sum(&[f64::from_bits(1)]).to_string(), "1p-1074");
+}
+
+#[test]
+fn rounds_to_nearest_even_once() {
+    let ulp = f64::EPSILON;
+    assert_eq!(sum(&[1.0, ulp / 2.0]).value(), 1.0, "tie to even, down");
+    assert_eq!(sum(&[1.0 + ulp, ulp / 2.0]).value(), 1.0 + 2.0 * ulp, "tie to even, up");
+    assert_eq!(sum(&[1.0, ulp / 2.0, f64::from_bits(1)]).value(), 1.0 + ulp, "just above the tie");
+    assert_eq!(sum(&[2.0, -ulp / 2.0]).value(), 2.0, "tie up over a power of two");
+    assert_eq!(sum(&[-1.0, -ulp / 2.0, -f64::from_bits(1)]).value(), -1.0 - ulp);
+}
+
+#[test]
+fn extremes() {
+    assert_eq!(sum(&[f64::MAX]).value(), f64::MAX);
+    assert_eq!(sum(&[f64::MAX, f64::MAX]).value(), f64::INFINITY);
+    assert_eq!(sum(&[f64::MIN, f64::MIN]).value(), f64::NEG_INFINITY);
+    let half_step = 2f64.powi(970);
+    assert_eq!(sum(&[f64::MAX, half_step]).value(), f64::INFINITY, "rounds up to infinity as IEEE 754 does");
+    assert_eq!(sum(&[f64::MAX, half_step, -f64::from_bits(1)]).value(), f64::MAX);
+    assert_eq!(sum(&[f64::MAX, f64::MAX, f64::MIN]).value(), f64::MAX, "back from beyond");
+    let subnormal = sum(&[f64::MIN_POSITIVE, -f64::from_bits(1)]);
+    assert_eq!(subnormal.value(), f64::from_bits((1 << 52) - 1));
+    let many: ExactSum = std::iter::repeat_n(f64::MAX, 100_000).collect();
+    assert_eq!(many.to_string().parse::<ExactSum>().unwrap(), many);
+    let longest = sum(&[f64::MAX, -f64::from_bits(1)]).to_string();
+    assert!(longest.len() < 560, "{}", longest.len());
+}
+
+#[test]
+fn carries_survive_many_equal_terms() {
+    for term in [f64::from_bits(u64::MAX >> 12), 1.999_999_999_999_999_8, -0.1, f64::MIN_POSITIVE * 1.7] {
+        let n = 100_000u32;
+        let exact: ExactSum = std::iter::repeat_n(term, n as usize).collect();
+        // n * term to the last bit: the product and its remainder.
+        let product = f64::from(n) * term;
+        assert_eq!(exact.value(), product, "{term:e}");
+        let negated: ExactSum = std::iter::repeat_n(-term, n as usize).collect();
+        let mut zero = exact.clone();
+        zero.merge(&negated);
+        assert_eq!(zero, ExactSum::new());
+    }
+}
+
+#[test]
+#[should_panic(expected = "only finite numbers")]
+fn infinity_is_refused() {
+    ExactSum::new().add(f64::INFINITY);
+}
+
+#[test]
+fn other_texts_are_refused() {
+    let wrong = ["", "p0", "2p0", "01p0", "1p+0", "0p0", "-0", "1", "1P0", "Ap0", "1p-1075", "1p2175", "1p99999999999", "1p 0"];
+    for text in wrong {
+        assert!(text.parse::<ExactSum>().is_err(), "{text}");
+    }
+    assert!("1p1100".parse::<ExactSum>().is_ok());
+    assert!(serde_json::from_str::<ExactSum>("\"2p0\"").is_err());
+    assert_eq!(serde_json::to_string(&sum(&[0.5])).unwrap(), "\"1p-1\"");
+}
+
+proptest! {
+    #[test]
+    fn order_and_grouping_leave_no_trace(
+        terms in vec(finite(), 0..60).prop_flat_map(|terms| (Just(terms.clone()), Just(terms).prop_shuffle())),
+        cuts in vec(0usize..60, 0..5),
+    ) {
+        let (terms, shuffled) = terms;
+        let whole = sum(&terms);
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(shuffled.len())).collect();
+        cuts.extend([0, shuffled.len()]);
+        cuts.sort_unstable();
+        let mut parts: Vec<ExactSum> = cuts.windows(2).map(|cut| sum(&shuffled[cut[0]..cut[1]])).collect();
+        let mut merged = parts.pop().unwrap();
+        while let Some(part) = parts.pop() {
+            merged.merge(&part.to_string().parse().unwrap());
+        }
+        prop_assert_eq!(merged.to_string(), whole.to_string());
+        prop_assert_eq!(merged.value().to_bits(), whole.value().to_bits());
+    }
+
+    #[test]
+    fn agrees_with_fsum(terms in vec(finite().prop_filter("no overflow", |x| x.abs() < 1e300), 0..60)) {
+        prop_assert_eq!(sum(&terms).value(), fsum(&terms));
+    }
+
+    #[test]
+    fn agrees_with_whole_numbers(parts in vec((-(1i64 << 53)..(1 << 53), 0u32..60), 0..40)) {
+        let exact: i128 = parts.iter().map(|&(mantissa, power)| i128::from(mantissa) << power).sum();
+        let terms: Vec<f64> = parts.iter().map(|&(m, power)| m as f64 * 2f64.powi(power as i32)).collect();
+        prop_assert_eq!(sum(&terms).value(), exact as f64);
+    }
+
+    #[test]
+    fn a_single_term_comes_back(term in finite()) {
+        prop_assert_eq!(sum(&[term]).value(), term);
+    }
+
+    #[test]
+    fn subnormals_add_like_whole_numbers(terms in vec(-(1i64 << 54)..(1 << 54), 0..40)) {
+        // Below 2^-1021 doubles are spaced evenly, so whole multiples of the least one are exact.
+        let unit = |n: i64| f64::from_bits(n.unsigned_abs()) * if n < 0 { -1.0 } else { 1.0 };
+        let small: Vec<f64> = terms.iter().map(|n| unit(n >> 2)).collect();
+        let whole: i64 = terms.iter().map(|n| n >> 2).sum();
+        let scaled = sum(&small).value() * 2f64.powi(1000) * 2f64.powi(74);
+        prop_assert_eq!(scaled, whole as f64);
+    }
+}

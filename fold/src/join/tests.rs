@@ -1,0 +1,160 @@
+use proptest::{collection::vec, option, prelude::*, sample::select};
+use store::Columns;
+
+use super::*;
+use crate::{
+    FoldError,
+    testing::{self, Outcome, Prediction, texts},
+};
+
+fn prediction(release: &'static str, key: &'static str, at: i64) -> Prediction {
+    Prediction { release, key, at, ..Prediction::default() }
+}
+
+fn outcome(key: &'static str, at: Option<i64>, observed: i64) -> Outcome {
+    Outcome { key, at, observed, ..Outcome::default() }
+}
+
+fn at(segment: u32, row: u32) -> RowRef {
+    RowRef { segment, row }
+}
+
+/// The outcome of each distinct prediction, by the prediction's place.
+fn outcomes_of(joined: &Joined) -> Vec<(RowRef, Option<RowRef>)> {
+    joined.pairs.iter().map(|pair| (pair.prediction, pair.outcome)).collect()
+}
+
+fn one<'a>(columns: &'a Columns) -> Vec<LogSegment<'a>> {
+    vec![LogSegment { lane: 0, seq: 1, columns }]
+}
+
+#[test]
+fn the_last_of_equal_predictions_counts() {
+    let first = testing::predictions(&[prediction("r", "k", 1), prediction("s", "k", 1), prediction("r", "k", 2)], true);
+    let second = testing::predictions(&[prediction("r", "k", 1), prediction("r", "k", 1)], false);
+    // Handed in against the log order, which the result follows all the same.
+    let segments = [
+        LogSegment { lane: 1, seq: 1, columns: &second },
+        LogSegment { lane: 0, seq: 7, columns: &first },
+    ];
+    let joined = join(&segments, &[]).unwrap();
+    assert_eq!(joined.releases, ["r", "s"]);
+    assert_eq!(outcomes_of(&joined), [(at(1, 1), None), (at(1, 2), None), (at(0, 1), None)]);
+    assert_eq!(joined.pairs.iter().map(|pair| pair.release).collect::<Vec<_>>(), [1, 0, 0]);
+}
+
+#[test]
+fn an_outcome_judges_an_instant_or_the_day() {
+    let predictions = testing::predictions(
+        &[prediction("r", "a", 1), prediction("s", "a", 1), prediction("r", "a", 2), prediction("r", "b", 1)],
+        true,
+    );
+    let exact = testing::outcomes(&[outcome("a", Some(1), 9)], true);
+    let joined = join(&one(&predictions), &one(&exact)).unwrap();
+    let found: Vec<bool> = joined.pairs.iter().map(|pair| pair.outcome.is_some()).collect();
+    assert_eq!(found, [true, true, false, false], "of every release, at that instant only");
+    let whole_day = testing::outcomes(&[outcome("a", None, 9)], true);
+    let joined = join(&one(&predictions), &one(&whole_day)).unwrap();
+    let found: Vec<bool> = joined.pairs.iter().map(|pair| pair.outcome.is_some()).collect();
+    assert_eq!(found, [true, true, true, false]);
+}
+
+#[test]
+fn a_later_observation_corrects_an_earlier_one() {
+    let predictions = testing::predictions(&[prediction("r", "a", 1), prediction("r", "a", 2)], true);
+    let rows = [outcome("a", Some(1), 5), outcome("a", None, 6), outcome("a", Some(2), 6), outcome("a", None, 4)];
+    let outcomes = testing::outcomes(&rows, false);
+    let joined = join(&one(&predictions), &one(&outcomes)).unwrap();
+    let expected = [
+        (at(0, 0), Some(at(0, 1))), // the later observation, although it names no instant
+        (at(0, 1), Some(at(0, 2))), // observed at the same time, later in the log
+    ];
+    assert_eq!(outcomes_of(&joined), expected);
+}
+
+#[test]
+fn the_lane_and_the_sequence_decide_ties() {
+    let predictions = testing::predictions(&[prediction("r", "a", 1)], true);
+    let columns = testing::outcomes(&[outcome("a", None, 5)], true);
+    let place = |lane, seq| LogSegment { lane, seq, columns: &columns };
+    let winner = |segments: &[LogSegment<'_>]| join(&one(&predictions), segments).unwrap().pairs[0].outcome.unwrap();
+    assert_eq!(winner(&[place(0, 2), place(0, 10)]), at(1, 0));
+    assert_eq!(winner(&[place(1, 1), place(0, 99)]), at(0, 0));
+}
+
+#[test]
+fn nothing_joins_nothing() {
+    let empty = Columns::default();
+    assert_eq!(join(&[], &[]).unwrap(), Joined::default());
+    assert_eq!(join(&one(&empty), &one(&empty)).unwrap(), Joined::default());
+    let outcomes = testing::outcomes(&[outcome("a", None, 5)], true);
+    assert_eq!(join(&[], &one(&outcomes)).unwrap(), Joined::default());
+}
+
+#[test]
+fn missing_columns_are_refused() {
+    let columns = testing::columns(vec![texts("key", &[Some("a")], true)]);
+    assert_eq!(join(&one(&columns), &[]), Err(FoldError::Missing { column: "predicted_at" }));
+    assert_eq!(join(&[], &one(&columns)), Err(FoldError::Missing { column: "observed_at" }));
+}
+
+/// Where a row is in its log, and in the slice.
+type Place = ((u8, u64, u32), RowRef);
+
+/// Compares every prediction with every other and with every outcome.
+fn naive(
+    predictions: &[(Place, Prediction)],
+    outcomes: &[(Place, Outcome)],
+) -> Vec<(RowRef, &'static str, Option<RowRef>)> {
+    let same = |a: &Prediction, b: &Prediction| (a.release, a.key, a.at) == (b.release, b.key, b.at);
+    let mut distinct: Vec<&(Place, Prediction)> = predictions
+        .iter()
+        .filter(|(place, row)| !predictions.iter().any(|(other, later)| same(row, later) && other.0 > place.0))
+        .collect();
+    distinct.sort_by_key(|(place, _)| place.0);
+    let judge = |row: &Prediction| {
+        let fits = |outcome: &Outcome| outcome.key == row.key && outcome.at.is_none_or(|at| at == row.at);
+        let fitting = outcomes.iter().filter(|(_, outcome)| fits(outcome));
+        fitting.max_by_key(|(place, outcome)| (outcome.observed, place.0)).map(|(place, _)| place.1)
+    };
+    distinct.into_iter().map(|(place, row)| (place.1, row.release, judge(row))).collect()
+}
+
+fn places<T: Clone>(segments: &[(u8, Vec<T>)]) -> Vec<(Place, T)> {
+    let rows = segments.iter().enumerate().flat_map(|(segment, (lane, rows))| {
+        rows.iter().enumerate().map(move |(row, value)| {
+            let place = ((*lane, 100 - segment as u64, row as u32), at(segment as u32, row as u32));
+            (place, value.clone())
+        })
+    });
+    rows.collect()
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_comparing_everything(
+        predictions in vec((0u8..3, vec((select(vec!["r", "s"]), select(vec!["a", "b", "c"]), 0i64..4), 0..8)), 0..5),
+        outcomes in vec((0u8..3, vec((select(vec!["a", "b", "d"]), option::of(0i64..4), 0i64..3), 0..8)), 0..5),
+        coded in any::<bool>(),
+    ) {
+        let predictions: Vec<(u8, Vec<Prediction>)> = predictions
+            .into_iter()
+            .map(|(lane, rows)| (lane, rows.into_iter().map(|(release, key, at)| prediction(release, key, at)).collect()))
+            .collect();
+        let outcomes: Vec<(u8, Vec<Outcome>)> = outcomes
+            .into_iter()
+            .map(|(lane, rows)| (lane, rows.into_iter().map(|(key, at, seen)| outcome(key, at, seen)).collect()))
+            .collect();
+        let left: Vec<Columns> = predictions.iter().map(|(_, rows)| testing::predictions(rows, coded)).collect();
+        let right: Vec<Columns> = outcomes.iter().map(|(_, rows)| testing::outcomes(rows, !coded)).collect();
+        let left_log: Vec<LogSegment<'_>> = left.iter().zip(&predictions).enumerate()
+            .map(|(at, (columns, (lane, _)))| LogSegment { lane: *lane, seq: 100 - at as u64, columns }).collect();
+        let right_log: Vec<LogSegment<'_>> = right.iter().zip(&outcomes).enumerate()
+            .map(|(at, (columns, (lane, _)))| LogSegment { lane: *lane, seq: 100 - at as u64, columns }).collect();
+        let joined = join(&left_log, &right_log).unwrap();
+        let found: Vec<_> = joined.pairs.iter()
+            .map(|pair| (pair.prediction, joined.releases[pair.release as usize].as_str(), pair.outcome))
+            .collect();
+        prop_assert_eq!(found, naive(&places(&predictions), &places(&outcomes)));
+    }
+}

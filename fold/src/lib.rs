@@ -1,0 +1,54 @@
+//! Pure folds of the log: what Almanac computes from events.
+//!
+//! Everything here is a function of its arguments: no clock, no randomness, no input or output.
+//! What it returns is the same, byte for byte, for the same events, in whatever pieces and in
+//! whatever order their segments were read. So a stored result can be verified by computing it
+//! again, and a writer that lost a race may simply fold once more.
+//!
+//! In reading order:
+//! - [`exact`]: sums of doubles that do not depend on the order of their terms, under everything else;
+//! - [`rollup`]: counts, sums and histograms of one day, of one segment after the other;
+//! - [`join`]: which outcome judges which prediction, including repeats and corrections;
+//! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
+//! - [`evaluation`]: how good each release was on one day.
+//!
+//! Each of them names the columns that it needs, so that readers decode no others.
+//!
+//! ```
+//! use fold::Rollup;
+//! use store::{Column, Columns, Kind, Values};
+//!
+//! let predictions = Columns {
+//!     rows: 3,
+//!     columns: vec![
+//!         Column::new("release", Values::Text(["delay-1", "delay-2", "delay-1"].into_iter().collect())),
+//!         Column::new("score", Values::Float(vec![0.1, 0.5, 0.2])),
+//!     ],
+//! };
+//! let mut day = Rollup::default();
+//! day.fold(Kind::Predictions, &predictions)?;
+//! assert_eq!(day.events(Kind::Predictions), 3);
+//! assert_eq!(day.events_by_release(Kind::Predictions)["delay-1"], 2);
+//! assert_eq!(Rollup::from_state(&day.to_state())?, day);
+//! # Ok::<(), fold::FoldError>(())
+//! ```
+
+mod error;
+pub mod evaluation;
+pub mod exact;
+mod hash;
+pub mod join;
+pub mod metrics;
+mod read;
+pub mod rollup;
+mod segment;
+mod state;
+#[cfg(test)]
+mod testing;
+
+pub use error::{FoldError, Result};
+pub use evaluation::{Evaluation, Task, evaluate};
+pub use exact::ExactSum;
+pub use join::{Joined, join};
+pub use rollup::Rollup;
+pub use segment::{LogSegment, RowRef};

@@ -1,0 +1,155 @@
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::*;
+
+fn close(a: Option<f64>, b: f64) {
+    let a = a.unwrap();
+    assert!((a - b).abs() <= 1e-14 * b.abs().max(1.0), "{a} is not {b}");
+}
+
+fn auc(rows: &[(f64, bool)]) -> Option<f64> {
+    let mut auc = Auc::default();
+    rows.iter().for_each(|&(score, positive)| auc.add(score, positive));
+    auc.value()
+}
+
+fn probabilities(rows: &[(f64, bool)]) -> Probabilities {
+    let mut judged = Probabilities::default();
+    rows.iter().for_each(|&(score, positive)| judged.add(score, positive));
+    judged
+}
+
+#[test]
+fn confusion_by_hand() {
+    let confusion = Confusion { tp: 3, fp: 1, tn: 4, fn_: 2 };
+    assert_eq!(confusion.accuracy(), Some(0.7));
+    assert_eq!(confusion.precision(), Some(0.75));
+    assert_eq!(confusion.recall(), Some(0.6));
+    close(confusion.f1(), 2.0 / 3.0);
+    let mut counted = Confusion::default();
+    for (predicted, real, n) in [(true, true, 3), (true, false, 1), (false, false, 4), (false, true, 2)] {
+        (0..n).for_each(|_| counted.add(predicted, real));
+    }
+    assert_eq!(counted, confusion);
+}
+
+#[test]
+fn what_is_not_defined_is_none() {
+    let none = Confusion::default();
+    assert_eq!((none.accuracy(), none.precision(), none.recall(), none.f1()), (None, None, None, None));
+    let negatives = Confusion { tn: 5, ..none };
+    assert_eq!((negatives.accuracy(), negatives.recall(), negatives.f1()), (Some(1.0), None, None));
+    let missed = Confusion { fn_: 5, ..none };
+    assert_eq!((missed.precision(), missed.recall(), missed.f1()), (None, Some(0.0), Some(0.0)));
+    assert_eq!((auc(&[]), auc(&[(0.5, true)]), auc(&[(0.5, false), (0.1, false)])), (None, None, None));
+    let nothing = probabilities(&[]);
+    assert_eq!((nothing.log_loss(), nothing.brier(), nothing.ece()), (None, None, None));
+    let errors = Errors::default();
+    assert_eq!((errors.mae(), errors.rmse(), errors.bias()), (None, None, None));
+}
+
+#[test]
+fn auc_by_hand() {
+    // The example of scikit-learn's `roc_auc_score`.
+    assert_eq!(auc(&[(0.1, false), (0.4, false), (0.35, true), (0.8, true)]), Some(0.75));
+    assert_eq!(auc(&[(0.3, true), (0.3, false)]), Some(0.5), "a tie");
+    assert_eq!(auc(&[(0.0, true), (-0.0, false)]), Some(0.5), "two zeros are a tie");
+    assert_eq!(auc(&[(1.0, true), (0.0, false)]), Some(1.0));
+    assert_eq!(auc(&[(0.0, true), (1.0, false)]), Some(0.0));
+    // Positive 0.5 is above one and ties with one of the three negatives.
+    assert_eq!(auc(&[(0.5, true), (0.5, false), (0.2, false), (0.9, false)]), Some(0.5));
+}
+
+#[test]
+fn probabilities_by_hand() {
+    let judged = probabilities(&[(0.9, true), (0.2, false), (0.6, false), (1.0, true)]);
+    close(judged.log_loss(), (-(0.9f64.ln()) - 0.8f64.ln() - 0.4f64.ln() - (1.0 - f64::EPSILON).ln()) / 4.0);
+    close(judged.brier(), (0.01 + 0.04 + 0.36) / 4.0);
+    let bins = judged.calibration();
+    assert_eq!((bins[9].n, bins[9].positives, bins[2].n, bins[6].n), (2, 2, 1, 1));
+    assert_eq!(bins[9].sum, 1.9);
+    close(judged.ece(), (0.1 + 0.2 + 0.6) / 4.0);
+}
+
+#[test]
+fn certain_and_wrong_costs_what_the_clip_allows() {
+    let wrong = -f64::EPSILON.ln();
+    close(probabilities(&[(0.0, true)]).log_loss(), wrong);
+    close(probabilities(&[(1.0, false)]).log_loss(), wrong);
+    close(probabilities(&[(1.0, true)]).log_loss(), f64::EPSILON);
+}
+
+#[test]
+fn errors_by_hand() {
+    let mut errors = Errors::default();
+    for (predicted, real) in [(3.0, 1.0), (1.0, 2.0), (5.0, 5.0)] {
+        errors.add(predicted, real);
+    }
+    close(errors.mae(), 1.0);
+    close(errors.rmse(), (5.0f64 / 3.0).sqrt());
+    close(errors.bias(), 1.0 / 3.0);
+}
+
+#[test]
+fn an_overflowing_error_has_no_mean() {
+    let mut errors = Errors::default();
+    errors.add(1e200, 0.0);
+    assert_eq!((errors.mae(), errors.rmse(), errors.bias()), (Some(1e200), None, Some(1e200)));
+    errors.add(f64::MAX, f64::MIN);
+    assert_eq!((errors.mae(), errors.bias()), (None, None));
+    let mut sum = Errors::default();
+    sum.add(f64::MAX, 0.0);
+    sum.add(f64::MAX, 0.0);
+    assert_eq!(sum.mae(), None, "the sum is beyond the doubles");
+}
+
+fn rows() -> impl Strategy<Value = Vec<(f64, bool)>> {
+    let score = prop_oneof![0.0..=1.0f64, select(vec![0.0, -0.0, 0.1, 0.5, 0.7, 1.0])];
+    vec((score, any::<bool>()), 0..60)
+}
+
+proptest! {
+    #[test]
+    fn auc_agrees_with_comparing_every_pair(rows in rows()) {
+        let side = |wanted| rows.iter().filter(move |(_, positive)| *positive == wanted).map(|(score, _)| *score);
+        let (mut twice, mut pairs) = (0u32, 0u32);
+        for above in side(true) {
+            for below in side(false) {
+                pairs += 1;
+                twice += if above > below { 2 } else { u32::from(above == below) };
+            }
+        }
+        let expected = (pairs > 0).then(|| f64::from(twice) / f64::from(2 * pairs));
+        prop_assert_eq!(auc(&rows), expected);
+    }
+
+    #[test]
+    fn means_agree_with_plain_sums(rows in rows()) {
+        let judged = probabilities(&rows);
+        prop_assert_eq!(judged.n(), rows.len() as u64);
+        if !rows.is_empty() {
+            let n = rows.len() as f64;
+            let truth = |positive: bool| if positive { 1.0 } else { 0.0 };
+            let brier = rows.iter().map(|&(p, y)| (p - truth(y)).powi(2)).sum::<f64>() / n;
+            close(judged.brier(), brier);
+            let of_truth = |p: f64, y: bool| if y { p } else { 1.0 - p };
+            let loss = |&(p, y): &(f64, bool)| -of_truth(p, y).clamp(f64::EPSILON, 1.0 - f64::EPSILON).ln();
+            close(judged.log_loss(), rows.iter().map(loss).sum::<f64>() / n);
+            let ece = judged.calibration().into_iter().filter(|bin| bin.n > 0).map(|bin| {
+                bin.n as f64 / n * (bin.sum / bin.n as f64 - bin.positives as f64 / bin.n as f64).abs()
+            });
+            close(judged.ece(), ece.sum::<f64>());
+        }
+    }
+
+    #[test]
+    fn order_leaves_no_trace(
+        rows in rows().prop_flat_map(|rows| (Just(rows.clone()), Just(rows).prop_shuffle())),
+    ) {
+        let (a, b) = (probabilities(&rows.0), probabilities(&rows.1));
+        let bits = |judged: &Probabilities| [judged.log_loss(), judged.brier(), judged.ece()].map(|x| x.map(f64::to_bits));
+        prop_assert_eq!(bits(&a), bits(&b));
+        prop_assert_eq!(a.calibration(), b.calibration());
+        prop_assert_eq!(auc(&rows.0), auc(&rows.1));
+    }
+}

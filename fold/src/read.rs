@@ -1,0 +1,194 @@
+//! Columns as slices of the type that a fold expects, checked once, so that the loops over rows
+//! need not check again.
+
+use store::{
+    Column, Columns, Values,
+    columns::{Coded, Strings},
+};
+
+use crate::{
+    FoldError, Result,
+    hash::{Table, hash},
+};
+
+/// The rows that hold a value; all of them when `None`.
+pub(crate) type Valid<'a> = Option<&'a [bool]>;
+
+/// A column of numbers or times.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers<'a, T> {
+    pub(crate) values: &'a [T],
+    pub(crate) valid: Valid<'a>,
+}
+
+impl<T: Copy> Numbers<'_, T> {
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<T> {
+        is_valid(self.valid, row).then(|| self.values[row])
+    }
+}
+
+/// A column of strings.
+#[derive(Clone, Copy)]
+pub(crate) struct Texts<'a> {
+    values: TextValues<'a>,
+    valid: Valid<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum TextValues<'a> {
+    Text(&'a Strings),
+    Coded(&'a Coded),
+}
+
+impl<'a> Texts<'a> {
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<&'a str> {
+        is_valid(self.valid, row).then(|| match self.values {
+            TextValues::Text(strings) => strings.get(row),
+            TextValues::Coded(coded) => coded.dictionary.get(coded.codes[row] as usize),
+        })
+    }
+
+    /// The column as small numbers of distinct strings.
+    pub(crate) fn codes(&self) -> Codes<'a> {
+        let (mut codes, names) = match self.values {
+            TextValues::Coded(coded) => {
+                (coded.codes.iter().map(|&code| u32::from(code)).collect(), coded.dictionary.iter().collect())
+            }
+            TextValues::Text(strings) => number_strings(strings),
+        };
+        let null = names.len() as u32;
+        if let Some(valid) = self.valid {
+            codes.iter_mut().zip(valid).filter(|(_, valid)| !**valid).for_each(|(code, _)| *code = null);
+        }
+        Codes { codes, names }
+    }
+}
+
+/// Numbers distinct strings in the order of their first appearance.
+fn number_strings(strings: &Strings) -> (Vec<u32>, Vec<&str>) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut table = Table::new(strings.len());
+    let mut codes = Vec::with_capacity(strings.len());
+    let mut last: Option<(&str, u32)> = None;
+    for text in strings.iter() {
+        // Equal neighbours are frequent: events of one release or name arrive together.
+        let code = match last {
+            Some((same, code)) if same == text => code,
+            _ => {
+                let next = names.len() as u32;
+                let same = |code: u32| names[code as usize] == text;
+                let known = table.keep(hash(text.as_bytes()), next, same, |_| false);
+                known.unwrap_or_else(|| {
+                    names.push(text);
+                    next
+                })
+            }
+        };
+        last = Some((text, code));
+        codes.push(code);
+    }
+    (codes, names)
+}
+
+/// Strings of a segment by number.
+pub(crate) struct Codes<'a> {
+    /// For each row the index of its string in `names`, or `names.len()` when it is null.
+    pub(crate) codes: Vec<u32>,
+    /// The strings. Some may be unused; all are distinct unless a coded column repeated one.
+    pub(crate) names: Vec<&'a str>,
+}
+
+impl Codes<'_> {
+    /// Every row null.
+    pub(crate) fn null(rows: usize) -> Self {
+        Self { codes: vec![0; rows], names: Vec::new() }
+    }
+
+    /// How many different codes there may be, the one for null included.
+    pub(crate) fn len(&self) -> usize {
+        self.names.len() + 1
+    }
+}
+
+/// The times of an optional field; `None` when the column is absent.
+pub(crate) fn times<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<Numbers<'a, i64>>> {
+    let Some(column) = find(columns, name)? else { return Ok(None) };
+    let Values::Time(values) = &column.values else { return Err(FoldError::Type { column: name }) };
+    Ok(Some(Numbers { values, valid: column.valid.as_deref() }))
+}
+
+/// The numbers of an optional field, all of them finite; `None` when the column is absent.
+pub(crate) fn floats<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<Numbers<'a, f64>>> {
+    let Some(column) = find(columns, name)? else { return Ok(None) };
+    let Values::Float(values) = &column.values else { return Err(FoldError::Type { column: name }) };
+    let numbers = Numbers { values, valid: column.valid.as_deref() };
+    // The short check first: what stands under a null is nearly always finite too.
+    if !values.iter().all(|value| value.is_finite())
+        && let Some(row) = (0..values.len()).find(|&row| numbers.get(row).is_some_and(|value| !value.is_finite()))
+    {
+        return Err(FoldError::NotFinite { column: name, row });
+    }
+    Ok(Some(numbers))
+}
+
+/// The strings of an optional field; `None` when the column is absent.
+pub(crate) fn texts<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<Texts<'a>>> {
+    let Some(column) = find(columns, name)? else { return Ok(None) };
+    let values = match &column.values {
+        Values::Text(strings) => TextValues::Text(strings),
+        Values::Coded(coded) => {
+            let distinct = coded.dictionary.len();
+            let beyond = |row: usize| column.is_valid(row) && coded.codes[row] as usize >= distinct;
+            if coded.codes.iter().any(|&code| code as usize >= distinct) && (0..columns.rows).any(beyond) {
+                return Err(FoldError::Shape { column: name });
+            }
+            TextValues::Coded(coded)
+        }
+        _ => return Err(FoldError::Type { column: name }),
+    };
+    Ok(Some(Texts { values, valid: column.valid.as_deref() }))
+}
+
+/// The times of a required field.
+pub(crate) fn required_times<'a>(columns: &'a Columns, name: &'static str) -> Result<&'a [i64]> {
+    let times = times(columns, name)?.ok_or(FoldError::Missing { column: name })?;
+    no_null(times.valid, name)?;
+    Ok(times.values)
+}
+
+/// The numbers of a required field, all of them finite.
+pub(crate) fn required_floats<'a>(columns: &'a Columns, name: &'static str) -> Result<&'a [f64]> {
+    let floats = floats(columns, name)?.ok_or(FoldError::Missing { column: name })?;
+    no_null(floats.valid, name)?;
+    Ok(floats.values)
+}
+
+/// The strings of a required field.
+pub(crate) fn required_texts<'a>(columns: &'a Columns, name: &'static str) -> Result<Texts<'a>> {
+    let texts = texts(columns, name)?.ok_or(FoldError::Missing { column: name })?;
+    no_null(texts.valid, name)?;
+    Ok(texts)
+}
+
+fn find<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<&'a Column>> {
+    let Some(column) = columns.column(name) else { return Ok(None) };
+    let fits = |len: usize| len == columns.rows;
+    if !fits(column.values.len()) || !column.valid.as_ref().is_none_or(|valid| fits(valid.len())) {
+        return Err(FoldError::Shape { column: name });
+    }
+    Ok(Some(column))
+}
+
+fn no_null(valid: Valid<'_>, name: &'static str) -> Result<()> {
+    match valid.and_then(|valid| valid.iter().position(|present| !present)) {
+        Some(row) => Err(FoldError::Null { column: name, row }),
+        None => Ok(()),
+    }
+}
+
+#[inline]
+fn is_valid(valid: Valid<'_>, row: usize) -> bool {
+    valid.is_none_or(|valid| valid[row])
+}

@@ -1,0 +1,34 @@
+//! The text in which results are stored: JSON without white space, with a version. Keys come in a
+//! fixed order and doubles in the shortest form that reads back as the same double, so that equal
+//! results have equal texts.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{FoldError, Result};
+
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    v: u32,
+    #[serde(flatten)]
+    state: &'a T,
+}
+
+/// The text of a state, which must be made of strings and finite numbers.
+pub(crate) fn write<T: Serialize>(version: u32, state: &T) -> String {
+    serde_json::to_string(&Versioned { v: version, state }).expect("maps with text keys become JSON")
+}
+
+/// Reads a state of the version `known`; the reader of the version comes first, because another
+/// version may look entirely different.
+pub(crate) fn read<T: DeserializeOwned>(what: &'static str, known: u32, text: &str) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let wrong = |why: String| FoldError::State { what, why };
+    let version: Version = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    if version.v != known {
+        return Err(wrong(format!("version {} was written by a newer Almanac; update this one", version.v)));
+    }
+    serde_json::from_str(text).map_err(|error| wrong(error.to_string()))
+}

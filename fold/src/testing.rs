@@ -1,0 +1,93 @@
+//! Columns from rows, for tests.
+
+use store::{
+    Column, Columns, Values,
+    columns::{Coded, Strings},
+};
+
+/// A column of strings; `coded` chooses between its two representations, where it can.
+pub(crate) fn texts(name: &str, rows: &[Option<&str>], coded: bool) -> Column {
+    let valid = valid(rows);
+    let mut dictionary: Vec<&str> = rows.iter().flatten().copied().collect();
+    dictionary.sort_unstable();
+    dictionary.dedup();
+    if !coded || dictionary.len() > 250 {
+        let values = Values::Text(rows.iter().map(|row| row.unwrap_or("")).collect());
+        return Column { name: name.into(), values, valid };
+    }
+    // An entry that no row uses, as `Columns::take` leaves them behind.
+    dictionary.insert(0, "unused");
+    let code = |row: &Option<&str>| row.map_or(0, |text| dictionary.iter().rposition(|&one| one == text).unwrap() as u8);
+    let codes = rows.iter().map(code).collect();
+    let dictionary: Strings = dictionary.iter().copied().collect();
+    Column { name: name.into(), values: Values::Coded(Coded { codes, dictionary }), valid }
+}
+
+/// A column of numbers.
+pub(crate) fn floats(name: &str, rows: &[Option<f64>]) -> Column {
+    let values = Values::Float(rows.iter().map(|row| row.unwrap_or(0.0)).collect());
+    Column { name: name.into(), values, valid: valid(rows) }
+}
+
+/// A column of times.
+pub(crate) fn times(name: &str, rows: &[Option<i64>]) -> Column {
+    let values = Values::Time(rows.iter().map(|row| row.unwrap_or(0)).collect());
+    Column { name: name.into(), values, valid: valid(rows) }
+}
+
+/// Columns of equal length.
+pub(crate) fn columns(columns: Vec<Column>) -> Columns {
+    Columns { rows: columns.first().map_or(0, |column| column.values.len()), columns }
+}
+
+fn valid<T>(rows: &[Option<T>]) -> Option<Vec<bool>> {
+    rows.iter().any(Option::is_none).then(|| rows.iter().map(Option::is_some).collect())
+}
+
+/// The rows of a prediction as the tests write them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prediction {
+    pub(crate) release: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) at: i64,
+    pub(crate) score: Option<f64>,
+    pub(crate) label: Option<&'static str>,
+    pub(crate) value: Option<f64>,
+}
+
+/// The rows of an outcome as the tests write them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) key: &'static str,
+    pub(crate) at: Option<i64>,
+    pub(crate) observed: i64,
+    pub(crate) label: Option<&'static str>,
+    pub(crate) value: Option<f64>,
+}
+
+fn pick<R, T>(rows: &[R], field: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
+    rows.iter().map(field).collect()
+}
+
+/// Predictions as columns.
+pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
+    columns(vec![
+        texts("key", &pick(rows, |row| Some(row.key)), !coded),
+        times("predicted_at", &pick(rows, |row| Some(row.at))),
+        texts("release", &pick(rows, |row| Some(row.release)), coded),
+        floats("score", &pick(rows, |row| row.score)),
+        texts("label", &pick(rows, |row| row.label), coded),
+        floats("value", &pick(rows, |row| row.value)),
+    ])
+}
+
+/// Outcomes as columns.
+pub(crate) fn outcomes(rows: &[Outcome], coded: bool) -> Columns {
+    columns(vec![
+        texts("key", &pick(rows, |row| Some(row.key)), coded),
+        times("predicted_at", &pick(rows, |row| row.at)),
+        times("observed_at", &pick(rows, |row| Some(row.observed))),
+        texts("label", &pick(rows, |row| row.label), coded),
+        floats("value", &pick(rows, |row| row.value)),
+    ])
+}

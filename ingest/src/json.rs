@@ -1,0 +1,307 @@
+//! Reads NDJSON and JSON arrays straight into columns: no generic JSON value is ever built. Each
+//! row is read by itself, so that one bad row does not hide the next.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use store::{Kind, Timestamp};
+
+use crate::{
+    batch::{Batch, Refused},
+    builder::Builder,
+    limits::MAX_BATCH_ROWS,
+    row::{FieldError, Row, Scalar},
+};
+
+/// Reads one JSON object a line; blank lines are passed over, rows are counted by line.
+///
+/// # Errors
+/// What is wrong with the rows, with their line numbers, or with the whole.
+pub fn read_ndjson(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
+    read_ndjson_from(kind, body, 1, now)
+}
+
+/// The same for a part of a file that begins at line `first`.
+pub(crate) fn read_ndjson_from(kind: Kind, body: &[u8], first: u64, now: Timestamp) -> Result<Batch, Refused> {
+    let mut builder = Builder::new(kind, now);
+    let mut rows = 0;
+    for (number, line) in (first..).zip(body.split(|byte| *byte == b'\n')) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        rows += 1;
+        check_rows(rows)?;
+        push_row(&mut builder, kind, number, line);
+    }
+    builder.finish()
+}
+
+/// Reads an array of JSON objects; rows are counted from 1.
+///
+/// # Errors
+/// What is wrong with the rows or with the whole.
+pub fn read_json_array(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
+    let rows: Vec<&RawValue> = serde_json::from_slice(body)
+        .map_err(|error| Refused::Whole(format!("the body is not a JSON array of objects: {error}")))?;
+    check_rows(rows.len())?;
+    let mut builder = Builder::new(kind, now);
+    for (number, row) in (1u64..).zip(rows) {
+        push_row(&mut builder, kind, number, row.get().as_bytes());
+    }
+    builder.finish()
+}
+
+fn check_rows(rows: usize) -> Result<(), Refused> {
+    if rows > MAX_BATCH_ROWS {
+        return Err(Refused::TooLarge(format!("there are more than the {MAX_BATCH_ROWS} rows of a batch; send several")));
+    }
+    Ok(())
+}
+
+fn push_row(builder: &mut Builder, kind: Kind, number: u64, json: &[u8]) {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    match RowSeed(kind).deserialize(&mut deserializer).and_then(|row| deserializer.end().map(|()| row)) {
+        Ok(row) => builder.push(number, row),
+        Err(error) => builder.refuse_row(number, format!("is not a JSON object of the expected form: {error}")),
+    }
+}
+
+/// Reads an object into a [`Row`] of a kind.
+struct RowSeed(Kind);
+
+impl<'de> DeserializeSeed<'de> for RowSeed {
+    type Value = Row<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Row<'de>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RowSeed {
+    type Value = Row<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
+        let kind = self.0;
+        let mut row = Row::new(kind);
+        let mut seen = Vec::with_capacity(8);
+        while let Some(Text(name)) = map.next_key()? {
+            if seen.contains(&name) {
+                row.errors.push(FieldError::new(&name, "is given twice"));
+            }
+            if name == "tags" && kind.has_tags() {
+                match map.next_value()? {
+                    Tags::Given(tags) => row.tags = tags,
+                    Tags::Wrong => row.errors.push(FieldError::new("tags", "should be an object of strings")),
+                }
+            } else {
+                row.set(kind, &name, map.next_value()?);
+            }
+            seen.push(name);
+        }
+        Ok(row)
+    }
+}
+
+/// A string, borrowed from the body where it has no escapes.
+#[derive(PartialEq)]
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Ok(Text(text)),
+            _ => Err(serde::de::Error::custom("expected a string")),
+        }
+    }
+}
+
+/// The tags of a row.
+enum Tags<'a> {
+    Given(Vec<(Cow<'a, str>, Scalar<'a>)>),
+    Wrong,
+}
+
+impl<'de> Deserialize<'de> for Tags<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TagsVisitor)
+    }
+}
+
+struct TagsVisitor;
+
+impl<'de> Visitor<'de> for TagsVisitor {
+    type Value = Tags<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tags<'de>, A::Error> {
+        let mut tags = Vec::new();
+        while let Some((Text(name), value)) = map.next_entry()? {
+            tags.push((name, value));
+        }
+        Ok(Tags::Given(tags))
+    }
+
+    fn visit_unit<E>(self) -> Result<Tags<'de>, E> {
+        Ok(Tags::Given(Vec::new()))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tags<'de>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Tags::Wrong)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Scalar<'de>, E> {
+        Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Float(value))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Text(Cow::Owned(value.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar<'de>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other("a list"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other("an object"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::parse("2013-06-02T00:00:00Z").unwrap()
+    }
+
+    fn refused(kind: Kind, body: &str) -> String {
+        match read_ndjson(kind, body.as_bytes(), now()).unwrap_err() {
+            Refused::Rows { errors, .. } => errors
+                .iter()
+                .map(|error| format!("{} {} {}\n", error.row, error.field.as_deref().unwrap_or("-"), error.message))
+                .collect(),
+            other => other.to_string(),
+        }
+    }
+
+    #[test]
+    fn every_bad_row_is_named() {
+        let body = concat!(
+            r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5}"#, "\n",
+            r#"{"key":"b","predicted_at":"2013-06-31T04:30:00Z","release":"v1","score":1.5}"#, "\n\n",
+            r#"{"key":"c","predicted_at":"2013-06-01T04:30:00Z","relase":"v1","score":"high"}"#, "\n",
+            r#"{"key":"d","predicted_at":"2013-06-01T04:30:00Z","release":"v1"}"#, "\n",
+            r#"["key"]"#, "\n",
+            r#"{"key":"e","predicted_at":"2013-07-01T04:30:00Z","release":"v/1","score":1e999}"#, "\n",
+            r#"{"key":"f","predicted_at":"2013-07-01T04:30:00Z","release":"v/1","score":1}"#, "\n",
+            r#"{"key":"g","key":"h","predicted_at":1,"release":"v1","score":1,"tags":{"a b":"x","c":[1]}}"#, "\n",
+            r#"{"key":"i","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":1} trailing"#,
+        );
+        insta::assert_snapshot!(refused(Kind::Predictions, body));
+    }
+
+    #[test]
+    fn outcomes_must_name_what_they_judge() {
+        let body = concat!(
+            r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","label":"late"}"#, "\n",
+            r#"{"key":"b","observed_at":"2013-06-01T09:00:00Z","label":"late","predicted_on":"2013-02-30"}"#, "\n",
+            r#"{"key":"c","observed_at":"2013-06-01T09:00:00Z","predicted_on":"2013-06-01"}"#, "\n",
+            r#"{"key":"d","observed_at":"2013-06-01T09:00:00Z","label":1,"predicted_on":"2013-06-01","predicted_at":"2013-06-02T00:00:00Z"}"#,
+        );
+        insta::assert_snapshot!(refused(Kind::Outcomes, body));
+    }
+
+    #[test]
+    fn both_formats_give_the_same_batch() {
+        let rows = [
+            r#"{"key":"a\u00e9","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.1,"tags":{"carrier":"UA"}}"#,
+            r#"{"key":7,"predicted_at":"2013-05-31T23:59:59.999999Z","release":"v1","label":true}"#,
+        ];
+        let lines = read_ndjson(Kind::Predictions, rows.join("\n").as_bytes(), now()).unwrap();
+        let array = read_json_array(Kind::Predictions, format!("[{}]", rows.join(",")).as_bytes(), now()).unwrap();
+        assert_eq!(lines, array);
+        assert_eq!(lines.digest(), array.digest());
+        assert_eq!(lines.by_day().len(), 2);
+        assert_eq!(lines.columns.column("key").unwrap().text(0), Some("aé"));
+        assert_eq!(lines.columns.column("label").unwrap().text(1), Some("true"));
+        assert_eq!(lines.columns.column("tag.carrier").unwrap().text(1), None);
+    }
+
+    #[test]
+    fn what_is_no_batch_is_refused_whole() {
+        assert_eq!(refused(Kind::Metrics, "\n \n"), "there is no row in it");
+        assert!(read_json_array(Kind::Metrics, b"{}", now()).is_err());
+        assert!(read_json_array(Kind::Metrics, b"[1]", now()).is_err());
+        assert!(read_json_array(Kind::Metrics, b"[[[[[", now()).is_err());
+    }
+}

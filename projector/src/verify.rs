@@ -1,0 +1,185 @@
+//! Verification: folds the log again, from nothing, and compares with what is stored, byte by byte.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use fold::Rollup;
+use store::{
+    Day, Error, Id, Kind, Result, Table,
+    catalog::Catalog,
+    key::{self, Counted},
+    rollup::{Applied, Projected},
+    scan::{self, LogHead},
+};
+
+use crate::{
+    PROJECTION_VERSION, WorkspaceDay, counters,
+    evaluate::{Tasks, compute, judged, tasks},
+    project::{fold_from, read},
+    sweep::applied,
+};
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Days that have logs.
+    pub days: usize,
+    /// Segments that were read.
+    pub segments: u64,
+    /// Events that were folded again.
+    pub events: u64,
+    /// Rollups that were compared.
+    pub rollups: usize,
+    /// Evaluations that were compared.
+    pub evaluations: usize,
+    /// Counts that were compared.
+    pub counts: usize,
+    /// Segments that are not folded yet: no fault, the projector is behind.
+    pub behind: u64,
+    /// What is wrong, a line each.
+    pub faults: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} days, {} segments, {} events folded again: {} rollups, {} evaluations and {} counts compared",
+            self.days, self.segments, self.events, self.rollups, self.evaluations, self.counts
+        )
+    }
+}
+
+/// Verifies a workspace; `progress` is told how many days are done, of how many.
+///
+/// # Errors
+/// Those of the table. What is wrong with the stored data is not an error but a fault in the report.
+pub async fn verify(table: &Arc<dyn Table>, workspace: &Id, progress: impl Fn(usize, usize)) -> Result<Report> {
+    let tasks = tasks(&Catalog::new(Arc::clone(table)), workspace).await?;
+    let (rollups, _) = applied(&**table, workspace).await?;
+    let mut days = BTreeMap::<Day, Vec<LogHead>>::new();
+    for head in scan::heads(&**table, workspace).await? {
+        days.entry(head.log.day).or_default().push(head);
+    }
+    let all: BTreeSet<Day> = days.keys().chain(rollups.keys()).copied().collect();
+    let mut report = Report { days: all.len(), ..Report::default() };
+    for (done, day) in all.iter().enumerate() {
+        progress(done, all.len());
+        let heads = days.remove(day).unwrap_or_default();
+        let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
+        let mut check = DayCheck { table: &**table, day: &day, report: &mut report };
+        match check.run(&heads, &tasks).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == store::ErrorKind::Corrupt => check.fault(&error),
+            Err(error) => return Err(error),
+        }
+    }
+    progress(all.len(), all.len());
+    Ok(report)
+}
+
+struct DayCheck<'a> {
+    table: &'a dyn Table,
+    day: &'a WorkspaceDay,
+    report: &'a mut Report,
+}
+
+impl DayCheck<'_> {
+    fn fault(&mut self, fault: impl fmt::Display) {
+        self.report.faults.push(format!("{}: {fault}", self.day.day));
+    }
+
+    async fn run(&mut self, heads: &[LogHead], tasks: &Tasks) -> Result<()> {
+        self.logs(heads).await?;
+        let (stored, rollup) = read(self.table, self.day).await?;
+        let fresh = self.refold(&stored.applied).await?;
+        self.report.events += Kind::ALL.into_iter().map(|kind| fresh.events(kind)).sum::<u64>();
+        if !stored.applied.is_empty() {
+            self.report.rollups += 1;
+            if fresh.to_state() != stored.state {
+                self.fault("the rollup is not what its segments fold to");
+            }
+        }
+        let behind: u64 =
+            heads.iter().map(|head| head.seq - stored.applied.get(&head.log.name()).copied().unwrap_or(0).min(head.seq)).sum();
+        self.report.behind += behind;
+        if behind == 0 {
+            self.counters(&rollup).await?;
+        }
+        self.evaluation(&stored, behind == 0, tasks).await
+    }
+
+    /// Every segment is there, can be read, and holds as many events as it says.
+    async fn logs(&mut self, heads: &[LogHead]) -> Result<()> {
+        for head in heads {
+            let segments = scan::segments(self.table, &head.log, 1, head.seq).await?;
+            if segments.len() as u64 != head.seq {
+                self.fault(format_args!("{} has a hole after segment {}", head.log, segments.len()));
+            }
+            for segment in &segments {
+                if let Err(error) = segment.unpack(|_| true) {
+                    self.fault(error);
+                }
+            }
+            self.report.segments += segments.len() as u64;
+        }
+        Ok(())
+    }
+
+    async fn refold(&mut self, applied: &Applied) -> Result<Rollup> {
+        let mut fresh = Rollup::default();
+        for (name, last) in applied {
+            let wrong = || Error::corrupt(format!("`applied` names `{name}`, which is no log"));
+            let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
+            let folded = fold_from(self.table, &log, 0, *last, &mut fresh).await?;
+            if folded != *last {
+                self.fault(format_args!("the rollup covers {name} up to {last}, but the log ends at {folded}"));
+            }
+        }
+        Ok(fresh)
+    }
+
+    async fn counters(&mut self, rollup: &Rollup) -> Result<()> {
+        for (counted, counts) in counters::of(rollup) {
+            let key = key::counter(&self.day.workspace, &counted, &self.day.day.month());
+            let stored = match self.table.get(&key).await? {
+                Some(item) => counters::read_day(&item, self.day)?,
+                None => BTreeMap::new(),
+            };
+            self.report.counts += counts.len();
+            let counts: BTreeMap<String, u64> =
+                counts.into_iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect();
+            if stored != counts {
+                let whose = match counted {
+                    Counted::Workspace => "the workspace".to_owned(),
+                    Counted::Release(name) => format!("release {name}"),
+                };
+                self.fault(format_args!("the counter of {whose} says {stored:?}, the rollup {counts:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn evaluation(&mut self, rollup: &Projected, is_complete: bool, tasks: &Tasks) -> Result<()> {
+        let key = key::evaluation(&self.day.workspace, PROJECTION_VERSION, self.day.day);
+        let Some(item) = self.table.get(&key).await? else {
+            let has_predictions = rollup.applied.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
+            if has_predictions && is_complete {
+                self.report.behind += 1;
+            }
+            return Ok(());
+        };
+        let stored = Projected::from_item(&item)?;
+        self.report.evaluations += 1;
+        if compute(self.table, self.day, &stored.applied, tasks).await?.to_state() != stored.state {
+            self.fault("the evaluation is not what its predictions and outcomes give");
+        }
+        if is_complete && stored.applied != judged(&rollup.applied) {
+            self.report.behind += 1;
+        }
+        Ok(())
+    }
+}

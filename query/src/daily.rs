@@ -1,0 +1,231 @@
+//! The daily series: rollups and evaluations, a row for each day and release.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use fold::{Evaluation, Rollup, evaluate, evaluation};
+use futures::{StreamExt, TryStreamExt, stream};
+use polars::prelude::{Column as Series, DataFrame};
+use store::{
+    Day, Error, Id, Kind, Result, Table,
+    catalog::Catalog,
+    key::{self, Projection},
+    rollup::Projected,
+    table::{Query, query_all},
+};
+
+use crate::{
+    PROJECTION_VERSION, events::unknown_column,
+    frame,
+    joined::in_log,
+    read::{self, Filter},
+    request::Request,
+};
+
+/// How many days are evaluated at once.
+const DAYS_AT_ONCE: usize = 2;
+
+/// One cell.
+#[derive(Clone, Debug)]
+enum Cell {
+    Text(Option<String>),
+    Int(Option<u64>),
+    Float(Option<f64>),
+}
+
+/// A row: the day, and its cells in the order of the columns.
+type Row = (Day, Vec<Cell>);
+
+const ROLLUP_COLUMNS: &[&str] = &[
+    "release", "predictions", "outcomes", "metrics", "releases", "score_mean", "score_min", "score_max", "value_mean",
+];
+
+/// Counts and sums: a row a day with no release for the whole workspace, and one for each release.
+pub(crate) async fn rollups(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<DataFrame> {
+    if request.as_of.is_some() {
+        return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
+    }
+    let mut rows = Vec::new();
+    for (day, state) in stored(table, workspace, request, Projection::Rollup).await? {
+        let rollup = Rollup::from_state(&state).map_err(|error| Error::corrupt(format!("{day}: {error}")))?;
+        rows.extend(rollup_rows(&rollup).into_iter().map(|cells| (day, cells)));
+    }
+    series(ROLLUP_COLUMNS, &rows, request)
+}
+
+fn rollup_rows(rollup: &Rollup) -> Vec<Vec<Cell>> {
+    let counts = Kind::ALL.map(|kind| Cell::Int(Some(rollup.events(kind))));
+    let nothing = [Cell::Float(None), Cell::Float(None), Cell::Float(None), Cell::Float(None)];
+    let mut rows = vec![[Cell::Text(None)].into_iter().chain(counts).chain(nothing).collect()];
+    let [predictions, metrics, releases] =
+        [Kind::Predictions, Kind::Metrics, Kind::Releases].map(|kind| rollup.events_by_release(kind));
+    let mut names: Vec<&String> = predictions.keys().chain(metrics.keys()).chain(releases.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let count = |of: &std::collections::BTreeMap<String, u64>| Cell::Int(Some(of.get(name).copied().unwrap_or(0)));
+        let part = rollup.predictions.releases.iter().find(|(release, _)| *release == name).map(|(_, part)| part);
+        let score = part.and_then(|part| part.score.as_ref());
+        let value = part.and_then(|part| part.value.as_ref());
+        rows.push(vec![
+            Cell::Text(Some(name.clone())),
+            count(&predictions),
+            Cell::Int(None),
+            count(&metrics),
+            count(&releases),
+            Cell::Float(score.map(fold::rollup::NumberRollup::mean)),
+            Cell::Float(score.map(|score| score.min)),
+            Cell::Float(score.map(|score| score.max)),
+            Cell::Float(value.map(fold::rollup::NumberRollup::mean)),
+        ]);
+    }
+    rows
+}
+
+const EVALUATION_COLUMNS: &[&str] = &[
+    "release", "predictions", "labelled", "maturity", "positives", "accuracy", "auc", "log_loss", "brier", "precision",
+    "recall", "f1", "ece", "mean_score", "mae", "rmse", "bias",
+];
+
+/// How good the predictions were; of another time than now, computed from what was known then.
+pub(crate) async fn evaluations(
+    table: &Arc<dyn Table>,
+    catalog: &Catalog,
+    workspace: &Id,
+    request: &Request,
+) -> Result<DataFrame> {
+    let evaluations = if request.as_of.is_some() {
+        evaluate_as_of(table, catalog, workspace, request).await?
+    } else {
+        let stored = stored(table, workspace, request, Projection::Evaluation).await?.into_iter();
+        let read = |(day, state): (Day, String)| {
+            let evaluation = Evaluation::from_state(&state);
+            Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
+        };
+        stored.map(read).collect::<Result<_>>()?
+    };
+    let rows: Vec<Row> = evaluations
+        .iter()
+        .flat_map(|(day, evaluation)| evaluation.releases.iter().map(|(name, release)| (*day, evaluation_row(name, release))))
+        .collect();
+    series(EVALUATION_COLUMNS, &rows, request)
+}
+
+fn evaluation_row(name: &str, release: &evaluation::ReleaseEvaluation) -> Vec<Cell> {
+    use evaluation::Measures;
+    let (mut positives, mut judged) = (None, [None; 8]);
+    let mut errors = [None; 3];
+    match &release.measures {
+        Some(Measures::Binary(of)) => {
+            positives = Some(of.positives);
+            judged = [of.accuracy, of.auc, of.log_loss, of.brier, of.precision, of.recall, of.f1, of.ece];
+        }
+        Some(Measures::Multiclass(of)) => judged[0] = of.accuracy,
+        Some(Measures::Regression(of)) => errors = [of.mae, of.rmse, of.bias],
+        None => {}
+    }
+    let counts = [
+        Cell::Text(Some(name.to_owned())),
+        Cell::Int(Some(release.predictions)),
+        Cell::Int(Some(release.labelled)),
+        Cell::Float(release.maturity()),
+        Cell::Int(positives),
+    ];
+    let figures = judged.into_iter().chain([release.mean_score]).chain(errors).map(Cell::Float);
+    counts.into_iter().chain(figures).collect()
+}
+
+/// Evaluates each day by what had been appended by then.
+async fn evaluate_as_of(
+    table: &Arc<dyn Table>,
+    catalog: &Catalog,
+    workspace: &Id,
+    request: &Request,
+) -> Result<Vec<(Day, Evaluation)>> {
+    let tasks = Arc::new(catalog.page(workspace).await?.tasks());
+    let filter = |kind, columns: &[&str]| {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        Filter { kind, columns: Some(columns), release: None, as_of: request.as_of }
+    };
+    let of_predictions = filter(Kind::Predictions, evaluation::PREDICTION_COLUMNS);
+    let of_outcomes = filter(Kind::Outcomes, evaluation::OUTCOME_COLUMNS);
+    let days = read::days(request.window).map(async |day| {
+        let (predictions, outcomes) = futures::try_join!(
+            read::day_of(table, workspace, day, &of_predictions),
+            read::day_of(table, workspace, day, &of_outcomes),
+        )?;
+        let tasks = Arc::clone(&tasks);
+        let judging = tokio::task::spawn_blocking(move || evaluate(&in_log(&predictions), &in_log(&outcomes), &shim(&tasks)));
+        let judged = judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
+        Ok((day, judged.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
+    });
+    stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await
+}
+
+/// The stored states of a window.
+async fn stored(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+    wanted: Projection,
+) -> Result<Vec<(Day, String)>> {
+    let range = key::projections(workspace, PROJECTION_VERSION, request.window.from(), request.window.to());
+    let mut states = Vec::new();
+    for item in query_all(&**table, Query::table(range)).await? {
+        let (day, found) = key::parse_projection(&item.key)?;
+        if found == wanted {
+            states.push((day, Projected::from_item(&item)?.state));
+        }
+    }
+    Ok(states)
+}
+
+/// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.
+fn series(columns: &[&'static str], rows: &[Row], request: &Request) -> Result<DataFrame> {
+    const DAY: &str = "day";
+    let rows: Vec<&Row> = rows.iter().filter(|(_, cells)| is_of(cells, request.release.as_deref())).collect();
+    let all: Vec<&str> = [DAY].iter().chain(columns).copied().collect();
+    let names: Vec<&str> = match &request.columns {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => all.clone(),
+    };
+    let mut frame = Vec::with_capacity(names.len());
+    for name in names {
+        match columns.iter().position(|column| *column == name) {
+            Some(at) => frame.push(column(name, at, &rows)),
+            None if name == DAY => frame.push(frame::days(DAY, rows.iter().map(|(day, _)| day.number()).collect())),
+            None => return Err(unknown_column(name, &all, false)),
+        }
+    }
+    frame::frame(rows.len(), frame)
+}
+
+fn is_of(cells: &[Cell], release: Option<&str>) -> bool {
+    match (release, cells.first()) {
+        (Some(wanted), Some(Cell::Text(found))) => found.as_deref() == Some(wanted),
+        _ => true,
+    }
+}
+
+fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
+    let cells = || rows.iter().map(|(_, cells)| &cells[at]);
+    let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { None };
+    match name {
+        "release" => {
+            let texts: Vec<Option<String>> = cells().map(text).collect();
+            frame::texts(name, texts.iter().map(Option::as_deref))
+        }
+        "predictions" | "labelled" | "positives" | "outcomes" | "metrics" | "releases" => {
+            frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
+        }
+        _ => frame::floats(name, cells().map(|cell| if let Cell::Float(number) = cell { *number } else { None })),
+    }
+}
+
+/// TEMPORARY
+fn shim(tasks: &BTreeMap<String, store::catalog::Task>) -> BTreeMap<String, fold::Task> {
+    tasks.iter().map(|(name, task)| (name.clone(), match task {
+        store::catalog::Task::Binary { positive_label } => fold::Task::Binary { positive: positive_label.clone() },
+        store::catalog::Task::Multiclass => fold::Task::Multiclass,
+        store::catalog::Task::Regression => fold::Task::Regression,
+    })).collect()
+}

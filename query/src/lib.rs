@@ -1,0 +1,79 @@
+//! The query service: scans date windows of the log into dataframes.
+//!
+//! A [`request`] says what to read: events, predictions joined with their outcomes, or the daily
+//! rollups and evaluations. The answer is a polars dataframe, which [`output`] writes as a table for
+//! people, CSV, NDJSON, Parquet or Arrow. [`http`] answers the same questions over HTTP.
+//!
+//! It writes nothing to the table.
+
+mod daily;
+mod events;
+mod frame;
+pub mod http;
+mod joined;
+pub mod output;
+mod read;
+pub mod request;
+
+use std::sync::Arc;
+
+use polars::prelude::DataFrame;
+use store::{Error, Id, Result, Table, catalog::Catalog};
+
+pub use output::Format;
+pub use request::{Request, What, Words};
+
+/// The version of the projections that is read.
+const PROJECTION_VERSION: u32 = 1;
+
+/// Answers questions about workspaces.
+#[derive(Clone, Debug)]
+pub struct Query {
+    table: Arc<dyn Table>,
+    catalog: Catalog,
+}
+
+impl Query {
+    /// A service on `table`.
+    pub fn new(table: Arc<dyn Table>) -> Self {
+        Self { catalog: Catalog::new(Arc::clone(&table)), table }
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// `Invalid`, when it names a column or a release that does not exist; those of the table.
+    pub async fn run(&self, workspace: &Id, request: &Request) -> Result<DataFrame> {
+        self.check_release(workspace, request).await?;
+        match request.what {
+            What::Events(kind) => {
+                let filter = read::Filter {
+                    kind,
+                    columns: request.columns.clone(),
+                    release: request.release.clone(),
+                    as_of: request.as_of,
+                };
+                events::events(&self.table, workspace, request.window, &filter).await
+            }
+            What::Joined => joined::joined(&self.table, workspace, request).await,
+            What::Rollups => daily::rollups(&self.table, workspace, request).await,
+            What::Evaluations => daily::evaluations(&self.table, &self.catalog, workspace, request).await,
+        }
+    }
+
+    async fn check_release(&self, workspace: &Id, request: &Request) -> Result<()> {
+        let Some(wanted) = &request.release else { return Ok(()) };
+        let page = self.catalog.page(workspace).await?;
+        let names: Vec<&str> = page.releases.iter().map(|release| release.entity.name.as_str()).collect();
+        if names.contains(&wanted.as_str()) {
+            return Ok(());
+        }
+        let there = if names.is_empty() { "there is none yet".into() } else { format!("there are {}", names.join(", ")) };
+        Err(Error::invalid(format!("there is no release `{wanted}` in {}; {there}", page.workspace.path)))
+    }
+}

@@ -1,0 +1,137 @@
+//! Dataframes as text and files.
+
+use std::io::Write;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
+use polars::prelude::{AnyValue, Column as Series, DataFrame, DataType, IntoColumn, StringChunked, NewChunkedArray, TimeUnit};
+use polars_io::{
+    SerWriter,
+    csv::write::CsvWriter,
+    ipc::IpcWriter,
+    json::{JsonFormat, JsonWriter},
+    parquet::write::ParquetWriter,
+};
+use store::{Error, Result, Timestamp, time::DAY_MICROS};
+
+use crate::frame::failed;
+
+/// How many rows a table for people shows: the first half and the last.
+const TABLE_ROWS: usize = 60;
+
+/// How a dataframe is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Aligned columns for people; long ones are cut in the middle.
+    Table,
+    /// Comma-separated values with a header.
+    Csv,
+    /// A JSON object a line.
+    Ndjson,
+    /// Apache Parquet.
+    Parquet,
+    /// Apache Arrow IPC file.
+    Ipc,
+}
+
+impl Format {
+    /// All formats, by name.
+    pub const NAMES: [&str; 5] = ["table", "csv", "ndjson", "parquet", "ipc"];
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// `Invalid`, naming what there is.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "table" => Ok(Format::Table),
+            "csv" => Ok(Format::Csv),
+            "ndjson" => Ok(Format::Ndjson),
+            "parquet" => Ok(Format::Parquet),
+            "ipc" => Ok(Format::Ipc),
+            _ => Err(Error::invalid(format!("the format `{name}` is none of {}", Self::NAMES.join(", ")))),
+        }
+    }
+
+    /// Whether it is no text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Format::Parquet | Format::Ipc)
+    }
+
+    /// Writes a dataframe.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(self, frame: &mut DataFrame, mut to: impl Write) -> Result<()> {
+        let cannot = |error| Error::unavailable("the result cannot be written").because(error);
+        match self {
+            Format::Table => writeln!(to, "{}", text_table(frame)).map_err(cannot),
+            Format::Csv => CsvWriter::new(to).finish(&mut with_text_times(frame)?).map_err(failed),
+            Format::Ndjson => {
+                let writer = JsonWriter::new(to).with_json_format(JsonFormat::JsonLines);
+                { writer }.finish(&mut with_text_times(frame)?).map_err(failed)
+            }
+            Format::Parquet => ParquetWriter::new(to).finish(frame).map(|_| ()).map_err(failed),
+            Format::Ipc => IpcWriter::new(to).finish(frame).map_err(failed),
+        }
+    }
+}
+
+/// In text, instants are RFC 3339 and days `YYYY-MM-DD`.
+fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
+    let columns = frame.columns().iter().map(|column| match column.dtype() {
+        DataType::Datetime(..) | DataType::Date => {
+            let texts = (0..column.len()).map(|row| column.get(row).ok().and_then(|value| time_text(&value)));
+            StringChunked::from_iter_options(column.name().clone(), texts).into_column()
+        }
+        _ => column.clone(),
+    });
+    DataFrame::new(frame.height(), columns.collect()).map_err(failed)
+}
+
+fn time_text(value: &AnyValue<'_>) -> Option<String> {
+    match value {
+        AnyValue::Datetime(micros, TimeUnit::Microseconds, _) => Some(Timestamp::from_micros(*micros)?.to_string()),
+        AnyValue::Date(day) => Some(Timestamp::from_micros(i64::from(*day) * DAY_MICROS)?.day().to_string()),
+        _ => None,
+    }
+}
+
+/// A table for people: numbers to the right, columns without any value left out.
+pub fn text_table(frame: &DataFrame) -> String {
+    let columns: Vec<&Series> =
+        frame.columns().iter().filter(|column| column.null_count() < column.len() || column.is_empty()).collect();
+    let mut table = TextTable::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns.iter().map(|column| column.name().to_string()));
+    let rows = frame.height();
+    let shown: Vec<usize> = if rows <= TABLE_ROWS {
+        (0..rows).collect()
+    } else {
+        (0..TABLE_ROWS / 2).chain(rows - TABLE_ROWS / 2..rows).collect()
+    };
+    for &row in &shown {
+        if rows > TABLE_ROWS && row == rows - TABLE_ROWS / 2 {
+            table.add_row(columns.iter().map(|_| "...".to_owned()));
+        }
+        table.add_row(columns.iter().map(|column| cell(&column.get(row).unwrap_or(AnyValue::Null))));
+    }
+    for (column, styled) in columns.iter().zip(table.column_iter_mut()) {
+        let is_number = column.dtype().is_numeric();
+        styled.set_cell_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left });
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    match rows > TABLE_ROWS {
+        false => lines.join("\n"),
+        true => format!("{}\n{} of {rows} rows shown; --format csv writes them all", lines.join("\n"), shown.len()),
+    }
+}
+
+fn cell(value: &AnyValue<'_>) -> String {
+    match value {
+        AnyValue::Null => "-".to_owned(),
+        AnyValue::Float64(number) => format!("{number:.4}"),
+        AnyValue::String(text) => (*text).to_owned(),
+        AnyValue::Datetime(..) | AnyValue::Date(_) => time_text(value).unwrap_or_default(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,94 @@
+//! Reads the logs of a window: days side by side, only the columns that are wanted, and of the
+//! segments only those that can hold a row that is.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use store::{
+    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window, key,
+    log::Segment,
+    table::{Query, query_all},
+};
+
+/// How many days are read at once.
+const DAYS_AT_ONCE: usize = 4;
+
+/// Which segments and columns to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    pub(crate) kind: Kind,
+    /// The columns to unpack; all when `None`.
+    pub(crate) columns: Option<Vec<String>>,
+    /// Only segments that hold events of this release.
+    pub(crate) release: Option<String>,
+    /// Only segments appended by then.
+    pub(crate) as_of: Option<Timestamp>,
+}
+
+/// A segment with its events unpacked.
+#[derive(Clone, Debug)]
+pub(crate) struct Unpacked {
+    pub(crate) day: Day,
+    pub(crate) lane: u8,
+    pub(crate) seq: u64,
+    pub(crate) appended_at: Timestamp,
+    pub(crate) columns: Columns,
+}
+
+/// The days of a window.
+pub(crate) fn days(window: Window) -> impl Iterator<Item = Day> {
+    std::iter::successors(Some(window.from()), |day| day.next()).take_while(move |day| *day <= window.to())
+}
+
+/// The segments of a window, in the order of the log.
+pub(crate) async fn window(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    window: Window,
+    filter: &Filter,
+) -> Result<Vec<Unpacked>> {
+    let reads = days(window).map(|day| day_of(table, workspace, day, filter));
+    let days: Vec<Vec<Unpacked>> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
+    Ok(days.into_iter().flatten().collect())
+}
+
+/// The segments of a day, in the order of the log.
+pub(crate) async fn day_of(table: &Arc<dyn Table>, workspace: &Id, day: Day, filter: &Filter) -> Result<Vec<Unpacked>> {
+    let range = key::segments_of_kind(workspace, day, filter.kind);
+    let items = query_all(&**table, Query::table(range)).await?;
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let filter = filter.clone();
+    let unpacking = tokio::task::spawn_blocking(move || {
+        let segments = items.iter().map(Segment::from_item);
+        let wanted = segments.filter(|segment| segment.as_ref().map_or(true, |segment| filter.wants(segment)));
+        wanted.map(|segment| filter.unpack(&segment?)).collect()
+    });
+    unpacking.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?
+}
+
+impl Filter {
+    fn wants(&self, segment: &Segment) -> bool {
+        let known = self.as_of.is_none_or(|as_of| segment.appended_at <= as_of);
+        known && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
+    }
+
+    fn unpack(&self, segment: &Segment) -> Result<Unpacked> {
+        let is_filtered = self.release.is_some();
+        let columns = segment.unpack(|name| match &self.columns {
+            Some(wanted) => wanted.iter().any(|column| column == name) || (is_filtered && name == "release"),
+            None => true,
+        })?;
+        let columns = match &self.release {
+            Some(release) if segment.releases.len() > 1 || segment.releases.get(release) != Some(&(segment.rows as u64)) => {
+                let column = columns.column("release");
+                let is_of = |row: &usize| column.and_then(|column| column.text(*row)) == Some(release);
+                columns.take(&(0..columns.rows).filter(is_of).collect::<Vec<_>>())
+            }
+            _ => columns,
+        };
+        let appended_at = segment.appended_at;
+        Ok(Unpacked { day: segment.log.day, lane: segment.log.lane, seq: segment.seq, appended_at, columns })
+    }
+}

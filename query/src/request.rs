@@ -1,0 +1,129 @@
+//! What may be asked, and in which words: the same for the command line and for HTTP.
+
+use store::{Day, Error, Kind, Result, Timestamp, Window};
+
+/// The most days in a window.
+pub const MAX_WINDOW_DAYS: i32 = 3_660;
+
+/// What to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Events of a kind.
+    Events(Kind),
+    /// Predictions with the outcomes that judge them.
+    Joined,
+    /// Daily counts and sums.
+    Rollups,
+    /// Daily figures of how good the predictions were.
+    Evaluations,
+}
+
+impl What {
+    /// All that can be read, by name.
+    pub const NAMES: [&str; 7] =
+        ["predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations"];
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// `Invalid`, naming what there is.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "joined" => Ok(What::Joined),
+            "rollups" => Ok(What::Rollups),
+            "evaluations" => Ok(What::Evaluations),
+            _ => Kind::from_name(name).map(What::Events).ok_or_else(|| {
+                Error::invalid(format!("`{name}` cannot be queried; there are {}", Self::NAMES.join(", ")))
+            }),
+        }
+    }
+}
+
+/// A question about a window of days.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What to read.
+    pub what: What,
+    /// The days.
+    pub window: Window,
+    /// Only what belongs to this release.
+    pub release: Option<String>,
+    /// Only these columns, in this order.
+    pub columns: Option<Vec<String>>,
+    /// Only what had been appended by then.
+    pub as_of: Option<Timestamp>,
+}
+
+/// The same as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Words<'a> {
+    /// The first day.
+    pub from: &'a str,
+    /// The last day.
+    pub to: &'a str,
+    /// A release.
+    pub release: Option<&'a str>,
+    /// Names of columns with commas between.
+    pub columns: Option<&'a str>,
+    /// An instant, or a day that stands for its beginning.
+    pub as_of: Option<&'a str>,
+}
+
+impl Request {
+    /// Reads a request from its words.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong.
+    pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
+        let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
+        let from: Day = words.from.parse().map_err(|error| named("from", error))?;
+        let to: Day = words.to.parse().map_err(|error| named("to", error))?;
+        let window = Window::new(from, to)?;
+        if to.number() - from.number() >= MAX_WINDOW_DAYS {
+            return Err(Error::invalid(format!("the window is longer than {MAX_WINDOW_DAYS} days; ask for less")));
+        }
+        let as_of = words.as_of.map(|text| match text.parse::<Day>() {
+            Ok(day) => Ok(day.start()),
+            Err(_) => Timestamp::parse(text),
+        });
+        let columns = words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
+        Ok(Self {
+            what,
+            window,
+            release: words.release.map(str::to_owned),
+            columns,
+            as_of: as_of.transpose().map_err(|error| named("as-of", error))?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words<'a>(from: &'a str, to: &'a str) -> Words<'a> {
+        Words { from, to, ..Words::default() }
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        let fails = |words| Request::parse(What::Joined, &words).unwrap_err().to_string();
+        let lines = [
+            fails(words("2013-02-30", "2013-03-01")),
+            fails(words("2013-03-01", "March")),
+            fails(words("2013-03-02", "2013-03-01")),
+            fails(words("1990-01-01", "2013-03-01")),
+            fails(Words { as_of: Some("noon"), ..words("2013-03-01", "2013-03-01") }),
+            What::parse("prediction").unwrap_err().to_string(),
+        ];
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn a_day_stands_for_its_beginning() {
+        let words = Words { as_of: Some("2013-07-01"), columns: Some("key, score"), ..words("2013-06-01", "2013-06-30") };
+        let request = Request::parse(What::Joined, &words).unwrap();
+        assert_eq!(request.as_of.unwrap().to_string(), "2013-07-01T00:00:00Z");
+        assert_eq!(request.columns.unwrap(), ["key", "score"]);
+    }
+}

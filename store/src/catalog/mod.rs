@@ -1,0 +1,242 @@
+//! The catalog: categories, workspaces, models, configurations and releases.
+//!
+//! An entity is created in one transaction with the guard of its name and its parent's counter,
+//! so names are unique, counters exact, and a repeat of a creation finds what is there.
+
+mod entity;
+mod page;
+
+use std::sync::Arc;
+
+use crate::{
+    Error, ErrorKind, Id, Item, Result, Table, Timestamp,
+    id::check_name,
+    key::{self, Key},
+    table::{Condition, Index, Query, Write, query_all},
+};
+
+pub use entity::{Category, Configuration, Entity, Model, Release, Task, Workspace};
+pub use page::WorkspacePage;
+
+/// The catalog in a table.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    table: Arc<dyn Table>,
+}
+
+/// What a release is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseSpec {
+    /// Its name, unique in the workspace.
+    pub name: String,
+    /// The model, by name.
+    pub model: String,
+    /// The configuration, by name; created when it is new.
+    pub configuration: Option<String>,
+    /// The environment that it is made for.
+    pub environment: Option<String>,
+}
+
+/// Where a new entity goes: its parent, its type as in keys, and the parent's counter.
+struct Place<'a> {
+    parent: Option<(&'a Key, &'static str)>,
+    kind: &'static str,
+}
+
+impl Place<'_> {
+    fn guard(&self, name: &str) -> Key {
+        key::name_guard(self.parent.map_or("", |(key, _)| &key.sk), self.kind, name)
+    }
+}
+
+impl Catalog {
+    /// The catalog in `table`.
+    pub fn new(table: Arc<dyn Table>) -> Self {
+        Self { table }
+    }
+
+    /// The category called `name`, created when it is new.
+    ///
+    /// # Errors
+    /// `Invalid`, when the name cannot be one.
+    pub async fn ensure_category(&self, name: &str, now: Timestamp) -> Result<Category> {
+        let place = Place { parent: None, kind: "wc" };
+        let make = |entity| Category { entity, count_of_workspaces: 0 }.to_item();
+        Category::from_item(&self.ensure(&place, name, now, make, |id| key::category(id)).await?)
+    }
+
+    /// The workspace at `category/name`, created when it is new, as is its category.
+    ///
+    /// # Errors
+    /// `Invalid`, when the path is not of that form.
+    pub async fn ensure_workspace(&self, path: &str, now: Timestamp) -> Result<Workspace> {
+        let (category, name) = split_path(path)?;
+        check_name(name)?;
+        let category = self.ensure_category(category, now).await?.entity.id;
+        let parent = key::category(&category);
+        let place = Place { parent: Some((&parent, "count_of_workspaces")), kind: "w" };
+        let make = |entity| {
+            Workspace { entity, category: category.clone(), path: path.to_owned() }.to_item()
+        };
+        Workspace::from_item(&self.ensure(&place, name, now, make, |id| key::workspace(id)).await?)
+    }
+
+    /// The model called `name` of a workspace, created when it is new.
+    ///
+    /// # Errors
+    /// `Conflict`, when there is one with another task; `NotFound`, when the workspace is gone.
+    pub async fn ensure_model(&self, workspace: &Id, name: &str, task: &Task, now: Timestamp) -> Result<Model> {
+        let parent = key::workspace(workspace);
+        let place = Place { parent: Some((&parent, "count_of_models")), kind: "m" };
+        let make = |entity| Model { entity, task: task.clone() }.to_item(workspace);
+        let item = self.ensure(&place, name, now, make, |id| key::model(workspace, id)).await?;
+        let model = Model::from_item(&item)?;
+        if model.task != *task {
+            let message = format!("the model `{name}` exists with another task ({})", model.task);
+            return Err(Error::conflict(message));
+        }
+        Ok(model)
+    }
+
+    /// The configuration called `name` of a workspace, created when it is new.
+    ///
+    /// # Errors
+    /// `NotFound`, when the workspace is gone.
+    pub async fn ensure_configuration(&self, workspace: &Id, name: &str, now: Timestamp) -> Result<Configuration> {
+        let parent = key::workspace(workspace);
+        let place = Place { parent: Some((&parent, "count_of_configurations")), kind: "c" };
+        let make = |entity| Configuration { entity }.to_item(workspace);
+        let item = self.ensure(&place, name, now, make, |id| key::configuration(workspace, id)).await?;
+        Configuration::from_item(&item)
+    }
+
+    /// The release that `spec` describes, created when it is new.
+    ///
+    /// # Errors
+    /// `Conflict`, when there is one of that name made of something else; `NotFound`, when its model
+    /// is unknown.
+    pub async fn ensure_release(&self, workspace: &Id, spec: &ReleaseSpec, now: Timestamp) -> Result<Release> {
+        let parent = key::workspace(workspace);
+        let models = Place { parent: Some((&parent, "count_of_models")), kind: "m" };
+        let model = self.id_of(&models.guard(&spec.model)).await?.ok_or_else(|| {
+            Error::not_found(format!("there is no model `{}` in this workspace; create it first", spec.model))
+        })?;
+        if let Some(configuration) = &spec.configuration {
+            self.ensure_configuration(workspace, configuration, now).await?;
+        }
+        let place = Place { parent: Some((&parent, "count_of_releases")), kind: "r" };
+        let make = |entity| spec.release(entity).to_item(workspace, &model);
+        let item = self.ensure(&place, &spec.name, now, make, |id| key::release(workspace, id)).await?;
+        let release = Release::from_item(&item)?;
+        if release != spec.release(release.entity.clone()) {
+            return Err(Error::conflict(format!(
+                "the release `{}` exists with another model, configuration or environment; \
+                 a release never changes, so give the new one a new name",
+                spec.name
+            )));
+        }
+        Ok(release)
+    }
+
+    /// The workspace of an id or of a path `category/name`.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none.
+    pub async fn workspace(&self, id_or_path: &str) -> Result<Workspace> {
+        let missing = || Error::not_found(format!("there is no workspace `{id_or_path}`"));
+        let id = if id_or_path.contains('/') {
+            let (category, name) = split_path(id_or_path)?;
+            let category = self.id_of(&Place { parent: None, kind: "wc" }.guard(category)).await?;
+            let parent = key::category(&category.ok_or_else(missing)?);
+            let place = Place { parent: Some((&parent, "count_of_workspaces")), kind: "w" };
+            self.id_of(&place.guard(name)).await?.ok_or_else(missing)?
+        } else {
+            Id::parse(id_or_path).map_err(|_| {
+                let message = format!("there is no workspace `{id_or_path}` (a workspace is named category/name)");
+                Error::not_found(message)
+            })?
+        };
+        Workspace::from_item(&self.table.get(&key::workspace(&id)).await?.ok_or_else(missing)?)
+    }
+
+    /// All workspaces, by the age of their category and then by their own.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn workspaces(&self) -> Result<Vec<Workspace>> {
+        let mut workspaces = Vec::new();
+        for item in query_all(&*self.table, Query::index(Index::Gsi1, key::CATEGORIES)).await? {
+            let workspaces_of = key::workspaces_of(&Category::from_item(&item)?.entity.id);
+            for item in query_all(&*self.table, Query::index(Index::Gsi1, workspaces_of)).await? {
+                workspaces.push(Workspace::from_item(&item)?);
+            }
+        }
+        Ok(workspaces)
+    }
+
+    /// A workspace with its models, configurations, releases and counters, by one query.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn page(&self, workspace: &Id) -> Result<WorkspacePage> {
+        let query = Query::index(Index::Table, key::workspace_page(workspace));
+        WorkspacePage::from_items(&query_all(&*self.table, query).await?)
+    }
+
+    async fn id_of(&self, guard: &Key) -> Result<Option<Id>> {
+        match self.table.get(guard).await? {
+            Some(item) => Ok(Some(Id::parse(item.text("id")?)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The item of the entity called `name`, created when it is new.
+    async fn ensure(
+        &self,
+        place: &Place<'_>,
+        name: &str,
+        now: Timestamp,
+        make: impl Fn(Entity) -> Item,
+        key_of: impl Fn(&Id) -> Key,
+    ) -> Result<Item> {
+        check_name(name)?;
+        let guard = place.guard(name);
+        if self.id_of(&guard).await?.is_none() {
+            let id = Id::new(now);
+            let item = make(Entity { id: id.clone(), name: name.to_owned(), created_at: now });
+            let mut writes = vec![
+                Write::Put(Item::new(guard.clone()).with("id", id.as_str()), Condition::Absent),
+                Write::Put(item, Condition::Absent),
+            ];
+            if let Some((parent, counter)) = place.parent {
+                writes.push(Write::Add(parent.clone(), counter.to_owned(), 1));
+            }
+            match self.table.transact(writes).await {
+                // Somebody else was quicker, or the parent is gone: the guard tells.
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                other => other?,
+            }
+        }
+        let gone = || Error::not_found(format!("`{name}` cannot be created: what it belongs to does not exist"));
+        let id = self.id_of(&guard).await?.ok_or_else(gone)?;
+        let key = key_of(&id);
+        self.table.get(&key).await?.ok_or_else(|| Error::corrupt(format!("the name `{name}` leads to {key}, which is missing")))
+    }
+}
+
+impl ReleaseSpec {
+    fn release(&self, entity: Entity) -> Release {
+        Release {
+            entity,
+            model: self.model.clone(),
+            configuration: self.configuration.clone(),
+            environment: self.environment.clone(),
+        }
+    }
+}
+
+fn split_path(path: &str) -> Result<(&str, &str)> {
+    path.split_once('/')
+        .filter(|(_, name)| !name.contains('/'))
+        .ok_or_else(|| Error::invalid(format!("`{path}` is not of the form category/workspace")))
+}

@@ -1,0 +1,265 @@
+//! Columns: the one shape in which events travel, from the parser to the segment and back to a
+//! dataframe. A column is dense: it has one entry a row, also where the row is null (there the
+//! entry is zero or empty and [`Column::valid`] says `false`).
+
+/// Many strings in one allocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strings {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl Strings {
+    /// No strings yet, with room for `rows` strings of `bytes` bytes together.
+    pub fn with_capacity(rows: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(rows) }
+    }
+
+    /// Builds from concatenated text and the byte offset at which each string ends. `None` when
+    /// an offset decreases, does not fall on a character boundary, or the last one is not the
+    /// length of the text.
+    pub fn from_parts(text: String, ends: Vec<u32>) -> Option<Self> {
+        let mut start = 0;
+        for &end in &ends {
+            if end < start || !text.is_char_boundary(end as usize) {
+                return None;
+            }
+            start = end;
+        }
+        (start as usize == text.len()).then_some(Self { text, ends })
+    }
+
+    /// Appends one string.
+    ///
+    /// # Panics
+    /// When all strings together would exceed 4 GiB.
+    pub fn push(&mut self, value: &str) {
+        self.text.push_str(value);
+        self.ends.push(u32::try_from(self.text.len()).expect("strings of one batch stay under 4 GiB"));
+    }
+
+    /// The string of row `row`.
+    pub fn get(&self, row: usize) -> &str {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
+        &self.text[start..self.ends[row] as usize]
+    }
+
+    /// How many strings there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All strings in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|row| self.get(row))
+    }
+
+    /// The concatenated text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The byte offset at which each string ends.
+    pub fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Strings {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(iter: I) -> Self {
+        let mut strings = Self::default();
+        iter.into_iter().for_each(|value| strings.push(value));
+        strings
+    }
+}
+
+/// Strings drawn from a few distinct ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coded {
+    /// For each row the index of its string in `dictionary`; 0 where the row is null.
+    pub codes: Vec<u8>,
+    /// The distinct strings; never empty when a row is not null.
+    pub dictionary: Strings,
+}
+
+/// The values of one column.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    Time(Vec<i64>),
+    /// IEEE 754 doubles, kept bit for bit.
+    Float(Vec<f64>),
+    /// UTF-8 strings.
+    Text(Strings),
+    /// UTF-8 strings with at most 256 distinct ones; the same type as `Text`, only shorter.
+    Coded(Coded),
+}
+
+impl Values {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Time(values) => values.len(),
+            Values::Float(values) => values.len(),
+            Values::Text(values) => values.len(),
+            Values::Coded(values) => values.codes.len(),
+        }
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One named column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its name, such as `score` or `tag.carrier`.
+    pub name: String,
+    /// One entry a row.
+    pub values: Values,
+    /// One entry a row, `false` where the row is null; `None` when no row is null.
+    pub valid: Option<Vec<bool>>,
+}
+
+impl Column {
+    /// A column without nulls.
+    pub fn new(name: impl Into<String>, values: Values) -> Self {
+        Self { name: name.into(), values, valid: None }
+    }
+
+    /// Whether row `row` holds a value.
+    pub fn is_valid(&self, row: usize) -> bool {
+        self.valid.as_ref().is_none_or(|valid| valid[row])
+    }
+
+    /// How many rows are null.
+    pub fn nulls(&self) -> usize {
+        self.valid.as_ref().map_or(0, |valid| valid.iter().filter(|present| !**present).count())
+    }
+
+    /// The time at `row` in microseconds, or `None` when it is null or the column holds no times.
+    pub fn time(&self, row: usize) -> Option<i64> {
+        match &self.values {
+            Values::Time(values) if self.is_valid(row) => Some(values[row]),
+            _ => None,
+        }
+    }
+
+    /// The number at `row`, or `None` when it is null or the column holds no numbers.
+    pub fn float(&self, row: usize) -> Option<f64> {
+        match &self.values {
+            Values::Float(values) if self.is_valid(row) => Some(values[row]),
+            _ => None,
+        }
+    }
+
+    /// The string at `row`, or `None` when it is null or the column holds no strings.
+    pub fn text(&self, row: usize) -> Option<&str> {
+        if !self.is_valid(row) {
+            return None;
+        }
+        match &self.values {
+            Values::Text(values) => Some(values.get(row)),
+            Values::Coded(coded) => Some(coded.dictionary.get(coded.codes[row] as usize)),
+            _ => None,
+        }
+    }
+
+    /// The rows `rows`, in that order, as a column of their own.
+    pub fn take(&self, rows: &[usize]) -> Self {
+        let values = match &self.values {
+            Values::Time(values) => Values::Time(rows.iter().map(|&row| values[row]).collect()),
+            Values::Float(values) => Values::Float(rows.iter().map(|&row| values[row]).collect()),
+            Values::Text(values) => Values::Text(rows.iter().map(|&row| values.get(row)).collect()),
+            Values::Coded(coded) => Values::Coded(Coded {
+                codes: rows.iter().map(|&row| coded.codes[row]).collect(),
+                dictionary: coded.dictionary.clone(),
+            }),
+        };
+        let valid = self.valid.as_ref().map(|valid| rows.iter().map(|&row| valid[row]).collect::<Vec<_>>());
+        let valid = valid.filter(|valid| valid.contains(&false));
+        Self { name: self.name.clone(), values, valid }
+    }
+}
+
+/// Equal when name, type, nulls and every value agree: floats bit for bit, and a coded column
+/// equals a text column with the same strings. What stands under a null does not count.
+impl PartialEq for Column {
+    fn eq(&self, other: &Self) -> bool {
+        let rows = self.values.len();
+        if self.name != other.name || rows != other.values.len() {
+            return false;
+        }
+        (0..rows).all(|row| match (&self.values, &other.values) {
+            (Values::Time(_), Values::Time(_)) => self.time(row) == other.time(row),
+            (Values::Float(_), Values::Float(_)) => {
+                self.float(row).map(f64::to_bits) == other.float(row).map(f64::to_bits)
+            }
+            (Values::Text(_) | Values::Coded(_), Values::Text(_) | Values::Coded(_)) => {
+                self.text(row) == other.text(row)
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Columns of equal length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    /// How many rows each column has.
+    pub rows: usize,
+    /// The columns, in the order in which they are stored.
+    pub columns: Vec<Column>,
+}
+
+impl Columns {
+    /// The column called `name`.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The rows `rows`, in that order.
+    pub fn take(&self, rows: &[usize]) -> Self {
+        Self { rows: rows.len(), columns: self.columns.iter().map(|column| column.take(rows)).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_from_parts_refuses_what_does_not_fit() {
+        assert!(Strings::from_parts("añb".into(), vec![1, 3, 4]).is_some());
+        assert!(Strings::from_parts("añb".into(), vec![2, 4]).is_none(), "inside a character");
+        assert!(Strings::from_parts("abc".into(), vec![2, 1, 3]).is_none(), "decreasing");
+        assert!(Strings::from_parts("abc".into(), vec![2]).is_none(), "text left over");
+        assert!(Strings::from_parts("abc".into(), vec![4]).is_none(), "beyond the text");
+    }
+
+    #[test]
+    fn take_keeps_nulls_and_drops_a_mask_that_says_nothing() {
+        let column = Column {
+            name: "score".into(),
+            values: Values::Float(vec![0.5, 0.0, 0.25]),
+            valid: Some(vec![true, false, true]),
+        };
+        assert_eq!(column.take(&[1, 2]).float(0), None);
+        assert_eq!(column.take(&[1, 2]).float(1), Some(0.25));
+        assert_eq!(column.take(&[2, 0]).valid, None);
+    }
+
+    #[test]
+    fn coded_and_text_columns_are_equal_by_value() {
+        let text = Column::new("x", Values::Text(["a", "b", "a"].into_iter().collect()));
+        let coded = Coded { codes: vec![1, 0, 1], dictionary: ["b", "a"].into_iter().collect() };
+        assert_eq!(text, Column::new("x", Values::Coded(coded)));
+    }
+}

@@ -1,0 +1,93 @@
+//! Ids that sort by the time of their creation (KSUIDs), and names that people give.
+
+use std::fmt;
+
+use svix_ksuid::KsuidMs;
+
+use crate::{Error, Result, Timestamp};
+
+/// The most bytes in a name.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// KSUIDs count from 2014-05-13; an earlier clock makes ids of that second.
+const EPOCH_MILLIS: i64 = 1_400_000_000_000;
+
+/// A KSUID: 27 characters that sort by the time of creation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(String);
+
+impl Id {
+    /// A new id, made at `now`. The order of ids is that of their creation to about 4 ms.
+    #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
+    pub fn new(now: Timestamp) -> Self {
+        let millis = now.micros().div_euclid(1_000).max(EPOCH_MILLIS);
+        Self(KsuidMs::from_millis(Some(millis), None).to_string())
+    }
+
+    /// Reads an id.
+    ///
+    /// # Errors
+    /// `Invalid`, when the text is not a KSUID.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |_| Error::invalid(format!("`{text}` is not an id (27 letters and digits)"));
+        text.parse::<KsuidMs>().map_err(wrong)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Checks a name that people give to a workspace, model, configuration, release or environment:
+/// letters, digits, `.`, `_` and `-`, beginning with a letter or digit, at most
+/// [`MAX_NAME_BYTES`]. So a name can stand in a key, a path and a URL as it is.
+///
+/// # Errors
+/// `Invalid`, saying what is wrong with it.
+pub fn check_name(name: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let wrong = if name.is_empty() {
+        "is empty"
+    } else if name.len() > MAX_NAME_BYTES {
+        "is longer than 128 bytes"
+    } else if !name.as_bytes()[0].is_ascii_alphanumeric() {
+        "does not begin with a letter or digit"
+    } else if !name.bytes().all(allowed) {
+        "holds something else than letters, digits, `.`, `_` and `-`"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("the name `{name}` {wrong}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_distinct_and_sort_by_second() {
+        let at = |text| Timestamp::parse(text).unwrap();
+        let early = Id::new(at("2026-01-01T00:00:00Z"));
+        let late = Id::new(at("2026-01-01T00:00:01Z"));
+        assert!(early < late);
+        assert_ne!(early, Id::new(at("2026-01-01T00:00:00Z")));
+        assert_eq!(Id::parse(early.as_str()).unwrap(), early);
+        assert!(Id::parse("flights").is_err());
+    }
+
+    #[test]
+    fn names_cannot_hold_separators() {
+        for wrong in ["", "a/b", "a#b", "-a", "a b", "é", &"x".repeat(129)] {
+            assert!(check_name(wrong).is_err(), "{wrong}");
+        }
+        check_name("late-arrival_2.1").unwrap();
+    }
+}

@@ -1,0 +1,345 @@
+//! Every key of the table, built and parsed here and nowhere else. A key is a total function of
+//! what it stands for; names and ids are checked ([`crate::id`], [`crate::name`]) so that none of
+//! them can hold a separator.
+
+use std::fmt;
+
+use crate::{Error, Id, Result, event::Kind, time::Day};
+
+/// Sorts after every sort key that continues the same prefix.
+const END: char = '~';
+
+/// The primary key of an item.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Partition key.
+    pub pk: String,
+    /// Sort key within the partition, compared by UTF-8 bytes.
+    pub sk: String,
+}
+
+impl Key {
+    /// The key of `pk` and `sk`.
+    pub fn new(pk: impl Into<String>, sk: impl Into<String>) -> Self {
+        Self { pk: pk.into(), sk: sk.into() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} / {}", self.pk, self.sk)
+    }
+}
+
+/// A part of one partition: sort keys from `from` to `to`, both included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Partition key.
+    pub pk: String,
+    /// The least sort key.
+    pub from: String,
+    /// The greatest sort key.
+    pub to: String,
+}
+
+impl KeyRange {
+    fn prefix(pk: String, prefix: &str) -> Self {
+        Self { pk, from: prefix.to_owned(), to: format!("{prefix}{END}") }
+    }
+}
+
+/// A log: all events of one workspace, day, kind and lane.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogId {
+    /// The workspace.
+    pub workspace: Id,
+    /// The day that the events belong to.
+    pub day: Day,
+    /// What kind of events.
+    pub kind: Kind,
+    /// The parallel sub-log.
+    pub lane: u8,
+}
+
+impl LogId {
+    /// Its name inside a day, such as `p/00`: what `applied` is counted by.
+    pub fn name(&self) -> String {
+        format!("{}/{:02}", self.kind.letter(), self.lane)
+    }
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "day#{}/{}", self.day, self.name())
+    }
+}
+
+/// A category of workspaces.
+pub fn category(category: &Id) -> Key {
+    Key::new(format!("wc#{category}"), format!("wc#{category}"))
+}
+
+/// The partition of `GSI1` that holds all categories, by age.
+pub const CATEGORIES: &str = "wc";
+
+/// Where a category stands in `GSI1`.
+pub fn category_index(category: &Id) -> (String, String) {
+    (CATEGORIES.to_owned(), format!("wc#{category}"))
+}
+
+/// A workspace.
+pub fn workspace(workspace: &Id) -> Key {
+    Key::new(workspace_page(workspace), format!("w#{workspace}"))
+}
+
+/// The partition of `GSI1` that holds the workspaces of a category, by age.
+pub fn workspaces_of(category: &Id) -> String {
+    format!("wc#{category}/w")
+}
+
+/// Where a workspace stands in `GSI1`.
+pub fn workspace_index(category: &Id, workspace: &Id) -> (String, String) {
+    (workspaces_of(category), format!("w#{workspace}"))
+}
+
+/// The partition that holds a workspace with its models, configurations, releases and counters.
+pub fn workspace_page(workspace: &Id) -> String {
+    format!("w#{workspace}")
+}
+
+/// A model of a workspace.
+pub fn model(workspace: &Id, model: &Id) -> Key {
+    Key::new(workspace_page(workspace), format!("m#{model}"))
+}
+
+/// A configuration of a workspace.
+pub fn configuration(workspace: &Id, configuration: &Id) -> Key {
+    Key::new(workspace_page(workspace), format!("c#{configuration}"))
+}
+
+/// A release in a workspace.
+pub fn release(workspace: &Id, release: &Id) -> Key {
+    Key::new(workspace_page(workspace), format!("r#{release}"))
+}
+
+/// Where a release stands in `GSI1`: the releases of a model, by age.
+pub fn release_index(model: &Id, release: &Id) -> (String, String) {
+    (format!("m#{model}/r"), format!("r#{release}"))
+}
+
+/// What a counter counts for: the whole workspace, or one release of it by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Counted {
+    /// The workspace.
+    Workspace,
+    /// The release of this name.
+    Release(String),
+}
+
+/// The counters of one month of what is counted.
+pub fn counter(workspace: &Id, counted: &Counted, month: &str) -> Key {
+    let entity = match counted {
+        Counted::Workspace => "w".to_owned(),
+        Counted::Release(name) => format!("r#{name}"),
+    };
+    Key::new(workspace_page(workspace), format!("count#{entity}/{month}"))
+}
+
+/// All counters of a workspace.
+pub fn counters(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(workspace_page(workspace), "count#")
+}
+
+/// What a counter item counts for, and the month.
+pub fn parse_counter(key: &Key) -> Option<(Counted, String)> {
+    let (entity, month) = key.sk.strip_prefix("count#")?.rsplit_once('/')?;
+    let counted = match entity.strip_prefix("r#") {
+        Some(name) => Counted::Release(name.to_owned()),
+        None if entity == "w" => Counted::Workspace,
+        None => return None,
+    };
+    Some((counted, month.to_owned()))
+}
+
+/// The guard that keeps a name unique among the children of one type under a parent (a key such
+/// as `w#<id>`, or `` for the root). It holds the id of who has the name.
+pub fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
+    Key::new(format!("@name#{parent}/{kind}"), name)
+}
+
+/// The partition of the segments of a workspace.
+fn day_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/day")
+}
+
+/// The segment `seq` of a log; the first is 1.
+pub fn segment(log: &LogId, seq: u64) -> Key {
+    Key::new(day_partition(&log.workspace), format!("{log}/{seq:010}"))
+}
+
+/// The segments of a log from `first` on.
+pub fn segments_from(log: &LogId, first: u64) -> KeyRange {
+    KeyRange {
+        pk: day_partition(&log.workspace),
+        from: format!("{log}/{first:010}"),
+        to: format!("{log}/{END}"),
+    }
+}
+
+/// The segments of a log from `first` to `last`.
+pub fn segments_between(log: &LogId, first: u64, last: u64) -> KeyRange {
+    KeyRange { to: format!("{log}/{last:010}"), ..segments_from(log, first) }
+}
+
+/// The segments of one day and kind, of all lanes.
+pub fn segments_of_kind(workspace: &Id, day: Day, kind: Kind) -> KeyRange {
+    KeyRange::prefix(day_partition(workspace), &format!("day#{day}/{}/", kind.letter()))
+}
+
+/// All segments of a workspace that stand after those of `log`, for skipping from log to log.
+pub fn segments_after(log: &LogId) -> KeyRange {
+    KeyRange { pk: day_partition(&log.workspace), from: format!("{log}/{END}"), to: format!("day#{END}") }
+}
+
+/// All segments of a workspace.
+pub fn segments(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(day_partition(workspace), "day#")
+}
+
+/// The log and number of a segment's key. `None`, when the key is not one of a segment.
+pub fn parse_segment(key: &Key) -> Option<(LogId, u64)> {
+    let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/day")?).ok()?;
+    let mut parts = key.sk.strip_prefix("day#")?.split('/');
+    let day = parts.next()?.parse().ok()?;
+    let kind = Kind::from_letter(parts.next()?)?;
+    let lane = parts.next().filter(|lane| lane.len() == 2)?.parse().ok()?;
+    let seq = parts.next().filter(|seq| seq.len() == 10)?.parse().ok()?;
+    parts.next().is_none().then_some((LogId { workspace, day, kind, lane }, seq))
+}
+
+/// The marker of a batch, by its idempotency key.
+pub fn batch(workspace: &Id, idempotency_key: &str) -> Key {
+    Key::new(format!("w#{workspace}/batch"), idempotency_key)
+}
+
+fn rollup_partition(workspace: &Id, version: u32) -> String {
+    format!("w#{workspace}/rollup/v{version}")
+}
+
+/// The rollup of a day.
+pub fn rollup(workspace: &Id, version: u32, day: Day) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}"))
+}
+
+/// The evaluation of a day.
+pub fn evaluation(workspace: &Id, version: u32, day: Day) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/eval"))
+}
+
+/// The rollups and evaluations from day `from` to day `to`.
+pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: rollup_partition(workspace, version),
+        from: format!("day#{from}"),
+        to: format!("day#{to}/{END}"),
+    }
+}
+
+/// All rollups and evaluations.
+pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), "day#")
+}
+
+/// What is stored under a day of the projections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projection {
+    /// Counts, sums, histograms.
+    Rollup,
+    /// Predictions judged by outcomes.
+    Evaluation,
+}
+
+/// The day of a rollup or evaluation and which of them it is.
+///
+/// # Errors
+/// `Corrupt`, when the key is neither.
+pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
+    let parse = || {
+        let rest = key.sk.strip_prefix("day#")?;
+        Some(match rest.strip_suffix("/eval") {
+            Some(day) => (day.parse().ok()?, Projection::Evaluation),
+            None => (rest.parse().ok()?, Projection::Rollup),
+        })
+    };
+    parse().ok_or_else(|| Error::corrupt(format!("{key} is not the key of a rollup or an evaluation")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn log() -> LogId {
+        LogId {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            day: "2013-06-01".parse().unwrap(),
+            kind: Kind::Predictions,
+            lane: 3,
+        }
+    }
+
+    #[test]
+    fn golden_strings() {
+        let w = log().workspace;
+        let day = log().day;
+        let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
+        let (gsi1pk, gsi1sk) = release_index(&w, &other);
+        let lines = [
+            category(&w).to_string(),
+            workspace(&w).to_string(),
+            model(&w, &other).to_string(),
+            configuration(&w, &other).to_string(),
+            release(&w, &other).to_string(),
+            format!("{gsi1pk} / {gsi1sk}"),
+            counter(&w, &Counted::Workspace, &day.month()).to_string(),
+            counter(&w, &Counted::Release("v1".into()), &day.month()).to_string(),
+            name_guard("", "wc", "flights").to_string(),
+            name_guard(&workspace_page(&w), "m", "late-arrival").to_string(),
+            segment(&log(), 42).to_string(),
+            batch(&w, "nightly-2013-06-01").to_string(),
+            rollup(&w, 1, day).to_string(),
+            evaluation(&w, 1, day).to_string(),
+        ];
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn what_is_no_segment_is_not_parsed_as_one() {
+        let good = segment(&log(), 42);
+        assert_eq!(parse_segment(&good), Some((log(), 42)));
+        for sk in ["day#2013-06-01", "day#2013-06-31/p/03/0000000042", "day#2013-06-01/x/03/0000000042",
+            "day#2013-06-01/p/3/0000000042", "day#2013-06-01/p/03/42", "day#2013-06-01/p/03/0000000042/x"] {
+            assert_eq!(parse_segment(&Key::new(good.pk.clone(), sk)), None, "{sk}");
+        }
+        assert_eq!(parse_segment(&rollup(&log().workspace, 1, log().day)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn segment_keys_round_trip_and_sort_by_day_kind_lane_seq(
+            a in (0i32..40_000, 0usize..4, 0u8..16, 1u64..9_999_999_999),
+            b in (0i32..40_000, 0usize..4, 0u8..16, 1u64..9_999_999_999),
+        ) {
+            let make = |(day, kind, lane, seq): (i32, usize, u8, u64)| {
+                let day = crate::Timestamp::from_micros(i64::from(day) * crate::time::DAY_MICROS).unwrap().day();
+                (LogId { day, kind: Kind::ALL[kind], lane, ..log() }, seq)
+            };
+            let (x, y) = (make(a), make(b));
+            let (kx, ky) = (segment(&x.0, x.1), segment(&y.0, y.1));
+            prop_assert_eq!(parse_segment(&kx), Some(x.clone()));
+            let letters = |log: &LogId, seq: u64| (log.day, log.kind.letter(), log.lane, seq);
+            prop_assert_eq!(kx.sk.cmp(&ky.sk), letters(&x.0, x.1).cmp(&letters(&y.0, y.1)));
+        }
+    }
+}

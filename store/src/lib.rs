@@ -1,0 +1,30 @@
+//! What is in Almanac's table, and the one way in.
+//!
+//! In reading order: [`time`] and [`id`]; the [`event`] and the [`columns`] in which events travel;
+//! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
+//! [`log`] and the [`rollup`] as items; the [`catalog`] of workspaces, models and releases; and the
+//! [`table`] with its engines.
+//!
+//! It is a library of formats and storage. It knows no HTTP, folds nothing and schedules nothing.
+
+pub mod catalog;
+pub mod columns;
+mod error;
+pub mod event;
+pub mod id;
+pub mod item;
+pub mod key;
+pub mod log;
+pub mod rollup;
+pub mod scan;
+pub mod segment;
+pub mod table;
+pub mod time;
+
+pub use columns::{Column, Columns, Values};
+pub use error::{Error, ErrorKind, Result};
+pub use event::Kind;
+pub use id::Id;
+pub use item::Item;
+pub use table::Table;
+pub use time::{Clock, Day, Timestamp, Window};

@@ -1,0 +1,185 @@
+//! A segment as it stands in the table: the packed events with what must be known about them
+//! without unpacking.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Columns, Error, Item, Result, Timestamp,
+    item::Value,
+    key::{self, LogId},
+    segment,
+};
+
+/// Version of the item around the packed events.
+const ITEM_VERSION: i64 = 1;
+
+/// The most rows in a segment.
+pub const MAX_SEGMENT_ROWS: usize = 10_000;
+
+/// About how many bytes of packed events a segment may have before it is cut in two.
+pub const MAX_SEGMENT_BYTES: usize = 256 * 1024;
+
+/// The share of a batch that a segment holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchPart {
+    /// The batch, by its idempotency key.
+    pub batch: String,
+    /// The index of its first row among the batch's rows for this log.
+    pub first: usize,
+    /// How many rows it is.
+    pub rows: usize,
+}
+
+/// A segment of a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// The log.
+    pub log: LogId,
+    /// Its number in the log, from 1, without holes.
+    pub seq: u64,
+    /// How many events it packs.
+    pub rows: usize,
+    /// When it was appended.
+    pub appended_at: Timestamp,
+    /// The least and greatest [`crate::event::Kind::time_field`] in it, in microseconds.
+    pub times: (i64, i64),
+    /// The batches whose events it holds, in row order.
+    pub batches: Vec<BatchPart>,
+    /// How many events name each release.
+    pub releases: BTreeMap<String, u64>,
+    /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
+    pub data: Vec<u8>,
+}
+
+/// The attributes that say everything about a segment but its events.
+pub const SUMMARY: &[&str] = &["v", "n", "appended_at", "first_at", "last_at", "batches", "releases"];
+
+impl Segment {
+    /// Packs events into a segment.
+    ///
+    /// # Errors
+    /// Those of [`segment::encode`].
+    pub fn pack(
+        log: LogId,
+        seq: u64,
+        appended_at: Timestamp,
+        batches: Vec<BatchPart>,
+        columns: &Columns,
+    ) -> Result<Self> {
+        let times = time_bounds(log.kind.time_field(), columns);
+        let releases = count_releases(columns);
+        let data = segment::encode(columns)?;
+        Ok(Self { log, seq, rows: columns.rows, appended_at, times, batches, releases, data })
+    }
+
+    /// The item that stores it.
+    pub fn to_item(&self) -> Item {
+        let batches = self.batches.iter().map(|part| {
+            let fields = [
+                ("id".to_owned(), Value::from(part.batch.as_str())),
+                ("first".to_owned(), Value::from(part.first as i64)),
+                ("n".to_owned(), Value::from(part.rows as i64)),
+            ];
+            Value::M(BTreeMap::from(fields))
+        });
+        let releases = self.releases.iter().map(|(name, rows)| (name.clone(), Value::from(*rows as i64)));
+        Item::new(key::segment(&self.log, self.seq))
+            .with("v", ITEM_VERSION)
+            .with("n", self.rows as i64)
+            .with("appended_at", self.appended_at.micros())
+            .with("first_at", self.times.0)
+            .with("last_at", self.times.1)
+            .with("batches", batches.collect::<Vec<_>>())
+            .with("releases", releases.collect::<BTreeMap<_, _>>())
+            .with("data", self.data.clone())
+    }
+
+    /// Reads a segment from its item; without `data`, when the item was read without it. Every
+    /// older version of the item is understood here and nowhere else.
+    ///
+    /// # Errors
+    /// `Corrupt`, when the item is none of a segment, or of a version that is not known.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        let (log, seq) =
+            key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
+        let version = item.int("v")?;
+        if version != ITEM_VERSION {
+            return Err(item.corrupt(format_args!(
+                "version {version} of a segment was written by a newer Almanac; update this one"
+            )));
+        }
+        let time = |name| {
+            Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+        };
+        let mut releases = BTreeMap::new();
+        for (name, rows) in item.map("releases")? {
+            releases.insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
+        }
+        let data = if item.attributes.contains_key("data") { item.bytes("data")?.to_vec() } else { Vec::new() };
+        Ok(Self {
+            log,
+            seq,
+            rows: item.int("n")? as usize,
+            appended_at: time("appended_at")?,
+            times: (time("first_at")?.micros(), time("last_at")?.micros()),
+            batches: item.list("batches")?.iter().map(|part| batch_part(item, part)).collect::<Result<_>>()?,
+            releases,
+            data,
+        })
+    }
+
+    /// Unpacks the events, only the columns that are wanted.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the segment, when they cannot be unpacked.
+    pub fn unpack(&self, wanted: impl Fn(&str) -> bool) -> Result<Columns> {
+        let named = |error: Error| Error::corrupt(format!("segment {}: {error}", key::segment(&self.log, self.seq)));
+        let columns = segment::decode_only(&self.data, wanted).map_err(named)?;
+        if columns.rows != self.rows {
+            let message = format!("the item says {} rows, its events are {}", self.rows, columns.rows);
+            return Err(named(Error::corrupt(message)));
+        }
+        Ok(columns)
+    }
+}
+
+fn batch_part(item: &Item, value: &Value) -> Result<BatchPart> {
+    let part = || {
+        let Value::M(fields) = value else { return None };
+        let Some(Value::S(batch)) = fields.get("id") else { return None };
+        Some(BatchPart {
+            batch: batch.clone(),
+            first: whole(fields.get("first")?)? as usize,
+            rows: whole(fields.get("n")?)? as usize,
+        })
+    };
+    part().ok_or_else(|| item.corrupt("`batches` is not a list of batch parts"))
+}
+
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::N(number) => number.as_i64().and_then(|number| u64::try_from(number).ok()),
+        _ => None,
+    }
+}
+
+fn time_bounds(field: &str, columns: &Columns) -> (i64, i64) {
+    let column = columns.column(field);
+    let times = (0..columns.rows).filter_map(|row| column?.time(row));
+    times.fold(None, |bounds: Option<(i64, i64)>, time| {
+        Some(bounds.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
+    })
+    .unwrap_or_default()
+}
+
+fn count_releases(columns: &Columns) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::<String, u64>::new();
+    let Some(column) = columns.column("release") else { return counts };
+    for release in (0..columns.rows).filter_map(|row| column.text(row)) {
+        match counts.get_mut(release) {
+            Some(count) => *count += 1,
+            None => _ = counts.insert(release.to_owned(), 1),
+        }
+    }
+    counts
+}

@@ -1,0 +1,95 @@
+//! Reading logs: which there are, how long they are, and their segments in order.
+
+use crate::{
+    Day, Id, Kind, Result, Table,
+    key::{self, KeyRange, LogId},
+    log::{SUMMARY, Segment},
+    rollup::Applied,
+    table::{Query, query_all},
+};
+
+/// A log and the number of its last segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogHead {
+    /// The log.
+    pub log: LogId,
+    /// Its last segment.
+    pub seq: u64,
+}
+
+/// All logs of a workspace with their heads, in order of day, kind and lane. It skips from log to
+/// log: two small reads for each, however many segments they have.
+///
+/// # Errors
+/// Those of the table.
+pub async fn heads(table: &dyn Table, workspace: &Id) -> Result<Vec<LogHead>> {
+    heads_within(table, key::segments(workspace)).await
+}
+
+/// The logs of one day and kind with their heads.
+///
+/// # Errors
+/// Those of the table.
+pub async fn heads_of_kind(table: &dyn Table, workspace: &Id, day: Day, kind: Kind) -> Result<Vec<LogHead>> {
+    heads_within(table, key::segments_of_kind(workspace, day, kind)).await
+}
+
+async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>> {
+    let mut heads = Vec::new();
+    let end = range.to.clone();
+    let mut rest = range;
+    while let Some((log, _)) = first(table, Query::table(rest.clone())).await? {
+        let all = key::segments_from(&log, 0);
+        let Some((_, seq)) = first(table, Query::table(all).backward()).await? else { break };
+        rest = KeyRange { to: end.clone(), ..key::segments_after(&log) };
+        heads.push(LogHead { log, seq });
+    }
+    Ok(heads)
+}
+
+/// The first segment's key of a query.
+async fn first(table: &dyn Table, query: Query) -> Result<Option<(LogId, u64)>> {
+    let page = table.query(&query.limit(1).only(&["v"])).await?;
+    Ok(page.items.first().and_then(|item| key::parse_segment(&item.key)))
+}
+
+/// Segments of a log from `first` to `last`, ending before the first hole. A hole is what a read
+/// sees that came too early; the next read goes on from there.
+///
+/// # Errors
+/// Those of the table, and `Corrupt` for an item that is no segment.
+pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
+    read(table, log, first, Query::table(key::segments_between(log, first, last))).await
+}
+
+/// The same without the events: only what is known about them.
+///
+/// # Errors
+/// As [`segments`].
+pub async fn summaries(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
+    read(table, log, first, Query::table(key::segments_between(log, first, last)).only(SUMMARY)).await
+}
+
+async fn read(table: &dyn Table, log: &LogId, first: u64, query: Query) -> Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    for item in query_all(table, query).await? {
+        let segment = Segment::from_item(&item)?;
+        debug_assert_eq!(segment.log, *log);
+        if segment.seq != first + segments.len() as u64 {
+            break;
+        }
+        segments.push(segment);
+    }
+    Ok(segments)
+}
+
+/// The log of a day that is called `name`, such as `p/00`.
+pub fn log_named(workspace: &Id, day: Day, name: &str) -> Option<LogId> {
+    let (kind, lane) = name.split_once('/')?;
+    Some(LogId { workspace: workspace.clone(), day, kind: Kind::from_letter(kind)?, lane: lane.parse().ok()? })
+}
+
+/// Where the logs of a day stand, as `applied` counts them.
+pub fn applied_at(heads: &[LogHead]) -> Applied {
+    heads.iter().map(|head| (head.log.name(), head.seq)).collect()
+}

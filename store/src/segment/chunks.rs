@@ -1,0 +1,169 @@
+//! A byte string of known length, stored as chunks that are each compressed in the way that
+//! suits them. Byte planes differ much from one to the next (a high byte hardly changes, a low
+//! one is noise), so each may become a chunk of its own.
+
+use std::borrow::Cow;
+
+use super::bytes::{Checked, Cursor, put_varint};
+use super::compress;
+use super::histogram::Histogram;
+
+/// The bytes as they are.
+const RAW: u64 = 0;
+/// One zstd frame.
+const ZSTD: u64 = 1;
+/// One byte, repeated.
+const REPEAT: u64 = 2;
+
+/// Shorter chunks are not worth a zstd frame.
+const MIN_ZSTD_BYTES: usize = 64;
+/// Above this many bits of entropy a byte, zstd would cost time and save next to nothing.
+const MAX_ZSTD_ENTROPY: f32 = 7.6;
+/// What a zstd chunk costs before its first symbol: chunk header, frame header, block header.
+const ZSTD_OVERHEAD: f32 = 18.0;
+/// What one more symbol adds to a Huffman table.
+const SYMBOL_OVERHEAD: f32 = 0.5;
+
+/// Appends `bytes`. A chunk may end after every `plane` bytes; neighbouring planes share a chunk
+/// when that is expected to be no larger.
+pub(super) fn put_chunks(out: &mut Vec<u8>, bytes: &[u8], plane: usize) {
+    if bytes.is_empty() {
+        return;
+    }
+    let plane = if plane < MIN_ZSTD_BYTES { bytes.len() } else { plane };
+    let mut start = 0;
+    let mut end = plane;
+    let mut histogram = Histogram::of(&bytes[..plane]);
+    for next in bytes[plane..].chunks(plane) {
+        let one = Histogram::of(next);
+        let both = histogram.merged(&one);
+        if expected_bytes(&both) <= expected_bytes(&histogram) + expected_bytes(&one) {
+            histogram = both;
+        } else {
+            put_chunk(out, &bytes[start..end], &histogram);
+            start = end;
+            histogram = one;
+        }
+        end += next.len();
+    }
+    put_chunk(out, &bytes[start..], &histogram);
+}
+
+/// About how long a chunk with this histogram will be.
+fn expected_bytes(histogram: &Histogram) -> f32 {
+    let distinct = histogram.distinct();
+    if distinct == 1 {
+        return 4.0;
+    }
+    let raw = histogram.bytes() as f32 + 3.0;
+    if histogram.bytes() < MIN_ZSTD_BYTES {
+        return raw;
+    }
+    raw.min(histogram.entropy_bits() / 8.0 + ZSTD_OVERHEAD + SYMBOL_OVERHEAD * distinct as f32)
+}
+
+fn put_chunk(out: &mut Vec<u8>, bytes: &[u8], histogram: &Histogram) {
+    let length = (bytes.len() as u64) << 2;
+    if histogram.distinct() == 1 {
+        put_varint(out, length | REPEAT);
+        out.push(bytes[0]);
+        return;
+    }
+    let worth_a_try =
+        bytes.len() >= MIN_ZSTD_BYTES && histogram.entropy_bits() <= MAX_ZSTD_ENTROPY * bytes.len() as f32;
+    let shrunk = worth_a_try
+        && compress::with_compressed(bytes, |stored| {
+            put_varint(out, length | ZSTD);
+            put_varint(out, stored.len() as u64);
+            out.extend_from_slice(stored);
+        });
+    if !shrunk {
+        put_varint(out, length | RAW);
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// Reads chunks until they hold `total` bytes, which the caller has checked to be reasonable:
+/// this is what gets allocated, whatever the chunks say.
+pub(super) fn take_chunks<'a>(cursor: &mut Cursor<'a>, total: usize) -> Checked<Cow<'a, [u8]>> {
+    let mut bytes = Vec::new();
+    let mut filled = 0;
+    while filled < total {
+        let head = cursor.varint()?;
+        let length = match usize::try_from(head >> 2) {
+            Ok(length) if (1..=total - filled).contains(&length) => length,
+            _ => return Err(format!("a chunk of {} bytes does not fit", head >> 2).into()),
+        };
+        if head & 3 == RAW && length == total {
+            return cursor.take(total).map(Cow::Borrowed);
+        }
+        if bytes.is_empty() {
+            bytes = vec![0; total];
+        }
+        let target = &mut bytes[filled..filled + length];
+        match head & 3 {
+            RAW => target.copy_from_slice(cursor.take(length)?),
+            ZSTD => {
+                let stored = cursor.varint_at_most(length, "the stored length of a chunk")?;
+                compress::decompress(cursor.take(stored)?, target)?;
+            }
+            REPEAT => target.fill(cursor.u8()?),
+            _ => {
+                return Err(
+                    "a chunk has codec 3, which is unknown; a newer Almanac may have written it".into()
+                );
+            }
+        }
+        filled += length;
+    }
+    Ok(Cow::Owned(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(bytes: &[u8], plane: usize) -> usize {
+        let mut out = Vec::new();
+        put_chunks(&mut out, bytes, plane);
+        let mut cursor = Cursor::new(&out);
+        assert_eq!(take_chunks(&mut cursor, bytes.len()).expect("just written"), bytes);
+        cursor.finish().expect("nothing left");
+        out.len()
+    }
+
+    fn noise(count: usize) -> Vec<u8> {
+        (0..count as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37) as u8).collect()
+    }
+
+    #[test]
+    fn each_kind_of_plane_is_stored_in_its_own_way() {
+        assert_eq!(round_trip(&[], 1), 0);
+        assert_eq!(round_trip(b"short", 5), 6, "raw: one byte of header");
+        assert_eq!(round_trip(&[9; 5000], 5000), 4, "repeated: three bytes of header");
+        assert_eq!(round_trip(&noise(5000), 5000), 5003, "noise stays raw");
+        let letters: Vec<u8> = noise(5000).iter().map(|byte| b'a' + byte % 16).collect();
+        assert!(round_trip(&letters, 5000) < 2700, "four bits a letter");
+        let planes = [noise(5000), vec![0; 5000], letters].concat();
+        assert!(round_trip(&planes, 5000) < 5003 + 4 + 2700);
+    }
+
+    #[test]
+    fn small_planes_share_a_chunk() {
+        let letters: Vec<u8> = noise(1200).iter().map(|byte| b'a' + byte % 16).collect();
+        assert!(round_trip(&letters, 100) <= round_trip(&letters, 1200) + 1);
+    }
+
+    #[test]
+    fn wrong_chunks_are_refused() {
+        let take = |bytes: &[u8], total| take_chunks(&mut Cursor::new(bytes), total).map(|_| ());
+        assert!(take(&[5 << 2, 1, 2, 3, 4, 5], 4).is_err(), "longer than the byte string");
+        assert!(take(&[0], 4).is_err(), "an empty chunk");
+        assert!(take(&[4 << 2, 1, 2], 4).is_err(), "cut short");
+        assert!(take(&[4 << 2 | 3, 1, 2, 3, 4], 4).is_err(), "unknown codec");
+        assert!(take(&[4 << 2 | 1, 2, 1, 2], 4).is_err(), "not zstd");
+        let mut out = Vec::new();
+        put_chunks(&mut out, &[1; 100].map(|one| one), 100);
+        assert!(take(&out, 101).is_err(), "too few bytes");
+    }
+}

@@ -1,0 +1,233 @@
+//! The one table that holds everything, behind one narrow trait: get, query a range of keys, put
+//! or delete one item under a condition, a small transaction, and a feed of what changed.
+
+use std::{fmt::Debug, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::{
+    Item, Result,
+    item::Value,
+    key::{Key, KeyRange},
+};
+
+pub mod check;
+pub mod sqlite;
+
+/// The most bytes of items in one page.
+pub const MAX_PAGE_BYTES: usize = 1024 * 1024;
+
+/// The most writes in one transaction.
+pub const MAX_TRANSACTION_WRITES: usize = 100;
+
+/// The most bytes in one transaction.
+pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a query reads along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Index {
+    /// The table itself: by `PK`, in the order of `SK`.
+    #[default]
+    Table,
+    /// By `GSI1PK`, in the order of `GSI1SK`.
+    Gsi1,
+    /// Items that carry `board`: by `board`, in the order of the number `score`.
+    Board,
+}
+
+/// In which order a query reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The least first.
+    #[default]
+    Forward,
+    /// The greatest first.
+    Backward,
+}
+
+/// A read of one partition of the table or of an index.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The table or an index.
+    pub index: Index,
+    /// The partition, and the least and greatest sort key. `Board` has numbers as sort keys and
+    /// reads the whole partition, whatever the range says.
+    pub range: KeyRange,
+    /// The order.
+    pub direction: Direction,
+    /// The most items in a page; a page may hold fewer ([`MAX_PAGE_BYTES`]) and yet not be the last.
+    pub limit: Option<usize>,
+    /// Continue after this, from [`Page::next`].
+    pub after: Option<Cursor>,
+    /// Only these attributes; all when `None`.
+    pub attributes: Option<Vec<String>>,
+}
+
+impl Query {
+    /// All items of `range`, in order.
+    pub fn table(range: KeyRange) -> Self {
+        Self {
+            index: Index::Table,
+            range,
+            direction: Direction::Forward,
+            limit: None,
+            after: None,
+            attributes: None,
+        }
+    }
+
+    /// The whole partition `pk` of `index`.
+    pub fn index(index: Index, pk: impl Into<String>) -> Self {
+        let range = KeyRange { pk: pk.into(), from: String::new(), to: char::MAX.to_string() };
+        Self { index, ..Self::table(range) }
+    }
+
+    /// The same, the greatest first.
+    pub fn backward(self) -> Self {
+        Self { direction: Direction::Backward, ..self }
+    }
+
+    /// The same with at most `limit` items in a page.
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// The same with only these attributes.
+    pub fn only(self, attributes: &[&str]) -> Self {
+        Self { attributes: Some(attributes.iter().map(|name| (*name).to_owned()).collect()), ..self }
+    }
+}
+
+/// Where a page ended. Only the engine that made it can read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(pub(crate) Vec<String>);
+
+/// Some items, and where to go on.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The items, in order.
+    pub items: Vec<Item>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
+/// What must hold for a write to happen. An item whose `expires_at` has passed counts as absent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// Nothing.
+    None,
+    /// No item has this key.
+    Absent,
+    /// An item has this key.
+    Exists,
+    /// An item has this key, and its attribute of this name equals this value.
+    Equals(&'static str, Value),
+}
+
+/// One write of a transaction.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Write the whole item.
+    Put(Item, Condition),
+    /// Delete the item.
+    Delete(Key, Condition),
+    /// Write nothing, but demand the condition.
+    Check(Key, Condition),
+    /// Add to the whole number of an attribute, which counts as 0 when absent. The item must exist.
+    Add(Key, String, i64),
+}
+
+impl Write {
+    /// The key of the item that is written or checked.
+    pub fn key(&self) -> &Key {
+        match self {
+            Write::Put(item, _) => &item.key,
+            Write::Delete(key, _) | Write::Check(key, _) | Write::Add(key, _, _) => key,
+        }
+    }
+}
+
+/// A part of the change feed. Changes of one item are always in one shard, or in its children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its id.
+    pub id: String,
+    /// The shard that it goes on from.
+    pub parent: Option<String>,
+}
+
+/// Where to read a shard from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// The oldest change still kept.
+    Oldest,
+    /// After this, from [`Changes::next`].
+    After(String),
+    /// Only what changes from now on.
+    Latest,
+}
+
+/// Some changes of a shard, in the order in which they happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The keys of the items that were written or deleted.
+    pub keys: Vec<Key>,
+    /// Where to go on; `None` when the shard is closed and read to its end.
+    pub next: Option<Position>,
+    /// Whether changes between the position and these are gone. Then the reader must look at the
+    /// table itself for what it may have missed.
+    pub gap: bool,
+}
+
+/// The table. Every write is durable when its call returns, and happens whole or not at all.
+#[async_trait]
+pub trait Table: Debug + Send + Sync {
+    /// The item at `key`, as last written.
+    async fn get(&self, key: &Key) -> Result<Option<Item>>;
+
+    /// A page of items. Reads of the table itself see every write that returned before.
+    async fn query(&self, query: &Query) -> Result<Page>;
+
+    /// Writes an item whole.
+    ///
+    /// # Errors
+    /// `Conflict`, when the condition does not hold; `Invalid`, when the item is too large
+    /// ([`crate::item::MAX_ITEM_BYTES`]).
+    async fn put(&self, item: Item, condition: Condition) -> Result<()>;
+
+    /// Deletes an item; one that does not exist is deleted already.
+    ///
+    /// # Errors
+    /// `Conflict`, when the condition does not hold.
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()>;
+
+    /// Makes all writes or none. No two of them may have the same key.
+    ///
+    /// # Errors
+    /// `Conflict`, naming the item whose condition does not hold; `Invalid`, with more than
+    /// [`MAX_TRANSACTION_WRITES`].
+    async fn transact(&self, writes: Vec<Write>) -> Result<()>;
+
+    /// The shards of the change feed, parents before children.
+    async fn shards(&self) -> Result<Vec<Shard>>;
+
+    /// Changes of a shard after `from`: at once when there are any, else as soon as one comes, else
+    /// none after about `wait`. Changes are kept for 24 hours.
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes>;
+}
+
+/// All items of a query, page after page.
+///
+/// # Errors
+/// Those of [`Table::query`].
+pub async fn query_all(table: &dyn Table, mut query: Query) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    loop {
+        let page = table.query(&query).await?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(items),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The table in one SQLite file: what runs on one machine, without anything else to install.
+//!
+//! - **Writes** go to one thread, which commits what is waiting together ([`writer`]). A write
+//!   returns when it is on the disk (write-ahead log, `synchronous=FULL`).
+//! - **Reads** run on a few connections of their own, on threads that may block ([`readers`]).
+//! - **Changes** are rows of the same file, written in the same commit ([`feed`]).
+//! - **Several processes** on one machine may share the file. Conditions are looked at inside of
+//!   the write transaction, of which SQLite admits one at a time, whoever asks.
+//!
+//! SQL stands here and nowhere else.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use self::{open::Create, readers::Readers, write::Prepared, writer::Writer};
+use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
+use crate::{Clock, Error, Item, Result, key::Key};
+
+mod base64;
+mod codec;
+mod cursor;
+mod fault;
+mod feed;
+mod open;
+mod query;
+mod readers;
+mod row;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+mod write;
+mod writer;
+
+/// How often the feed looks for changes that other processes made. Those of this process are
+/// told of at once.
+const POLL: Duration = Duration::from_millis(40);
+
+/// The table in one SQLite file.
+#[derive(Debug)]
+pub struct SqliteTable {
+    clock: Clock,
+    readers: Arc<Readers>,
+    writer: Writer,
+}
+
+impl SqliteTable {
+    /// Opens the file at `path`; creates it, and its folder, when it is missing.
+    ///
+    /// # Errors
+    /// `Invalid`, when something else than a file of Almanac is there, or one of a newer version;
+    /// `Unavailable`, when it cannot be read and written.
+    pub fn open(path: &Path, clock: Clock) -> Result<Self> {
+        Self::open_with(path, clock, Create::Missing, open::BUSY_TIMEOUT)
+    }
+
+    /// Opens the file at `path`, which must be there.
+    ///
+    /// # Errors
+    /// `NotFound`, when it is not; else those of [`SqliteTable::open`].
+    pub fn open_existing(path: &Path, clock: Clock) -> Result<Self> {
+        Self::open_with(path, clock, Create::Never, open::BUSY_TIMEOUT)
+    }
+
+    fn open_with(path: &Path, clock: Clock, create: Create, busy: Duration) -> Result<Self> {
+        let connection = open::writer(path, create, busy)?;
+        let readers = Readers::new(path.to_owned(), busy);
+        let writer = Writer::start(connection, path, clock.clone())?;
+        Ok(Self { clock, readers, writer })
+    }
+
+    async fn write(&self, write: Write) -> Result<()> {
+        let bytes = check::write_bytes(&write);
+        self.writer.write(vec![Prepared::new(write)?], bytes).await
+    }
+
+    async fn read_changes(&self, from: &Position) -> Result<Changes> {
+        let from = from.clone();
+        self.readers.run(move |connection| feed::read(connection, &from)).await
+    }
+}
+
+impl Drop for SqliteTable {
+    /// Waits for what is still to be written.
+    fn drop(&mut self) {
+        // The last connection to close tidies the file up; the writer's comes after these.
+        self.readers.close();
+    }
+}
+
+#[async_trait]
+impl Table for SqliteTable {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        check::check_key(key)?;
+        let (key, now) = (key.clone(), self.clock.now());
+        self.readers.run(move |connection| row::load(connection, &key, now, None)).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        let (query, now) = (query.clone(), self.clock.now());
+        self.readers.run(move |connection| query::page(connection, &query, now)).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.write(Write::Put(item, condition)).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.write(Write::Delete(key.clone(), condition)).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        check::check_writes(&writes)?;
+        let bytes = writes.iter().map(check::write_bytes).sum();
+        let writes = writes.into_iter().map(Prepared::new).collect::<Result<_>>()?;
+        self.writer.write(writes, bytes).await
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        Ok(vec![Shard { id: feed::SHARD.to_owned(), parent: None }])
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        if shard != feed::SHARD {
+            return Err(Error::not_found(format!("there is no shard `{shard}` in an SQLite file")));
+        }
+        // Before the first look, so that no commit after it goes unnoticed.
+        let mut commits = self.writer.subscribe();
+        let first = self.read_changes(from).await?;
+        let Some(position) = first.next.clone().filter(|_| first.keys.is_empty() && !first.gap) else {
+            return Ok(first);
+        };
+        let more = async {
+            loop {
+                tokio::select! {
+                    _ = commits.changed() => {}
+                    () = tokio::time::sleep(POLL) => {}
+                }
+                let changes = self.read_changes(&position).await?;
+                if !changes.keys.is_empty() || changes.gap {
+                    return Ok(changes);
+                }
+            }
+        };
+        tokio::time::timeout(wait, more).await.unwrap_or(Ok(first))
+    }
+}

@@ -1,0 +1,239 @@
+//! Writing: one thread, which commits what is waiting together.
+//!
+//! A durable commit costs a flush of the disk however little is in it. So whatever arrives while
+//! one commit is under way goes into the next one.
+
+use std::{
+    mem,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+
+use super::{
+    fault::{Fault, Outcome},
+    upkeep::Upkeep,
+    write::{self, Prepared},
+};
+use crate::{Clock, Error, Result};
+
+/// The most requests that wait.
+const MAX_WAITING: usize = 1024;
+
+/// The most bytes, in KiB, that wait; whoever brings more is made to wait before he adds to them.
+const MAX_WAITING_KIB: usize = 64 * 1024;
+
+/// The most requests in a commit.
+const MAX_GROUP: usize = 1024;
+
+/// About the most bytes, in KiB, in a commit.
+const MAX_GROUP_KIB: usize = 16 * 1024;
+
+/// The requests of one caller, and where the answer goes.
+#[derive(Debug)]
+struct Job {
+    writes: Vec<Prepared>,
+    answer: oneshot::Sender<Result<()>>,
+    room: OwnedSemaphorePermit,
+}
+
+/// The handle of the writer thread. Dropping it waits for the thread to finish what is waiting.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: Option<mpsc::Sender<Job>>,
+    room: Arc<Semaphore>,
+    commits: watch::Sender<u64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// `Unavailable`, when there can be no more threads.
+    pub(super) fn start(connection: Connection, path: &Path, clock: Clock) -> Result<Self> {
+        let (sender, jobs) = mpsc::channel(MAX_WAITING);
+        let (commits, _) = watch::channel(0);
+        let mut worker =
+            Worker { connection, path: path.to_owned(), clock, commits: commits.clone(), upkeep: Upkeep::default() };
+        let thread = thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || worker.run(jobs))
+            .map_err(|error| Error::unavailable("the writer thread cannot be started").because(error))?;
+        let room = Arc::new(Semaphore::new(MAX_WAITING_KIB));
+        Ok(Self { jobs: Some(sender), room, commits, thread: Some(thread) })
+    }
+
+    /// Makes all `writes` or none, and returns when they are durable. Whoever stops waiting
+    /// does not take them back.
+    pub(super) async fn write(&self, writes: Vec<Prepared>, bytes: usize) -> Result<()> {
+        let kib = u32::try_from(bytes.div_ceil(1024).clamp(1, MAX_GROUP_KIB)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(stopped)?;
+        let (answer, answered) = oneshot::channel();
+        let jobs = self.jobs.as_ref().ok_or_else(|| Error::unavailable("the file is closed"))?;
+        jobs.send(Job { writes, answer, room }).await.map_err(|_| Error::unavailable("the writer has stopped"))?;
+        answered.await.map_err(stopped)?
+    }
+
+    /// Tells of every commit from now on.
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer thread of an SQLite file has panicked");
+        }
+    }
+}
+
+fn stopped(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::unavailable("the writer has stopped").because(error)
+}
+
+/// What the thread owns.
+#[derive(Debug)]
+struct Worker {
+    connection: Connection,
+    path: PathBuf,
+    clock: Clock,
+    commits: watch::Sender<u64>,
+    upkeep: Upkeep,
+}
+
+impl Worker {
+    fn run(&mut self, mut jobs: mpsc::Receiver<Job>) {
+        while let Some(first) = jobs.blocking_recv() {
+            let mut kib = first.room.num_permits();
+            let mut group = vec![first];
+            while group.len() < MAX_GROUP
+                && kib < MAX_GROUP_KIB
+                && let Ok(job) = jobs.try_recv()
+            {
+                kib += job.room.num_permits();
+                group.push(job);
+            }
+            self.answer(group);
+        }
+    }
+
+    fn answer(&mut self, mut group: Vec<Job>) {
+        let requests = group.iter_mut().map(|job| mem::take(&mut job.writes)).collect();
+        match self.commit(requests) {
+            Ok(results) => {
+                self.commits.send_modify(|commits| *commits += 1);
+                for (job, result) in group.into_iter().zip(results) {
+                    // Whoever no longer waits for the answer does not need it.
+                    let _ = job.answer.send(result);
+                }
+            }
+            Err(fault) => {
+                let error = fault.at(&self.path);
+                tracing::warn!(%error, requests = group.len(), "a commit has failed");
+                for job in group {
+                    let _ = job.answer.send(Err(Error::new(error.kind(), error.to_string())));
+                }
+            }
+        }
+    }
+
+    /// Makes the writes of every request in one transaction. A request that is refused leaves the
+    /// others alone; a failure of SQLite undoes them all.
+    fn commit(&mut self, requests: Vec<Vec<Prepared>>) -> Outcome<Vec<Result<()>>> {
+        // Immediate: what conditions look at cannot change before the commit, in any process.
+        let mut transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let now = self.clock.now();
+        let mut results = Vec::with_capacity(requests.len());
+        for request in requests {
+            results.push(match write::apply(&transaction, request, now) {
+                Ok(()) => Ok(()),
+                Err(Fault::Refused(error)) => Err(error),
+                Err(fault) => return Err(fault),
+            });
+        }
+        if self.upkeep.is_due(now) {
+            // Its failure must not stop the writing.
+            let savepoint = transaction.savepoint()?;
+            match self.upkeep.run(&savepoint, now) {
+                Ok(()) => savepoint.commit()?,
+                Err(fault) => {
+                    let error = fault.at(&self.path);
+                    tracing::warn!(%error, "expired items and old changes could not be cleared away");
+                }
+            }
+        }
+        transaction.commit()?;
+        Ok(results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        ErrorKind, Item, Timestamp,
+        key::Key,
+        table::{
+            Condition, Write,
+            sqlite::{
+                open::{self, Create},
+                row,
+            },
+        },
+    };
+
+    fn worker(path: &Path) -> Worker {
+        Worker {
+            connection: open::writer(path, Create::Missing, Duration::from_secs(1)).unwrap(),
+            path: path.to_owned(),
+            clock: Clock::from_fn(Timestamp::default),
+            commits: watch::channel(0).0,
+            upkeep: Upkeep::default(),
+        }
+    }
+
+    fn put(sk: &str, bytes: usize) -> Vec<Prepared> {
+        let item = Item::new(Key::new("p", sk)).with("data", vec![7; bytes]);
+        vec![Prepared::new(Write::Put(item, Condition::Absent)).unwrap()]
+    }
+
+    fn exists(worker: &Worker, sk: &str) -> bool {
+        row::exists(&worker.connection, &Key::new("p", sk), Timestamp::default()).unwrap()
+    }
+
+    #[test]
+    fn a_refused_request_leaves_the_others_of_its_group_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut worker = worker(&folder.path().join("log.db"));
+        let results = worker.commit(vec![put("a", 1), put("a", 1), put("b", 1)]).unwrap();
+        let kinds: Vec<_> = results.iter().map(|result| result.as_ref().err().map(Error::kind)).collect();
+        assert_eq!(kinds, [None, Some(ErrorKind::Conflict), None]);
+        assert!(exists(&worker, "a") && exists(&worker, "b"));
+    }
+
+    #[test]
+    fn a_full_disk_undoes_the_group_and_writing_goes_on_when_there_is_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut worker = worker(&folder.path().join("log.db"));
+        let limit = |worker: &Worker, pages: u32| {
+            worker.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+        };
+        limit(&worker, 20);
+        let fault = worker.commit(vec![put("a", 1), put("b", 380_000)]).unwrap_err();
+        assert_eq!(fault.at(&worker.path).kind(), ErrorKind::Unavailable);
+        assert!(!exists(&worker, "a"));
+        limit(&worker, 1_000);
+        worker.commit(vec![put("a", 1), put("b", 380_000)]).unwrap();
+        assert!(exists(&worker, "a") && exists(&worker, "b"));
+    }
+}

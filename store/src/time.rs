@@ -1,0 +1,216 @@
+//! UTC days, date windows, instants, and the clock at the rim.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use chrono::{DateTime, Datelike, Days, NaiveDate, SecondsFormat};
+
+use crate::{Error, Result};
+
+/// Microseconds in a day.
+pub const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// Years outside of this range would not sort as text.
+const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
+
+/// An instant in microseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The instant `micros` microseconds after 1970-01-01T00:00:00Z. `None` outside of the years 1 to 9999.
+    pub fn from_micros(micros: i64) -> Option<Self> {
+        let time = DateTime::from_timestamp_micros(micros)?;
+        YEARS.contains(&time.year()).then_some(Self(micros))
+    }
+
+    /// Reads RFC 3339, such as `2013-06-01T04:30:00Z` or `2013-06-01T00:30:00.25-04:00`. What is
+    /// finer than a microsecond is cut off.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is not such a text, has no offset, or is outside of the years 1 to 9999.
+    pub fn parse(text: &str) -> Result<Self> {
+        let time = DateTime::parse_from_rfc3339(text).map_err(|error| {
+            Error::invalid(format!("`{text}` is not a time such as 2013-06-01T04:30:00Z ({error})"))
+        })?;
+        Self::from_micros(time.timestamp_micros())
+            .ok_or_else(|| Error::invalid(format!("`{text}` is outside of the years 1 to 9999")))
+    }
+
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// The UTC day that holds this instant.
+    pub fn day(self) -> Day {
+        Day((self.0.div_euclid(DAY_MICROS)) as i32)
+    }
+
+    /// This instant moved by `seconds`, kept within the years 1 to 9999.
+    pub fn plus_seconds(self, seconds: i64) -> Self {
+        let moved = self.0.saturating_add(seconds.saturating_mul(1_000_000));
+        Self::from_micros(moved).unwrap_or(self)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC with as many digits as the instant needs (none, three or six).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = DateTime::from_timestamp_micros(self.0).ok_or(fmt::Error)?;
+        f.write_str(&time.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+    }
+}
+
+/// A UTC day, counted from 1970-01-01. Written `YYYY-MM-DD`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(i32);
+
+impl Day {
+    /// The instant at which the day begins.
+    pub fn start(self) -> Timestamp {
+        Timestamp(i64::from(self.0) * DAY_MICROS)
+    }
+
+    /// Days since 1970-01-01.
+    pub fn number(self) -> i32 {
+        self.0
+    }
+
+    /// The day after. `None` after 9999-12-31.
+    pub fn next(self) -> Option<Self> {
+        let next = self.date().checked_add_days(Days::new(1))?;
+        YEARS.contains(&next.year()).then_some(Self(self.0 + 1))
+    }
+
+    /// The month, as `YYYY-MM`.
+    pub fn month(self) -> String {
+        self.to_string()[..7].to_owned()
+    }
+
+    fn date(self) -> NaiveDate {
+        NaiveDate::from_epoch_days(self.0).expect("a Day is made from a date")
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let date = self.date();
+        write!(f, "{:04}-{:02}-{:02}", date.year(), date.month(), date.day())
+    }
+}
+
+impl FromStr for Day {
+    type Err = Error;
+
+    /// # Errors
+    /// `Invalid`, when the text is not a day of the calendar written `YYYY-MM-DD`.
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || Error::invalid(format!("`{text}` is not a day of the calendar, written YYYY-MM-DD"));
+        let shape = text.len() == 10
+            && text.bytes().enumerate().all(|(at, byte)| match at {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            });
+        let date = if shape { NaiveDate::parse_from_str(text, "%Y-%m-%d").ok() } else { None };
+        let date = date.filter(|date| YEARS.contains(&date.year())).ok_or_else(wrong)?;
+        Ok(Self(date.to_epoch_days()))
+    }
+}
+
+/// Days from `from` to `to`, both included; never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    from: Day,
+    to: Day,
+}
+
+impl Window {
+    /// The window from `from` to `to`, both included.
+    ///
+    /// # Errors
+    /// `Invalid`, when `from` is after `to`.
+    pub fn new(from: Day, to: Day) -> Result<Self> {
+        if from > to {
+            return Err(Error::invalid(format!("the window is empty: from {from} is after to {to}")));
+        }
+        Ok(Self { from, to })
+    }
+
+    /// The first day.
+    pub fn from(self) -> Day {
+        self.from
+    }
+
+    /// The last day, which belongs to the window.
+    pub fn to(self) -> Day {
+        self.to
+    }
+
+    /// Whether `day` is inside.
+    pub fn contains(self, day: Day) -> bool {
+        self.from <= day && day <= self.to
+    }
+}
+
+/// Tells the time. Only the rim holds one; everything below takes `now` as an argument.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    /// The clock of this machine.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    pub fn system() -> Self {
+        Self(Arc::new(|| Timestamp(chrono::Utc::now().timestamp_micros())))
+    }
+
+    /// A clock that tells what `tell` says, for tests and for replays of history.
+    pub fn from_fn(tell: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn days_are_strict() {
+        for wrong in ["2013-02-30", "2013-6-01", "2013-06-1", "13-06-01", "2013-06-01 ", "", "+013-06-01", "0000-01-01"] {
+            assert!(wrong.parse::<Day>().is_err(), "{wrong}");
+        }
+        assert_eq!("2012-02-29".parse::<Day>().unwrap().to_string(), "2012-02-29");
+        assert_eq!("2013-12-31".parse::<Day>().unwrap().month(), "2013-12");
+        assert!("9999-12-31".parse::<Day>().unwrap().next().is_none());
+    }
+
+    #[test]
+    fn times_before_1970_belong_to_their_own_day() {
+        let time = Timestamp::parse("1969-12-31T23:59:59.999999Z").unwrap();
+        assert_eq!(time.day().to_string(), "1969-12-31");
+        assert_eq!(Timestamp::parse("2013-06-01T00:30:00-04:00").unwrap().to_string(), "2013-06-01T04:30:00Z");
+        assert!(Timestamp::parse("2013-06-01T00:30:00").is_err(), "no offset");
+    }
+
+    proptest! {
+        #[test]
+        fn days_round_trip_and_sort_like_text(a in -719_162i32..=2_932_896, b in -719_162i32..=2_932_896) {
+            let (a, b) = (Day(a), Day(b));
+            prop_assert_eq!(a.to_string().parse::<Day>().unwrap(), a);
+            prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
+            prop_assert_eq!(a.start().day(), a);
+        }
+    }
+}

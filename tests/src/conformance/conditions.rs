@@ -1,0 +1,150 @@
+//! Single writes and what they demand.
+
+use std::sync::Arc;
+
+use store::{
+    ErrorKind, Result,
+    item::Value,
+    table::{Condition, query_all},
+};
+
+use super::{Subject, joined, refused};
+
+/// `Absent` lets the first writer in and no other.
+pub async fn an_absent_key_can_be_claimed_once(subject: &Subject) -> Result<()> {
+    let (table, item) = (&subject.table, subject.item("p", "s"));
+    table.put(item.clone().with("n", 1), Condition::Absent).await?;
+    let error = refused(table.put(item.clone().with("n", 2), Condition::Absent).await, ErrorKind::Conflict);
+    assert!(error.contains(&item.key.to_string()), "the key is named: {error}");
+    assert_eq!(table.get(&item.key).await?, Some(item.with("n", 1)));
+    // The same sort key in another partition is another item.
+    table.put(subject.item("q", "s"), Condition::Absent).await
+}
+
+/// `Exists` lets no writer in where there is nothing.
+pub async fn an_item_must_exist(subject: &Subject) -> Result<()> {
+    let (table, item) = (&subject.table, subject.item("p", "s"));
+    refused(table.put(item.clone(), Condition::Exists).await, ErrorKind::Conflict);
+    assert_eq!(table.get(&item.key).await?, None);
+    table.put(item.clone(), Condition::None).await?;
+    table.put(item.with("n", 2), Condition::Exists).await
+}
+
+/// `Equals` compares type and value of one attribute of an item that is there.
+pub async fn an_attribute_must_be_equal(subject: &Subject) -> Result<()> {
+    let (table, key) = (&subject.table, subject.key("p", "s"));
+    let item = subject
+        .item("p", "s")
+        .with("ver", 7)
+        .with("name", "x")
+        .with("empty", "")
+        .with("data", vec![1, 2])
+        .with("list", vec![Value::from(1)]);
+    let demand = |name, value| table.put(item.clone(), Condition::Equals(name, value));
+    refused(demand("ver", Value::from(7)).await, ErrorKind::Conflict);
+    table.put(item.clone(), Condition::None).await?;
+    for (name, value) in [
+        ("ver", Value::from(8)),
+        ("ver", Value::from("7")),
+        ("absent", Value::from(7)),
+        ("absent", Value::Null),
+        ("empty", Value::Null),
+        ("data", Value::B(vec![1, 3])),
+        ("list", Value::L(Vec::new())),
+    ] {
+        refused(demand(name, value).await, ErrorKind::Conflict);
+    }
+    for (name, value) in &item.attributes {
+        let name = ["ver", "name", "empty", "data", "list"].into_iter().find(|known| known == name);
+        demand(name.unwrap_or_default(), value.clone()).await?;
+    }
+    assert_eq!(table.get(&key).await?, Some(item));
+    Ok(())
+}
+
+/// A delete demands what a put demands; without a demand it may find nothing to do.
+pub async fn deletes_have_conditions_too(subject: &Subject) -> Result<()> {
+    let (table, item) = (&subject.table, subject.item("p", "s").with("ver", 1));
+    table.delete(&item.key, Condition::None).await?;
+    table.delete(&item.key, Condition::Absent).await?;
+    refused(table.delete(&item.key, Condition::Exists).await, ErrorKind::Conflict);
+    table.put(item.clone(), Condition::None).await?;
+    refused(table.delete(&item.key, Condition::Absent).await, ErrorKind::Conflict);
+    refused(table.delete(&item.key, Condition::Equals("ver", Value::from(2))).await, ErrorKind::Conflict);
+    assert!(table.get(&item.key).await?.is_some());
+    table.delete(&item.key, Condition::Equals("ver", Value::from(1))).await?;
+    assert_eq!(table.get(&item.key).await?, None);
+    Ok(())
+}
+
+/// Attributes of the item before do not shine through.
+pub async fn a_put_replaces_the_whole_item(subject: &Subject) -> Result<()> {
+    let (table, item) = (&subject.table, subject.item("p", "s"));
+    table.put(item.clone().with("a", 1).with("data", vec![1]), Condition::None).await?;
+    table.put(item.clone().with("b", 2), Condition::None).await?;
+    assert_eq!(table.get(&item.key).await?, Some(item.with("b", 2)));
+    Ok(())
+}
+
+/// Conditions are looked at where the write is made.
+pub async fn of_many_writers_of_one_key_one_wins(subject: &Subject) -> Result<()> {
+    for round in 0..5 {
+        let racers: Vec<_> = (0..16)
+            .map(|racer| {
+                let table = Arc::clone(&subject.table);
+                let item = subject.item("p", &format!("{round}")).with("racer", racer);
+                tokio::spawn(async move { Ok(table.put(item, Condition::Absent).await.map(|()| racer)) })
+            })
+            .collect();
+        let mut winners = Vec::new();
+        for racer in racers {
+            match joined(racer.await)? {
+                Ok(winner) => winners.push(winner),
+                Err(error) => assert!(error.is_conflict(), "{error}"),
+            }
+        }
+        let item = subject.table.get(&subject.key("p", &format!("{round}"))).await?;
+        assert_eq!(winners, [item.map_or(-1, |item| item.int("racer").unwrap_or(-1))], "one wins, and is stored");
+    }
+    Ok(())
+}
+
+/// Read, decide, write under the condition that nothing has changed: what the projector does.
+pub async fn increments_under_a_condition_are_never_lost(subject: &Subject) -> Result<()> {
+    let item = subject.item("p", "s");
+    subject.table.put(item.clone().with("ver", 0), Condition::Absent).await?;
+    let workers: Vec<_> = (0..8)
+        .map(|_| {
+            let (table, item) = (Arc::clone(&subject.table), item.clone());
+            tokio::spawn(async move {
+                let mut done = 0;
+                while done < 10 {
+                    let seen = table.get(&item.key).await?.map_or(Ok(0), |item| item.int("ver"))?;
+                    let condition = Condition::Equals("ver", Value::from(seen));
+                    match table.put(item.clone().with("ver", seen + 1), condition).await {
+                        Ok(()) => done += 1,
+                        Err(error) if error.is_conflict() => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    for worker in workers {
+        joined(worker.await)?;
+    }
+    assert_eq!(subject.table.get(&item.key).await?, Some(item.with("ver", 80)));
+    Ok(())
+}
+
+/// A get and a query of the table itself see every write that has returned.
+pub async fn what_was_written_is_read_at_once(subject: &Subject) -> Result<()> {
+    for at in 0..50 {
+        let item = subject.item("p", "s").with("at", at);
+        subject.table.put(item.clone(), Condition::None).await?;
+        assert_eq!(subject.table.get(&item.key).await?.as_ref(), Some(&item));
+        assert_eq!(query_all(&*subject.table, subject.partition("p")).await?, [item]);
+    }
+    Ok(())
+}

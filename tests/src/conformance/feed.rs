@@ -1,0 +1,117 @@
+//! The change feed: the doorbell of the projector.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use store::{
+    ErrorKind, Result,
+    key::Key,
+    table::{Condition, Position, Write},
+};
+
+use super::{Follower, LOOK, PATIENCE, Subject, joined, refused};
+
+fn count(keys: Vec<Key>) -> BTreeMap<Key, usize> {
+    keys.into_iter().fold(BTreeMap::new(), |mut counts, key| {
+        *counts.entry(key).or_default() += 1;
+        counts
+    })
+}
+
+/// Each change of each item, by puts, deletes and transactions of several tasks. In the end the
+/// reader has been told at least as often as an item has changed, and of nothing else.
+pub async fn every_write_is_told(subject: &Subject) -> Result<()> {
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let table = Arc::clone(&subject.table);
+            let (single, pair) = (subject.key("p", &format!("{writer}")), subject.key("q", &format!("{writer}")));
+            tokio::spawn(async move {
+                for at in 0..10 {
+                    let put = |key: &Key| store::Item::new(key.clone()).with("at", at);
+                    table.put(put(&single), Condition::None).await?;
+                    let writes = vec![
+                        Write::Put(put(&single).with("again", 1), Condition::None),
+                        Write::Put(put(&pair), Condition::None),
+                    ];
+                    table.transact(writes).await?;
+                    table.delete(&pair, Condition::Exists).await?;
+                }
+                Ok([single, pair])
+            })
+        })
+        .collect();
+    let mut expected = BTreeMap::new();
+    for writer in writers {
+        expected.extend(joined(writer.await)?.map(|key| (key, 20)));
+    }
+    let told = Follower::from_oldest(subject).read_until(160).await?;
+    assert_eq!(count(told), expected);
+    Ok(())
+}
+
+/// Neither a refused write nor a check is a change.
+pub async fn what_did_not_happen_is_not_told(subject: &Subject) -> Result<()> {
+    let table = &subject.table;
+    table.put(subject.item("p", "a"), Condition::Absent).await?;
+    refused(table.put(subject.item("p", "a"), Condition::Absent).await, ErrorKind::Conflict);
+    let writes = vec![
+        Write::Put(subject.item("p", "b"), Condition::None),
+        Write::Check(subject.key("p", "nobody"), Condition::Exists),
+    ];
+    refused(table.transact(writes).await, ErrorKind::Conflict);
+    let writes = vec![
+        Write::Put(subject.item("p", "c"), Condition::None),
+        Write::Check(subject.key("p", "a"), Condition::Exists),
+    ];
+    table.transact(writes).await?;
+    let told = Follower::from_oldest(subject).read_until(2).await?;
+    assert_eq!(count(told), BTreeMap::from([(subject.key("p", "a"), 1), (subject.key("p", "c"), 1)]));
+    Ok(())
+}
+
+/// A reader that waits is woken long before its patience ends.
+pub async fn a_reader_waits_for_a_change(subject: &Subject) -> Result<()> {
+    subject.table.put(subject.item("p", "before"), Condition::None).await?;
+    let mut follower = Follower::from_now(subject).await?;
+    // Both at once: the reader waits, and the write comes while it does.
+    let write = subject.table.put(subject.item("p", "after"), Condition::None);
+    let read = async {
+        let mut keys = Vec::new();
+        while keys.is_empty() {
+            keys = follower.read(PATIENCE).await?;
+        }
+        Ok(keys)
+    };
+    let woken = tokio::time::timeout(PATIENCE, async { tokio::join!(read, write) });
+    let Ok((read, written)) = woken.await else { panic!("the reader was not woken") };
+    written?;
+    assert_eq!(read?, [subject.key("p", "after")], "and what came before is not told");
+    Ok(())
+}
+
+/// With nothing to tell, the answer says so and where to go on.
+pub async fn a_reader_does_not_wait_forever(subject: &Subject) -> Result<()> {
+    let shards = subject.table.shards().await?;
+    assert!(!shards.is_empty());
+    for shard in shards {
+        let changes = subject.table.changes(&shard.id, &Position::Latest, LOOK).await?;
+        assert!(!changes.gap);
+        let Some(next) = changes.next else { continue };
+        let again = subject.table.changes(&shard.id, &next, Duration::ZERO).await?;
+        assert!(again.next.is_some(), "an open shard can be read on");
+    }
+    Ok(())
+}
+
+/// Reading on from a position neither repeats nor skips, and the same position may be read again.
+pub async fn a_position_is_where_one_left_off(subject: &Subject) -> Result<()> {
+    let mut follower = Follower::from_oldest(subject);
+    for at in 0..5 {
+        let key = subject.key("p", &format!("{at}"));
+        subject.table.put(store::Item::new(key.clone()), Condition::Absent).await?;
+        let before = follower.positions.clone();
+        assert_eq!(follower.read_until(1).await?, [key.clone()]);
+        let mut again = Follower { subject, start: Position::Oldest, positions: before };
+        assert_eq!(again.read_until(1).await?, [key]);
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! The conformance suite on the engines.
+
+/// The SQLite engine, always.
+mod sqlite {
+    use std::sync::Arc;
+
+    use store::{Timestamp, table::sqlite::SqliteTable};
+    use tests::conformance::{Subject, TestClock};
+
+    async fn subject() -> Subject {
+        let folder = tempfile::tempdir().expect("a folder for the file");
+        let clock = TestClock::new(Timestamp::parse("2026-01-15T12:00:00.5Z").expect("a time"));
+        let table = SqliteTable::open(&folder.path().join("log.db"), clock.clock()).expect("a new file");
+        Subject { table: Arc::new(table), clock, scope: "suite".to_owned(), keep: Box::new(folder) }
+    }
+
+    tests::conformance!(subject);
+}
