@@ -111,6 +111,7 @@ def signed(number):
 
 def unpack(stored, length):
     try:
+        need(zstandard.frame_content_size(stored) in (-1, length), "a chunk unpacks to another length")
         data = zstandard.ZstdDecompressor().decompress(stored, max_output_size=length)
     except zstandard.ZstdError as error:
         raise Bad(f"a chunk does not unpack: {error}") from error

@@ -56,9 +56,9 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Replay only up to this day of 2013.
-    #[arg(long, default_value = "2013-12-31", value_name = "DAY")]
-    pub(crate) until: String,
+    /// Replay only what was posted up to the end of this day (UTC).
+    #[arg(long, value_name = "DAY")]
+    pub(crate) until: Option<String>,
 }
 
 #[derive(Debug, Args)]

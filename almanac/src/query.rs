@@ -30,9 +30,10 @@ pub(crate) async fn command(data: &Path, args: QueryArgs) -> anyhow::Result<()> 
     let mut frame = query.run(workspace.id(), &request).await?;
     match &args.output {
         None => {
-            let mut out = BufWriter::new(std::io::stdout().lock());
-            format.write(&mut frame, &mut out)?;
-            out.flush()?;
+            // Formatted first, written then: a reader that goes away early is no failure of ours.
+            let mut text = Vec::new();
+            format.write(&mut frame, &mut text)?;
+            std::io::stdout().lock().write_all(&text)?;
         }
         Some(path) => {
             let context = || format!("cannot write {}", path.display());

@@ -2,11 +2,11 @@
 
 use std::{borrow::Cow, fs, path::Path};
 
-use polars::prelude::{AnyValue, Column, DataFrame, DataType, TimeUnit};
+use polars::prelude::{AnyValue, Column, DataFrame, DataType, Series, TimeUnit};
 use polars_io::{SerReader, csv::read::CsvReadOptions, mmap::MmapBytesReader, parquet::read::ParquetReader};
 use store::{
     Kind, Timestamp,
-    event::{FieldType, TAG_PREFIX},
+    event::FieldType,
 };
 
 use crate::{
@@ -124,7 +124,7 @@ pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<
 struct Source {
     name: String,
     tag: Option<String>,
-    values: Column,
+    values: Series,
     /// Its text holds numbers, as in CSV.
     numbers: bool,
 }
@@ -132,11 +132,9 @@ struct Source {
 impl Source {
     fn new(column: &Column, spec: &FileSpec) -> Result<Self, Refused> {
         let name = column.name().to_string();
-        let tag = match name.strip_prefix(TAG_PREFIX) {
-            Some(tag) => Some(tag.to_owned()),
-            None => spec.tags.contains(&name).then(|| name.clone()),
-        };
+        let tag = spec.tags.contains(&name).then(|| name.clone());
         let bad = |message: String| Refused::Whole(format!("column `{name}`: {message}"));
+        let column = column.as_materialized_series();
         let values = match column.dtype() {
             DataType::Datetime(_, None) => {
                 return Err(bad("its times have no time zone; store them with UTC".into()));

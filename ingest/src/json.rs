@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for RowSeed {
             }
             if name == "tags" && kind.has_tags() {
                 match map.next_value()? {
-                    Tags::Given(tags) => row.tags = tags,
+                    Tags::Given(tags) => row.tags.extend(tags),
                     Tags::Wrong => row.errors.push(FieldError::new("tags", "should be an object of strings")),
                 }
             } else {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use store::{
     Kind, Timestamp,
-    event::{Field, FieldType},
+    event::{Field, FieldType, TAG_PREFIX},
 };
 
 /// A single value as a format delivers it.
@@ -78,36 +78,32 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Sets the field `name`; an unknown one becomes an error of the row.
+    /// Sets the field `name`, or the tag when it is called `tag.NAME`; an unknown one becomes an error
+    /// of the row.
     pub(crate) fn set(&mut self, kind: Kind, name: &str, value: Scalar<'a>) {
-        match slot(kind, name) {
-            Some(Slot::Field(at)) => self.fields[at] = value,
-            Some(Slot::PredictedOn) => self.predicted_on = value,
-            None => self.errors.push(FieldError::new(name, unknown_field(kind))),
+        if let Some(at) = kind.fields().iter().position(|field| field.name == name) {
+            self.fields[at] = value;
+        } else if kind == Kind::Outcomes && name == PREDICTED_ON {
+            self.predicted_on = value;
+        } else if let Some(tag) = name.strip_prefix(TAG_PREFIX).filter(|_| kind.has_tags()) {
+            self.tags.push((Cow::Owned(tag.to_owned()), value));
+        } else {
+            self.errors.push(FieldError::new(name, unknown_field(kind)));
         }
     }
 }
 
-/// Where a named value goes.
-pub(crate) enum Slot {
-    Field(usize),
-    PredictedOn,
-}
+/// The field by which an outcome names the day of its prediction. It is not stored: it says in which
+/// log the outcome is.
+const PREDICTED_ON: &str = "predicted_on";
 
-pub(crate) fn slot(kind: Kind, name: &str) -> Option<Slot> {
-    if kind == Kind::Outcomes && name == "predicted_on" {
-        return Some(Slot::PredictedOn);
-    }
-    kind.fields().iter().position(|field| field.name == name).map(Slot::Field)
-}
-
-pub(crate) fn unknown_field(kind: Kind) -> String {
+fn unknown_field(kind: Kind) -> String {
     let mut names: Vec<&str> = kind.fields().iter().map(|field| field.name).collect();
     if kind == Kind::Outcomes {
-        names.push("predicted_on");
+        names.push(PREDICTED_ON);
     }
     if kind.has_tags() {
-        names.push("tags (in files: columns named tag.NAME)");
+        names.push("tags (or tag.NAME)");
     }
     format!("is not known; {kind} have {}", names.join(", "))
 }

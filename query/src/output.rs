@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
-use polars::prelude::{AnyValue, Column as Series, DataFrame, DataType, IntoColumn, StringChunked, NewChunkedArray, TimeUnit};
+use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, NewChunkedArray, Series, StringChunked, TimeUnit};
 use polars_io::{
     SerWriter,
     csv::write::CsvWriter,
@@ -80,7 +80,8 @@ impl Format {
 fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
     let columns = frame.columns().iter().map(|column| match column.dtype() {
         DataType::Datetime(..) | DataType::Date => {
-            let texts = (0..column.len()).map(|row| column.get(row).ok().and_then(|value| time_text(&value)));
+            let series = column.as_materialized_series();
+            let texts = (0..series.len()).map(|row| series.get(row).ok().and_then(|value| time_text(&value)));
             StringChunked::from_iter_options(column.name().clone(), texts).into_column()
         }
         _ => column.clone(),
@@ -98,8 +99,8 @@ fn time_text(value: &AnyValue<'_>) -> Option<String> {
 
 /// A table for people: numbers to the right, columns without any value left out.
 pub fn text_table(frame: &DataFrame) -> String {
-    let columns: Vec<&Series> =
-        frame.columns().iter().filter(|column| column.null_count() < column.len() || column.is_empty()).collect();
+    let columns = frame.columns().iter().map(Column::as_materialized_series);
+    let columns: Vec<&Series> = columns.filter(|column| column.null_count() < column.len() || column.is_empty()).collect();
     let mut table = TextTable::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(columns.iter().map(|column| column.name().to_string()));
@@ -133,5 +134,46 @@ fn cell(value: &AnyValue<'_>) -> String {
         AnyValue::String(text) => (*text).to_owned(),
         AnyValue::Datetime(..) | AnyValue::Date(_) => time_text(value).unwrap_or_default(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{days, floats, frame, ints, texts, times};
+
+    fn sample(rows: usize) -> DataFrame {
+        let each = || 0..rows;
+        frame(
+            rows,
+            vec![
+                days("day", each().map(|row| 15_857 + row as i32).collect()),
+                texts("release", each().map(|row| (row != 1).then_some("v1"))),
+                times("at", each().map(|row| Some(1_370_061_000_250_000 + row as i64))),
+                floats("accuracy", each().map(|row| (row != 1).then_some(0.1 + row as f64))),
+                ints("predictions", each().map(|row| Some(row as u64))),
+                floats("never", each().map(|_| None)),
+            ],
+        )
+        .unwrap()
+    }
+
+    fn written(format: Format, rows: usize) -> String {
+        let mut text = Vec::new();
+        format.write(&mut sample(rows), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn text_formats() {
+        let all = [Format::Table, Format::Csv, Format::Ndjson].map(|format| [0, 1, 3].map(|rows| written(format, rows)));
+        insta::assert_snapshot!(all.map(|texts| texts.join("--\n")).join("====\n"));
+    }
+
+    #[test]
+    fn long_tables_are_cut_in_the_middle() {
+        let text = written(Format::Table, 1_000);
+        assert_eq!(text.lines().count(), 1 + 60 + 1 + 1);
+        assert!(text.ends_with("60 of 1000 rows shown; --format csv writes them all\n"), "{text}");
     }
 }

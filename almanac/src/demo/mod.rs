@@ -28,7 +28,8 @@ const RELEASES: [(&str, &str, &str); 2] = [
 ];
 
 pub(crate) async fn command(data: &Path, args: &DemoArgs) -> anyhow::Result<()> {
-    let until: Day = args.until.parse()?;
+    let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;
+    let replay = Replay::new(until)?;
     let table = open::create(data)?;
     let workspace = register(&Catalog::new(Arc::clone(&table))).await?;
     println!("Flights from New York in 2013: will a flight arrive more than 15 minutes late?");
@@ -40,14 +41,14 @@ pub(crate) async fn command(data: &Path, args: &DemoArgs) -> anyhow::Result<()> 
     }));
     let clock = ReplayClock::default();
     let ingest = Ingest::new(Arc::clone(&table), clock.clock());
-    let appended = Replay::new(until)?.run(&ingest, &workspace, &clock).await?;
+    let appended = replay.run(&ingest, &workspace, &clock).await?;
     appended.print();
     let lag = caught_up(&table, workspace.id()).await?;
     println!("projected     {} days: rollups, counters and evaluations, {:.1} s after the last append\n", lag.days, lag.seconds);
     stop.send_replace(true);
     projector.await??;
 
-    report::print(&Query::new(table), &workspace, until).await
+    report::print(&Query::new(table), &workspace).await
 }
 
 /// Creates what the events refer to; finds it when it is there.

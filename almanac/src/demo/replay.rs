@@ -57,7 +57,6 @@ struct Step {
 /// The posts of the year.
 pub(super) struct Replay {
     steps: Vec<Step>,
-    until: Day,
 }
 
 /// What a replay appended.
@@ -71,13 +70,20 @@ pub(super) struct Appended {
 }
 
 impl Replay {
-    /// The posts up to the day `until`, which is included.
-    pub(super) fn new(until: Day) -> anyhow::Result<Self> {
+    /// The posts up to the end of the day `until`, or all.
+    ///
+    /// # Errors
+    /// `Invalid`, when there is none up to then.
+    pub(super) fn new(until: Option<Day>) -> anyhow::Result<Self> {
         let mut steps = prediction_steps(&read_parquet(Cursor::new(PREDICTIONS))?)?;
         steps.extend(outcome_steps(&read_parquet(Cursor::new(OUTCOMES))?)?);
-        steps.retain(|step| step.at.day() <= until);
+        steps.retain(|step| until.is_none_or(|until| step.at.day() <= until));
+        if steps.is_empty() {
+            let message = "there is nothing to replay until then; the first prediction is of 2013-04-01";
+            return Err(store::Error::invalid(message).into());
+        }
         steps.sort_by(|a, b| (a.at, a.kind, &a.key).cmp(&(b.at, b.kind, &b.key)));
-        Ok(Self { steps, until })
+        Ok(Self { steps })
     }
 
     /// Posts everything, each post at its time by `clock`.
@@ -108,12 +114,6 @@ impl Replay {
         }
         progress.finish();
         appended.seconds = started.elapsed().as_secs_f64();
-        if appended.batches == 0 {
-            anyhow::bail!(store::Error::invalid(format!(
-                "there is nothing to replay up to {}; the first prediction is of 2013-04-01",
-                self.until
-            )));
-        }
         Ok(appended)
     }
 }

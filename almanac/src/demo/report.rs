@@ -14,7 +14,7 @@ const CHART_DAYS: usize = 4;
 const CHART_LINES: usize = 6;
 
 /// Prints what was replayed, as the evaluations say it.
-pub(super) async fn print(query: &Query, workspace: &Workspace, until: Day) -> anyhow::Result<()> {
+pub(super) async fn print(query: &Query, workspace: &Workspace) -> anyhow::Result<()> {
     let ask = async |from: &str, to: &str, release: Option<&str>, columns: Option<&str>| {
         let words = Words { from, to, release, columns, as_of: None };
         query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await
@@ -35,7 +35,7 @@ pub(super) async fn print(query: &Query, workspace: &Workspace, until: Day) -> a
     let year = days_of(&ask("2013-04-01", "2013-12-31", Some("v1"), None).await?)?;
     let accuracy: Vec<f64> = year.iter().map(|day| day.accuracy.unwrap_or(f64::NAN)).collect();
     if accuracy.len() > CHART_DAYS {
-        println!("Accuracy of v1, 1 April to {until}, a column is {CHART_DAYS} days:\n");
+        println!("Accuracy of v1, {} to {}, a column is {CHART_DAYS} days:\n", year[0].day, year[year.len() - 1].day);
         let mean = |days: &[f64]| days.iter().sum::<f64>() / days.len() as f64;
         let columns: Vec<f64> = accuracy.chunks(CHART_DAYS).map(mean).collect();
         bars(&columns, CHART_LINES).iter().for_each(|line| println!("{}", line.trim_end()));
@@ -47,7 +47,7 @@ pub(super) async fn print(query: &Query, workspace: &Workspace, until: Day) -> a
 
 /// What an evaluation says about a release on a day.
 struct ReleaseDay {
-    month: String,
+    day: Day,
     release: String,
     labelled: i64,
     accuracy: Option<f64>,
@@ -62,7 +62,7 @@ fn days_of(frame: &DataFrame) -> anyhow::Result<Vec<ReleaseDay>> {
     let number = |name: &str| anyhow::Ok(frame.column(name)?.f64()?.clone());
     let (accuracy, auc, log_loss, brier) = (number("accuracy")?, number("auc")?, number("log_loss")?, number("brier")?);
     let day = |row: usize| ReleaseDay {
-        month: days[row].month(),
+        day: days[row],
         release: releases.get(row).unwrap_or_default().to_owned(),
         labelled: labelled.get(row).unwrap_or(0),
         accuracy: accuracy.get(row),
@@ -96,9 +96,9 @@ struct Month {
 }
 
 fn compare(days: &[ReleaseDay]) {
-    let mut months = BTreeMap::<(&str, &str), Month>::new();
+    let mut months = BTreeMap::<(String, &str), Month>::new();
     for day in days {
-        let month = months.entry((&day.month, &day.release)).or_default();
+        let month = months.entry((day.day.month(), &day.release)).or_default();
         month.labelled += day.labelled;
         for (sum, value) in month.sums.iter_mut().zip([day.accuracy, day.log_loss, day.brier]) {
             *sum += value.unwrap_or(0.0) * day.labelled as f64;
@@ -112,7 +112,7 @@ fn compare(days: &[ReleaseDay]) {
         let auc = month.aucs.iter().sum::<f64>() / month.aucs.len() as f64;
         let [accuracy, log_loss, brier] = month.sums.map(mean);
         table.add_row([
-            (*name).to_owned(),
+            name.clone(),
             (*release).to_owned(),
             month.labelled.to_string(),
             accuracy,

@@ -34,7 +34,9 @@ pub fn check_item(item: &Item) -> Result<()> {
     let wrong = |what: String| Error::invalid(format!("item {}: {what}", item.key));
     let size = item.size();
     if size > MAX_ITEM_BYTES {
-        return Err(wrong(format!("it has {size} bytes, more than the {MAX_ITEM_BYTES} that an item may have")));
+        return Err(wrong(format!(
+            "it has {size} bytes, more than the {MAX_ITEM_BYTES} that an item may have"
+        )));
     }
     for (name, value) in &item.attributes {
         let found = match name.as_str() {
@@ -42,7 +44,9 @@ pub fn check_item(item: &Item) -> Result<()> {
             "PK" | "SK" => Some("would hide a part of the key"),
             "GSI1PK" | "board" => check_text(value, MAX_PK_BYTES),
             "GSI1SK" => check_text(value, MAX_SK_BYTES),
-            "score" if !matches!(value, Value::N(_)) => Some("places the item in an index, so it must be a number"),
+            "score" if !matches!(value, Value::N(_)) => {
+                Some("places the item in an index, so it must be a number")
+            }
             "expires_at" if whole(value).is_none() => Some("must be whole seconds since 1970"),
             _ => None,
         };
@@ -65,7 +69,9 @@ pub fn check_key(key: &Key) -> Result<()> {
         if text.len() > most {
             let found = text.len();
             let start: String = text.chars().take(40).collect();
-            return Err(Error::invalid(format!("item {start}...: its {part} has {found} bytes, more than {most}")));
+            return Err(Error::invalid(format!(
+                "item {start}...: its {part} has {found} bytes, more than {most}"
+            )));
         }
     }
     Ok(())
@@ -108,7 +114,9 @@ pub fn check_write(write: &Write) -> Result<()> {
         Write::Add(key, name, _) => {
             check_key(key)?;
             match name.as_str() {
-                "" | "PK" | "SK" => Err(Error::invalid(format!("item {key}: nothing can be added to `{name}`"))),
+                "" | "PK" | "SK" => {
+                    Err(Error::invalid(format!("item {key}: nothing can be added to `{name}`")))
+                }
                 _ => Ok(()),
             }
         }
@@ -186,7 +194,10 @@ mod tests {
         );
         assert!(refusal(item().with("score", "1")).contains("must be a number"));
         assert!(refusal(item().with("PK", "x")).contains("hide"));
-        assert!(refusal(item().with("expires_at", Value::N(Number::parse("0.5").unwrap()))).contains("whole seconds"));
+        assert!(
+            refusal(item().with("expires_at", Value::N(Number::parse("0.5").unwrap())))
+                .contains("whole seconds")
+        );
         assert!(refusal(item().with("n", Value::N(Number::parse("1e126").unwrap()))).contains("outside"));
         assert!(refusal(Item::new(Key::new("", "s"))).contains("PK is empty"));
         assert!(refusal(Item::new(Key::new("p", "s".repeat(MAX_SK_BYTES + 1)))).contains("1025 bytes"));

@@ -104,7 +104,11 @@ pub async fn of_many_writers_of_one_key_one_wins(subject: &Subject) -> Result<()
             }
         }
         let item = subject.table.get(&subject.key("p", &format!("{round}"))).await?;
-        assert_eq!(winners, [item.map_or(-1, |item| item.int("racer").unwrap_or(-1))], "one wins, and is stored");
+        assert_eq!(
+            winners,
+            [item.map_or(-1, |item| item.int("racer").unwrap_or(-1))],
+            "one wins, and is stored"
+        );
     }
     Ok(())
 }

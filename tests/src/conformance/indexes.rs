@@ -59,7 +59,8 @@ pub async fn an_item_appears_moves_and_disappears(subject: &Subject) -> Result<(
 
 /// Both attributes, or the item does not stand there.
 pub async fn half_a_key_is_not_in_the_index(subject: &Subject) -> Result<()> {
-    let (gsi1, board) = (Query::index(Index::Gsi1, subject.pk("i")), Query::index(Index::Board, subject.pk("i")));
+    let (gsi1, board) =
+        (Query::index(Index::Gsi1, subject.pk("i")), Query::index(Index::Board, subject.pk("i")));
     let halves = [
         subject.item("p", "a").with("GSI1PK", subject.pk("i")).with("score", 1),
         subject.item("p", "b").with("GSI1SK", "1").with("board", subject.pk("i")),
@@ -93,7 +94,8 @@ pub async fn an_index_is_read_by_range_and_in_both_directions(subject: &Subject)
 
 /// By value, not by text, and to the last bit.
 pub async fn scores_are_ordered_as_numbers(subject: &Subject) -> Result<()> {
-    let scores = ["-1e100", "-10", "-9", "-0.5", "0", "1e-100", "0.3", "0.30000000000000004", "9", "10", "1e100"];
+    let scores =
+        ["-1e100", "-10", "-9", "-0.5", "0", "1e-100", "0.3", "0.30000000000000004", "9", "10", "1e100"];
     for (at, score) in scores.iter().enumerate().rev() {
         subject.table.put(on_board(subject, &format!("{at:02}"), "i", score)?, Condition::None).await?;
     }

@@ -17,7 +17,25 @@ async fn fill<'a>(subject: &Subject, pk: &str, keys: impl IntoIterator<Item = &'
 /// By UTF-8 bytes, not by UTF-16 units (which would put the emoji before the ligature), not by
 /// locale, not by length.
 pub async fn sort_keys_are_compared_by_utf8_bytes(subject: &Subject) -> Result<()> {
-    let sorted = ["\u{1}", " ", "!", "0", "10", "9", "A", "Z", "a", "aa", "b", "~", "é", "ß", "\u{fb00}", "😀", "\u{10ffff}"];
+    let sorted = [
+        "\u{1}",
+        " ",
+        "!",
+        "0",
+        "10",
+        "9",
+        "A",
+        "Z",
+        "a",
+        "aa",
+        "b",
+        "~",
+        "é",
+        "ß",
+        "\u{fb00}",
+        "😀",
+        "\u{10ffff}",
+    ];
     let mut expected = sorted.to_vec();
     expected.sort_unstable_by_key(|key| key.as_bytes());
     fill(subject, "p", sorted.into_iter().rev()).await?;

@@ -87,7 +87,9 @@ pub async fn no_item_twice_and_not_too_many(subject: &Subject) -> Result<()> {
     let twice = vec![put(1), Write::Delete(subject.key("p", "001"), Condition::None)];
     refused(table.transact(twice).await, ErrorKind::Invalid);
     refused(table.transact((0..=MAX_TRANSACTION_WRITES).map(put).collect()).await, ErrorKind::Invalid);
-    let long = |at: usize| Write::Put(subject.item("p", &format!("{at}")).with("data", vec![0; 390_000]), Condition::None);
+    let long = |at: usize| {
+        Write::Put(subject.item("p", &format!("{at}")).with("data", vec![0; 390_000]), Condition::None)
+    };
     refused(table.transact((0..11).map(long).collect()).await, ErrorKind::Invalid);
     assert!(query_all(&**table, subject.partition("p")).await?.is_empty());
     table.transact((0..MAX_TRANSACTION_WRITES).map(put).collect()).await?;
@@ -109,7 +111,10 @@ pub async fn concurrent_adds_are_never_lost(subject: &Subject) -> Result<()> {
                     let writes = vec![Write::Put(item, Condition::Absent), add];
                     while let Err(error) = table.transact(writes.clone()).await {
                         // An engine may refuse transactions that meet; they are then made again.
-                        assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Throttled), "{error}");
+                        assert!(
+                            matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Throttled),
+                            "{error}"
+                        );
                     }
                 }
                 Ok(())

@@ -26,7 +26,7 @@ async fn round_trip(subject: &Subject, item: Item) -> Result<()> {
 pub async fn every_type_comes_back_as_it_was(subject: &Subject) -> Result<()> {
     let nested = (1..MAX_DEPTH).fold(Value::from(1), |value, depth| match depth % 2 {
         0 => Value::L(vec![value, Value::Null]),
-        _ => map([("in", value), ("", Value::Bool(true))]),
+        _ => map([("in", value), ("beside", Value::Bool(true))]),
     });
     let item = subject
         .item("p", "s")
@@ -49,8 +49,22 @@ pub async fn every_type_comes_back_as_it_was(subject: &Subject) -> Result<()> {
 
 /// Whole numbers exactly, others to the last bit of a double.
 pub async fn numbers_come_back_as_they_were(subject: &Subject) -> Result<()> {
-    let texts = ["0", "-1", "0.1", "0.30000000000000004", "-2.5", "9.9e125", "-9.9e125", "1e-130", "4.35", "1e21",
-        "9223372036854775807", "-9223372036854775808", "9007199254740993", "123456789.12345679"];
+    let texts = [
+        "0",
+        "-1",
+        "0.1",
+        "0.30000000000000004",
+        "-2.5",
+        "9.9e125",
+        "-9.9e125",
+        "1e-130",
+        "4.35",
+        "1e21",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9007199254740993",
+        "123456789.12345679",
+    ];
     let mut item = subject.item("p", "s");
     for text in texts {
         item = item.with(text, Value::N(Number::parse(text)?));
@@ -65,9 +79,20 @@ pub async fn numbers_come_back_as_they_were(subject: &Subject) -> Result<()> {
 
 /// Any character, in keys, names and values.
 pub async fn text_comes_back_as_it_was(subject: &Subject) -> Result<()> {
-    for (at, text) in ["\0", "a\0b", "\"\\/", "\n\r\t", "'; DROP TABLE item; --", "é", "e\u{301}", "😀", "\u{feff}x", "%_?1"]
-        .into_iter()
-        .enumerate()
+    for (at, text) in [
+        "\0",
+        "a\0b",
+        "\"\\/",
+        "\n\r\t",
+        "'; DROP TABLE item; --",
+        "é",
+        "e\u{301}",
+        "😀",
+        "\u{feff}x",
+        "%_?1",
+    ]
+    .into_iter()
+    .enumerate()
     {
         let item = subject.item("p", &format!("{at}{text}")).with("text", text).with(&format!("x{text}"), 1);
         round_trip(subject, item).await?;
@@ -102,7 +127,11 @@ pub async fn items_up_to_the_limit_are_taken(subject: &Subject) -> Result<()> {
         let error = refused(subject.table.put(item, Condition::None).await, ErrorKind::Invalid);
         assert!(error.contains(&key) && error.contains(&size), "{error}");
     }
-    assert_eq!(subject.table.get(&subject.key("p", "a")).await?, Some(data(room)), "a refusal changes nothing");
+    assert_eq!(
+        subject.table.get(&subject.key("p", "a")).await?,
+        Some(data(room)),
+        "a refusal changes nothing"
+    );
     Ok(())
 }
 

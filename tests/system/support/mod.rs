@@ -18,36 +18,36 @@ const MAX_LOOKS: usize = 1_200;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The real binary on the data folder `data`.
-pub fn almanac(data: &Path, args: &[&str]) -> Command {
+pub(crate) fn almanac(data: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_almanac"));
     command.arg("--data").arg(data).args(args).stdin(Stdio::null()).env_remove("ALMANAC_DATA");
     command
 }
 
 /// Runs the real binary to its end.
-pub fn run(data: &Path, args: &[&str]) -> Output {
+pub(crate) fn run(data: &Path, args: &[&str]) -> Output {
     almanac(data, args).output().expect("the binary starts")
 }
 
 /// Runs the real binary, which must succeed, and returns what it printed.
-pub fn run_ok(data: &Path, args: &[&str]) -> String {
+pub(crate) fn run_ok(data: &Path, args: &[&str]) -> String {
     let output = run(data, args);
     assert!(output.status.success(), "almanac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// The objects of NDJSON.
-pub fn ndjson(text: &str) -> Vec<Value> {
+pub(crate) fn ndjson(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
 }
 
 /// Opens the table of a data folder.
-pub fn table(data: &Path) -> Arc<dyn Table> {
+pub(crate) fn table(data: &Path) -> Arc<dyn Table> {
     Arc::new(SqliteTable::open(&data.join("almanac.db"), Clock::system()).expect("the table opens"))
 }
 
 /// All services, in this process, on a port of their own.
-pub struct Service {
+pub(crate) struct Service {
     base: String,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -55,7 +55,7 @@ pub struct Service {
 
 impl Service {
     /// Starts them on the data folder `data`.
-    pub fn start(data: &Path) -> Self {
+    pub(crate) fn start(data: &Path) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let data = data.to_owned();
@@ -73,7 +73,7 @@ impl Service {
     }
 
     /// Posts a body; returns status, headers of interest, and the answer.
-    pub fn post(&self, path: &str, content_type: &str, key: Option<&str>, body: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str, content_type: &str, key: Option<&str>, body: &str) -> Answer {
         let request = agent().post(format!("{}{path}", self.base)).header("Content-Type", content_type);
         let request = match key {
             Some(key) => request.header("Idempotency-Key", key),
@@ -83,12 +83,12 @@ impl Service {
     }
 
     /// Gets a path.
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         Answer::read(agent().get(format!("{}{path}", self.base)).call().expect("an answer"))
     }
 
     /// Gets a path until its answer is as wanted.
-    pub fn get_until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
+    pub(crate) fn get_until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
         for _ in 0..MAX_LOOKS {
             let answer = self.get(path);
             if wanted(&answer) {
@@ -117,11 +117,11 @@ fn agent() -> ureq::Agent {
 
 /// An answer over HTTP.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub content_type: String,
-    pub replayed: bool,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) replayed: bool,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
@@ -135,11 +135,11 @@ impl Answer {
         }
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("JSON, not {:?}", self.text()))
     }
 }

@@ -1,0 +1,162 @@
+//! The demo, whole: a year of flights through the real binary, checked against another implementation.
+
+mod support;
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use support::{ndjson, run_ok};
+use tempfile::TempDir;
+
+/// What scikit-learn says about some days; `demo/reference.py` made it.
+const REFERENCE: &str = include_str!("../data/reference.json");
+
+/// How close two implementations must be.
+const TOLERANCE: f64 = 1e-9;
+
+struct Demo {
+    data: TempDir,
+    printed: String,
+}
+
+/// The demo, run once for all tests.
+fn demo() -> &'static Demo {
+    static DEMO: OnceLock<Demo> = OnceLock::new();
+    DEMO.get_or_init(|| {
+        let data = tempfile::tempdir().unwrap();
+        let printed = run_ok(data.path(), &["demo"]);
+        Demo { data, printed }
+    })
+}
+
+fn query(what: &str, from: &str, to: &str, more: &[&str]) -> Vec<Value> {
+    let args = ["query", what, "-w", "flights/nyc", "--from", from, "--to", to, "--format", "ndjson"];
+    ndjson(&run_ok(demo().data.path(), &[&args[..], more].concat()))
+}
+
+#[test]
+fn june_is_complete() {
+    let reference: Value = serde_json::from_str(REFERENCE).unwrap();
+    let june = query("evaluations", "2013-06-01", "2013-06-30", &["--release", "v1"]);
+    assert_eq!(june.len(), 30);
+    let predictions: u64 = june.iter().map(|day| day["predictions"].as_u64().unwrap()).sum();
+    assert_eq!(predictions, 28_243);
+    let labelled: u64 = june.iter().map(|day| day["labelled"].as_u64().unwrap()).sum();
+    assert_eq!(labelled, reference["june_2013"]["outcomes"].as_u64().unwrap());
+    assert_eq!(query("outcomes", "2013-06-01", "2013-06-30", &["--columns", "key"]).len() as u64, labelled);
+}
+
+#[test]
+fn every_event_is_counted_once() {
+    let reference: Value = serde_json::from_str(REFERENCE).unwrap();
+    let rollups = query("rollups", "2013-01-01", "2013-12-31", &[]);
+    let sum = |release: Option<&str>, column: &str| -> u64 {
+        let rows = rollups.iter().filter(|row| row["release"].as_str() == release);
+        rows.map(|row| row[column].as_u64().unwrap()).sum()
+    };
+    let totals = &reference["totals"];
+    assert_eq!(sum(Some("v1"), "predictions"), totals["predictions_v1"].as_u64().unwrap());
+    assert_eq!(sum(Some("v2"), "predictions"), totals["predictions_v2"].as_u64().unwrap());
+    assert_eq!(sum(None, "outcomes"), totals["outcomes"].as_u64().unwrap());
+    let shown = run_ok(demo().data.path(), &["workspace", "show", "flights/nyc"]);
+    assert!(shown.contains(&totals["outcomes"].to_string()), "{shown}");
+}
+
+#[test]
+fn evaluations_agree_with_scikit_learn() {
+    let reference: Value = serde_json::from_str(REFERENCE).unwrap();
+    let days = reference["days"].as_array().unwrap();
+    assert!(days.len() >= 10);
+    for expected in days {
+        let (day, release) = (expected["day"].as_str().unwrap(), expected["release"].as_str().unwrap());
+        let found = query("evaluations", day, day, &["--release", release]);
+        assert_eq!(found.len(), 1, "{day} {release}");
+        for count in ["predictions", "labelled", "positives"] {
+            assert_eq!(found[0][count], expected[count], "{day} {release} {count}");
+        }
+        for figure in ["accuracy", "auc", "log_loss", "brier", "precision", "recall", "f1"] {
+            match (found[0][figure].as_f64(), expected[figure].as_f64()) {
+                (Some(found), Some(expected)) => {
+                    assert!((found - expected).abs() <= TOLERANCE, "{day} {release} {figure}: {found} {expected}");
+                }
+                (found, expected) => assert_eq!(found, expected, "{day} {release} {figure}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn joined_rows_give_the_same_accuracy() {
+    let rows = query("joined", "2013-06-13", "2013-06-13", &["--release", "v1"]);
+    let judged: Vec<&Value> = rows.iter().filter(|row| !row["outcome_label"].is_null()).collect();
+    let right = judged.iter().filter(|row| row["label"] == row["outcome_label"]).count();
+    let evaluation = &query("evaluations", "2013-06-13", "2013-06-13", &["--release", "v1"])[0];
+    assert_eq!(rows.len() as u64, evaluation["predictions"].as_u64().unwrap());
+    assert_eq!(right as f64 / judged.len() as f64, evaluation["accuracy"].as_f64().unwrap());
+}
+
+#[test]
+fn the_past_can_be_asked_for_as_it_was_known() {
+    let as_of = |time: &str| query("evaluations", "2013-06-14", "2013-06-14", &["--as-of", time]);
+    let (morning, evening) = (as_of("2013-06-14T05:00:00Z"), as_of("2013-06-15T00:00:00Z"));
+    assert_eq!(morning[0]["labelled"], 0, "nobody had arrived");
+    let (known, all) = (&evening[0], &as_of("2014-02-01")[0]);
+    assert!(known["labelled"].as_u64() > Some(0) && known["labelled"].as_u64() < all["labelled"].as_u64());
+    assert_eq!(all, &query("evaluations", "2013-06-14", "2013-06-14", &[])[0], "in the end it is what is stored");
+    assert_eq!(as_of("2013-06-13"), Vec::<Value>::new(), "nothing was predicted yet");
+    let outcomes = query("outcomes", "2013-06-14", "2013-06-14", &["--as-of", "2013-06-15T00:00:00Z"]);
+    assert_eq!(outcomes.len() as u64, known["labelled"].as_u64().unwrap());
+}
+
+#[test]
+fn running_it_again_changes_nothing_and_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    run_ok(data.path(), &["demo", "--until", "2013-04-10"]);
+    let page = run_ok(data.path(), &["workspace", "show", "flights/nyc"]);
+    let again = run_ok(data.path(), &["demo", "--until", "2013-04-10"]);
+    assert!(again.contains("nothing changed"), "{again}");
+    assert_eq!(run_ok(data.path(), &["workspace", "show", "flights/nyc"]), page);
+}
+
+#[test]
+fn what_it_prints() {
+    // The rates differ from run to run; the rest does not.
+    let told = |line: &&str| !line.contains("events/s") && !line.contains("after the last append") && !line.contains("data in");
+    let printed: Vec<&str> = demo().printed.lines().filter(told).collect();
+    insta::assert_snapshot!(printed.join("\n"));
+    let verified = run_ok(demo().data.path(), &["verify"]);
+    insta::assert_snapshot!("verify", verified);
+}
+
+#[test]
+fn every_format_holds_the_same_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let window = ["-w", "flights/nyc", "--from", "2013-06-01", "--to", "2013-06-07"];
+    let all = query("predictions", "2013-06-01", "2013-06-07", &[]);
+    for format in ["csv", "ndjson", "parquet", "ipc"] {
+        let file = dir.path().join(format!("rows.{format}"));
+        let file = file.to_str().unwrap();
+        let args = [&["query", "predictions"], &window[..], &["--format", format, "--output", file]].concat();
+        run_ok(demo().data.path(), &args);
+    }
+    // What was exported can be imported elsewhere, and is the same there.
+    let other = tempfile::tempdir().unwrap();
+    run_ok(other.path(), &["workspace", "create", "copies/flights"]);
+    run_ok(other.path(), &["model", "create", "late", "-w", "copies/flights", "--positive-label", "late"]);
+    run_ok(other.path(), &["release", "create", "v1", "-w", "copies/flights", "--model", "late"]);
+    let columns = "key,predicted_at,release,score,label,tag.carrier,tag.origin";
+    let exported = [&["query", "predictions"], &window[..], &["--columns", columns, "--format"]].concat();
+    for (format, appended) in [("parquet", all.len()), ("csv", 0), ("ndjson", 0)] {
+        let file = dir.path().join(format!("copy.{format}"));
+        let file = file.to_str().unwrap();
+        run_ok(demo().data.path(), &[&exported[..], &[format, "--output", file]].concat());
+        let said = run_ok(other.path(), &["import", file, "-w", "copies/flights", "--kind", "predictions"]);
+        let wanted = format!("{} predictions read from {file}: {appended} appended", all.len());
+        assert!(said.starts_with(&wanted), "{said}");
+    }
+    let (a, b) = (run_ok(demo().data.path(), &[&exported[..], &["csv"]].concat()), {
+        let args: Vec<&str> = exported.iter().map(|arg| if *arg == "flights/nyc" { "copies/flights" } else { arg }).collect();
+        run_ok(other.path(), &[&args[..], &["csv"]].concat())
+    });
+    assert_eq!(a, b);
+}
