@@ -1,0 +1,149 @@
+//! The invariants of ARCHITECTURE.md that can be read off the source, checked.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+const MAX_FILE_LINES: usize = 400;
+const MAX_FUNCTION_LINES: usize = 70;
+const CRATES: [&str; 7] = ["store", "fold", "ingest", "projector", "query", "web", "almanac"];
+
+/// A source file: its path from the root, and its lines before its unit tests.
+struct Source {
+    path: String,
+    lines: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are one level down").to_owned()
+}
+
+fn collect(dir: &Path, into: &mut Vec<Source>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, into);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let is_test = path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+            if !is_test {
+                let text = fs::read_to_string(&path).unwrap();
+                let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::to_owned).collect();
+                let path = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                into.push(Source { path, lines });
+            }
+        }
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let mut sources = Vec::new();
+    CRATES.iter().for_each(|name| collect(&root().join(name).join("src"), &mut sources));
+    assert!(sources.len() > 60, "only {} source files were found", sources.len());
+    sources
+}
+
+/// `path:line` of every line of code that holds one of `words`, in files for which `applies` says so.
+fn lines_with(words: &[&str], applies: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| applies(&source.path)) {
+        for (number, line) in (1..).zip(&source.lines) {
+            let is_comment = line.trim_start().starts_with("//");
+            if !is_comment && words.iter().any(|word| line.contains(word)) {
+                found.push(format!("{}:{number}", source.path));
+            }
+        }
+    }
+    found
+}
+
+const NONE: [String; 0] = [];
+
+#[test]
+fn files_are_short() {
+    let long = sources().into_iter().filter(|source| source.lines.len() > MAX_FILE_LINES);
+    let long: Vec<String> = long.map(|source| format!("{}: {} lines", source.path, source.lines.len())).collect();
+    assert_eq!(long, NONE, "files are at most {MAX_FILE_LINES} lines without their tests");
+}
+
+#[test]
+fn functions_are_short() {
+    let mut long = Vec::new();
+    for source in sources() {
+        // The code is formatted, so a function ends at the first brace as far in as it begins.
+        for (start, line) in source.lines.iter().enumerate() {
+            let code = line.trim_start();
+            let indent = &line[..line.len() - code.len()];
+            let is_function = ["fn ", "pub fn ", "async fn ", "pub async fn ", "const fn ", "pub const fn "]
+                .iter()
+                .chain(&["pub(crate) fn ", "pub(super) fn ", "pub(crate) async fn ", "pub(super) async fn "])
+                .any(|word| code.starts_with(word));
+            if is_function && !code.ends_with(';') && !code.ends_with('}') {
+                let end = source.lines[start..].iter().position(|line| *line == format!("{indent}}}"));
+                let lines = end.map_or(0, |end| end + 1);
+                if lines > MAX_FUNCTION_LINES {
+                    long.push(format!("{}:{}: {lines} lines", source.path, start + 1));
+                }
+            }
+        }
+    }
+    assert_eq!(long, NONE, "functions are at most {MAX_FUNCTION_LINES} lines");
+}
+
+#[test]
+fn sql_is_named_only_in_its_engine() {
+    let elsewhere = lines_with(&["rusqlite", "SELECT ", "INSERT INTO"], |path| !path.starts_with("store/src/table/sqlite"));
+    assert_eq!(elsewhere, NONE);
+}
+
+#[test]
+fn the_aws_sdk_is_named_only_in_its_engine() {
+    let elsewhere = lines_with(&["aws_sdk", "aws_config", "aws_smithy"], |path| !path.starts_with("store/src/table/dynamodb"));
+    assert_eq!(elsewhere, NONE);
+}
+
+#[test]
+fn keys_are_built_in_one_place() {
+    let elsewhere = lines_with(&["\"w#", "\"wc#", "\"day#", "\"m#", "\"r#", "\"count#", "\"@name#"], |path| path != "store/src/key.rs");
+    assert_eq!(elsewhere, NONE);
+}
+
+#[test]
+fn http_statuses_are_named_only_in_http_modules() {
+    let elsewhere = lines_with(&["StatusCode"], |path| !path.ends_with("/http.rs") && !path.starts_with("web/"));
+    assert_eq!(elsewhere, NONE);
+}
+
+#[test]
+fn formats_and_folds_are_synchronous() {
+    let pure = |path: &str| {
+        path.starts_with("fold/")
+            || path.starts_with("store/src/segment")
+            || ["columns", "event", "key", "item", "log", "rollup"].iter().any(|name| path == format!("store/src/{name}.rs"))
+    };
+    assert_eq!(lines_with(&["async ", ".await", "Clock"], pure), NONE);
+}
+
+#[test]
+fn services_do_not_know_each_other() {
+    for (service, others) in
+        [("ingest", ["projector", "query"]), ("projector", ["ingest", "query"]), ("query", ["ingest", "projector"])]
+    {
+        let manifest = fs::read_to_string(root().join(service).join("Cargo.toml")).unwrap();
+        for other in others {
+            assert!(!manifest.contains(&format!("\n{other}")), "{service} depends on {other}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_unfinished_or_skipped() {
+    assert_eq!(lines_with(&["todo!", "unimplemented!", "TEMPORARY", "FIXME"], |_| true), NONE);
+    let mut tests = Vec::new();
+    for dir in ["tests/tests", "tests/system"] {
+        let files = fs::read_dir(root().join(dir)).unwrap().map(|entry| entry.unwrap().path());
+        tests.extend(files.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap()));
+    }
+    let ignored = format!("#[{}", "ignore");
+    assert!(tests.iter().all(|text| !text.contains(&ignored)), "a test that is skipped is no test");
+}
