@@ -86,7 +86,8 @@ fn show(page: &WorkspacePage) {
     }
     print(&models);
     let kinds = Kind::ALL.map(|kind| kind.name());
-    let header: Vec<&str> = ["release", "model", "configuration", "environment"].into_iter().chain(kinds).collect();
+    let header: Vec<&str> =
+        ["release", "model", "configuration", "environment"].into_iter().chain(kinds).collect();
     let mut releases = aligned(&header, &[4, 5, 6, 7]);
     let counts = |counted: &Counted| {
         let counts = page.counts.get(counted).cloned().unwrap_or_default();

@@ -174,7 +174,8 @@ pub(crate) enum ReleaseCommand {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("ALMANAC_LOG").unwrap_or_else(|_| EnvFilter::new("warn,almanac=info"));
+    let filter =
+        EnvFilter::try_from_env("ALMANAC_LOG").unwrap_or_else(|_| EnvFilter::new("warn,almanac=info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -211,7 +212,10 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 /// Prints one line, and tells bad input from failure by the exit code.
 fn report(error: &anyhow::Error) -> ExitCode {
-    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
+    if error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    {
         return ExitCode::SUCCESS;
     }
     eprintln!("almanac: {error:#}");

@@ -44,7 +44,11 @@ pub(crate) async fn command(data: &Path, args: &ImportArgs) -> anyhow::Result<()
         progress.at(done, "");
     }
     progress.finish();
-    println!("{done} {kind} read from {}: {new} appended, {} were there before", args.file.display(), done - new as u64);
+    println!(
+        "{done} {kind} read from {}: {new} appended, {} were there before",
+        args.file.display(),
+        done - new as u64
+    );
     Ok(())
 }
 

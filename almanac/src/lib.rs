@@ -1,8 +1,7 @@
 //! The one binary: the services in one process, and the commands that people type.
 //!
 //! [`cli`] reads the command line and calls one module a command. [`up`] is the whole of Almanac on
-//! one listener, as the library that tests call on a port of their own. [`demo`] replays a year of
-//! flights.
+//! one listener, as the library that tests call on a port of their own. `demo` replays a year of flights.
 
 mod catalog;
 pub mod cli;

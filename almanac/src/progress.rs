@@ -17,7 +17,8 @@ impl Progress {
     /// Work on `total` things called `what`.
     pub(crate) fn new(what: &'static str, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{msg} [{bar:40}] {human_pos}/{human_len} {per_sec}, {eta} left");
+        let style =
+            ProgressStyle::with_template("{msg} [{bar:40}] {human_pos}/{human_len} {per_sec}, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         bar.set_message(what);
         Self { bar, what, total, told: 0 }

@@ -23,7 +23,9 @@ pub(crate) async fn command(data: &Path, args: QueryArgs) -> anyhow::Result<()> 
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {
-        return Err(Error::invalid(format!("{} is no text; give it a file with --output", args.format)).into());
+        return Err(
+            Error::invalid(format!("{} is no text; give it a file with --output", args.format)).into()
+        );
     }
     let query = Query::new(open::existing(data)?);
     let workspace = query.catalog().workspace(&args.workspace).await?;

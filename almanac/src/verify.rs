@@ -27,12 +27,19 @@ pub(crate) async fn command(data: &Path, args: &VerifyArgs) -> anyhow::Result<bo
         }
         println!("{}: {report}", workspace.path);
         if report.behind > 0 {
-            println!("{}: {} are not projected yet; run `almanac up` to catch up", workspace.path, report.behind);
+            println!(
+                "{}: {} are not projected yet; run `almanac up` to catch up",
+                workspace.path, report.behind
+            );
         }
         for fault in &report.faults {
             println!("{}: FAULT {fault}", workspace.path);
         }
-        println!("{}: {}", workspace.path, if report.faults.is_empty() { "all as the log says" } else { "NOT as the log says" });
+        println!(
+            "{}: {}",
+            workspace.path,
+            if report.faults.is_empty() { "all as the log says" } else { "NOT as the log says" }
+        );
         is_good &= report.faults.is_empty();
     }
     Ok(is_good)

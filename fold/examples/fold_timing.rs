@@ -3,7 +3,8 @@
 
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
 
-use fold::{ExactSum, LogSegment, Rollup, Task, evaluate, join};
+use fold::{ExactSum, LogSegment, Rollup, evaluate, join};
+use store::catalog::Task;
 use store::{
     Column, Columns, Kind, Values,
     columns::{Coded, Strings},
@@ -83,7 +84,11 @@ fn measure<T>(what: &str, rows: usize, run: impl Fn() -> T) {
         start.elapsed()
     };
     let best: Duration = (0..RUNS).map(once).min().unwrap_or_default();
-    println!("{what:<52} {:>8.2} ms {:>7.1} ns/row", best.as_secs_f64() * 1e3, best.as_nanos() as f64 / rows as f64);
+    println!(
+        "{what:<52} {:>8.2} ms {:>7.1} ns/row",
+        best.as_secs_f64() * 1e3,
+        best.as_nanos() as f64 / rows as f64
+    );
 }
 
 fn main() -> fold::Result<()> {
@@ -99,7 +104,7 @@ fn main() -> fold::Result<()> {
     let any_order = cut(&shuffled, &mut |rows| outcomes(rows, &mut numbers, false));
     let with_instant = cut(&shuffled, &mut |rows| outcomes(rows, &mut numbers, true));
     let tasks: BTreeMap<String, Task> = ["delay-1", "delay-2", "delay-3"]
-        .map(|release| (release.to_owned(), Task::Binary { positive: "late".to_owned() }))
+        .map(|release| (release.to_owned(), Task::Binary { positive_label: "late".to_owned() }))
         .into();
 
     let terms: Vec<f64> = (0..ROWS).map(|_| numbers.unit()).collect();

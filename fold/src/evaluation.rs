@@ -1,6 +1,6 @@
 //! How good the predictions of each release were on one day.
 //!
-//! Predictions are joined with outcomes by the rules of [`crate::join`] and judged by the formulas of
+//! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
 //! [`crate::metrics`], as the [`Task`] of the release asks. An evaluation is always computed whole,
 //! from all segments of its day, so what it stores are the results.
 
@@ -9,6 +9,7 @@ mod judge;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use store::catalog::Task;
 
 use crate::{
     LogSegment, Result, join,
@@ -27,21 +28,6 @@ pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", "sco
 
 /// The columns that [`evaluate`] needs of outcomes.
 pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", "label", "value"];
-
-/// What a release predicts, and so how it is judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "task", rename_all = "lowercase")]
-pub enum Task {
-    /// One of two classes. The class is in `label`, the probability of the positive one in `score`.
-    Binary {
-        /// The label of the positive class; an outcome with any other label is a negative.
-        positive: String,
-    },
-    /// One of several classes, in `label`.
-    Multiclass,
-    /// A number, in `value`.
-    Regression,
-}
 
 /// How good the predictions of one workspace and day were.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn hashes_spread() {
-        let texts = (0..200_000).map(|n| format!("{n}")).chain((0..200_000).map(|n| format!("flight-{n:016}")));
+        let texts =
+            (0..200_000).map(|n| format!("{n}")).chain((0..200_000).map(|n| format!("flight-{n:016}")));
         let hashes: Vec<u64> = texts.map(|text| hash(text.as_bytes())).collect();
         let low: BTreeSet<u64> = hashes.iter().map(|hash| hash & 0xf_ffff).collect();
         let high: BTreeSet<u64> = hashes.iter().map(|hash| hash >> 32).collect();

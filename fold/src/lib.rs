@@ -8,7 +8,7 @@
 //! In reading order:
 //! - [`exact`]: sums of doubles that do not depend on the order of their terms, under everything else;
 //! - [`rollup`]: counts, sums and histograms of one day, of one segment after the other;
-//! - [`join`]: which outcome judges which prediction, including repeats and corrections;
+//! - [`mod@join`]: which outcome judges which prediction, including repeats and corrections;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: how good each release was on one day.
 //!
@@ -47,7 +47,7 @@ mod state;
 mod testing;
 
 pub use error::{FoldError, Result};
-pub use evaluation::{Evaluation, Task, evaluate};
+pub use evaluation::{Evaluation, evaluate};
 pub use exact::ExactSum;
 pub use join::{Joined, join};
 pub use rollup::Rollup;

@@ -126,7 +126,8 @@ pub(crate) fn floats<'a>(columns: &'a Columns, name: &'static str) -> Result<Opt
     let numbers = Numbers { values, valid: column.valid.as_deref() };
     // The short check first: what stands under a null is nearly always finite too.
     if !values.iter().all(|value| value.is_finite())
-        && let Some(row) = (0..values.len()).find(|&row| numbers.get(row).is_some_and(|value| !value.is_finite()))
+        && let Some(row) =
+            (0..values.len()).find(|&row| numbers.get(row).is_some_and(|value| !value.is_finite()))
     {
         return Err(FoldError::NotFinite { column: name, row });
     }

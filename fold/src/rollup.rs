@@ -101,14 +101,18 @@ impl Rollup {
         let mut counts = BTreeMap::<String, u64>::new();
         let mut count = |release: &str, n: u64| *counts.entry(release.to_owned()).or_default() += n;
         match kind {
-            Kind::Predictions => self.predictions.releases.iter().for_each(|(release, part)| count(release, part.n)),
+            Kind::Predictions => {
+                self.predictions.releases.iter().for_each(|(release, part)| count(release, part.n))
+            }
             Kind::Outcomes => {}
             Kind::Metrics => {
                 let series = self.metrics.names.iter().flat_map(|(_, releases)| releases.iter());
                 let named = series.filter(|(release, _)| !release.is_empty());
                 named.for_each(|(release, series)| count(release, series.numbers.n));
             }
-            Kind::Releases => self.releases.releases.iter().for_each(|(release, part)| count(release, part.n)),
+            Kind::Releases => {
+                self.releases.releases.iter().for_each(|(release, part)| count(release, part.n))
+            }
         }
         counts
     }

@@ -17,7 +17,9 @@ pub(crate) fn texts(name: &str, rows: &[Option<&str>], coded: bool) -> Column {
     }
     // An entry that no row uses, as `Columns::take` leaves them behind.
     dictionary.insert(0, "unused");
-    let code = |row: &Option<&str>| row.map_or(0, |text| dictionary.iter().rposition(|&one| one == text).unwrap() as u8);
+    let code = |row: &Option<&str>| {
+        row.map_or(0, |text| dictionary.iter().rposition(|&one| one == text).unwrap() as u8)
+    };
     let codes = rows.iter().map(code).collect();
     let dictionary: Strings = dictionary.iter().copied().collect();
     Column { name: name.into(), values: Values::Coded(Coded { codes, dictionary }), valid }

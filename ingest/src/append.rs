@@ -103,7 +103,9 @@ impl Appender {
         let parts: Vec<(LogId, Columns)> = batch
             .by_day()
             .into_iter()
-            .map(|(day, columns)| (LogId { workspace: workspace.clone(), day, kind: batch.kind, lane: LANE }, columns))
+            .map(|(day, columns)| {
+                (LogId { workspace: workspace.clone(), day, kind: batch.kind, lane: LANE }, columns)
+            })
             .collect();
         let days = parts.iter().map(|(log, columns)| (log.day, columns.rows)).collect();
         let receipt = Receipt { batch: id, kind: batch.kind, rows: batch.rows(), days, replayed: false };
@@ -119,7 +121,9 @@ impl Appender {
             futures::future::try_join_all(appends).await?;
         }
         let closed = Marker { done: true, ..marker };
-        self.table.put(self.marker_item(workspace, &receipt.batch, &closed, remember), Condition::None).await?;
+        self.table
+            .put(self.marker_item(workspace, &receipt.batch, &closed, remember), Condition::None)
+            .await?;
         Ok(receipt)
     }
 
@@ -146,7 +150,8 @@ impl Appender {
         match self.table.put(self.marker_item(workspace, id, &marker, remember), Condition::Absent).await {
             Ok(()) => Ok(marker),
             Err(error) if error.is_conflict() => {
-                let gone = || Error::unavailable(format!("the batch `{id}` is being stored elsewhere; try again"));
+                let gone =
+                    || Error::unavailable(format!("the batch `{id}` is being stored elsewhere; try again"));
                 let item = self.table.get(&key).await?.ok_or_else(gone)?;
                 check_digest(read_marker(&item)?, &marker.digest, id)
             }
@@ -163,9 +168,8 @@ impl Appender {
             .with("after", after.collect::<BTreeMap<_, _>>());
         match remember {
             Remember::Forever => item,
-            Remember::Week => {
-                item.with("expires_at", self.clock.now().plus_seconds(IDEMPOTENCY_SECONDS).micros() / 1_000_000)
-            }
+            Remember::Week => item
+                .with("expires_at", self.clock.now().plus_seconds(IDEMPOTENCY_SECONDS).micros() / 1_000_000),
         }
     }
 
@@ -189,7 +193,9 @@ impl Appender {
                     last += 1;
                 }
                 // Somebody else took the place, or an earlier try of this batch did.
-                Err(error) if error.is_conflict() => (last, stored) = self.catch_up(log, last, batch, stored).await?,
+                Err(error) if error.is_conflict() => {
+                    (last, stored) = self.catch_up(log, last, batch, stored).await?
+                }
                 Err(error) => {
                     *head = None;
                     return Err(error);
@@ -246,7 +252,8 @@ impl Appender {
         }
         let query = Query::table(key::segments_from(log, 0)).backward().limit(1).only(&["v"]);
         let page = self.table.query(&query).await?;
-        let last = page.items.first().and_then(|item| key::parse_segment(&item.key)).map_or(0, |(_, seq)| seq);
+        let last =
+            page.items.first().and_then(|item| key::parse_segment(&item.key)).map_or(0, |(_, seq)| seq);
         *head = Some(last);
         Ok(last)
     }

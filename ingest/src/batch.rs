@@ -43,7 +43,9 @@ impl std::fmt::Display for Refused {
                     Some(RowProblem { row, field: Some(field), message }) => {
                         write!(f, "; the first: row {row}, `{field}` {message}")
                     }
-                    Some(RowProblem { row, field: None, message }) => write!(f, "; the first: row {row}: {message}"),
+                    Some(RowProblem { row, field: None, message }) => {
+                        write!(f, "; the first: row {row}: {message}")
+                    }
                     None => Ok(()),
                 }
             }

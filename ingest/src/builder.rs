@@ -1,6 +1,9 @@
 //! Rows become columns here, and nowhere else: every format passes the same checks.
 
-use std::{borrow::Cow, collections::{BTreeMap, BTreeSet}};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use store::{
     Column, Columns, Day, Kind, Timestamp, Values,
@@ -13,8 +16,8 @@ use web::RowProblem;
 use crate::{
     batch::{Batch, Refused},
     limits::{
-        MAX_BATCH_DAYS, MAX_BATCH_ROWS, MAX_BATCH_TAG_NAMES, MAX_FUTURE_SECONDS, MAX_KEY_BYTES, MAX_LISTED_ERRORS,
-        MAX_NOTE_BYTES, MAX_TAGS, MAX_TEXT_BYTES,
+        MAX_BATCH_DAYS, MAX_BATCH_ROWS, MAX_BATCH_TAG_NAMES, MAX_FUTURE_SECONDS, MAX_KEY_BYTES,
+        MAX_LISTED_ERRORS, MAX_NOTE_BYTES, MAX_TAGS, MAX_TEXT_BYTES,
     },
     row::{FieldError, Row, Scalar, Typed, typed},
 };
@@ -107,7 +110,8 @@ impl Builder {
             }));
         }
         let tags = self.check_tags(row.tags, &mut errors);
-        let day = if errors.is_empty() { self.check_row(&values, &row.predicted_on, &mut errors) } else { None };
+        let day =
+            if errors.is_empty() { self.check_row(&values, &row.predicted_on, &mut errors) } else { None };
         match day {
             Some(day) if errors.is_empty() => self.keep(day, &values, &tags),
             _ => self.refuse(number, errors),
@@ -167,11 +171,15 @@ impl Builder {
             return Err(Refused::Whole("there is no row in it".into()));
         }
         if self.rows > MAX_BATCH_ROWS {
-            let message = format!("{} rows are more than the {MAX_BATCH_ROWS} of a batch; send several", self.rows);
+            let message =
+                format!("{} rows are more than the {MAX_BATCH_ROWS} of a batch; send several", self.rows);
             return Err(Refused::TooLarge(message));
         }
         if self.tags.len() > MAX_BATCH_TAG_NAMES {
-            let message = format!("{} different tags are more than the {MAX_BATCH_TAG_NAMES} of a batch", self.tags.len());
+            let message = format!(
+                "{} different tags are more than the {MAX_BATCH_TAG_NAMES} of a batch",
+                self.tags.len()
+            );
             return Err(Refused::Whole(message));
         }
         let days = self.distinct_days.len();
@@ -180,9 +188,11 @@ impl Builder {
             return Err(Refused::Whole(message));
         }
         let names = self.kind.fields().iter().map(|field| (field.name.to_owned(), field.required));
-        let fields = names.zip(self.fields).filter(|((_, required), column)| *required || column.nulls < self.rows);
+        let fields =
+            names.zip(self.fields).filter(|((_, required), column)| *required || column.nulls < self.rows);
         let mut columns: Vec<Column> = fields.map(|((name, _), column)| column.finish(name)).collect();
-        columns.extend(self.tags.into_iter().map(|(name, column)| column.finish(format!("{TAG_PREFIX}{name}"))));
+        columns
+            .extend(self.tags.into_iter().map(|(name, column)| column.finish(format!("{TAG_PREFIX}{name}"))));
         Ok(Batch { kind: self.kind, columns: Columns { rows: self.rows, columns }, days: self.days })
     }
 
@@ -191,9 +201,9 @@ impl Builder {
         match value {
             Typed::Null => Ok(()),
             Typed::Float(number) if !number.is_finite() => wrong("is not a finite number".into()),
-            Typed::Float(number) if field == "score" && !(0.0..=1.0).contains(number) => {
-                wrong(format!("is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"))
-            }
+            Typed::Float(number) if field == "score" && !(0.0..=1.0).contains(number) => wrong(format!(
+                "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"
+            )),
             Typed::Float(_) => Ok(()),
             Typed::Time(time) if *time > self.latest => wrong("is more than 24 hours in the future".into()),
             Typed::Time(time) if Timestamp::from_micros(*time).is_none() => {
@@ -210,24 +220,34 @@ impl Builder {
         errors: &mut Vec<FieldError>,
     ) -> Vec<(String, Cow<'a, str>)> {
         if tags.len() > MAX_TAGS {
-            errors.push(FieldError::new("tags", format!("{} are more than the {MAX_TAGS} of an event", tags.len())));
+            errors.push(FieldError::new(
+                "tags",
+                format!("{} are more than the {MAX_TAGS} of an event", tags.len()),
+            ));
             return Vec::new();
         }
         let mut kept: Vec<(String, Cow<'a, str>)> = Vec::with_capacity(tags.len());
         for (name, value) in tags {
             let field = format!("{TAG_PREFIX}{name}");
             if check_name(&name).is_err() {
-                errors.push(FieldError::new(&field, "its name should be letters, digits, `.`, `_` or `-`, at most 128"));
+                errors.push(FieldError::new(
+                    &field,
+                    "its name should be letters, digits, `.`, `_` or `-`, at most 128",
+                ));
                 continue;
             }
             let as_text = store::event::Field { name: "tags", kind: FieldType::Text, required: false };
             match typed(&as_text, value) {
-                Ok(Typed::Text(text)) if text.len() <= MAX_TEXT_BYTES => match kept.iter().any(|(tag, _)| *tag == *name) {
-                    true => errors.push(FieldError::new(&field, "is given twice")),
-                    false => kept.push((name.into_owned(), text)),
-                },
+                Ok(Typed::Text(text)) if text.len() <= MAX_TEXT_BYTES => {
+                    match kept.iter().any(|(tag, _)| *tag == *name) {
+                        true => errors.push(FieldError::new(&field, "is given twice")),
+                        false => kept.push((name.into_owned(), text)),
+                    }
+                }
                 Ok(Typed::Null) => {}
-                Ok(_) => errors.push(FieldError::new(&field, format!("is longer than {MAX_TEXT_BYTES} bytes"))),
+                Ok(_) => {
+                    errors.push(FieldError::new(&field, format!("is longer than {MAX_TEXT_BYTES} bytes")))
+                }
                 Err(error) => errors.push(FieldError::new(&field, error.message)),
             }
         }
@@ -235,7 +255,12 @@ impl Builder {
     }
 
     /// What holds between the fields of a row; returns the day that the event belongs to.
-    fn check_row(&self, values: &[Typed<'_>], predicted_on: &Scalar<'_>, errors: &mut Vec<FieldError>) -> Option<Day> {
+    fn check_row(
+        &self,
+        values: &[Typed<'_>],
+        predicted_on: &Scalar<'_>,
+        errors: &mut Vec<FieldError>,
+    ) -> Option<Day> {
         let names = self.kind.fields().iter().map(|field| field.name);
         let value = |wanted: &str| names.clone().position(|name| name == wanted).map(|at| &values[at]);
         let is_null = |name: &str| value(name).is_none_or(|value| *value == Typed::Null);

@@ -4,10 +4,7 @@ use std::{borrow::Cow, fs, path::Path};
 
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, Series, TimeUnit};
 use polars_io::{SerReader, csv::read::CsvReadOptions, mmap::MmapBytesReader, parquet::read::ParquetReader};
-use store::{
-    Kind, Timestamp,
-    event::FieldType,
-};
+use store::{Kind, Timestamp, event::FieldType};
 
 use crate::{
     batch::{Batch, Refused},
@@ -70,7 +67,8 @@ fn unreadable(path: &Path, format: &str, error: &dyn std::fmt::Display) -> Refus
 }
 
 fn read_lines(path: &Path, kind: Kind, now: Timestamp) -> Result<Vec<Batch>, Refused> {
-    let body = fs::read(path).map_err(|error| Refused::Whole(format!("cannot read {}: {error}", path.display())))?;
+    let body =
+        fs::read(path).map_err(|error| Refused::Whole(format!("cannot read {}: {error}", path.display())))?;
     let mut rest = &body[..];
     let (mut batches, mut line) = (Vec::new(), 1);
     while !rest.is_empty() {
@@ -94,11 +92,8 @@ fn read_lines(path: &Path, kind: Kind, now: Timestamp) -> Result<Vec<Batch>, Ref
 /// # Errors
 /// What is wrong with its columns or rows, counted from 1.
 pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<Vec<Batch>, Refused> {
-    let columns = frame
-        .columns()
-        .iter()
-        .map(|column| Source::new(column, spec))
-        .collect::<Result<Vec<_>, _>>()?;
+    let columns =
+        frame.columns().iter().map(|column| Source::new(column, spec)).collect::<Result<Vec<_>, _>>()?;
     let mut batches = Vec::new();
     let mut builder = Builder::new(spec.kind, now);
     for at in 0..frame.height() {
@@ -139,9 +134,9 @@ impl Source {
             DataType::Datetime(_, None) => {
                 return Err(bad("its times have no time zone; store them with UTC".into()));
             }
-            DataType::Datetime(_, zone) => {
-                column.cast(&DataType::Datetime(TimeUnit::Microseconds, zone.clone())).map_err(|e| bad(e.to_string()))?
-            }
+            DataType::Datetime(_, zone) => column
+                .cast(&DataType::Datetime(TimeUnit::Microseconds, zone.clone()))
+                .map_err(|e| bad(e.to_string()))?,
             _ => column.clone(),
         };
         let is_float = spec.kind.field(&name).is_some_and(|field| field.kind == FieldType::Float);

@@ -37,7 +37,9 @@ pub fn router(ingest: Arc<Ingest>) -> Router {
         router = router
             .route(
                 &format!("/v1/workspaces/{{w}}/{kind}"),
-                post(move |ingest, Path(w): Path<String>, headers, body| append(kind, ingest, w, headers, body)),
+                post(move |ingest, Path(w): Path<String>, headers, body| {
+                    append(kind, ingest, w, headers, body)
+                }),
             )
             .route(
                 &format!("/v1/workspaces/{{w}}/{{name}}/{kind}"),
@@ -118,14 +120,18 @@ async fn append(
         Format::Ndjson => read_ndjson(kind, &body, now),
         Format::JsonArray => read_json_array(kind, &body, now),
     });
-    let batch = read.await.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "reading the body failed"))??;
+    let batch = read
+        .await
+        .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "reading the body failed"))??;
     // The append goes on when the client hangs up: what was begun is ended.
     let key = idempotency_key.map(str::to_owned);
     let appending = tokio::spawn({
         let ingest = Arc::clone(&ingest);
         async move { ingest.submit(&workspace, &batch, key.as_deref(), Remember::Week).await }
     });
-    let receipt = appending.await.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed"))??;
+    let receipt = appending
+        .await
+        .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed"))??;
     Ok(created(&receipt))
 }
 
@@ -160,7 +166,8 @@ struct NewModel {
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(body: &Bytes) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
 }
 
 async fn create_workspace(State(ingest): State<Arc<Ingest>>, body: Bytes) -> Result<Response, Problem> {

@@ -26,7 +26,12 @@ pub fn read_ndjson(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Ref
 }
 
 /// The same for a part of a file that begins at line `first`.
-pub(crate) fn read_ndjson_from(kind: Kind, body: &[u8], first: u64, now: Timestamp) -> Result<Batch, Refused> {
+pub(crate) fn read_ndjson_from(
+    kind: Kind,
+    body: &[u8],
+    first: u64,
+    now: Timestamp,
+) -> Result<Batch, Refused> {
     let mut builder = Builder::new(kind, now);
     let mut rows = 0;
     for (number, line) in (first..).zip(body.split(|byte| *byte == b'\n')) {
@@ -57,7 +62,9 @@ pub fn read_json_array(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch,
 
 fn check_rows(rows: usize) -> Result<(), Refused> {
     if rows > MAX_BATCH_ROWS {
-        return Err(Refused::TooLarge(format!("there are more than the {MAX_BATCH_ROWS} rows of a batch; send several")));
+        return Err(Refused::TooLarge(format!(
+            "there are more than the {MAX_BATCH_ROWS} rows of a batch; send several"
+        )));
     }
     Ok(())
 }
@@ -66,7 +73,9 @@ fn push_row(builder: &mut Builder, kind: Kind, number: u64, json: &[u8]) {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     match RowSeed(kind).deserialize(&mut deserializer).and_then(|row| deserializer.end().map(|()| row)) {
         Ok(row) => builder.push(number, row),
-        Err(error) => builder.refuse_row(number, format!("is not a JSON object of the expected form: {error}")),
+        Err(error) => {
+            builder.refuse_row(number, format!("is not a JSON object of the expected form: {error}"))
+        }
     }
 }
 
@@ -248,7 +257,9 @@ mod tests {
         match read_ndjson(kind, body.as_bytes(), now()).unwrap_err() {
             Refused::Rows { errors, .. } => errors
                 .iter()
-                .map(|error| format!("{} {} {}\n", error.row, error.field.as_deref().unwrap_or("-"), error.message))
+                .map(|error| {
+                    format!("{} {} {}\n", error.row, error.field.as_deref().unwrap_or("-"), error.message)
+                })
                 .collect(),
             other => other.to_string(),
         }
@@ -257,14 +268,22 @@ mod tests {
     #[test]
     fn every_bad_row_is_named() {
         let body = concat!(
-            r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5}"#, "\n",
-            r#"{"key":"b","predicted_at":"2013-06-31T04:30:00Z","release":"v1","score":1.5}"#, "\n\n",
-            r#"{"key":"c","predicted_at":"2013-06-01T04:30:00Z","relase":"v1","score":"high"}"#, "\n",
-            r#"{"key":"d","predicted_at":"2013-06-01T04:30:00Z","release":"v1"}"#, "\n",
-            r#"["key"]"#, "\n",
-            r#"{"key":"e","predicted_at":"2013-07-01T04:30:00Z","release":"v/1","score":1e999}"#, "\n",
-            r#"{"key":"f","predicted_at":"2013-07-01T04:30:00Z","release":"v/1","score":1}"#, "\n",
-            r#"{"key":"g","key":"h","predicted_at":1,"release":"v1","score":1,"tags":{"a b":"x","c":[1]}}"#, "\n",
+            r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5}"#,
+            "\n",
+            r#"{"key":"b","predicted_at":"2013-06-31T04:30:00Z","release":"v1","score":1.5}"#,
+            "\n\n",
+            r#"{"key":"c","predicted_at":"2013-06-01T04:30:00Z","relase":"v1","score":"high"}"#,
+            "\n",
+            r#"{"key":"d","predicted_at":"2013-06-01T04:30:00Z","release":"v1"}"#,
+            "\n",
+            r#"["key"]"#,
+            "\n",
+            r#"{"key":"e","predicted_at":"2013-07-01T04:30:00Z","release":"v/1","score":1e999}"#,
+            "\n",
+            r#"{"key":"f","predicted_at":"2013-07-01T04:30:00Z","release":"v/1","score":1}"#,
+            "\n",
+            r#"{"key":"g","key":"h","predicted_at":1,"release":"v1","score":1,"tags":{"a b":"x","c":[1]}}"#,
+            "\n",
             r#"{"key":"i","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":1} trailing"#,
         );
         insta::assert_snapshot!(refused(Kind::Predictions, body));
@@ -273,9 +292,12 @@ mod tests {
     #[test]
     fn outcomes_must_name_what_they_judge() {
         let body = concat!(
-            r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","label":"late"}"#, "\n",
-            r#"{"key":"b","observed_at":"2013-06-01T09:00:00Z","label":"late","predicted_on":"2013-02-30"}"#, "\n",
-            r#"{"key":"c","observed_at":"2013-06-01T09:00:00Z","predicted_on":"2013-06-01"}"#, "\n",
+            r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","label":"late"}"#,
+            "\n",
+            r#"{"key":"b","observed_at":"2013-06-01T09:00:00Z","label":"late","predicted_on":"2013-02-30"}"#,
+            "\n",
+            r#"{"key":"c","observed_at":"2013-06-01T09:00:00Z","predicted_on":"2013-06-01"}"#,
+            "\n",
             r#"{"key":"d","observed_at":"2013-06-01T09:00:00Z","label":1,"predicted_on":"2013-06-01","predicted_at":"2013-06-02T00:00:00Z"}"#,
         );
         insta::assert_snapshot!(refused(Kind::Outcomes, body));
@@ -288,7 +310,8 @@ mod tests {
             r#"{"key":7,"predicted_at":"2013-05-31T23:59:59.999999Z","release":"v1","label":true}"#,
         ];
         let lines = read_ndjson(Kind::Predictions, rows.join("\n").as_bytes(), now()).unwrap();
-        let array = read_json_array(Kind::Predictions, format!("[{}]", rows.join(",")).as_bytes(), now()).unwrap();
+        let array =
+            read_json_array(Kind::Predictions, format!("[{}]", rows.join(",")).as_bytes(), now()).unwrap();
         assert_eq!(lines, array);
         assert_eq!(lines.digest(), array.digest());
         assert_eq!(lines.by_day().len(), 2);

@@ -1,6 +1,6 @@
 //! The append service: from a request to a durable segment.
 //!
-//! In the order in which data flows: a format ([`json`], [`file`]) delivers rows; the builder checks
+//! In the order in which data flows: a format ([`json`], [`mod@file`]) delivers rows; the builder checks
 //! them and makes a [`batch`]; the [`service`] checks that its releases exist; the [`append`] writes
 //! it to the logs exactly once. [`http`] is the way in from outside, [`limits`] says how much.
 //!

@@ -117,7 +117,9 @@ pub(crate) fn typed<'a>(field: &Field, value: Scalar<'a>) -> Result<Typed<'a>, F
         (_, Scalar::Null) => Typed::Null,
         (FieldType::Text, Scalar::Text(text)) => Typed::Text(text),
         (FieldType::Text, Scalar::Int(number)) => Typed::Text(Cow::Owned(number.to_string())),
-        (FieldType::Text, Scalar::Bool(truth)) => Typed::Text(Cow::Borrowed(if truth { "true" } else { "false" })),
+        (FieldType::Text, Scalar::Bool(truth)) => {
+            Typed::Text(Cow::Borrowed(if truth { "true" } else { "false" }))
+        }
         (FieldType::Text, other) => return Err(wrong("a string", &other)),
         (FieldType::Float, Scalar::Float(number)) => Typed::Float(number),
         (FieldType::Float, Scalar::Int(number)) => Typed::Float(number as f64),

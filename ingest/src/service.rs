@@ -106,7 +106,11 @@ impl Ingest {
             };
             error_count += 1;
             if errors.len() < MAX_LISTED_ERRORS {
-                errors.push(RowProblem { row: row as u64 + 1, field: Some(problem.0.into()), message: problem.1 });
+                errors.push(RowProblem {
+                    row: row as u64 + 1,
+                    field: Some(problem.0.into()),
+                    message: problem.1,
+                });
             }
         }
         if error_count > 0 {
@@ -158,8 +162,13 @@ fn unknown_release(name: &str) -> String {
 }
 
 fn check_idempotency_key(key: &str) -> Result<(), Refused> {
-    if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY_BYTES || key.bytes().any(|byte| !byte.is_ascii_graphic()) {
-        let message = format!("an idempotency key is 1 to {MAX_IDEMPOTENCY_KEY_BYTES} printable ASCII characters without blanks");
+    if key.is_empty()
+        || key.len() > MAX_IDEMPOTENCY_KEY_BYTES
+        || key.bytes().any(|byte| !byte.is_ascii_graphic())
+    {
+        let message = format!(
+            "an idempotency key is 1 to {MAX_IDEMPOTENCY_KEY_BYTES} printable ASCII characters without blanks"
+        );
         return Err(Refused::Whole(message));
     }
     Ok(())

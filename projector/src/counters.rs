@@ -85,6 +85,8 @@ pub(crate) fn read_day(item: &Item, day: &WorkspaceDay) -> Result<BTreeMap<Strin
     };
     kinds
         .iter()
-        .map(|(kind, value)| Ok((kind.clone(), count(value).ok_or_else(|| item.corrupt("a count is no number"))?)))
+        .map(|(kind, value)| {
+            Ok((kind.clone(), count(value).ok_or_else(|| item.corrupt("a count is no number"))?))
+        })
         .collect()
 }

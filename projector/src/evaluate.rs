@@ -77,19 +77,10 @@ pub(crate) async fn compute(
             into.push((log.lane, segment.seq, columns));
         }
     }
-    fold::evaluate(&in_log(&predictions), &in_log(&outcomes), &shim(tasks))
+    fold::evaluate(&in_log(&predictions), &in_log(&outcomes), tasks)
         .map_err(|error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}")))
 }
 
 fn in_log(segments: &[(u8, u64, Columns)]) -> Vec<LogSegment<'_>> {
     segments.iter().map(|(lane, seq, columns)| LogSegment { lane: *lane, seq: *seq, columns }).collect()
-}
-
-/// TEMPORARY
-fn shim(tasks: &BTreeMap<String, store::catalog::Task>) -> BTreeMap<String, fold::Task> {
-    tasks.iter().map(|(name, task)| (name.clone(), match task {
-        store::catalog::Task::Binary { positive_label } => fold::Task::Binary { positive: positive_label.clone() },
-        store::catalog::Task::Multiclass => fold::Task::Multiclass,
-        store::catalog::Task::Regression => fold::Task::Regression,
-    })).collect()
 }

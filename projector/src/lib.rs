@@ -4,7 +4,7 @@
 //! table: a day's rollup knows the prefix of the logs that it covers, so the segments after it are
 //! folded in and both are written under one condition ([`project`], [`counters`]). Evaluations join
 //! the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no change told of,
-//! and [`verify`] folds everything again and compares.
+//! and [`mod@verify`] folds everything again and compares.
 //!
 //! It appends nothing to the log, and nobody else writes what it writes. Losing, repeating or
 //! reordering changes can delay a rollup; it cannot make it wrong.

@@ -53,7 +53,9 @@ pub async fn project(table: &dyn Table, day: &WorkspaceDay, dirty: &BTreeSet<Log
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
         for log in logs {
-            let last = fold_from(table, &log, applied.get(&log.name()).copied().unwrap_or(0), u64::MAX, &mut rollup).await?;
+            let last =
+                fold_from(table, &log, applied.get(&log.name()).copied().unwrap_or(0), u64::MAX, &mut rollup)
+                    .await?;
             if last > 0 {
                 applied.insert(log.name(), last);
             }
@@ -89,9 +91,9 @@ pub(crate) async fn fold_from(
         let segments = scan::segments(table, log, applied + 1, until).await?;
         for segment in &segments {
             let columns = segment.unpack(|name| wanted.contains(&name))?;
-            rollup
-                .fold(log.kind, &columns)
-                .map_err(|error| Error::corrupt(format!("segment {}: {error}", key::segment(log, segment.seq))))?;
+            rollup.fold(log.kind, &columns).map_err(|error| {
+                Error::corrupt(format!("segment {}: {error}", key::segment(log, segment.seq)))
+            })?;
             applied = segment.seq;
         }
         if segments.is_empty() || applied == last || (segments.len() as u64) < SEGMENTS_AT_ONCE {

@@ -47,7 +47,10 @@ pub async fn sweep(table: &dyn Table, workspace: &Id) -> Result<Behind> {
 }
 
 /// What the rollups and the evaluations of a workspace cover, by day.
-pub(crate) async fn applied(table: &dyn Table, workspace: &Id) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
+pub(crate) async fn applied(
+    table: &dyn Table,
+    workspace: &Id,
+) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
     let (mut rollups, mut evaluations) = (BTreeMap::new(), BTreeMap::new());
     let query = Query::table(key::all_projections(workspace, PROJECTION_VERSION));
     for item in query_all(table, query).await? {

@@ -57,7 +57,11 @@ impl fmt::Display for Report {
 ///
 /// # Errors
 /// Those of the table. What is wrong with the stored data is not an error but a fault in the report.
-pub async fn verify(table: &Arc<dyn Table>, workspace: &Id, progress: impl Fn(usize, usize)) -> Result<Report> {
+pub async fn verify(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    progress: impl Fn(usize, usize),
+) -> Result<Report> {
     let tasks = tasks(&Catalog::new(Arc::clone(table)), workspace).await?;
     let (rollups, _) = applied(&**table, workspace).await?;
     let mut days = BTreeMap::<Day, Vec<LogHead>>::new();
@@ -103,8 +107,10 @@ impl DayCheck<'_> {
                 self.fault("the rollup is not what its segments fold to");
             }
         }
-        let behind: u64 =
-            heads.iter().map(|head| head.seq - stored.applied.get(&head.log.name()).copied().unwrap_or(0).min(head.seq)).sum();
+        let behind: u64 = heads
+            .iter()
+            .map(|head| head.seq - stored.applied.get(&head.log.name()).copied().unwrap_or(0).min(head.seq))
+            .sum();
         self.report.behind += behind;
         if behind == 0 {
             self.counters(&rollup).await?;
@@ -136,7 +142,9 @@ impl DayCheck<'_> {
             let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
             let folded = fold_from(self.table, &log, 0, *last, &mut fresh).await?;
             if folded != *last {
-                self.fault(format_args!("the rollup covers {name} up to {last}, but the log ends at {folded}"));
+                self.fault(format_args!(
+                    "the rollup covers {name} up to {last}, but the log ends at {folded}"
+                ));
             }
         }
         Ok(fresh)
@@ -166,7 +174,8 @@ impl DayCheck<'_> {
     async fn evaluation(&mut self, rollup: &Projected, is_complete: bool, tasks: &Tasks) -> Result<()> {
         let key = key::evaluation(&self.day.workspace, PROJECTION_VERSION, self.day.day);
         let Some(item) = self.table.get(&key).await? else {
-            let has_predictions = rollup.applied.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
+            let has_predictions =
+                rollup.applied.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
             if has_predictions && is_complete {
                 self.report.behind += 1;
             }

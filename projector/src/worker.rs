@@ -1,7 +1,7 @@
 //! The worker: follows the change feed, and keeps every day's rollup and evaluation up to date.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     future::Future,
     sync::Arc,
     time::Duration,
@@ -88,12 +88,16 @@ impl Worker {
         }
     }
 
-    async fn step(&mut self, positions: &mut BTreeMap<String, Option<Position>>, sweep_at: &mut Instant) -> Result<()> {
+    async fn step(
+        &mut self,
+        positions: &mut BTreeMap<String, Option<Position>>,
+        sweep_at: &mut Instant,
+    ) -> Result<()> {
         for shard in self.table.shards().await? {
-            if !positions.contains_key(&shard.id) {
+            if let Entry::Vacant(unknown) = positions.entry(shard.id) {
                 // The position is taken before the sweep looks, so nothing falls between the two.
-                let now = self.table.changes(&shard.id, &Position::Latest, Duration::ZERO).await?;
-                positions.insert(shard.id, now.next);
+                let now = self.table.changes(unknown.key(), &Position::Latest, Duration::ZERO).await?;
+                unknown.insert(now.next);
                 *sweep_at = Instant::now();
             }
         }
@@ -164,7 +168,8 @@ impl Worker {
         if !projection.grown && !is_due {
             return Ok(());
         }
-        let events: u64 = [Kind::Predictions, Kind::Outcomes].map(|kind| projection.rollup.events(kind)).iter().sum();
+        let events: u64 =
+            [Kind::Predictions, Kind::Outcomes].map(|kind| projection.rollup.events(kind)).iter().sum();
         let changed = match self.pending.get(day) {
             Some(pending) if !projection.grown => pending.changed,
             _ => Instant::now(),

@@ -1,6 +1,6 @@
 //! The daily series: rollups and evaluations, a row for each day and release.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use fold::{Evaluation, Rollup, evaluate, evaluation};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,7 +14,8 @@ use store::{
 };
 
 use crate::{
-    PROJECTION_VERSION, events::unknown_column,
+    PROJECTION_VERSION,
+    events::unknown_column,
     frame,
     joined::in_log,
     read::{self, Filter},
@@ -36,7 +37,15 @@ enum Cell {
 type Row = (Day, Vec<Cell>);
 
 const ROLLUP_COLUMNS: &[&str] = &[
-    "release", "predictions", "outcomes", "metrics", "releases", "score_mean", "score_min", "score_max", "value_mean",
+    "release",
+    "predictions",
+    "outcomes",
+    "metrics",
+    "releases",
+    "score_mean",
+    "score_min",
+    "score_max",
+    "value_mean",
 ];
 
 /// Counts and sums: a row a day with no release for the whole workspace, and one for each release.
@@ -62,8 +71,11 @@ fn rollup_rows(rollup: &Rollup) -> Vec<Vec<Cell>> {
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let count = |of: &std::collections::BTreeMap<String, u64>| Cell::Int(Some(of.get(name).copied().unwrap_or(0)));
-        let part = rollup.predictions.releases.iter().find(|(release, _)| *release == name).map(|(_, part)| part);
+        let count = |of: &std::collections::BTreeMap<String, u64>| {
+            Cell::Int(Some(of.get(name).copied().unwrap_or(0)))
+        };
+        let part =
+            rollup.predictions.releases.iter().find(|(release, _)| *release == name).map(|(_, part)| part);
         let score = part.and_then(|part| part.score.as_ref());
         let value = part.and_then(|part| part.value.as_ref());
         rows.push(vec![
@@ -82,8 +94,23 @@ fn rollup_rows(rollup: &Rollup) -> Vec<Vec<Cell>> {
 }
 
 const EVALUATION_COLUMNS: &[&str] = &[
-    "release", "predictions", "labelled", "maturity", "positives", "accuracy", "auc", "log_loss", "brier", "precision",
-    "recall", "f1", "ece", "mean_score", "mae", "rmse", "bias",
+    "release",
+    "predictions",
+    "labelled",
+    "maturity",
+    "positives",
+    "accuracy",
+    "auc",
+    "log_loss",
+    "brier",
+    "precision",
+    "recall",
+    "f1",
+    "ece",
+    "mean_score",
+    "mae",
+    "rmse",
+    "bias",
 ];
 
 /// How good the predictions were; of another time than now, computed from what was known then.
@@ -105,7 +132,9 @@ pub(crate) async fn evaluations(
     };
     let rows: Vec<Row> = evaluations
         .iter()
-        .flat_map(|(day, evaluation)| evaluation.releases.iter().map(|(name, release)| (*day, evaluation_row(name, release))))
+        .flat_map(|(day, evaluation)| {
+            evaluation.releases.iter().map(|(name, release)| (*day, evaluation_row(name, release)))
+        })
         .collect();
     series(EVALUATION_COLUMNS, &rows, request)
 }
@@ -154,8 +183,10 @@ async fn evaluate_as_of(
             read::day_of(table, workspace, day, &of_outcomes),
         )?;
         let tasks = Arc::clone(&tasks);
-        let judging = tokio::task::spawn_blocking(move || evaluate(&in_log(&predictions), &in_log(&outcomes), &shim(&tasks)));
-        let judged = judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
+        let judging =
+            tokio::task::spawn_blocking(move || evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks));
+        let judged =
+            judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
         Ok((day, judged.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
     });
     stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await
@@ -192,7 +223,9 @@ fn series(columns: &[&'static str], rows: &[Row], request: &Request) -> Result<D
     for name in names {
         match columns.iter().position(|column| *column == name) {
             Some(at) => frame.push(column(name, at, &rows)),
-            None if name == DAY => frame.push(frame::days(DAY, rows.iter().map(|(day, _)| day.number()).collect())),
+            None if name == DAY => {
+                frame.push(frame::days(DAY, rows.iter().map(|(day, _)| day.number()).collect()))
+            }
             None => return Err(unknown_column(name, &all, false)),
         }
     }
@@ -217,15 +250,9 @@ fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
         "predictions" | "labelled" | "positives" | "outcomes" | "metrics" | "releases" => {
             frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
         }
-        _ => frame::floats(name, cells().map(|cell| if let Cell::Float(number) = cell { *number } else { None })),
+        _ => frame::floats(
+            name,
+            cells().map(|cell| if let Cell::Float(number) = cell { *number } else { None }),
+        ),
     }
-}
-
-/// TEMPORARY
-fn shim(tasks: &BTreeMap<String, store::catalog::Task>) -> BTreeMap<String, fold::Task> {
-    tasks.iter().map(|(name, task)| (name.clone(), match task {
-        store::catalog::Task::Binary { positive_label } => fold::Task::Binary { positive: positive_label.clone() },
-        store::catalog::Task::Multiclass => fold::Task::Multiclass,
-        store::catalog::Task::Regression => fold::Task::Regression,
-    })).collect()
 }

@@ -44,7 +44,9 @@ pub(crate) async fn events(
 ) -> Result<DataFrame> {
     check_columns(filter.kind, &[DAY, APPENDED_AT], filter.columns.as_deref())?;
     if filter.kind == Kind::Outcomes && filter.release.is_some() {
-        return Err(Error::invalid("outcomes belong to keys, not to releases; ask for `joined` with a release"));
+        return Err(Error::invalid(
+            "outcomes belong to keys, not to releases; ask for `joined` with a release",
+        ));
     }
     let segments = read::window(table, workspace, window, filter).await?;
     let tags = tags_of(segments.iter().map(|segment| &segment.columns));
@@ -72,7 +74,9 @@ pub(crate) fn tags_of<'a>(pieces: impl Iterator<Item = &'a Columns>) -> BTreeSet
 /// A tag that no event has is a mistake, unless there is no event.
 pub(crate) fn check_tags(names: &[String], tags: &BTreeSet<String>, has_events: bool) -> Result<()> {
     match names.iter().find(|name| name.starts_with(TAG_PREFIX) && !tags.contains(*name)) {
-        Some(name) if has_events => Err(Error::invalid(format!("no event of the window has the tag `{name}`"))),
+        Some(name) if has_events => {
+            Err(Error::invalid(format!("no event of the window has the tag `{name}`")))
+        }
         _ => Ok(()),
     }
 }
@@ -85,7 +89,9 @@ fn series(kind: Kind, name: &str, meta: &[(i32, i64, usize)], pieces: &[Columns]
     let repeated = |(_, _, rows): &(i32, i64, usize)| 0..*rows;
     match name {
         DAY => days(DAY, meta.iter().flat_map(|piece| repeated(piece).map(|_| piece.0)).collect()),
-        APPENDED_AT => times(APPENDED_AT, meta.iter().flat_map(|piece| repeated(piece).map(|_| Some(piece.1)))),
+        APPENDED_AT => {
+            times(APPENDED_AT, meta.iter().flat_map(|piece| repeated(piece).map(|_| Some(piece.1))))
+        }
         _ => stacked(name, kind.field(name).map_or(FieldType::Text, |field| field.kind), pieces),
     }
 }

@@ -18,7 +18,8 @@ pub(crate) fn frame(height: usize, columns: Vec<Series>) -> Result<DataFrame> {
 
 /// Counts, null where there is none.
 pub(crate) fn ints(name: &str, values: impl Iterator<Item = Option<u64>>) -> Series {
-    Int64Chunked::from_iter_options(name.into(), values.map(|count| count.map(|count| count as i64))).into_column()
+    Int64Chunked::from_iter_options(name.into(), values.map(|count| count.map(|count| count as i64)))
+        .into_column()
 }
 
 /// Numbers, null where there is none.

@@ -83,7 +83,9 @@ async fn answer(
         let mut body = Vec::new();
         format.write(&mut frame, &mut body).map(|()| body)
     });
-    let body = writing.await.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "writing the answer failed"))??;
+    let body = writing
+        .await
+        .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "writing the answer failed"))??;
     Ok(([(header::CONTENT_TYPE, content_type(format))], body).into_response())
 }
 
@@ -99,10 +101,14 @@ fn content_type(format: Format) -> &'static str {
 
 async fn list(State(query): State<Arc<Query>>) -> Result<Response, Problem> {
     let workspaces = query.catalog().workspaces().await?;
-    Ok(Json(json!({ "workspaces": workspaces.iter().map(workspace_json).collect::<Vec<_>>() })).into_response())
+    Ok(Json(json!({ "workspaces": workspaces.iter().map(workspace_json).collect::<Vec<_>>() }))
+        .into_response())
 }
 
-async fn show_by_path(query: State<Arc<Query>>, Path((c, w)): Path<(String, String)>) -> Result<Response, Problem> {
+async fn show_by_path(
+    query: State<Arc<Query>>,
+    Path((c, w)): Path<(String, String)>,
+) -> Result<Response, Problem> {
     show(query, Path(format!("{c}/{w}"))).await
 }
 
@@ -139,8 +145,11 @@ fn page_json(page: &WorkspacePage) -> Value {
     });
     let mut value = workspace_json(&page.workspace);
     value["models"] = models.collect();
-    value["configurations"] =
-        page.configurations.iter().map(|configuration| json!({ "name": configuration.entity.name })).collect();
+    value["configurations"] = page
+        .configurations
+        .iter()
+        .map(|configuration| json!({ "name": configuration.entity.name }))
+        .collect();
     value["releases"] = releases.collect();
     value["counts"] = counts(&Counted::Workspace);
     value

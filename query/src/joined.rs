@@ -5,10 +5,7 @@ use std::sync::Arc;
 use fold::{LogSegment, RowRef, join};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
-use store::{
-    Column, Columns, Day, Error, Id, Kind, Result, Table,
-    event::FieldType,
-};
+use store::{Column, Columns, Day, Error, Id, Kind, Result, Table, event::FieldType};
 
 use crate::{
     events::{DAY, check_columns, check_tags, tags_of},
@@ -59,7 +56,8 @@ async fn join_day(table: &Arc<dyn Table>, workspace: &Id, day: Day, request: &Re
         let wanted = request.columns.as_ref()?;
         Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())
     };
-    let of_predictions = filter(Kind::Predictions, request.release.clone(), needed(&["release", "key", "predicted_at"]));
+    let of_predictions =
+        filter(Kind::Predictions, request.release.clone(), needed(&["release", "key", "predicted_at"]));
     let of_outcomes = filter(Kind::Outcomes, None, None);
     let (predictions, outcomes) = futures::try_join!(
         read::day_of(table, workspace, day, &of_predictions),
@@ -81,7 +79,9 @@ async fn join_day(table: &Arc<dyn Table>, workspace: &Id, day: Day, request: &Re
 /// Segments as the fold wants them.
 pub(crate) fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
     let segments = segments.iter();
-    segments.map(|segment| LogSegment { lane: segment.lane, seq: segment.seq, columns: &segment.columns }).collect()
+    segments
+        .map(|segment| LogSegment { lane: segment.lane, seq: segment.seq, columns: &segment.columns })
+        .collect()
 }
 
 fn series(name: &str, days: &[JoinedDay]) -> Series {
@@ -112,8 +112,14 @@ fn gathered<'a>(
 ) -> Series {
     let places = days.iter().flat_map(move |day| day.pairs.iter().map(move |pair| place(day, pair)));
     match kind {
-        FieldType::Float => frame::floats(name, places.map(|place| place.and_then(|(column, row)| column.float(row)))),
-        FieldType::Time => frame::times(name, places.map(|place| place.and_then(|(column, row)| column.time(row)))),
-        FieldType::Text => frame::texts(name, places.map(|place| place.and_then(|(column, row)| column.text(row)))),
+        FieldType::Float => {
+            frame::floats(name, places.map(|place| place.and_then(|(column, row)| column.float(row))))
+        }
+        FieldType::Time => {
+            frame::times(name, places.map(|place| place.and_then(|(column, row)| column.time(row))))
+        }
+        FieldType::Text => {
+            frame::texts(name, places.map(|place| place.and_then(|(column, row)| column.text(row))))
+        }
     }
 }

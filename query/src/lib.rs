@@ -73,7 +73,11 @@ impl Query {
         if names.contains(&wanted.as_str()) {
             return Ok(());
         }
-        let there = if names.is_empty() { "there is none yet".into() } else { format!("there are {}", names.join(", ")) };
+        let there = if names.is_empty() {
+            "there is none yet".into()
+        } else {
+            format!("there are {}", names.join(", "))
+        };
         Err(Error::invalid(format!("there is no release `{wanted}` in {}; {there}", page.workspace.path)))
     }
 }

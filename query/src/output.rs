@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
-use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, NewChunkedArray, Series, StringChunked, TimeUnit};
+use polars::prelude::{
+    AnyValue, Column, DataFrame, DataType, IntoColumn, NewChunkedArray, Series, StringChunked, TimeUnit,
+};
 use polars_io::{
     SerWriter,
     csv::write::CsvWriter,
@@ -91,7 +93,9 @@ fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
 
 fn time_text(value: &AnyValue<'_>) -> Option<String> {
     match value {
-        AnyValue::Datetime(micros, TimeUnit::Microseconds, _) => Some(Timestamp::from_micros(*micros)?.to_string()),
+        AnyValue::Datetime(micros, TimeUnit::Microseconds, _) => {
+            Some(Timestamp::from_micros(*micros)?.to_string())
+        }
         AnyValue::Date(day) => Some(Timestamp::from_micros(i64::from(*day) * DAY_MICROS)?.day().to_string()),
         _ => None,
     }
@@ -100,7 +104,8 @@ fn time_text(value: &AnyValue<'_>) -> Option<String> {
 /// A table for people: numbers to the right, columns without any value left out.
 pub fn text_table(frame: &DataFrame) -> String {
     let columns = frame.columns().iter().map(Column::as_materialized_series);
-    let columns: Vec<&Series> = columns.filter(|column| column.null_count() < column.len() || column.is_empty()).collect();
+    let columns: Vec<&Series> =
+        columns.filter(|column| column.null_count() < column.len() || column.is_empty()).collect();
     let mut table = TextTable::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(columns.iter().map(|column| column.name().to_string()));
@@ -123,7 +128,11 @@ pub fn text_table(frame: &DataFrame) -> String {
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     match rows > TABLE_ROWS {
         false => lines.join("\n"),
-        true => format!("{}\n{} of {rows} rows shown; --format csv writes them all", lines.join("\n"), shown.len()),
+        true => format!(
+            "{}\n{} of {rows} rows shown; --format csv writes them all",
+            lines.join("\n"),
+            shown.len()
+        ),
     }
 }
 
@@ -166,7 +175,8 @@ mod tests {
 
     #[test]
     fn text_formats() {
-        let all = [Format::Table, Format::Csv, Format::Ndjson].map(|format| [0, 1, 3].map(|rows| written(format, rows)));
+        let all = [Format::Table, Format::Csv, Format::Ndjson]
+            .map(|format| [0, 1, 3].map(|rows| written(format, rows)));
         insta::assert_snapshot!(all.map(|texts| texts.join("--\n")).join("====\n"));
     }
 

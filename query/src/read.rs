@@ -53,7 +53,12 @@ pub(crate) async fn window(
 }
 
 /// The segments of a day, in the order of the log.
-pub(crate) async fn day_of(table: &Arc<dyn Table>, workspace: &Id, day: Day, filter: &Filter) -> Result<Vec<Unpacked>> {
+pub(crate) async fn day_of(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    day: Day,
+    filter: &Filter,
+) -> Result<Vec<Unpacked>> {
     let range = key::segments_of_kind(workspace, day, filter.kind);
     let items = query_all(&**table, Query::table(range)).await?;
     if items.is_empty() {
@@ -62,7 +67,8 @@ pub(crate) async fn day_of(table: &Arc<dyn Table>, workspace: &Id, day: Day, fil
     let filter = filter.clone();
     let unpacking = tokio::task::spawn_blocking(move || {
         let segments = items.iter().map(Segment::from_item);
-        let wanted = segments.filter(|segment| segment.as_ref().map_or(true, |segment| filter.wants(segment)));
+        let wanted =
+            segments.filter(|segment| segment.as_ref().map_or(true, |segment| filter.wants(segment)));
         wanted.map(|segment| filter.unpack(&segment?)).collect()
     });
     unpacking.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?
@@ -81,7 +87,10 @@ impl Filter {
             None => true,
         })?;
         let columns = match &self.release {
-            Some(release) if segment.releases.len() > 1 || segment.releases.get(release) != Some(&(segment.rows as u64)) => {
+            Some(release)
+                if segment.releases.len() > 1
+                    || segment.releases.get(release) != Some(&(segment.rows as u64)) =>
+            {
                 let column = columns.column("release");
                 let is_of = |row: &usize| column.and_then(|column| column.text(*row)) == Some(release);
                 columns.take(&(0..columns.rows).filter(is_of).collect::<Vec<_>>())

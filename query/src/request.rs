@@ -80,13 +80,16 @@ impl Request {
         let to: Day = words.to.parse().map_err(|error| named("to", error))?;
         let window = Window::new(from, to)?;
         if to.number() - from.number() >= MAX_WINDOW_DAYS {
-            return Err(Error::invalid(format!("the window is longer than {MAX_WINDOW_DAYS} days; ask for less")));
+            return Err(Error::invalid(format!(
+                "the window is longer than {MAX_WINDOW_DAYS} days; ask for less"
+            )));
         }
         let as_of = words.as_of.map(|text| match text.parse::<Day>() {
             Ok(day) => Ok(day.start()),
             Err(_) => Timestamp::parse(text),
         });
-        let columns = words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
+        let columns =
+            words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
         Ok(Self {
             what,
             window,
@@ -121,7 +124,11 @@ mod tests {
 
     #[test]
     fn a_day_stands_for_its_beginning() {
-        let words = Words { as_of: Some("2013-07-01"), columns: Some("key, score"), ..words("2013-06-01", "2013-06-30") };
+        let words = Words {
+            as_of: Some("2013-07-01"),
+            columns: Some("key, score"),
+            ..words("2013-06-01", "2013-06-30")
+        };
         let request = Request::parse(What::Joined, &words).unwrap();
         assert_eq!(request.as_of.unwrap().to_string(), "2013-07-01T00:00:00Z");
         assert_eq!(request.columns.unwrap(), ["key", "score"]);

@@ -49,7 +49,7 @@ fn open(folder: &Path, name: &str) -> store::Result<Arc<dyn Table>> {
 }
 
 fn key(at: usize) -> Key {
-    Key::new("w#timing/day", format!("{at:010}"))
+    Key::new("timing", format!("{at:010}"))
 }
 
 /// Each item is an append of its own, as an ingest makes them: under the condition that its key

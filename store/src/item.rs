@@ -20,7 +20,8 @@ impl Number {
         match text.parse::<i64>() {
             Ok(whole) => Ok(Self(whole.to_string())),
             Err(_) => match text.parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(Self(number.to_string())),
+                // Negative zero is zero: there is only one.
+                Ok(number) if number.is_finite() => Ok(Self((number + 0.0).to_string())),
                 _ => Err(Error::invalid(format!("`{text}` is not a number that can be stored"))),
             },
         }
@@ -230,6 +231,7 @@ mod tests {
         assert_eq!(Number::parse("9223372036854775807").unwrap().as_i64(), Some(i64::MAX));
         assert_eq!(Number::parse("007").unwrap().as_str(), "7");
         assert_eq!(Number::parse("0.1").unwrap().as_f64(), 0.1);
+        assert_eq!(Number::parse("-0.0").unwrap().as_str(), "0");
         assert!(Number::parse("inf").is_err());
         assert!(Number::parse("x").is_err());
     }

@@ -1,5 +1,5 @@
 //! Every key of the table, built and parsed here and nowhere else. A key is a total function of
-//! what it stands for; names and ids are checked ([`crate::id`], [`crate::name`]) so that none of
+//! what it stands for; names and ids are checked ([`crate::id`]) so that none of
 //! them can hold a separator.
 
 use std::fmt;
@@ -318,8 +318,14 @@ mod tests {
     fn what_is_no_segment_is_not_parsed_as_one() {
         let good = segment(&log(), 42);
         assert_eq!(parse_segment(&good), Some((log(), 42)));
-        for sk in ["day#2013-06-01", "day#2013-06-31/p/03/0000000042", "day#2013-06-01/x/03/0000000042",
-            "day#2013-06-01/p/3/0000000042", "day#2013-06-01/p/03/42", "day#2013-06-01/p/03/0000000042/x"] {
+        for sk in [
+            "day#2013-06-01",
+            "day#2013-06-31/p/03/0000000042",
+            "day#2013-06-01/x/03/0000000042",
+            "day#2013-06-01/p/3/0000000042",
+            "day#2013-06-01/p/03/42",
+            "day#2013-06-01/p/03/0000000042/x",
+        ] {
             assert_eq!(parse_segment(&Key::new(good.pk.clone(), sk)), None, "{sk}");
         }
         assert_eq!(parse_segment(&rollup(&log().workspace, 1, log().day)), None);

@@ -109,20 +109,27 @@ impl Segment {
             )));
         }
         let time = |name| {
-            Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+            Timestamp::from_micros(item.int(name)?)
+                .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
         };
         let mut releases = BTreeMap::new();
         for (name, rows) in item.map("releases")? {
-            releases.insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
+            releases
+                .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
         }
-        let data = if item.attributes.contains_key("data") { item.bytes("data")?.to_vec() } else { Vec::new() };
+        let data =
+            if item.attributes.contains_key("data") { item.bytes("data")?.to_vec() } else { Vec::new() };
         Ok(Self {
             log,
             seq,
             rows: item.int("n")? as usize,
             appended_at: time("appended_at")?,
             times: (time("first_at")?.micros(), time("last_at")?.micros()),
-            batches: item.list("batches")?.iter().map(|part| batch_part(item, part)).collect::<Result<_>>()?,
+            batches: item
+                .list("batches")?
+                .iter()
+                .map(|part| batch_part(item, part))
+                .collect::<Result<_>>()?,
             releases,
             data,
         })
@@ -133,7 +140,8 @@ impl Segment {
     /// # Errors
     /// `Corrupt`, naming the segment, when they cannot be unpacked.
     pub fn unpack(&self, wanted: impl Fn(&str) -> bool) -> Result<Columns> {
-        let named = |error: Error| Error::corrupt(format!("segment {}: {error}", key::segment(&self.log, self.seq)));
+        let named =
+            |error: Error| Error::corrupt(format!("segment {}: {error}", key::segment(&self.log, self.seq)));
         let columns = segment::decode_only(&self.data, wanted).map_err(named)?;
         if columns.rows != self.rows {
             let message = format!("the item says {} rows, its events are {}", self.rows, columns.rows);
@@ -166,10 +174,11 @@ fn whole(value: &Value) -> Option<u64> {
 fn time_bounds(field: &str, columns: &Columns) -> (i64, i64) {
     let column = columns.column(field);
     let times = (0..columns.rows).filter_map(|row| column?.time(row));
-    times.fold(None, |bounds: Option<(i64, i64)>, time| {
-        Some(bounds.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
-    })
-    .unwrap_or_default()
+    times
+        .fold(None, |bounds: Option<(i64, i64)>, time| {
+            Some(bounds.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
+        })
+        .unwrap_or_default()
 }
 
 fn count_releases(columns: &Columns) -> BTreeMap<String, u64> {

@@ -3,12 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    Item, Result,
-    item::Value,
-    key::Key,
-    table::Condition,
-};
+use crate::{Item, Result, item::Value, key::Key, table::Condition};
 
 /// Version of the item around the state.
 const ITEM_VERSION: i64 = 1;

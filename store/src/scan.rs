@@ -86,7 +86,12 @@ async fn read(table: &dyn Table, log: &LogId, first: u64, query: Query) -> Resul
 /// The log of a day that is called `name`, such as `p/00`.
 pub fn log_named(workspace: &Id, day: Day, name: &str) -> Option<LogId> {
     let (kind, lane) = name.split_once('/')?;
-    Some(LogId { workspace: workspace.clone(), day, kind: Kind::from_letter(kind)?, lane: lane.parse().ok()? })
+    Some(LogId {
+        workspace: workspace.clone(),
+        day,
+        kind: Kind::from_letter(kind)?,
+        lane: lane.parse().ok()?,
+    })
 }
 
 /// Where the logs of a day stand, as `applied` counts them.

@@ -188,7 +188,16 @@ mod tests {
 
     #[test]
     fn days_are_strict() {
-        for wrong in ["2013-02-30", "2013-6-01", "2013-06-1", "13-06-01", "2013-06-01 ", "", "+013-06-01", "0000-01-01"] {
+        for wrong in [
+            "2013-02-30",
+            "2013-6-01",
+            "2013-06-1",
+            "13-06-01",
+            "2013-06-01 ",
+            "",
+            "+013-06-01",
+            "0000-01-01",
+        ] {
             assert!(wrong.parse::<Day>().is_err(), "{wrong}");
         }
         assert_eq!("2012-02-29".parse::<Day>().unwrap().to_string(), "2012-02-29");
@@ -200,7 +209,10 @@ mod tests {
     fn times_before_1970_belong_to_their_own_day() {
         let time = Timestamp::parse("1969-12-31T23:59:59.999999Z").unwrap();
         assert_eq!(time.day().to_string(), "1969-12-31");
-        assert_eq!(Timestamp::parse("2013-06-01T00:30:00-04:00").unwrap().to_string(), "2013-06-01T04:30:00Z");
+        assert_eq!(
+            Timestamp::parse("2013-06-01T00:30:00-04:00").unwrap().to_string(),
+            "2013-06-01T04:30:00Z"
+        );
         assert!(Timestamp::parse("2013-06-01T00:30:00").is_err(), "no offset");
     }
 

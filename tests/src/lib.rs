@@ -3,3 +3,4 @@
 //! [`conformance`] says what every engine of the table must do, whatever it is built on.
 
 pub mod conformance;
+pub mod faulty;

@@ -1,4 +1,5 @@
 //! What the command line says to bad input: one clear line and exit code 2.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -10,7 +11,12 @@ fn says(data: &std::path::Path, args: &[&str], said: &mut String) {
     let output = run(data, args);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let err = err.replace(data.to_str().unwrap(), "DATA");
-    _ = writeln!(said, "$ almanac {}\n{out}{err}exit {}\n", args.join(" ").replace(data.to_str().unwrap(), "DATA"), output.status.code().unwrap());
+    _ = writeln!(
+        said,
+        "$ almanac {}\n{out}{err}exit {}\n",
+        args.join(" ").replace(data.to_str().unwrap(), "DATA"),
+        output.status.code().unwrap()
+    );
 }
 
 #[test]
@@ -27,7 +33,11 @@ fn bad_input_gets_one_line_and_exit_code_2() {
     says(data.path(), &query(&["--from", "2013-06-02", "--to", "2013-06-01"]), &mut said);
     says(data.path(), &query(&["--from", "2013-02-30", "--to", "2013-06-01"]), &mut said);
     says(data.path(), &query(&[&window[..], &["--columns", "scor"]].concat()), &mut said);
-    says(data.path(), &query(&["--from", "2013-04-01", "--to", "2013-04-01", "--columns", "tag.carier"]), &mut said);
+    says(
+        data.path(),
+        &query(&["--from", "2013-04-01", "--to", "2013-04-01", "--columns", "tag.carier"]),
+        &mut said,
+    );
     says(data.path(), &query(&[&window[..], &["--release", "v9"]].concat()), &mut said);
     says(data.path(), &query(&[&window[..], &["--format", "xlsx"]].concat()), &mut said);
     says(data.path(), &query(&[&window[..], &["--as-of", "yesterday"]].concat()), &mut said);
@@ -40,15 +50,25 @@ fn bad_input_gets_one_line_and_exit_code_2() {
     for (file, content) in [
         ("no.parquet", "not parquet"),
         ("empty.ndjson", "\n"),
-        ("bad.ndjson", "{\"key\":\"a\"}\n{\"key\":\"b\",\"predicted_at\":\"2013-06-01\",\"release\":\"v1\",\"score\":2}\n"),
-        ("bad.csv", "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1,high\nb,2013-06-01T04:30:00Z,v7,0.5\n"),
+        (
+            "bad.ndjson",
+            "{\"key\":\"a\"}\n{\"key\":\"b\",\"predicted_at\":\"2013-06-01\",\"release\":\"v1\",\"score\":2}\n",
+        ),
+        (
+            "bad.csv",
+            "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1,high\nb,2013-06-01T04:30:00Z,v7,0.5\n",
+        ),
         ("unknown.csv", "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v7,0.5\n"),
     ] {
         std::fs::write(data.path().join(file), content).unwrap();
         import(file, &mut said);
     }
     let before = run_ok(data.path(), &["workspace", "show", "flights/nyc"]);
-    says(data.path(), &["model", "create", "late-arrival", "-w", "flights/nyc", "--task", "regression"], &mut said);
+    says(
+        data.path(),
+        &["model", "create", "late-arrival", "-w", "flights/nyc", "--task", "regression"],
+        &mut said,
+    );
     says(data.path(), &["release", "create", "v1", "-w", "flights/nyc", "--model", "other"], &mut said);
     says(data.path(), &["workspace", "create", "flights"], &mut said);
     says(data.path(), &["demo", "--until", "2013-03-01"], &mut said);

@@ -1,5 +1,6 @@
 //! `kill -9` in the middle of the demo, at different moments; then it is run again. The end must be
 //! the same, byte for byte, as that of an undisturbed run.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -28,7 +29,8 @@ fn contents(data: &Path) -> Vec<(String, Vec<(String, Value)>)> {
         let table = table(data);
         let workspace = Catalog::new(table.clone()).workspace("flights/nyc").await.unwrap();
         let mut items = query_all(&*table, Query::table(key::segments(workspace.id()))).await.unwrap();
-        items.extend(query_all(&*table, Query::table(key::all_projections(workspace.id(), 1))).await.unwrap());
+        items
+            .extend(query_all(&*table, Query::table(key::all_projections(workspace.id(), 1))).await.unwrap());
         items.extend(query_all(&*table, Query::table(key::counters(workspace.id()))).await.unwrap());
         let attributes = |item: Item| item.attributes.into_iter().filter(|(name, _)| name != "ver").collect();
         items.into_iter().map(|item| (item.key.sk.clone(), attributes(item))).collect()

@@ -1,4 +1,5 @@
 //! The demo, whole: a year of flights through the real binary, checked against another implementation.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -77,7 +78,10 @@ fn evaluations_agree_with_scikit_learn() {
         for figure in ["accuracy", "auc", "log_loss", "brier", "precision", "recall", "f1"] {
             match (found[0][figure].as_f64(), expected[figure].as_f64()) {
                 (Some(found), Some(expected)) => {
-                    assert!((found - expected).abs() <= TOLERANCE, "{day} {release} {figure}: {found} {expected}");
+                    assert!(
+                        (found - expected).abs() <= TOLERANCE,
+                        "{day} {release} {figure}: {found} {expected}"
+                    );
                 }
                 (found, expected) => assert_eq!(found, expected, "{day} {release} {figure}"),
             }
@@ -102,7 +106,11 @@ fn the_past_can_be_asked_for_as_it_was_known() {
     assert_eq!(morning[0]["labelled"], 0, "nobody had arrived");
     let (known, all) = (&evening[0], &as_of("2014-02-01")[0]);
     assert!(known["labelled"].as_u64() > Some(0) && known["labelled"].as_u64() < all["labelled"].as_u64());
-    assert_eq!(all, &query("evaluations", "2013-06-14", "2013-06-14", &[])[0], "in the end it is what is stored");
+    assert_eq!(
+        all,
+        &query("evaluations", "2013-06-14", "2013-06-14", &[])[0],
+        "in the end it is what is stored"
+    );
     assert_eq!(as_of("2013-06-13"), Vec::<Value>::new(), "nothing was predicted yet");
     let outcomes = query("outcomes", "2013-06-14", "2013-06-14", &["--as-of", "2013-06-15T00:00:00Z"]);
     assert_eq!(outcomes.len() as u64, known["labelled"].as_u64().unwrap());
@@ -121,7 +129,9 @@ fn running_it_again_changes_nothing_and_says_so() {
 #[test]
 fn what_it_prints() {
     // The rates differ from run to run; the rest does not.
-    let told = |line: &&str| !line.contains("events/s") && !line.contains("after the last append") && !line.contains("data in");
+    let told = |line: &&str| {
+        !line.contains("events/s") && !line.contains("after the last append") && !line.contains("data in")
+    };
     let printed: Vec<&str> = demo().printed.lines().filter(told).collect();
     insta::assert_snapshot!(printed.join("\n"));
     let verified = run_ok(demo().data.path(), &["verify"]);
@@ -155,7 +165,8 @@ fn every_format_holds_the_same_rows() {
         assert!(said.starts_with(&wanted), "{said}");
     }
     let (a, b) = (run_ok(demo().data.path(), &[&exported[..], &["csv"]].concat()), {
-        let args: Vec<&str> = exported.iter().map(|arg| if *arg == "flights/nyc" { "copies/flights" } else { arg }).collect();
+        let args: Vec<&str> =
+            exported.iter().map(|arg| if *arg == "flights/nyc" { "copies/flights" } else { arg }).collect();
         run_ok(other.path(), &[&args[..], &["csv"]].concat())
     });
     assert_eq!(a, b);

@@ -1,5 +1,6 @@
 //! `docs/segment.md` is right: a reader written from it alone, in another language, reads what the
 //! codec wrote.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -9,7 +10,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use store::{Columns, Values, catalog::Catalog, key, log::Segment, segment, table::{Query, query_all}};
+use store::{
+    Columns, Values,
+    catalog::Catalog,
+    key,
+    log::Segment,
+    segment,
+    table::{Query, query_all},
+};
 use support::{ndjson, run_ok, table};
 
 fn root() -> PathBuf {
@@ -22,7 +30,10 @@ fn read(file: &Path) -> std::process::Output {
     let python = std::env::var("ALMANAC_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
     let output = Command::new(python).arg(root().join("tests/segment_reader.py")).arg(file).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(!error.contains("No module named"), "run the tests with tests/run, which installs what they need: {error}");
+    assert!(
+        !error.contains("No module named"),
+        "run the tests with tests/run, which installs what they need: {error}"
+    );
     output
 }
 

@@ -1,4 +1,5 @@
 //! The services over HTTP: post, project, query, restart, query again.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -22,7 +23,10 @@ fn register(service: &Service) {
         assert_eq!(answer.status, 201, "{path}: {}", answer.text());
     };
     post("/v1/workspaces", r#"{"path":"credit/prod"}"#);
-    post("/v1/workspaces/credit/prod/models", r#"{"name":"risk","task":"binary","positive_label":"default"}"#);
+    post(
+        "/v1/workspaces/credit/prod/models",
+        r#"{"name":"risk","task":"binary","positive_label":"default"}"#,
+    );
     post(
         "/v1/workspaces/credit/prod/releases",
         r#"[{"release":"v1","model":"risk","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#,
@@ -39,7 +43,8 @@ fn post_project_query_restart_query_again() {
     let before = {
         let service = Service::start(data.path());
         register(&service);
-        let answer = service.post("/v1/workspaces/credit/prod/predictions", NDJSON, Some("night-1"), PREDICTIONS);
+        let answer =
+            service.post("/v1/workspaces/credit/prod/predictions", NDJSON, Some("night-1"), PREDICTIONS);
         assert_eq!(answer.status, 201, "{}", answer.text());
         assert_eq!(answer.json()["days"]["2026-06-01"], 2);
         assert!(!answer.replayed);
@@ -56,9 +61,16 @@ fn post_project_query_restart_query_again() {
         assert!((brier - (0.01 + 0.04) / 2.0).abs() < 1e-15, "{brier}");
 
         // Another process reads the same file while the services run.
-        let args = ["query", "predictions", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
-        let csv = run_ok(data.path(), &[&args[..], &["--columns", "day,key,score,tag.branch", "--format", "csv"]].concat());
-        assert_eq!(csv, "day,key,score,tag.branch\n2026-06-01,a,0.9,north\n2026-06-01,b,0.2,\n2026-06-02,c,0.6,\n");
+        let args =
+            ["query", "predictions", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
+        let csv = run_ok(
+            data.path(),
+            &[&args[..], &["--columns", "day,key,score,tag.branch", "--format", "csv"]].concat(),
+        );
+        assert_eq!(
+            csv,
+            "day,key,score,tag.branch\n2026-06-01,a,0.9,north\n2026-06-01,b,0.2,\n2026-06-02,c,0.6,\n"
+        );
         judged.body
     };
     let service = Service::start(data.path());
@@ -90,7 +102,11 @@ fn a_retried_upload_is_counted_once() {
         first
     };
     let service = Service::start(data.path());
-    assert_eq!(service.post(path, NDJSON, Some("night-1"), PREDICTIONS).body, first.body, "also after a restart");
+    assert_eq!(
+        service.post(path, NDJSON, Some("night-1"), PREDICTIONS).body,
+        first.body,
+        "also after a restart"
+    );
     let other = service.post(path, NDJSON, Some("night-1"), PREDICTIONS.lines().nth(1).unwrap());
     assert_eq!(other.status, 409, "{}", other.text());
     assert_eq!(other.content_type, "application/problem+json");
@@ -108,7 +124,8 @@ fn many_writers_leave_no_hole_and_lose_nothing() {
             let service = &service;
             scope.spawn(move || {
                 for n in 0..10 {
-                    let row = PREDICTIONS.lines().next().unwrap().replace("\"a\"", &format!("\"{writer}-{n}\""));
+                    let row =
+                        PREDICTIONS.lines().next().unwrap().replace("\"a\"", &format!("\"{writer}-{n}\""));
                     let answer = service.post("/v1/workspaces/credit/prod/predictions", NDJSON, None, &row);
                     assert_eq!(answer.status, 201, "{}", answer.text());
                 }
@@ -146,7 +163,12 @@ fn bad_requests_say_what_is_wrong() {
     said += &post("predictions", "text/plain", None, PREDICTIONS);
     said += &post("predictions", JSON, None, "[]");
     said += &post("predictions", NDJSON, Some(&long_key), PREDICTIONS);
-    said += &post("releases", JSON, None, r#"[{"release":"v2","model":"other","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#);
+    said += &post(
+        "releases",
+        JSON,
+        None,
+        r#"[{"release":"v2","model":"other","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#,
+    );
     for path in [
         "/v1/workspaces/credit/test/predictions?from=2026-06-01&to=2026-06-01",
         "/v1/workspaces/credit/prod/predictions?from=2026-06-02&to=2026-06-01",

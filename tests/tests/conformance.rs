@@ -1,4 +1,5 @@
 //! The conformance suite on the engines.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 /// The SQLite engine, always.
 mod sqlite {

@@ -1,4 +1,5 @@
 //! The invariants of ARCHITECTURE.md that can be read off the source, checked.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{
     fs,
@@ -25,10 +26,12 @@ fn collect(dir: &Path, into: &mut Vec<Source>) {
         if path.is_dir() {
             collect(&path, into);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let is_test = path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+            let is_test =
+                path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
             if !is_test {
                 let text = fs::read_to_string(&path).unwrap();
-                let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::to_owned).collect();
+                let lines =
+                    text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::to_owned).collect();
                 let path = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
                 into.push(Source { path, lines });
             }
@@ -62,7 +65,8 @@ const NONE: [String; 0] = [];
 #[test]
 fn files_are_short() {
     let long = sources().into_iter().filter(|source| source.lines.len() > MAX_FILE_LINES);
-    let long: Vec<String> = long.map(|source| format!("{}: {} lines", source.path, source.lines.len())).collect();
+    let long: Vec<String> =
+        long.map(|source| format!("{}: {} lines", source.path, source.lines.len())).collect();
     assert_eq!(long, NONE, "files are at most {MAX_FILE_LINES} lines without their tests");
 }
 
@@ -92,25 +96,33 @@ fn functions_are_short() {
 
 #[test]
 fn sql_is_named_only_in_its_engine() {
-    let elsewhere = lines_with(&["rusqlite", "SELECT ", "INSERT INTO"], |path| !path.starts_with("store/src/table/sqlite"));
+    let elsewhere = lines_with(&["rusqlite", "SELECT ", "INSERT INTO"], |path| {
+        !path.starts_with("store/src/table/sqlite")
+    });
     assert_eq!(elsewhere, NONE);
 }
 
 #[test]
 fn the_aws_sdk_is_named_only_in_its_engine() {
-    let elsewhere = lines_with(&["aws_sdk", "aws_config", "aws_smithy"], |path| !path.starts_with("store/src/table/dynamodb"));
+    let elsewhere = lines_with(&["aws_sdk", "aws_config", "aws_smithy"], |path| {
+        !path.starts_with("store/src/table/dynamodb")
+    });
     assert_eq!(elsewhere, NONE);
 }
 
 #[test]
 fn keys_are_built_in_one_place() {
-    let elsewhere = lines_with(&["\"w#", "\"wc#", "\"day#", "\"m#", "\"r#", "\"count#", "\"@name#"], |path| path != "store/src/key.rs");
+    let elsewhere =
+        lines_with(&["\"w#", "\"wc#", "\"day#", "\"m#", "\"r#", "\"count#", "\"@name#"], |path| {
+            path != "store/src/key.rs"
+        });
     assert_eq!(elsewhere, NONE);
 }
 
 #[test]
 fn http_statuses_are_named_only_in_http_modules() {
-    let elsewhere = lines_with(&["StatusCode"], |path| !path.ends_with("/http.rs") && !path.starts_with("web/"));
+    let elsewhere =
+        lines_with(&["StatusCode"], |path| !path.ends_with("/http.rs") && !path.starts_with("web/"));
     assert_eq!(elsewhere, NONE);
 }
 
@@ -119,16 +131,20 @@ fn formats_and_folds_are_synchronous() {
     let pure = |path: &str| {
         path.starts_with("fold/")
             || path.starts_with("store/src/segment")
-            || ["columns", "event", "key", "item", "log", "rollup"].iter().any(|name| path == format!("store/src/{name}.rs"))
+            || ["columns", "event", "key", "item", "log", "rollup"]
+                .iter()
+                .any(|name| path == format!("store/src/{name}.rs"))
     };
     assert_eq!(lines_with(&["async ", ".await", "Clock"], pure), NONE);
 }
 
 #[test]
 fn services_do_not_know_each_other() {
-    for (service, others) in
-        [("ingest", ["projector", "query"]), ("projector", ["ingest", "query"]), ("query", ["ingest", "projector"])]
-    {
+    for (service, others) in [
+        ("ingest", ["projector", "query"]),
+        ("projector", ["ingest", "query"]),
+        ("query", ["ingest", "projector"]),
+    ] {
         let manifest = fs::read_to_string(root().join(service).join("Cargo.toml")).unwrap();
         for other in others {
             assert!(!manifest.contains(&format!("\n{other}")), "{service} depends on {other}");

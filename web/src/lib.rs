@@ -93,5 +93,8 @@ impl IntoResponse for Problem {
 
 /// The answer to a path that does not exist.
 pub async fn no_such_path() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "there is nothing at this path; see the README for the ones there are")
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "there is nothing at this path; see the README for the ones there are",
+    )
 }

@@ -7,7 +7,8 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 /// a gap.
 pub(super) fn bars(values: &[f64], height: usize) -> Vec<String> {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
-    let (least, greatest) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let (least, greatest) =
+        (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
     if least > greatest {
         return Vec::new();
     }

@@ -44,7 +44,10 @@ pub(crate) async fn command(data: &Path, args: &DemoArgs) -> anyhow::Result<()> 
     let appended = replay.run(&ingest, &workspace, &clock).await?;
     appended.print();
     let lag = caught_up(&table, workspace.id()).await?;
-    println!("projected     {} days: rollups, counters and evaluations, {:.1} s after the last append\n", lag.days, lag.seconds);
+    println!(
+        "projected     {} days: rollups, counters and evaluations, {:.1} s after the last append\n",
+        lag.days, lag.seconds
+    );
     stop.send_replace(true);
     projector.await??;
 

@@ -99,7 +99,8 @@ impl Replay {
         let mut appended = Appended::default();
         let mut releases = RELEASES.iter().peekable();
         for step in self.steps {
-            while let Some((name, configuration, at)) = releases.next_if(|(_, _, at)| is_before(at, step.at)) {
+            while let Some((name, configuration, at)) = releases.next_if(|(_, _, at)| is_before(at, step.at))
+            {
                 clock.set(Timestamp::parse(at)?);
                 release(ingest, workspace, name, configuration, at).await?;
             }
@@ -141,7 +142,8 @@ async fn release(
 
 /// Posts a step; returns whether it had been posted before.
 async fn post(ingest: &Ingest, workspace: &Workspace, step: &Step) -> anyhow::Result<bool> {
-    let tags = if step.kind == Kind::Predictions { vec!["carrier".into(), "origin".into()] } else { Vec::new() };
+    let tags =
+        if step.kind == Kind::Predictions { vec!["carrier".into(), "origin".into()] } else { Vec::new() };
     let spec = FileSpec { kind: step.kind, tags };
     let mut batches = batches_of(&step.rows, &spec, ingest.clock().now())?;
     let batch = match (batches.pop(), batches.is_empty()) {
@@ -193,8 +195,11 @@ fn runs<T: PartialEq>(values: &[T]) -> Vec<(usize, usize)> {
 fn prediction_steps(frame: &DataFrame) -> anyhow::Result<Vec<Step>> {
     let releases = frame.column("release")?.str()?;
     let release = |row| releases.get(row).unwrap_or_default();
-    let values: Vec<(i64, &str)> =
-        instants(frame, "predicted_at")?.into_iter().enumerate().map(|(row, at)| (at, release(row))).collect();
+    let values: Vec<(i64, &str)> = instants(frame, "predicted_at")?
+        .into_iter()
+        .enumerate()
+        .map(|(row, at)| (at, release(row)))
+        .collect();
     let steps = runs(&values).into_iter().map(|(first, rows)| {
         let (at, release) = values[first];
         let at = Timestamp::from_micros(at).context("an instant out of range")?;

@@ -35,7 +35,11 @@ pub(super) async fn print(query: &Query, workspace: &Workspace) -> anyhow::Resul
     let year = days_of(&ask("2013-04-01", "2013-12-31", Some("v1"), None).await?)?;
     let accuracy: Vec<f64> = year.iter().map(|day| day.accuracy.unwrap_or(f64::NAN)).collect();
     if accuracy.len() > CHART_DAYS {
-        println!("Accuracy of v1, {} to {}, a column is {CHART_DAYS} days:\n", year[0].day, year[year.len() - 1].day);
+        println!(
+            "Accuracy of v1, {} to {}, a column is {CHART_DAYS} days:\n",
+            year[0].day,
+            year[year.len() - 1].day
+        );
         let mean = |days: &[f64]| days.iter().sum::<f64>() / days.len() as f64;
         let columns: Vec<f64> = accuracy.chunks(CHART_DAYS).map(mean).collect();
         bars(&columns, CHART_LINES).iter().for_each(|line| println!("{}", line.trim_end()));
@@ -60,7 +64,8 @@ fn days_of(frame: &DataFrame) -> anyhow::Result<Vec<ReleaseDay>> {
     let (days, releases) = (frame.column("day")?.to_days()?, frame.column("release")?.str()?.clone());
     let labelled = frame.column("labelled")?.i64()?.clone();
     let number = |name: &str| anyhow::Ok(frame.column(name)?.f64()?.clone());
-    let (accuracy, auc, log_loss, brier) = (number("accuracy")?, number("auc")?, number("log_loss")?, number("brier")?);
+    let (accuracy, auc, log_loss, brier) =
+        (number("accuracy")?, number("auc")?, number("log_loss")?, number("brier")?);
     let day = |row: usize| ReleaseDay {
         day: days[row],
         release: releases.get(row).unwrap_or_default().to_owned(),
@@ -128,12 +133,18 @@ fn compare(days: &[ReleaseDay]) {
 fn what_next() {
     println!("What to try next:");
     for (command, what) in [
-        (format!("query joined -w {WORKSPACE} --from 2013-06-13 --to 2013-06-13 --release v1"), "the flights of a bad day"),
+        (
+            format!("query joined -w {WORKSPACE} --from 2013-06-13 --to 2013-06-13 --release v1"),
+            "the flights of a bad day",
+        ),
         (
             format!("query evaluations -w {WORKSPACE} --from 2013-06-01 --to 2013-06-30 --as-of 2013-06-15"),
             "June, as known on 15 June",
         ),
-        (format!("query rollups -w {WORKSPACE} --from 2013-07-01 --to 2013-07-07 --format csv"), "counts and scores as CSV"),
+        (
+            format!("query rollups -w {WORKSPACE} --from 2013-07-01 --to 2013-07-07 --format csv"),
+            "counts and scores as CSV",
+        ),
         ("verify".to_owned(), "fold the log again and compare"),
         ("up".to_owned(), "serve the same over HTTP on 127.0.0.1:7171"),
     ] {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Binary, Evaluation, Measures, Multiclass, POSITIVE_SCORE, Regression, ReleaseEvaluation, Task};
+use super::{Binary, Evaluation, Measures, Multiclass, POSITIVE_SCORE, Regression, ReleaseEvaluation};
 use crate::{
     ExactSum, Joined, LogSegment, Result, RowRef,
     metrics::{Auc, Confusion, Errors, Probabilities, mean, ratio},
     read::{Numbers, Texts, floats, texts},
 };
+use store::catalog::Task;
 
 /// Judges `joined`, which is the join of these predictions and outcomes.
 pub(super) fn judge(
@@ -18,7 +19,8 @@ pub(super) fn judge(
 ) -> Result<Evaluation> {
     let predictions = predictions.iter().map(View::read).collect::<Result<Vec<_>>>()?;
     let outcomes = outcomes.iter().map(View::read).collect::<Result<Vec<_>>>()?;
-    let mut releases: Vec<_> = joined.releases.iter().map(|release| Release::new(tasks.get(release))).collect();
+    let mut releases: Vec<_> =
+        joined.releases.iter().map(|release| Release::new(tasks.get(release))).collect();
     for pair in &joined.pairs {
         let prediction = predictions[pair.prediction.segment as usize].fields(pair.prediction);
         let outcome = pair.outcome.map(|at| outcomes[at.segment as usize].fields(at));
@@ -94,7 +96,9 @@ struct BinaryJudge<'a> {
 impl<'a> Release<'a> {
     fn new(task: Option<&'a Task>) -> Self {
         let judge = task.map(|task| match task {
-            Task::Binary { positive } => Judge::Binary(Box::new(BinaryJudge { positive, ..Default::default() })),
+            Task::Binary { positive_label: positive } => {
+                Judge::Binary(Box::new(BinaryJudge { positive, ..Default::default() }))
+            }
             Task::Multiclass => Judge::Multiclass { judged: 0, correct: 0 },
             Task::Regression => Judge::Regression(Box::default()),
         });

@@ -55,7 +55,8 @@ fn sum(terms: &[f64]) -> ExactSum {
 
 /// Any finite double, with a bias for edges.
 fn finite() -> impl Strategy<Value = f64> {
-    let edges = vec![0.0, -0.0, 1.0, -1.0, f64::MIN_POSITIVE, f64::from_bits(1), -f64::from_bits(1), f64::EPSILON];
+    let edges =
+        vec![0.0, -0.0, 1.0, -1.0, f64::MIN_POSITIVE, f64::from_bits(1), -f64::from_bits(1), f64::EPSILON];
     prop_oneof![
         4 => any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |x| x.is_finite()),
         2 => 0.0..1.0f64,
@@ -126,7 +127,22 @@ fn infinity_is_refused() {
 
 #[test]
 fn other_texts_are_refused() {
-    let wrong = ["", "p0", "2p0", "01p0", "1p+0", "0p0", "-0", "1", "1P0", "Ap0", "1p-1075", "1p2175", "1p99999999999", "1p 0"];
+    let wrong = [
+        "",
+        "p0",
+        "2p0",
+        "01p0",
+        "1p+0",
+        "0p0",
+        "-0",
+        "1",
+        "1P0",
+        "Ap0",
+        "1p-1075",
+        "1p2175",
+        "1p99999999999",
+        "1p 0",
+    ];
     for text in wrong {
         assert!(text.parse::<ExactSum>().is_err(), "{text}");
     }

@@ -30,13 +30,14 @@ fn one<'a>(columns: &'a Columns) -> Vec<LogSegment<'a>> {
 
 #[test]
 fn the_last_of_equal_predictions_counts() {
-    let first = testing::predictions(&[prediction("r", "k", 1), prediction("s", "k", 1), prediction("r", "k", 2)], true);
+    let first = testing::predictions(
+        &[prediction("r", "k", 1), prediction("s", "k", 1), prediction("r", "k", 2)],
+        true,
+    );
     let second = testing::predictions(&[prediction("r", "k", 1), prediction("r", "k", 1)], false);
     // Handed in against the log order, which the result follows all the same.
-    let segments = [
-        LogSegment { lane: 1, seq: 1, columns: &second },
-        LogSegment { lane: 0, seq: 7, columns: &first },
-    ];
+    let segments =
+        [LogSegment { lane: 1, seq: 1, columns: &second }, LogSegment { lane: 0, seq: 7, columns: &first }];
     let joined = join(&segments, &[]).unwrap();
     assert_eq!(joined.releases, ["r", "s"]);
     assert_eq!(outcomes_of(&joined), [(at(1, 1), None), (at(1, 2), None), (at(0, 1), None)]);
@@ -62,7 +63,8 @@ fn an_outcome_judges_an_instant_or_the_day() {
 #[test]
 fn a_later_observation_corrects_an_earlier_one() {
     let predictions = testing::predictions(&[prediction("r", "a", 1), prediction("r", "a", 2)], true);
-    let rows = [outcome("a", Some(1), 5), outcome("a", None, 6), outcome("a", Some(2), 6), outcome("a", None, 4)];
+    let rows =
+        [outcome("a", Some(1), 5), outcome("a", None, 6), outcome("a", Some(2), 6), outcome("a", None, 4)];
     let outcomes = testing::outcomes(&rows, false);
     let joined = join(&one(&predictions), &one(&outcomes)).unwrap();
     let expected = [
@@ -77,7 +79,8 @@ fn the_lane_and_the_sequence_decide_ties() {
     let predictions = testing::predictions(&[prediction("r", "a", 1)], true);
     let columns = testing::outcomes(&[outcome("a", None, 5)], true);
     let place = |lane, seq| LogSegment { lane, seq, columns: &columns };
-    let winner = |segments: &[LogSegment<'_>]| join(&one(&predictions), segments).unwrap().pairs[0].outcome.unwrap();
+    let winner =
+        |segments: &[LogSegment<'_>]| join(&one(&predictions), segments).unwrap().pairs[0].outcome.unwrap();
     assert_eq!(winner(&[place(0, 2), place(0, 10)]), at(1, 0));
     assert_eq!(winner(&[place(1, 1), place(0, 99)]), at(0, 0));
 }
@@ -93,9 +96,32 @@ fn nothing_joins_nothing() {
 
 #[test]
 fn missing_columns_are_refused() {
-    let columns = testing::columns(vec![texts("key", &[Some("a")], true)]);
+    let columns =
+        testing::columns(vec![texts("key", &[Some("a")], true), texts("release", &[Some("r")], true)]);
     assert_eq!(join(&one(&columns), &[]), Err(FoldError::Missing { column: "predicted_at" }));
     assert_eq!(join(&[], &one(&columns)), Err(FoldError::Missing { column: "observed_at" }));
+}
+
+#[test]
+fn many_keys_are_joined_across_many_parts() {
+    let names: Vec<String> = (0..60_000).map(|n| format!("{n}")).collect();
+    let column = |order: &[usize]| {
+        let rows: Vec<Option<&str>> = order.iter().map(|&n| Some(names[n].as_str())).collect();
+        texts("key", &rows, false)
+    };
+    let time = |name: &str, n: usize| testing::times(name, &vec![Some(1); n]);
+    // Every key is predicted, twice for the first ten; the odd ones have an outcome, backwards.
+    let order: Vec<usize> = (0..60_000).chain(0..10).collect();
+    let release = texts("release", &vec![Some("r"); order.len()], true);
+    let predictions = testing::columns(vec![column(&order), time("predicted_at", order.len()), release]);
+    let order: Vec<usize> = (0..60_000).rev().filter(|n| n % 2 == 1).collect();
+    let outcomes = testing::columns(vec![column(&order), time("observed_at", order.len())]);
+    let joined = join(&one(&predictions), &one(&outcomes)).unwrap();
+    let expected = (10..60_010).map(|row: u32| {
+        let key = row % 60_000;
+        (at(0, row), (key % 2 == 1).then(|| at(0, (59_999 - key) / 2)))
+    });
+    assert_eq!(outcomes_of(&joined), expected.collect::<Vec<_>>());
 }
 
 /// Where a row is in its log, and in the slice.
@@ -109,7 +135,9 @@ fn naive(
     let same = |a: &Prediction, b: &Prediction| (a.release, a.key, a.at) == (b.release, b.key, b.at);
     let mut distinct: Vec<&(Place, Prediction)> = predictions
         .iter()
-        .filter(|(place, row)| !predictions.iter().any(|(other, later)| same(row, later) && other.0 > place.0))
+        .filter(|(place, row)| {
+            !predictions.iter().any(|(other, later)| same(row, later) && other.0 > place.0)
+        })
         .collect();
     distinct.sort_by_key(|(place, _)| place.0);
     let judge = |row: &Prediction| {

@@ -2,7 +2,10 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use store::{Column, Values};
 
 use super::*;
-use crate::testing::{self, Outcome, Prediction, floats, texts, times};
+use crate::{
+    FoldError,
+    testing::{self, Outcome, Prediction, floats, texts, times},
+};
 
 fn folded(kind: Kind, columns: &Columns) -> Rollup {
     let mut rollup = Rollup::default();
@@ -23,7 +26,10 @@ fn predictions_by_hand() {
     for coded in [false, true] {
         let rollup = folded(Kind::Predictions, &testing::predictions(&rows, coded));
         assert_eq!(rollup.events(Kind::Predictions), 5);
-        assert_eq!(rollup.events_by_release(Kind::Predictions), BTreeMap::from([("a".into(), 1), ("b".into(), 4)]));
+        assert_eq!(
+            rollup.events_by_release(Kind::Predictions),
+            BTreeMap::from([("a".into(), 1), ("b".into(), 4)])
+        );
         let b = rollup.predictions.releases.get("b").unwrap();
         let score = b.score.as_ref().unwrap();
         assert_eq!((score.n, score.sum.value(), score.min, score.max), (3, 2.75, 0.25, 1.5));
@@ -56,7 +62,7 @@ fn the_state_is_golden() {
     assert_eq!(rollup.events_by_release(Kind::Metrics), BTreeMap::from([("delay-2".into(), 2)]));
     assert_eq!(rollup.events_by_release(Kind::Releases), BTreeMap::from([("delay-2".into(), 2)]));
     assert!(rollup.events_by_release(Kind::Outcomes).is_empty());
-    insta::assert_snapshot!(rollup.to_state(), @"");
+    insta::assert_snapshot!(rollup.to_state(), @r#"{"v":1,"predictions":{"n":2,"releases":{"delay-2":{"n":2,"score":{"n":2,"sum":"ccccccccccccdp-54","min":0.1,"max":0.1},"score_bins":[0,0,2,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"labels":{"n":0,"counts":{}},"value":null}}},"outcomes":{"n":1,"labels":{"n":1,"counts":{"late":1}},"value":{"n":1,"sum":"0","min":-0.0,"max":-0.0}},"metrics":{"n":3,"names":{"latency":{"":{"numbers":{"n":1,"sum":"3p0","min":3.0,"max":3.0},"last_at":5,"last":3.0},"delay-2":{"numbers":{"n":2,"sum":"7p-1","min":1.5,"max":2.0},"last_at":7,"last":2.0}}}},"releases":{"n":2,"releases":{"delay-2":{"n":2,"counts":{"deploy":1,"retire":1}}}}}"#);
     assert_eq!(Rollup::from_state(&rollup.to_state()).unwrap(), rollup);
 }
 
@@ -65,7 +71,7 @@ fn other_states_are_refused() {
     let newer = Rollup::default().to_state().replace("\"v\":1", "\"v\":2");
     assert!(Rollup::from_state(&newer).unwrap_err().to_string().contains("newer"));
     for text in ["", "{}", "{\"v\":1}", "[]"] {
-        assert!(matches!(Rollup::from_state(text), Err(crate::FoldError::State { .. })), "{text}");
+        assert!(matches!(Rollup::from_state(text), Err(FoldError::State { .. })), "{text}");
     }
 }
 
@@ -101,7 +107,11 @@ fn bad_columns_are_refused_and_leave_no_trace() {
     }
     let mut under_null = floats("score", &[Some(0.5), None]);
     under_null.values = Values::Float(vec![0.5, f64::NAN]);
-    assert_eq!(folded(Kind::Predictions, &with(1, under_null)), before, "what stands under a null does not count");
+    assert_eq!(
+        folded(Kind::Predictions, &with(1, under_null)),
+        before,
+        "what stands under a null does not count"
+    );
 }
 
 #[test]
@@ -161,12 +171,21 @@ fn event() -> impl Strategy<Value = Event> {
     let label = option::of(select(vec!["0", "1", "late", "\"quoted\"", ""]));
     let kind = select(Kind::ALL.to_vec());
     (kind, select(vec!["m1", "m2"]), release, 0i64..4, option::of(number()), label, number()).prop_map(
-        |(kind, name, release, at, score, label, value)| Event { kind, name, release, at, score, label, value },
+        |(kind, name, release, at, score, label, value)| Event {
+            kind,
+            name,
+            release,
+            at,
+            score,
+            label,
+            value,
+        },
     )
 }
 
 fn pack(kind: Kind, events: &[&Event], coded: bool) -> Columns {
-    let of = |text: fn(&Event) -> Option<&'static str>| events.iter().map(|event| text(event)).collect::<Vec<_>>();
+    let of =
+        |text: fn(&Event) -> Option<&'static str>| events.iter().map(|event| text(event)).collect::<Vec<_>>();
     let release = of(|event| Some(event.release.unwrap_or("none")));
     let value = floats("value", &events.iter().map(|event| Some(event.value)).collect::<Vec<_>>());
     let mut columns = match kind {

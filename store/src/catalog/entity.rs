@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use crate::{
-    Error, Id, Item, Result, Timestamp, key,
-    key::Key,
-};
+use crate::{Error, Id, Item, Result, Timestamp, key, key::Key};
 
 /// Version of the items of entities.
 const ITEM_VERSION: i64 = 1;
@@ -141,7 +138,9 @@ impl Entity {
     fn from_item(item: &Item) -> Result<Self> {
         let version = item.int("v")?;
         if version != ITEM_VERSION {
-            return Err(item.corrupt(format_args!("version {version} is of a newer Almanac; update this one")));
+            return Err(
+                item.corrupt(format_args!("version {version} is of a newer Almanac; update this one"))
+            );
         }
         Ok(Self {
             id: Id::parse(item.text("id")?)?,
@@ -159,7 +158,8 @@ fn indexed(item: Item, (pk, sk): (String, String)) -> Item {
 impl Category {
     pub(super) fn to_item(&self) -> Item {
         let id = &self.entity.id;
-        let item = self.entity.to_item(key::category(id)).with("count_of_workspaces", self.count_of_workspaces);
+        let item =
+            self.entity.to_item(key::category(id)).with("count_of_workspaces", self.count_of_workspaces);
         indexed(item, key::category_index(id))
     }
 

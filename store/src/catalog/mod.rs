@@ -62,7 +62,7 @@ impl Catalog {
     pub async fn ensure_category(&self, name: &str, now: Timestamp) -> Result<Category> {
         let place = Place { parent: None, kind: "wc" };
         let make = |entity| Category { entity, count_of_workspaces: 0 }.to_item();
-        Category::from_item(&self.ensure(&place, name, now, make, |id| key::category(id)).await?)
+        Category::from_item(&self.ensure(&place, name, now, make, key::category).await?)
     }
 
     /// The workspace at `category/name`, created when it is new, as is its category.
@@ -75,17 +75,21 @@ impl Catalog {
         let category = self.ensure_category(category, now).await?.entity.id;
         let parent = key::category(&category);
         let place = Place { parent: Some((&parent, "count_of_workspaces")), kind: "w" };
-        let make = |entity| {
-            Workspace { entity, category: category.clone(), path: path.to_owned() }.to_item()
-        };
-        Workspace::from_item(&self.ensure(&place, name, now, make, |id| key::workspace(id)).await?)
+        let make = |entity| Workspace { entity, category: category.clone(), path: path.to_owned() }.to_item();
+        Workspace::from_item(&self.ensure(&place, name, now, make, key::workspace).await?)
     }
 
     /// The model called `name` of a workspace, created when it is new.
     ///
     /// # Errors
     /// `Conflict`, when there is one with another task; `NotFound`, when the workspace is gone.
-    pub async fn ensure_model(&self, workspace: &Id, name: &str, task: &Task, now: Timestamp) -> Result<Model> {
+    pub async fn ensure_model(
+        &self,
+        workspace: &Id,
+        name: &str,
+        task: &Task,
+        now: Timestamp,
+    ) -> Result<Model> {
         let parent = key::workspace(workspace);
         let place = Place { parent: Some((&parent, "count_of_models")), kind: "m" };
         let make = |entity| Model { entity, task: task.clone() }.to_item(workspace);
@@ -102,7 +106,12 @@ impl Catalog {
     ///
     /// # Errors
     /// `NotFound`, when the workspace is gone.
-    pub async fn ensure_configuration(&self, workspace: &Id, name: &str, now: Timestamp) -> Result<Configuration> {
+    pub async fn ensure_configuration(
+        &self,
+        workspace: &Id,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<Configuration> {
         let parent = key::workspace(workspace);
         let place = Place { parent: Some((&parent, "count_of_configurations")), kind: "c" };
         let make = |entity| Configuration { entity }.to_item(workspace);
@@ -115,7 +124,12 @@ impl Catalog {
     /// # Errors
     /// `Conflict`, when there is one of that name made of something else; `NotFound`, when its model
     /// is unknown.
-    pub async fn ensure_release(&self, workspace: &Id, spec: &ReleaseSpec, now: Timestamp) -> Result<Release> {
+    pub async fn ensure_release(
+        &self,
+        workspace: &Id,
+        spec: &ReleaseSpec,
+        now: Timestamp,
+    ) -> Result<Release> {
         let parent = key::workspace(workspace);
         let models = Place { parent: Some((&parent, "count_of_models")), kind: "m" };
         let model = self.id_of(&models.guard(&spec.model)).await?.ok_or_else(|| {
@@ -152,7 +166,8 @@ impl Catalog {
             self.id_of(&place.guard(name)).await?.ok_or_else(missing)?
         } else {
             Id::parse(id_or_path).map_err(|_| {
-                let message = format!("there is no workspace `{id_or_path}` (a workspace is named category/name)");
+                let message =
+                    format!("there is no workspace `{id_or_path}` (a workspace is named category/name)");
                 Error::not_found(message)
             })?
         };
@@ -217,10 +232,14 @@ impl Catalog {
                 other => other?,
             }
         }
-        let gone = || Error::not_found(format!("`{name}` cannot be created: what it belongs to does not exist"));
+        let gone =
+            || Error::not_found(format!("`{name}` cannot be created: what it belongs to does not exist"));
         let id = self.id_of(&guard).await?.ok_or_else(gone)?;
         let key = key_of(&id);
-        self.table.get(&key).await?.ok_or_else(|| Error::corrupt(format!("the name `{name}` leads to {key}, which is missing")))
+        self.table
+            .get(&key)
+            .await?
+            .ok_or_else(|| Error::corrupt(format!("the name `{name}` leads to {key}, which is missing")))
     }
 }
 

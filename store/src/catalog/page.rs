@@ -49,7 +49,9 @@ impl WorkspacePage {
     pub fn tasks(&self) -> BTreeMap<String, Task> {
         let task = |name: &str| self.models.iter().find(|model| model.entity.name == name);
         let releases = self.releases.iter();
-        releases.filter_map(|release| Some((release.entity.name.clone(), task(&release.model)?.task.clone()))).collect()
+        releases
+            .filter_map(|release| Some((release.entity.name.clone(), task(&release.model)?.task.clone())))
+            .collect()
     }
 }
 

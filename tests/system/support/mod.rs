@@ -65,7 +65,9 @@ impl Service {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 tell.send(listener.local_addr().expect("an address")).expect("the test waits");
                 let shutdown = async move { _ = stopped.await };
-                almanac::up::run(listener, table(&data), Clock::system(), shutdown).await.expect("the services run");
+                almanac::up::run(listener, table(&data), Clock::system(), shutdown)
+                    .await
+                    .expect("the services run");
             });
         });
         let base = format!("http://{}", told.recv().expect("the services listen"));
@@ -126,7 +128,9 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn read(mut response: ureq::http::Response<ureq::Body>) -> Self {
-        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
         Self {
             status: response.status().as_u16(),
             content_type: header("content-type").unwrap_or_default(),

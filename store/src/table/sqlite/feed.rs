@@ -98,5 +98,6 @@ fn newest(connection: &Connection) -> Outcome<i64> {
 }
 
 fn parse(seq: &str) -> Result<i64> {
-    seq.parse().map_err(|_| Error::invalid(format!("`{seq}` is not a position in the changes of an SQLite file")))
+    seq.parse()
+        .map_err(|_| Error::invalid(format!("`{seq}` is not a position in the changes of an SQLite file")))
 }

@@ -1,9 +1,9 @@
 //! The table in one SQLite file: what runs on one machine, without anything else to install.
 //!
-//! - **Writes** go to one thread, which commits what is waiting together ([`writer`]). A write
+//! - **Writes** go to one thread, which commits what is waiting together (`writer.rs`). A write
 //!   returns when it is on the disk (write-ahead log, `synchronous=FULL`).
-//! - **Reads** run on a few connections of their own, on threads that may block ([`readers`]).
-//! - **Changes** are rows of the same file, written in the same commit ([`feed`]).
+//! - **Reads** run on a few connections of their own, on threads that may block (`readers.rs`).
+//! - **Changes** are rows of the same file, written in the same commit (`feed.rs`).
 //! - **Several processes** on one machine may share the file. Conditions are looked at inside of
 //!   the write transaction, of which SQLite admits one at a time, whoever asks.
 //!
@@ -27,8 +27,6 @@ mod query;
 mod readers;
 mod row;
 mod schema;
-#[cfg(test)]
-mod tests;
 mod upkeep;
 mod write;
 mod writer;
@@ -41,7 +39,10 @@ const POLL: Duration = Duration::from_millis(40);
 #[derive(Debug)]
 pub struct SqliteTable {
     clock: Clock,
+    // Before the writer, since fields are dropped in this order: the last connection to close
+    // folds the write-ahead log in, and that should be the writer's.
     readers: Arc<Readers>,
+    // Dropping it waits for what is still to be written.
     writer: Writer,
 }
 
@@ -78,14 +79,6 @@ impl SqliteTable {
     async fn read_changes(&self, from: &Position) -> Result<Changes> {
         let from = from.clone();
         self.readers.run(move |connection| feed::read(connection, &from)).await
-    }
-}
-
-impl Drop for SqliteTable {
-    /// Waits for what is still to be written.
-    fn drop(&mut self) {
-        // The last connection to close tidies the file up; the writer's comes after these.
-        self.readers.close();
     }
 }
 
@@ -146,3 +139,6 @@ impl Table for SqliteTable {
         tokio::time::timeout(wait, more).await.unwrap_or(Ok(first))
     }
 }
+
+#[cfg(test)]
+mod tests;

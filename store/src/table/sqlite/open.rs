@@ -58,7 +58,7 @@ pub(super) fn writer(path: &Path, create: Create, busy: Duration) -> Result<Conn
     if connection.is_readonly("main").unwrap_or(false) {
         return Err(Error::unavailable(format!("{shown} may be read but not written")));
     }
-    match recognise(&connection).map_err(|fault| unreadable(path, fault))? {
+    match look(&mut connection).map_err(|fault| unreadable(path, fault))? {
         Found::Ours => {}
         Found::Empty if create == Create::Missing => {
             initialise(&mut connection, path).map_err(|fault| unreadable(path, fault))?;
@@ -103,6 +103,12 @@ enum Found {
     Empty,
     Foreign,
     Version(i32),
+}
+
+fn look(connection: &mut Connection) -> Outcome<Found> {
+    // One state of the file: another process may be creating its tables right now.
+    let transaction = connection.transaction()?;
+    recognise(&transaction)
 }
 
 fn recognise(connection: &Connection) -> Outcome<Found> {
@@ -157,9 +163,9 @@ fn refusal(path: &Path, found: &Found) -> Error {
     let path = path.display();
     match found {
         Found::Empty => Error::not_found(format!("{path} is empty: nothing has been written to it yet")),
-        Found::Version(version) if *version > schema::VERSION => {
-            Error::invalid(format!("{path} was written by a newer Almanac (file version {version}); update this one"))
-        }
+        Found::Version(version) if *version > schema::VERSION => Error::invalid(format!(
+            "{path} was written by a newer Almanac (file version {version}); update this one"
+        )),
         Found::Version(version) => Error::invalid(format!("{path} has the unknown file version {version}")),
         _ => Error::invalid(format!("{path} is an SQLite file, but not one of Almanac")),
     }

@@ -101,7 +101,13 @@ impl Statement {
         let (past, near_end, far_end) = if forward { (">", ">=", "<=") } else { ("<", "<=", ">=") };
         let ranged = query.index != Index::Board;
         let beyond = |place: &Place| match &place.sort {
-            SortKey::Text(sort) => if forward { sort >= near } else { sort <= near },
+            SortKey::Text(sort) => {
+                if forward {
+                    sort >= near
+                } else {
+                    sort <= near
+                }
+            }
             SortKey::Score(_) => true,
         };
         match after.filter(beyond) {
@@ -149,7 +155,9 @@ mod tests {
     fn every_page_is_one_search_of_its_index_without_sorting() {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(schema::CREATE).unwrap();
-        for (index, columns) in [(Index::Table, "sk"), (Index::Gsi1, "(gsi1sk,pk,sk)"), (Index::Board, "(score,pk,sk)")] {
+        for (index, columns) in
+            [(Index::Table, "sk"), (Index::Gsi1, "(gsi1sk,pk,sk)"), (Index::Board, "(score,pk,sk)")]
+        {
             let sort = if index == Index::Board { SortKey::Score(0.5) } else { SortKey::Text("s".into()) };
             let place = Place { sort, key: Key::new("p", "s") };
             let first = Query::index(index, "p");
@@ -158,7 +166,9 @@ mod tests {
                 let plan = plan(&connection, &query);
                 let search = format!("SEARCH item USING INDEX {}", along(index).0);
                 assert!(plan.starts_with(&search) && !plan.contains(';'), "{plan}");
-                let bounded = query.after.is_none() || plan.contains(&format!("{columns}>")) || plan.contains(&format!("{columns}<"));
+                let bounded = query.after.is_none()
+                    || plan.contains(&format!("{columns}>"))
+                    || plan.contains(&format!("{columns}<"));
                 assert!(bounded, "does not start after the cursor: {plan}");
             }
         }

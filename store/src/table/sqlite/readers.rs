@@ -9,10 +9,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::{
-    fault::Outcome,
-    open,
-};
+use super::{fault::Outcome, open};
 use crate::{Error, Result};
 
 /// How many reads run at once. SQLite readers hinder neither each other nor the writer, so this
@@ -55,11 +52,6 @@ impl Readers {
         task.await.map_err(stopped)?
     }
 
-    /// Closes the connections that are idle.
-    pub(super) fn close(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
     fn take(&self) -> Outcome<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match idle {
@@ -76,4 +68,3 @@ impl Readers {
 fn stopped(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::unavailable("the read was broken off").because(error)
 }
-

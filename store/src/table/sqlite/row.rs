@@ -6,12 +6,7 @@ use super::{
     codec::{self, Attributes},
     fault::Outcome,
 };
-use crate::{
-    Error, Item, Result, Timestamp,
-    item::Value,
-    key::Key,
-    table::check,
-};
+use crate::{Error, Item, Result, Timestamp, item::Value, key::Key, table::check};
 
 /// The attribute whose bytes stand in a column of their own, outside of the JSON.
 pub(super) const DATA: &str = "data";
@@ -145,4 +140,3 @@ fn score(item: &Item) -> Option<f64> {
         _ => None,
     }
 }
-

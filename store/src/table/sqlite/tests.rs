@@ -111,7 +111,8 @@ async fn what_was_waiting_when_the_last_handle_was_dropped_is_written() {
     let table = SqliteTable::open_existing(&place.path(), place.clock()).unwrap();
     assert_eq!(query_all(&table, whole_partition()).await.unwrap().len(), 100);
     drop(table);
-    let mut files: Vec<_> = fs::read_dir(place.folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(place.folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     files.sort();
     assert_eq!(files, ["log.db"], "the write-ahead log is folded in when the file is closed");
 }
@@ -180,7 +181,9 @@ async fn expired_items_are_removed_a_few_at_a_time_and_the_feed_tells() {
     let table = place.open();
     let expires_at = place.seconds.load(Ordering::SeqCst) + 10;
     for chunk in 0..12 {
-        let put = |at| Write::Put(item(format!("{chunk:02}-{at:03}")).with("expires_at", expires_at), Condition::None);
+        let put = |at| {
+            Write::Put(item(format!("{chunk:02}-{at:03}")).with("expires_at", expires_at), Condition::None)
+        };
         table.transact((0..100).map(put).collect()).await.unwrap();
     }
     place.forward(100);
@@ -252,7 +255,8 @@ async fn a_cursor_outside_of_the_range_does_not_widen_it() {
 async fn a_file_that_another_process_keeps_locked_asks_to_slow_down() {
     let place = Place::new();
     let table =
-        SqliteTable::open_with(&place.path(), place.clock(), Create::Missing, Duration::from_millis(20)).unwrap();
+        SqliteTable::open_with(&place.path(), place.clock(), Create::Missing, Duration::from_millis(20))
+            .unwrap();
     let other = Connection::open(place.path()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = table.put(item("a"), Condition::None).await.unwrap_err();
@@ -313,7 +317,7 @@ fn what_is_not_ours_is_refused_in_one_line_that_names_the_path() {
 
 #[test]
 fn a_new_file_may_be_opened_by_many_at_once() {
-    for _ in 0..10 {
+    for _ in 0..20 {
         let place = Place::new();
         let barrier = Arc::new(Barrier::new(4));
         let openers: Vec<_> = (0..4)

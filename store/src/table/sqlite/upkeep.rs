@@ -46,7 +46,8 @@ impl Upkeep {
 /// Removes expired items; whether it removed as many as it may. The feed tells of it, as it does
 /// of items that DynamoDB removes.
 fn expire(connection: &Connection, now: Timestamp) -> Outcome<bool> {
-    let sql = "SELECT pk, sk FROM item INDEXED BY item_expiry WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+    let sql =
+        "SELECT pk, sk FROM item INDEXED BY item_expiry WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let expired = statement.query_map(params![row::seconds(now), MAX_EXPIRED], |row| {
         Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))

@@ -60,7 +60,9 @@ pub(super) fn apply(connection: &Connection, writes: Vec<Prepared>, now: Timesta
                 steps.push(Step::Delete(key));
             }
             Prepared::Check(key, condition) => demand(connection, &key, &condition, now)?,
-            Prepared::Add(key, name, amount) => steps.push(Step::Put(add(connection, &key, name, amount, now)?)),
+            Prepared::Add(key, name, amount) => {
+                steps.push(Step::Put(add(connection, &key, name, amount, now)?))
+            }
         }
     }
     for step in steps {

@@ -57,8 +57,13 @@ impl Writer {
     pub(super) fn start(connection: Connection, path: &Path, clock: Clock) -> Result<Self> {
         let (sender, jobs) = mpsc::channel(MAX_WAITING);
         let (commits, _) = watch::channel(0);
-        let mut worker =
-            Worker { connection, path: path.to_owned(), clock, commits: commits.clone(), upkeep: Upkeep::default() };
+        let mut worker = Worker {
+            connection,
+            path: path.to_owned(),
+            clock,
+            commits: commits.clone(),
+            upkeep: Upkeep::default(),
+        };
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || worker.run(jobs))
@@ -74,7 +79,9 @@ impl Writer {
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(stopped)?;
         let (answer, answered) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(|| Error::unavailable("the file is closed"))?;
-        jobs.send(Job { writes, answer, room }).await.map_err(|_| Error::unavailable("the writer has stopped"))?;
+        jobs.send(Job { writes, answer, room })
+            .await
+            .map_err(|_| Error::unavailable("the writer has stopped"))?;
         answered.await.map_err(stopped)?
     }
 

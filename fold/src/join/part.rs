@@ -1,0 +1,162 @@
+//! A part of the join: all rows whose keys hash to it, of both sides, joined on their own.
+
+use super::{Outcome, Prediction};
+use crate::{
+    RowRef,
+    hash::{Table, hash, mix},
+};
+
+/// So many rows of a side make a part: keys, rows and table of both fit a cache of 1 MiB.
+const PART_ROWS: usize = 4096;
+
+/// More parts than this would themselves not fit the cache while rows are dealt.
+const MAX_PARTS: usize = 256;
+
+/// How rows are dealt into parts.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    count: usize,
+}
+
+impl Parts {
+    pub(super) fn for_rows(rows: usize) -> Self {
+        Self { count: rows.div_ceil(PART_ROWS).clamp(1, MAX_PARTS) }
+    }
+
+    /// Empty parts for `rows` rows together.
+    pub(super) fn empty<T>(self, rows: usize) -> Vec<Part<T>> {
+        // Hashes deal evenly, but not to the row.
+        let rows = rows / self.count * 17 / 16;
+        let part = || Part { keys: Vec::new(), rows: Vec::with_capacity(rows) };
+        std::iter::repeat_with(part).take(self.count).collect()
+    }
+
+    /// Puts a row into its part.
+    #[inline]
+    pub(super) fn deal<T>(self, parts: &mut [Part<T>], key: &str, instant: i64, more: T) {
+        let hash = hash(key.as_bytes());
+        // The high half scaled to the number of parts, which need not be a power of two. The
+        // tables look at the low half first.
+        let part = &mut parts[(((hash >> 32) * self.count as u64) >> 32) as usize];
+        let start = part.keys.len();
+        part.keys.extend_from_slice(key.as_bytes());
+        part.rows.push(Row { hash, instant, start, len: key.len() as u32, more });
+    }
+}
+
+/// The rows of one side in one part, in log order.
+pub(super) struct Part<T> {
+    /// The bytes of all keys.
+    keys: Vec<u8>,
+    rows: Vec<Row<T>>,
+}
+
+struct Row<T> {
+    /// Of the key.
+    hash: u64,
+    instant: i64,
+    /// Where the key starts in the bytes of all keys.
+    start: usize,
+    len: u32,
+    more: T,
+}
+
+impl<T> Row<T> {
+    /// The hash of key and instant.
+    #[inline]
+    fn instant_hash(&self) -> u64 {
+        mix(self.hash, self.instant as u64)
+    }
+}
+
+impl<T> Part<T> {
+    #[inline]
+    fn key(&self, row: &Row<T>) -> &[u8] {
+        &self.keys[row.start..row.start + row.len as usize]
+    }
+}
+
+/// What the join says of a prediction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No outcome judges it.
+    Nothing,
+    /// The same prediction was sent again later; this one does not count.
+    Repeated,
+    /// The outcome that judges it.
+    Outcome(RowRef),
+}
+
+/// Joins a part and writes what it finds for each prediction at its number in log order.
+pub(super) fn join(predictions: &Part<Prediction>, outcomes: &Part<Outcome>, found: &mut [Found]) {
+    let index = OutcomeIndex::new(outcomes);
+    let mut seen = Table::new(predictions.rows.len());
+    // Backwards, so that the first one seen of equal predictions is the last one sent.
+    for (at, row) in predictions.rows.iter().enumerate().rev() {
+        let key = predictions.key(row);
+        let same = |other: u32| {
+            let other = &predictions.rows[other as usize];
+            (other.instant, other.more.release) == (row.instant, row.more.release)
+                && predictions.key(other) == key
+        };
+        let identity = mix(row.instant_hash(), u64::from(row.more.release));
+        found[row.more.row as usize] = match seen.keep(identity, at as u32, same, |_| false) {
+            Some(_) => Found::Repeated,
+            None => index.judge(row, key).map_or(Found::Nothing, Found::Outcome),
+        };
+    }
+}
+
+/// The winning outcome of each key, and of each key and instant.
+struct OutcomeIndex<'a> {
+    outcomes: &'a Part<Outcome>,
+    of_key: Table,
+    of_instant: Table,
+}
+
+impl<'a> OutcomeIndex<'a> {
+    fn new(outcomes: &'a Part<Outcome>) -> Self {
+        let with_instant = outcomes.rows.iter().filter(|row| row.more.of_instant).count();
+        let of_key = Table::new(outcomes.rows.len() - with_instant);
+        let mut index = Self { outcomes, of_key, of_instant: Table::new(with_instant) };
+        for (at, row) in outcomes.rows.iter().enumerate() {
+            let (at, key) = (at as u32, outcomes.key(row));
+            let same_key = |other: &Row<Outcome>| outcomes.key(other) == key;
+            let wins = |other: u32| wins(outcomes, at, other);
+            if row.more.of_instant {
+                let same = |other: &Row<Outcome>| other.instant == row.instant && same_key(other);
+                index.of_instant.keep(
+                    row.instant_hash(),
+                    at,
+                    |other| same(&outcomes.rows[other as usize]),
+                    wins,
+                );
+            } else {
+                index.of_key.keep(row.hash, at, |other| same_key(&outcomes.rows[other as usize]), wins);
+            }
+        }
+        index
+    }
+
+    /// The outcome that judges a prediction.
+    #[inline]
+    fn judge(&self, row: &Row<Prediction>, key: &[u8]) -> Option<RowRef> {
+        let outcome = |at: u32| &self.outcomes.rows[at as usize];
+        let same_key = |at: u32| self.outcomes.key(outcome(at)) == key;
+        let of_key = self.of_key.find(row.hash, same_key);
+        let same_instant = |at: u32| outcome(at).instant == row.instant && same_key(at);
+        let of_instant = self.of_instant.find(row.instant_hash(), same_instant);
+        let winner = match (of_key, of_instant) {
+            (Some(a), Some(b)) => Some(if wins(self.outcomes, a, b) { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        winner.map(|at| outcome(at).more.at)
+    }
+}
+
+/// Whether outcome `a` wins over outcome `b`: observed later or, at the same time, later in the log,
+/// whose order the rows of a part keep.
+fn wins(outcomes: &Part<Outcome>, a: u32, b: u32) -> bool {
+    let rank = |at: u32| (outcomes.rows[at as usize].more.observed, at);
+    rank(a) > rank(b)
+}
