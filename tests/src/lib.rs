@@ -1,6 +1,6 @@
 //! What the tests of the whole system share.
 //!
-//! [`conformance`] says what every engine of the table must do, whatever it is built on.
+//! [`mod@conformance`] says what every engine of the table must do, whatever it is built on.
 
 pub mod conformance;
 pub mod faulty;
