@@ -247,6 +247,8 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn now() -> Timestamp {
@@ -326,5 +328,74 @@ mod tests {
         assert!(read_json_array(Kind::Metrics, b"{}", now()).is_err());
         assert!(read_json_array(Kind::Metrics, b"[1]", now()).is_err());
         assert!(read_json_array(Kind::Metrics, b"[[[[[", now()).is_err());
+    }
+
+    /// JSON of any shape, nested a little.
+    fn any_json() -> impl Strategy<Value = serde_json::Value> {
+        let names = prop::sample::select(vec![
+            "key",
+            "predicted_at",
+            "release",
+            "score",
+            "label",
+            "tags",
+            "tag.a",
+            "x",
+            "",
+        ]);
+        let times =
+            prop::sample::select(vec!["2013-06-01T04:30:00Z", "2013-06-01", "v1", "a/b", "\u{0}", "é"]);
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            times.prop_map(Into::into),
+            ".{0,300}".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(3, 24, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::vec((names.clone(), inner), 0..8).prop_map(|fields| {
+                    fields
+                        .into_iter()
+                        .map(|(name, value)| (name.to_owned(), value))
+                        .collect::<serde_json::Map<_, _>>()
+                        .into()
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..400)) {
+            for kind in Kind::ALL {
+                _ = read_ndjson(kind, &body, now());
+                _ = read_json_array(kind, &body, now());
+            }
+        }
+
+        #[test]
+        fn any_json_is_read_or_refused(rows in prop::collection::vec(any_json(), 1..5)) {
+            let lines: Vec<String> = rows.iter().map(ToString::to_string).collect();
+            for kind in Kind::ALL {
+                let lines = read_ndjson(kind, lines.join("\n").as_bytes(), now());
+                let array = read_json_array(kind, serde_json::to_string(&rows).unwrap().as_bytes(), now());
+                prop_assert_eq!(&lines, &array);
+                if let Ok(batch) = lines {
+                    prop_assert_eq!(batch.rows(), rows.len());
+                    let split = batch.by_day();
+                    prop_assert_eq!(split.values().map(|columns| columns.rows).sum::<usize>(), rows.len());
+                }
+            }
+        }
+
+        #[test]
+        fn scores_are_kept_bit_for_bit(score in 0.0f64..=1.0) {
+            let row = format!(r#"{{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":{score:?}}}"#);
+            let batch = read_ndjson(Kind::Predictions, row.as_bytes(), now()).unwrap();
+            prop_assert_eq!(batch.columns.column("score").unwrap().float(0).map(f64::to_bits), Some(score.to_bits()));
+        }
     }
 }

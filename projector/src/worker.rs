@@ -132,8 +132,10 @@ impl Worker {
             behind.logs.into_iter().for_each(|log| self.mark(log));
             for day in behind.evaluations {
                 self.dirty.entry(day.clone()).or_default();
-                let long_ago = Instant::now() - QUIET;
-                self.pending.insert(day, Pending { applied: Applied::new(), changed: long_ago });
+                // Nothing says when it changed last; if it still does, it is evaluated again.
+                let now = Instant::now();
+                let changed = now.checked_sub(QUIET).unwrap_or(now);
+                self.pending.insert(day, Pending { applied: Applied::new(), changed });
             }
         }
         Ok(())

@@ -4,15 +4,15 @@ mod chart;
 mod replay;
 mod report;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ingest::Ingest;
 use query::Query;
 use store::{
-    Clock, Day, Id, Table,
+    Clock, Day, Error, Id, Table,
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{cli::DemoArgs, open};
 use replay::{Replay, ReplayClock};
@@ -54,6 +54,10 @@ pub(crate) async fn command(data: &Path, args: &DemoArgs) -> anyhow::Result<()> 
     report::print(&Query::new(table), &workspace).await
 }
 
+/// How often to look whether the projector has caught up, and how long it may make no progress.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Creates what the events refer to; finds it when it is there.
 async fn register(catalog: &Catalog) -> store::Result<Workspace> {
     let clock = Clock::system();
@@ -80,12 +84,23 @@ struct Lag {
 
 /// Waits until everything that was appended is projected.
 async fn caught_up(table: &Arc<dyn Table>, workspace: &Id) -> store::Result<Lag> {
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
+    let (mut least, mut moved) = (usize::MAX, started);
     loop {
         let behind = projector::sweep::sweep(&**table, workspace).await?;
-        if behind.logs.is_empty() && behind.evaluations.is_empty() {
+        let left = behind.logs.len() + behind.evaluations.len();
+        if left == 0 {
             return Ok(Lag { days: behind.days, seconds: started.elapsed().as_secs_f64() });
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        if left < least {
+            (least, moved) = (left, Instant::now());
+        }
+        if moved.elapsed() > PATIENCE {
+            let message = format!(
+                "the projector is stuck: {left} logs and evaluations stay behind; `almanac verify` may say why"
+            );
+            return Err(Error::corrupt(message));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -131,6 +131,8 @@ fn compare(days: &[ReleaseDay]) {
 }
 
 fn what_next() {
+    // As this program was called, so that a line can be copied and run.
+    let almanac = std::env::args().next().unwrap_or_else(|| "almanac".into());
     println!("What to try next:");
     for (command, what) in [
         (
@@ -148,6 +150,6 @@ fn what_next() {
         ("verify".to_owned(), "fold the log again and compare"),
         ("up".to_owned(), "serve the same over HTTP on 127.0.0.1:7171"),
     ] {
-        println!("  almanac {command}\n      {what}");
+        println!("  {almanac} {command}\n      {what}");
     }
 }
