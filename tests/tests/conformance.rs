@@ -17,3 +17,27 @@ mod sqlite {
 
     tests::conformance!(subject);
 }
+
+/// The DynamoDB engine, on Amazon's emulator; a fresh table for each check.
+mod dynamodb_local {
+    use std::sync::Arc;
+
+    use store::{
+        Timestamp,
+        table::dynamodb::{self, DynamoTable},
+    };
+    use tests::{
+        conformance::{Subject, TestClock},
+        local::fresh_table,
+    };
+
+    async fn subject() -> Subject {
+        let clock = TestClock::new(Timestamp::parse("2026-01-15T12:00:00.5Z").expect("a time"));
+        let config = fresh_table(clock.clock());
+        dynamodb::create(&config).await.expect("a new table");
+        let table = DynamoTable::connect(config).await.expect("the table");
+        Subject { table: Arc::new(table), clock, scope: "suite".to_owned(), keep: Box::new(()) }
+    }
+
+    tests::conformance!(subject);
+}

@@ -12,6 +12,7 @@ use crate::{
 };
 
 pub mod check;
+pub mod dynamodb;
 pub mod sqlite;
 
 /// The most bytes of items in one page.

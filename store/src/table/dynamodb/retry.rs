@@ -1,0 +1,98 @@
+//! Calling again what failed in passing, within a time budget.
+//!
+//! The SDK could do that too, but it would hide what matters here: whether an earlier attempt may
+//! have been made. A conditional put whose first attempt timed out *after* it was made is refused
+//! at the second, by itself.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::fault::{Class, Fault};
+
+/// How long an ordinary call is tried.
+pub(super) const CALL_BUDGET: Duration = Duration::from_secs(20);
+
+/// The most that is waited before the second attempt.
+const FIRST_WAIT: Duration = Duration::from_millis(25);
+
+/// The most that is waited between two attempts.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// A call that did not succeed within its budget.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// Why the last attempt failed.
+    pub(super) fault: Fault,
+    /// Whether an attempt was left without an answer, so that it may have been made.
+    pub(super) is_unsettled: bool,
+}
+
+/// Makes `attempt` until it succeeds, fails for good, or `budget` is used up.
+pub(super) async fn call<T, F>(budget: Duration, mut attempt: impl FnMut() -> F) -> Result<T, Failed>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    let deadline = Instant::now() + budget;
+    let mut is_unsettled = false;
+    let mut most = FIRST_WAIT;
+    loop {
+        let fault = match attempt().await {
+            Ok(answer) => return Ok(answer),
+            Err(fault) => fault,
+        };
+        is_unsettled |= fault.class == Class::Unanswered;
+        let wait = jitter(most);
+        if !fault.class.is_passing() || Instant::now() + wait >= deadline {
+            return Err(Failed { fault, is_unsettled });
+        }
+        tracing::debug!(what = fault.what, ?wait, "trying again");
+        sleep(wait).await;
+        most = (most * 2).min(MAX_WAIT);
+    }
+}
+
+/// A time between nothing and `most`, evenly spread, so that those who were refused together do
+/// not come again together. The only use of chance in this engine.
+fn jitter(most: Duration) -> Duration {
+    most.mul_f64(fastrand::f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn outcomes(budget: Duration, outcomes: &[Result<u8, Class>]) -> (Result<u8, Failed>, usize) {
+        let mut made = 0;
+        let outcome = call(budget, || {
+            let outcome = outcomes[made.min(outcomes.len() - 1)];
+            made += 1;
+            async move { outcome.map_err(|class| Fault::new(class, "")) }
+        });
+        (outcome.await, made)
+    }
+
+    #[tokio::test]
+    async fn what_passes_is_tried_again_and_what_does_not_is_not() {
+        let (outcome, made) =
+            outcomes(CALL_BUDGET, &[Err(Class::Throttled), Err(Class::Throttled), Ok(7)]).await;
+        assert_eq!((outcome.unwrap(), made), (7, 3));
+        let (outcome, made) = outcomes(CALL_BUDGET, &[Err(Class::Invalid), Ok(7)]).await;
+        assert_eq!((outcome.unwrap_err().fault.class, made), (Class::Invalid, 1));
+    }
+
+    #[tokio::test]
+    async fn it_is_remembered_that_an_attempt_had_no_answer() {
+        let (outcome, _) = outcomes(CALL_BUDGET, &[Err(Class::Unanswered), Err(Class::Refused)]).await;
+        assert!(outcome.unwrap_err().is_unsettled);
+        let (outcome, _) = outcomes(CALL_BUDGET, &[Err(Class::Throttled), Err(Class::Refused)]).await;
+        assert!(!outcome.unwrap_err().is_unsettled);
+    }
+
+    #[tokio::test]
+    async fn the_budget_ends() {
+        let (outcome, made) = outcomes(Duration::from_millis(60), &[Err(Class::Throttled)]).await;
+        assert_eq!(outcome.unwrap_err().fault.class, Class::Throttled);
+        assert!(made >= 1);
+    }
+}
