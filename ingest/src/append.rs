@@ -16,9 +16,10 @@ use std::{
 
 use store::{
     Clock, Columns, Day, Error, Id, Item, Kind, Result, Table,
-    item::Value,
+    item::{MAX_ITEM_BYTES, Value},
     key::{self, LogId},
     log::{BatchPart, MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, SUMMARY, Segment},
+    scan,
     table::{Condition, Query, query_all},
 };
 use tokio::sync::Mutex;
@@ -27,6 +28,9 @@ use crate::{batch::Batch, limits::IDEMPOTENCY_SECONDS};
 
 /// One lane is enough while one process appends.
 const LANE: u8 = 0;
+
+/// Version of the item of a marker.
+const MARKER_VERSION: i64 = 1;
 
 /// How often an append may find its place taken before it gives up.
 const MAX_ATTEMPTS: usize = 1_000;
@@ -76,6 +80,7 @@ pub struct Appender {
 struct Marker {
     digest: String,
     done: bool,
+    is_forever: bool,
     after: BTreeMap<String, u64>,
 }
 
@@ -109,8 +114,14 @@ impl Appender {
             .collect();
         let days = parts.iter().map(|(log, columns)| (log.day, columns.rows)).collect();
         let receipt = Receipt { batch: id, kind: batch.kind, rows: batch.rows(), days, replayed: false };
-        let marker = self.open_marker(&receipt.batch, digest, &parts, remember).await?;
+        let marker = self.open_marker(&receipt, digest, workspace, &parts, remember).await?;
+        // A batch that is remembered for good stays so, whoever closes it.
+        let remember = if marker.is_forever { Remember::Forever } else { remember };
         if marker.done {
+            if remember == Remember::Forever && !marker.is_forever {
+                let item = self.marker_item(workspace, &receipt, &marker, remember);
+                self.table.put(item, Condition::None).await?;
+            }
             return Ok(Receipt { replayed: true, ..receipt });
         }
         for parts in parts.chunks(MAX_LOGS_AT_ONCE) {
@@ -121,22 +132,21 @@ impl Appender {
             futures::future::try_join_all(appends).await?;
         }
         let closed = Marker { done: true, ..marker };
-        self.table
-            .put(self.marker_item(workspace, &receipt.batch, &closed, remember), Condition::None)
-            .await?;
+        self.table.put(self.marker_item(workspace, &receipt, &closed, remember), Condition::None).await?;
         Ok(receipt)
     }
 
     /// The marker of a batch: the one that is there, or a new one.
     async fn open_marker(
         &self,
-        id: &str,
+        receipt: &Receipt,
         digest: String,
+        workspace: &Id,
         parts: &[(LogId, Columns)],
         remember: Remember,
     ) -> Result<Marker> {
-        let workspace = &parts[0].0.workspace;
-        let key = key::batch(workspace, id);
+        let id = &receipt.batch;
+        let key = key::batch(workspace, receipt.kind, id);
         if let Some(item) = self.table.get(&key).await? {
             return check_digest(read_marker(&item)?, &digest, id);
         }
@@ -146,8 +156,9 @@ impl Appender {
             let mut head = head.lock().await;
             after.insert(log.to_string(), self.known_head(log, &mut head).await?);
         }
-        let marker = Marker { digest, done: false, after };
-        match self.table.put(self.marker_item(workspace, id, &marker, remember), Condition::Absent).await {
+        let marker = Marker { digest, done: false, is_forever: remember == Remember::Forever, after };
+        match self.table.put(self.marker_item(workspace, receipt, &marker, remember), Condition::Absent).await
+        {
             Ok(()) => Ok(marker),
             Err(error) if error.is_conflict() => {
                 let gone =
@@ -159,10 +170,10 @@ impl Appender {
         }
     }
 
-    fn marker_item(&self, workspace: &Id, id: &str, marker: &Marker, remember: Remember) -> Item {
+    fn marker_item(&self, workspace: &Id, receipt: &Receipt, marker: &Marker, remember: Remember) -> Item {
         let after = marker.after.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
-        let item = Item::new(key::batch(workspace, id))
-            .with("v", 1)
+        let item = Item::new(key::batch(workspace, receipt.kind, &receipt.batch))
+            .with("v", MARKER_VERSION)
             .with("digest", marker.digest.as_str())
             .with("state", if marker.done { "done" } else { "open" })
             .with("after", after.collect::<BTreeMap<_, _>>());
@@ -231,7 +242,8 @@ impl Appender {
             };
             let batches = vec![BatchPart { batch: batch.to_owned(), first, rows }];
             let segment = Segment::pack(log.clone(), seq, self.clock.now(), batches, &part)?;
-            if segment.data.len() <= MAX_SEGMENT_BYTES || rows == 1 {
+            let fits = segment.data.len() <= MAX_SEGMENT_BYTES && segment.to_item().size() <= MAX_ITEM_BYTES;
+            if fits || rows == 1 {
                 return Ok(segment);
             }
             rows /= 2;
@@ -250,22 +262,25 @@ impl Appender {
         if let Some(last) = head {
             return Ok(*last);
         }
-        let query = Query::table(key::segments_from(log, 0)).backward().limit(1).only(&["v"]);
-        let page = self.table.query(&query).await?;
-        let last =
-            page.items.first().and_then(|item| key::parse_segment(&item.key)).map_or(0, |(_, seq)| seq);
+        let last = scan::head(&*self.table, log).await?;
         *head = Some(last);
         Ok(last)
     }
 }
 
 fn read_marker(item: &Item) -> Result<Marker> {
+    item.check_version(MARKER_VERSION)?;
     let mut after = BTreeMap::new();
     for (log, seq) in item.map("after")? {
         let Value::N(seq) = seq else { return Err(item.corrupt("`after` is not segment numbers")) };
         after.insert(log.clone(), seq.as_i64().unwrap_or(0) as u64);
     }
-    Ok(Marker { digest: item.text("digest")?.to_owned(), done: item.text("state")? == "done", after })
+    Ok(Marker {
+        digest: item.text("digest")?.to_owned(),
+        done: item.text("state")? == "done",
+        is_forever: !item.attributes.contains_key("expires_at"),
+        after,
+    })
 }
 
 fn check_digest(marker: Marker, digest: &str, id: &str) -> Result<Marker> {

@@ -15,6 +15,8 @@ pub struct Batch {
     pub columns: Columns,
     /// The day that each of them belongs to.
     pub days: Vec<Day>,
+    /// Where each of them stood in the request or file, from 1.
+    pub numbers: Vec<u64>,
 }
 
 /// Why a request was refused. Nothing of it was stored.

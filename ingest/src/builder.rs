@@ -69,7 +69,9 @@ pub(crate) struct Builder {
     rows: usize,
     fields: Vec<Growing>,
     tags: BTreeMap<String, Growing>,
+    numbers: Vec<u64>,
     days: Vec<Day>,
+    has_too_many_tags: bool,
     distinct_days: BTreeSet<Day>,
     errors: Vec<RowProblem>,
     error_count: usize,
@@ -84,7 +86,9 @@ impl Builder {
             rows: 0,
             fields: kind.fields().iter().map(|field| Growing::new(field.kind)).collect(),
             tags: BTreeMap::new(),
+            numbers: Vec::new(),
             days: Vec::new(),
+            has_too_many_tags: false,
             distinct_days: BTreeSet::new(),
             errors: Vec::new(),
             error_count: 0,
@@ -113,7 +117,11 @@ impl Builder {
         let day =
             if errors.is_empty() { self.check_row(&values, &row.predicted_on, &mut errors) } else { None };
         match day {
-            Some(day) if errors.is_empty() => self.keep(day, &values, &tags),
+            // After an error nothing is kept any more: the batch is refused, only the errors matter.
+            Some(day) if errors.is_empty() && self.error_count == 0 && !self.has_too_many_tags => {
+                self.keep(number, day, &values, &tags);
+            }
+            _ if errors.is_empty() => {}
             _ => self.refuse(number, errors),
         }
     }
@@ -132,7 +140,12 @@ impl Builder {
         }
     }
 
-    fn keep(&mut self, day: Day, values: &[Typed<'_>], tags: &[(String, Cow<'_, str>)]) {
+    fn keep(&mut self, number: u64, day: Day, values: &[Typed<'_>], tags: &[(String, Cow<'_, str>)]) {
+        let new_tags = tags.iter().filter(|(name, _)| !self.tags.contains_key(name)).count();
+        if self.tags.len() + new_tags > MAX_BATCH_TAG_NAMES {
+            self.has_too_many_tags = true;
+            return;
+        }
         for (column, value) in self.fields.iter_mut().zip(values) {
             column.push(value);
         }
@@ -147,6 +160,7 @@ impl Builder {
             let value = tags.iter().find(|(tag, _)| tag == name);
             column.push(&value.map_or(Typed::Null, |(_, value)| Typed::Text(Cow::Borrowed(value))));
         }
+        self.numbers.push(number);
         self.days.push(day);
         self.distinct_days.insert(day);
         self.rows += 1;
@@ -175,11 +189,8 @@ impl Builder {
                 format!("{} rows are more than the {MAX_BATCH_ROWS} of a batch; send several", self.rows);
             return Err(Refused::TooLarge(message));
         }
-        if self.tags.len() > MAX_BATCH_TAG_NAMES {
-            let message = format!(
-                "{} different tags are more than the {MAX_BATCH_TAG_NAMES} of a batch",
-                self.tags.len()
-            );
+        if self.has_too_many_tags {
+            let message = format!("there are more than the {MAX_BATCH_TAG_NAMES} different tags of a batch");
             return Err(Refused::Whole(message));
         }
         let days = self.distinct_days.len();
@@ -193,7 +204,12 @@ impl Builder {
         let mut columns: Vec<Column> = fields.map(|((name, _), column)| column.finish(name)).collect();
         columns
             .extend(self.tags.into_iter().map(|(name, column)| column.finish(format!("{TAG_PREFIX}{name}"))));
-        Ok(Batch { kind: self.kind, columns: Columns { rows: self.rows, columns }, days: self.days })
+        Ok(Batch {
+            kind: self.kind,
+            columns: Columns { rows: self.rows, columns },
+            days: self.days,
+            numbers: self.numbers,
+        })
     }
 
     fn check(&self, field: &str, value: &Typed<'_>) -> Result<(), FieldError> {
@@ -281,6 +297,10 @@ impl Builder {
             return day_of(self.kind.time_field());
         }
         match judged_day(day_of("predicted_at"), predicted_on) {
+            Ok(day) if day.start().micros() > self.latest => {
+                errors.push(FieldError::new("predicted_on", "is more than 24 hours in the future"));
+                None
+            }
             Ok(day) => Some(day),
             Err(error) => {
                 errors.push(error);

@@ -69,18 +69,12 @@ fn unreadable(path: &Path, format: &str, error: &dyn std::fmt::Display) -> Refus
 fn read_lines(path: &Path, kind: Kind, now: Timestamp) -> Result<Vec<Batch>, Refused> {
     let body =
         fs::read(path).map_err(|error| Refused::Whole(format!("cannot read {}: {error}", path.display())))?;
-    let mut rest = &body[..];
-    let (mut batches, mut line) = (Vec::new(), 1);
-    while !rest.is_empty() {
-        let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
-        let (lines, end) = ends.take(FILE_BATCH_ROWS).fold((0, 0), |(lines, _), end| (lines + 1, end));
-        let end = if lines < FILE_BATCH_ROWS { rest.len() } else { end };
-        if !rest[..end].iter().all(u8::is_ascii_whitespace) {
-            batches.push(json::read_ndjson_from(kind, &rest[..end], line, now)?);
-        }
-        line += lines as u64;
-        rest = &rest[end..];
+    let mut batches = Batches::new(kind, now);
+    for (number, line) in json::lines(&body) {
+        json::push_row(&mut batches.builder, kind, number, line);
+        batches.cut()?;
     }
+    let batches = batches.finish()?;
     if batches.is_empty() {
         return Err(Refused::Whole(format!("there is no row in {}", path.display())));
     }
@@ -94,8 +88,7 @@ fn read_lines(path: &Path, kind: Kind, now: Timestamp) -> Result<Vec<Batch>, Ref
 pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<Vec<Batch>, Refused> {
     let columns =
         frame.columns().iter().map(|column| Source::new(column, spec)).collect::<Result<Vec<_>, _>>()?;
-    let mut batches = Vec::new();
-    let mut builder = Builder::new(spec.kind, now);
+    let mut batches = Batches::new(spec.kind, now);
     for at in 0..frame.height() {
         let mut row = Row::new(spec.kind);
         for source in &columns {
@@ -104,15 +97,44 @@ pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<
                 None => row.set(spec.kind, &source.name, source.scalar(at)),
             }
         }
-        builder.push(at as u64 + 1, row);
-        if builder.is_full(FILE_BATCH_ROWS, MAX_BATCH_DAYS) {
-            batches.push(std::mem::replace(&mut builder, Builder::new(spec.kind, now)).finish()?);
-        }
+        batches.builder.push(at as u64 + 1, row);
+        batches.cut()?;
     }
-    if batches.is_empty() || !builder.is_empty() {
-        batches.push(builder.finish()?);
+    let batches = batches.finish()?;
+    if batches.is_empty() {
+        return Err(Refused::Whole("there is no row in it".into()));
     }
     Ok(batches)
+}
+
+/// Batches of a file, cut by rows and by days.
+struct Batches {
+    kind: Kind,
+    now: Timestamp,
+    builder: Builder,
+    done: Vec<Batch>,
+}
+
+impl Batches {
+    fn new(kind: Kind, now: Timestamp) -> Self {
+        Self { kind, now, builder: Builder::new(kind, now), done: Vec::new() }
+    }
+
+    /// Ends the batch if it is full.
+    fn cut(&mut self) -> Result<(), Refused> {
+        if self.builder.is_full(FILE_BATCH_ROWS, MAX_BATCH_DAYS) {
+            let full = std::mem::replace(&mut self.builder, Builder::new(self.kind, self.now));
+            self.done.push(full.finish()?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<Batch>, Refused> {
+        if !self.builder.is_empty() {
+            self.done.push(self.builder.finish()?);
+        }
+        Ok(self.done)
+    }
 }
 
 /// A column of a dataframe, and where its values go.

@@ -80,6 +80,10 @@ enum Format {
 }
 
 fn format(headers: &HeaderMap) -> Result<Format, Problem> {
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+        let detail = format!("the content encoding {encoding:?} is not known; send the body as it is");
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
     let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(Format::Ndjson),

@@ -13,7 +13,7 @@ use store::{Kind, Timestamp};
 use crate::{
     batch::{Batch, Refused},
     builder::Builder,
-    limits::MAX_BATCH_ROWS,
+    limits::{MAX_BATCH_ROWS, MAX_FIELDS},
     row::{FieldError, Row, Scalar},
 };
 
@@ -22,27 +22,18 @@ use crate::{
 /// # Errors
 /// What is wrong with the rows, with their line numbers, or with the whole.
 pub fn read_ndjson(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
-    read_ndjson_from(kind, body, 1, now)
-}
-
-/// The same for a part of a file that begins at line `first`.
-pub(crate) fn read_ndjson_from(
-    kind: Kind,
-    body: &[u8],
-    first: u64,
-    now: Timestamp,
-) -> Result<Batch, Refused> {
     let mut builder = Builder::new(kind, now);
-    let mut rows = 0;
-    for (number, line) in (first..).zip(body.split(|byte| *byte == b'\n')) {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        rows += 1;
+    for (rows, (number, line)) in (1..).zip(lines(body)) {
         check_rows(rows)?;
         push_row(&mut builder, kind, number, line);
     }
     builder.finish()
+}
+
+/// The lines that are not blank, each with its number from 1.
+pub(crate) fn lines(body: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let lines = (1u64..).zip(body.split(|byte| *byte == b'\n'));
+    lines.filter(|(_, line)| !line.iter().all(u8::is_ascii_whitespace))
 }
 
 /// Reads an array of JSON objects; rows are counted from 1.
@@ -50,7 +41,7 @@ pub(crate) fn read_ndjson_from(
 /// # Errors
 /// What is wrong with the rows or with the whole.
 pub fn read_json_array(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
-    let rows: Vec<&RawValue> = serde_json::from_slice(body)
+    let Rows(rows) = serde_json::from_slice(body)
         .map_err(|error| Refused::Whole(format!("the body is not a JSON array of objects: {error}")))?;
     check_rows(rows.len())?;
     let mut builder = Builder::new(kind, now);
@@ -58,6 +49,37 @@ pub fn read_json_array(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch,
         push_row(&mut builder, kind, number, row.get().as_bytes());
     }
     builder.finish()
+}
+
+/// The elements of an array, unread. Those beyond the limit of a batch are only passed over.
+struct Rows<'a>(Vec<&'a RawValue>);
+
+impl<'de> Deserialize<'de> for Rows<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(RowsVisitor)
+    }
+}
+
+struct RowsVisitor;
+
+impl<'de> Visitor<'de> for RowsVisitor {
+    type Value = Rows<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Rows<'de>, A::Error> {
+        let mut rows = Vec::new();
+        while rows.len() <= MAX_BATCH_ROWS {
+            match seq.next_element()? {
+                Some(row) => rows.push(row),
+                None => return Ok(Rows(rows)),
+            }
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Rows(rows))
+    }
 }
 
 fn check_rows(rows: usize) -> Result<(), Refused> {
@@ -69,7 +91,7 @@ fn check_rows(rows: usize) -> Result<(), Refused> {
     Ok(())
 }
 
-fn push_row(builder: &mut Builder, kind: Kind, number: u64, json: &[u8]) {
+pub(crate) fn push_row(builder: &mut Builder, kind: Kind, number: u64, json: &[u8]) {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     match RowSeed(kind).deserialize(&mut deserializer).and_then(|row| deserializer.end().map(|()| row)) {
         Ok(row) => builder.push(number, row),
@@ -102,6 +124,9 @@ impl<'de> Visitor<'de> for RowSeed {
         let mut row = Row::new(kind);
         let mut seen = Vec::with_capacity(8);
         while let Some(Text(name)) = map.next_key()? {
+            if seen.len() >= MAX_FIELDS {
+                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} fields")));
+            }
             if seen.contains(&name) {
                 row.errors.push(FieldError::new(&name, "is given twice"));
             }
@@ -156,6 +181,9 @@ impl<'de> Visitor<'de> for TagsVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tags<'de>, A::Error> {
         let mut tags = Vec::new();
         while let Some((Text(name), value)) = map.next_entry()? {
+            if tags.len() >= MAX_FIELDS {
+                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} tags")));
+            }
             tags.push((name, value));
         }
         Ok(Tags::Given(tags))
@@ -320,6 +348,30 @@ mod tests {
         assert_eq!(lines.columns.column("key").unwrap().text(0), Some("aé"));
         assert_eq!(lines.columns.column("label").unwrap().text(1), Some("true"));
         assert_eq!(lines.columns.column("tag.carrier").unwrap().text(1), None);
+    }
+
+    #[test]
+    fn limits_are_checked_before_memory_grows() {
+        let row = |n: usize| {
+            let tags: Vec<String> = (0..16).map(|tag| format!(r#""t{n}-{tag}":"x""#)).collect();
+            let tags = tags.join(",");
+            format!(
+                r#"{{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":1,"tags":{{{tags}}}}}"#
+            )
+        };
+        let body: Vec<String> = (0..20_000).map(row).collect();
+        assert_eq!(
+            refused(Kind::Predictions, &body.join("\n")),
+            "there are more than the 64 different tags of a batch"
+        );
+        let fields: Vec<String> = (0..100_000).map(|field| format!(r#""f{field}":1"#)).collect();
+        let said = refused(Kind::Predictions, &format!("{{{}}}", fields.join(",")));
+        assert!(said.contains("more than 128 fields"), "{said}");
+        let many = format!("[{}1]", "1,".repeat(150_000));
+        assert!(matches!(read_json_array(Kind::Metrics, many.as_bytes(), now()), Err(Refused::TooLarge(_))));
+        let late =
+            r#"{"key":"a","predicted_on":"2206-01-01","observed_at":"2013-06-01T04:30:00Z","label":"x"}"#;
+        assert_eq!(refused(Kind::Outcomes, late), "1 predicted_on is more than 24 hours in the future\n");
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub const MAX_TEXT_BYTES: usize = 128;
 pub const MAX_NOTE_BYTES: usize = 4096;
 /// The most tags on an event.
 pub const MAX_TAGS: usize = 16;
+/// The most fields, or tags, that are read of a row before it is refused.
+pub const MAX_FIELDS: usize = 128;
 /// The most bytes in an idempotency key.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 256;
 /// How far in the future an event may be, in seconds.

@@ -1,8 +1,8 @@
 //! What the ingest service does, whoever asks: over HTTP, from a file, or the demo.
 
 use std::{
-    collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use store::{
@@ -74,87 +74,113 @@ impl Ingest {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
+        self.check(workspace, batch).await?;
         if batch.kind == Kind::Releases {
-            self.register(workspace.id(), batch).await?;
-        } else {
-            self.check_releases(workspace.id(), batch).await?;
+            for spec in specs(batch).into_iter().filter(|spec| spec.registers) {
+                self.catalog.ensure_release(workspace.id(), &spec.release, self.clock.now()).await?;
+            }
         }
         Ok(self.appender.append(workspace.id(), batch, idempotency_key, remember).await?)
     }
 
-    /// Creates the releases that a batch of release events registers.
-    async fn register(&self, workspace: &Id, batch: &Batch) -> Result<(), SubmitError> {
-        let text = |name: &str, row| batch.columns.column(name)?.text(row).map(str::to_owned);
-        let (mut errors, mut error_count) = (Vec::new(), 0);
-        for row in 0..batch.rows() {
-            let spec = ReleaseSpec {
-                name: text("release", row).unwrap_or_default(),
-                model: text("model", row).unwrap_or_default(),
-                configuration: text("configuration", row),
-                environment: text("environment", row),
-            };
-            let problem = if text("action", row).as_deref() == Some("register") {
-                match self.catalog.ensure_release(workspace, &spec, self.clock.now()).await {
-                    Ok(_) => continue,
-                    Err(error) if matches!(error.kind(), ErrorKind::NotFound) => ("model", error.to_string()),
-                    Err(error) => return Err(error.into()),
-                }
-            } else if self.knows(workspace, &spec.name).await? {
-                continue;
-            } else {
-                ("release", unknown_release(&spec.name))
-            };
-            error_count += 1;
-            if errors.len() < MAX_LISTED_ERRORS {
-                errors.push(RowProblem {
-                    row: row as u64 + 1,
-                    field: Some(problem.0.into()),
-                    message: problem.1,
-                });
-            }
-        }
-        if error_count > 0 {
-            return Err(Refused::Rows { errors, error_count }.into());
-        }
-        Ok(())
-    }
-
-    /// Checks that every release that a batch names exists.
-    async fn check_releases(&self, workspace: &Id, batch: &Batch) -> Result<(), SubmitError> {
-        let Some(column) = batch.columns.column("release") else { return Ok(()) };
-        let named: BTreeSet<&str> = (0..batch.rows()).filter_map(|row| column.text(row)).collect();
-        let mut unknown = BTreeSet::new();
-        for name in named {
-            if !self.knows(workspace, name).await? {
-                unknown.insert(name);
-            }
-        }
-        let is_unknown = |row: &usize| column.text(*row).is_some_and(|name| unknown.contains(name));
-        let bad: Vec<usize> = (0..batch.rows()).filter(is_unknown).collect();
-        if bad.is_empty() {
+    /// Checks, without writing, that every release a batch names exists, or can be registered.
+    ///
+    /// # Errors
+    /// `Refused`, naming the rows; those of the table.
+    pub async fn check(&self, workspace: &Workspace, batch: &Batch) -> Result<(), SubmitError> {
+        let problems = match batch.kind {
+            Kind::Releases => self.release_problems(workspace.id(), batch).await?,
+            _ => self.unknown_releases(workspace.id(), batch).await?,
+        };
+        if problems.is_empty() {
             return Ok(());
         }
-        let errors = bad.iter().take(MAX_LISTED_ERRORS).map(|&row| RowProblem {
-            row: row as u64 + 1,
-            field: Some("release".into()),
-            message: unknown_release(column.text(row).unwrap_or_default()),
+        let error_count = problems.len();
+        let errors = problems.into_iter().take(MAX_LISTED_ERRORS).map(|(row, field, message)| RowProblem {
+            row: batch.numbers[row],
+            field: Some(field.into()),
+            message,
         });
-        Err(Refused::Rows { errors: errors.collect(), error_count: bad.len() }.into())
+        Err(Refused::Rows { errors: errors.collect(), error_count }.into())
     }
 
-    async fn knows(&self, workspace: &Id, release: &str) -> Result<bool, Error> {
+    /// What is wrong with release events: by row, the field and the message.
+    async fn release_problems(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
+        let page = self.catalog.page(workspace).await?;
+        let mut problems = Vec::new();
+        let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
+        for (row, spec) in specs(batch).into_iter().enumerate() {
+            let name = spec.release.name.clone();
+            let is_known = registered.contains_key(&name)
+                || page.releases.iter().any(|release| release.entity.name == name);
+            if !spec.registers {
+                if !is_known {
+                    problems.push((row, "release", unknown_release(&name)));
+                }
+                continue;
+            }
+            match (Catalog::check_release(&page, &spec.release), registered.get(&name)) {
+                (Err(error), _) if error.kind() == ErrorKind::NotFound => {
+                    problems.push((row, "model", error.to_string()))
+                }
+                (Err(error), _) => problems.push((row, "release", error.to_string())),
+                (Ok(()), Some(other)) if *other != spec.release => {
+                    problems.push((row, "release", format!("`{name}` is registered differently further up")));
+                }
+                (Ok(()), _) => _ = registered.insert(name, spec.release),
+            }
+        }
+        Ok(problems)
+    }
+
+    /// The rows that name a release which does not exist.
+    async fn unknown_releases(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
+        let Some(column) = batch.columns.column("release") else { return Ok(Vec::new()) };
+        let named: BTreeSet<&str> = (0..batch.rows()).filter_map(|row| column.text(row)).collect();
         let known = |releases: &HashMap<Id, BTreeSet<String>>| {
-            releases.get(workspace).is_some_and(|names| names.contains(release))
+            let names = releases.get(workspace);
+            named.iter().all(|name| names.is_some_and(|names| names.contains(*name)))
         };
-        if known(&self.releases.lock().unwrap_or_else(std::sync::PoisonError::into_inner)) {
-            return Ok(true);
+        if known(&self.known_releases()) {
+            return Ok(Vec::new());
         }
         let page = self.catalog.page(workspace).await?;
-        let names = page.releases.into_iter().map(|release| release.entity.name).collect();
-        let mut releases = self.releases.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        releases.insert(workspace.clone(), names);
-        Ok(known(&releases))
+        let names: BTreeSet<String> = page.releases.into_iter().map(|release| release.entity.name).collect();
+        let issue = |row| {
+            let name = column.text(row).filter(|name| !names.contains(*name))?;
+            Some((row, "release", unknown_release(name)))
+        };
+        let issues = (0..batch.rows()).filter_map(issue).collect();
+        self.known_releases().insert(workspace.clone(), names);
+        Ok(issues)
     }
+
+    fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
+        self.releases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is wrong with a row: its index, the field and the message.
+type RowIssue = (usize, &'static str, String);
+
+/// What a release event says.
+struct Change {
+    registers: bool,
+    release: ReleaseSpec,
+}
+
+fn specs(batch: &Batch) -> Vec<Change> {
+    let text = |name: &str, row| batch.columns.column(name)?.text(row).map(str::to_owned);
+    let change = |row| Change {
+        registers: text("action", row).as_deref() == Some("register"),
+        release: ReleaseSpec {
+            name: text("release", row).unwrap_or_default(),
+            model: text("model", row).unwrap_or_default(),
+            configuration: text("configuration", row),
+            environment: text("environment", row),
+        },
+    };
+    (0..batch.rows()).map(change).collect()
 }
 
 fn unknown_release(name: &str) -> String {

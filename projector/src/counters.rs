@@ -10,13 +10,11 @@ use store::{
     Error, ErrorKind, Item, Kind, Result, Table,
     item::Value,
     key::{self, Counted},
+    rollup::COUNTER_VERSION,
     table::Condition,
 };
 
 use crate::{MAX_ATTEMPTS, WorkspaceDay};
-
-/// Version of the item of a counter.
-const ITEM_VERSION: i64 = 1;
 
 /// The counts of a day: for the workspace and for each release, by kind.
 pub(crate) fn of(rollup: &Rollup) -> BTreeMap<Counted, BTreeMap<Kind, u64>> {
@@ -51,7 +49,10 @@ async fn write_one(
     for _ in 0..MAX_ATTEMPTS {
         let stored = table.get(&key).await?;
         let (ver, mut days) = match &stored {
-            Some(item) => (item.int("ver")?, item.map("days")?.clone()),
+            Some(item) => {
+                item.check_version(COUNTER_VERSION)?;
+                (item.int("ver")?, item.map("days")?.clone())
+            }
             None => (0, BTreeMap::new()),
         };
         let mut kinds = stored.as_ref().map_or(Ok(BTreeMap::new()), |item| read_day(item, day))?;
@@ -65,7 +66,7 @@ async fn write_one(
         }
         let kinds = kinds.into_iter().map(|(kind, count)| (kind, Value::from(count as i64)));
         days.insert(day.day.to_string(), Value::M(kinds.collect()));
-        let item = Item::new(key.clone()).with("v", ITEM_VERSION).with("ver", ver + 1).with("days", days);
+        let item = Item::new(key.clone()).with("v", COUNTER_VERSION).with("ver", ver + 1).with("days", days);
         let condition = if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
         match table.put(item, condition).await {
             Err(error) if error.is_conflict() => continue,

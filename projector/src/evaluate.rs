@@ -77,8 +77,13 @@ pub(crate) async fn compute(
             into.push((log.lane, segment.seq, columns));
         }
     }
-    fold::evaluate(&in_log(&predictions), &in_log(&outcomes), tasks)
-        .map_err(|error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}")))
+    let tasks = tasks.clone();
+    let judging = tokio::task::spawn_blocking(move || {
+        fold::evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks)
+    });
+    let judged =
+        judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
+    judged.map_err(|error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}")))
 }
 
 fn in_log(segments: &[(u8, u64, Columns)]) -> Vec<LogSegment<'_>> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{
     Day, Id, Kind, Result, Table,
     key::{self, LogId, Projection},
-    rollup::{Applied, Projected},
+    rollup::{Applied, COVERAGE, Projected},
     scan,
     table::{Query, query_all},
 };
@@ -52,9 +52,10 @@ pub(crate) async fn applied(
     workspace: &Id,
 ) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
     let (mut rollups, mut evaluations) = (BTreeMap::new(), BTreeMap::new());
-    let query = Query::table(key::all_projections(workspace, PROJECTION_VERSION));
+    let query = Query::table(key::all_projections(workspace, PROJECTION_VERSION)).only(COVERAGE);
     for item in query_all(table, query).await? {
-        let applied = Projected::from_item(&item)?.applied;
+        // One that cannot be read is as one that is not there: folding its day says what is wrong.
+        let Ok(applied) = Projected::applied_of(&item) else { continue };
         match key::parse_projection(&item.key)? {
             (day, Projection::Rollup) => rollups.insert(day, applied),
             (day, Projection::Evaluation) => evaluations.insert(day, applied),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use store::{
-    ErrorKind, Kind, Result, Table,
+    Error, ErrorKind, Kind, Result, Table,
     catalog::Catalog,
     key::{self, LogId},
     rollup::Applied,
@@ -23,14 +23,21 @@ use crate::{
     sweep::sweep,
 };
 
-/// A day is evaluated when it has not changed for this long...
-const QUIET: Duration = Duration::from_millis(300);
-/// ... or when its events have grown by this share since it was last evaluated.
+/// A day is evaluated when its events have grown by this share since it was last evaluated,
 const GROWTH: f64 = 0.1;
+/// or when it has not changed for this long,
+const QUIET: Duration = Duration::from_millis(300);
+/// and the last evaluation is this many times its own duration ago: so evaluating a day that changes
+/// a little every second takes a bounded share of the time;
+const REST: u32 = 10;
+/// or at the latest this long after it changed.
+const LATEST: Duration = Duration::from_secs(60);
 /// How long the feed is asked to wait for a change when nothing else is to be done.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// How often all logs are compared with what is folded.
 const SWEEP_EVERY: Duration = Duration::from_secs(15 * 60);
+/// How many evaluations are remembered.
+const MAX_REMEMBERED: usize = 10_000;
 /// How long to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -38,7 +45,27 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 struct Pending {
     applied: Applied,
+    events: u64,
+    /// When it changed for the first time since, and for the last.
+    since: Instant,
     changed: Instant,
+}
+
+/// When a day was last evaluated.
+#[derive(Clone, Copy, Debug)]
+struct Evaluated {
+    events: u64,
+    ended: Instant,
+    took: Duration,
+}
+
+impl Pending {
+    fn is_due(&self, last: Option<&Evaluated>, now: Instant) -> bool {
+        let Some(last) = last else { return true };
+        let has_grown = self.events as f64 >= last.events as f64 * (1.0 + GROWTH);
+        let is_quiet = now - self.changed >= QUIET && now - last.ended >= last.took * REST;
+        has_grown || is_quiet || now - self.since >= LATEST
+    }
 }
 
 /// One projector.
@@ -47,16 +74,18 @@ struct Worker {
     catalog: Catalog,
     dirty: BTreeMap<WorkspaceDay, BTreeSet<LogId>>,
     pending: BTreeMap<WorkspaceDay, Pending>,
-    /// How many events each day had when it was last evaluated.
-    evaluated: BTreeMap<WorkspaceDay, u64>,
+    /// When the days that are followed were last evaluated.
+    evaluated: BTreeMap<WorkspaceDay, Evaluated>,
 }
 
 /// Follows the change feed until `shutdown`. It begins with a sweep, so it needs no memory of where
 /// it ended.
 ///
+/// A failure that may pass is retried. A day that cannot be folded or evaluated is logged, at every
+/// sweep again, and holds up nobody else.
+///
 /// # Errors
-/// `Corrupt` or `Invalid`, when the table cannot be used at all. A failure that may pass is retried; a
-/// day that cannot be folded is logged and holds up nobody else.
+/// When the catalog or the feed cannot be used at all.
 pub async fn run(table: Arc<dyn Table>, shutdown: impl Future<Output = ()>) -> Result<()> {
     let mut worker = Worker {
         catalog: Catalog::new(Arc::clone(&table)),
@@ -71,6 +100,11 @@ pub async fn run(table: Arc<dyn Table>, shutdown: impl Future<Output = ()>) -> R
     }
 }
 
+/// Whether it is worth trying again.
+fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Throttled | ErrorKind::Unavailable)
+}
+
 impl Worker {
     async fn follow(&mut self) -> Result<()> {
         let mut positions = BTreeMap::<String, Option<Position>>::new();
@@ -79,7 +113,7 @@ impl Worker {
             let step = self.step(&mut positions, &mut sweep_at).await;
             match step {
                 Ok(()) => {}
-                Err(error) if matches!(error.kind(), ErrorKind::Throttled | ErrorKind::Unavailable) => {
+                Err(error) if may_pass(&error) => {
                     tracing::warn!(%error, "the table is not available; trying again");
                     tokio::time::sleep(RETRY_AFTER).await;
                 }
@@ -132,10 +166,9 @@ impl Worker {
             behind.logs.into_iter().for_each(|log| self.mark(log));
             for day in behind.evaluations {
                 self.dirty.entry(day.clone()).or_default();
-                // Nothing says when it changed last; if it still does, it is evaluated again.
                 let now = Instant::now();
-                let changed = now.checked_sub(QUIET).unwrap_or(now);
-                self.pending.insert(day, Pending { applied: Applied::new(), changed });
+                self.pending
+                    .insert(day, Pending { applied: Applied::new(), events: 0, since: now, changed: now });
             }
         }
         Ok(())
@@ -145,59 +178,68 @@ impl Worker {
     async fn work(&mut self) -> Result<()> {
         while let Some((day, logs)) = self.dirty.pop_first() {
             match self.project(&day, &logs).await {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    tracing::error!(%day, %error, "this day cannot be folded; the others go on");
-                    self.pending.remove(&day);
-                }
-                Err(error) => {
+                Err(error) if may_pass(&error) => {
                     self.dirty.insert(day, logs);
                     return Err(error);
                 }
+                Err(error) => {
+                    tracing::error!(%day, %error, "this day cannot be folded; the others go on");
+                    self.pending.remove(&day);
+                }
+                Ok(()) => self.evaluate_if_due(&day).await?,
             }
         }
-        let now = Instant::now();
-        let quiet = self.pending.iter().filter(|(_, pending)| now - pending.changed >= QUIET);
-        for day in quiet.map(|(day, _)| day.clone()).collect::<Vec<_>>() {
-            self.evaluate(&day).await?;
+        for day in self.pending.keys().cloned().collect::<Vec<_>>() {
+            self.evaluate_if_due(&day).await?;
         }
         Ok(())
     }
 
     async fn project(&mut self, day: &WorkspaceDay, logs: &BTreeSet<LogId>) -> Result<()> {
         let projection = project(&*self.table, day, logs).await?;
-        let is_due = self.pending.contains_key(day);
-        if !projection.grown && !is_due {
+        if !projection.grown && !self.pending.contains_key(day) {
             return Ok(());
         }
-        let events: u64 =
+        let events =
             [Kind::Predictions, Kind::Outcomes].map(|kind| projection.rollup.events(kind)).iter().sum();
-        let changed = match self.pending.get(day) {
-            Some(pending) if !projection.grown => pending.changed,
-            _ => Instant::now(),
-        };
-        self.pending.insert(day.clone(), Pending { applied: projection.applied, changed });
-        let before = self.evaluated.get(day).copied().unwrap_or(0);
-        if events as f64 >= before as f64 * (1.0 + GROWTH) && projection.grown {
-            self.evaluate(day).await?;
-            self.evaluated.insert(day.clone(), events);
-        }
+        let now = Instant::now();
+        let before = self.pending.get(day);
+        let since = before.map_or(now, |pending| pending.since);
+        let changed = before.filter(|_| !projection.grown).map_or(now, |pending| pending.changed);
+        self.pending.insert(day.clone(), Pending { applied: projection.applied, events, since, changed });
         Ok(())
     }
 
-    async fn evaluate(&mut self, day: &WorkspaceDay) -> Result<()> {
+    async fn evaluate_if_due(&mut self, day: &WorkspaceDay) -> Result<()> {
+        let started = Instant::now();
+        let last = self.evaluated.get(day);
+        if !self.pending.get(day).is_some_and(|pending| pending.is_due(last, started)) {
+            return Ok(());
+        }
         let Some(pending) = self.pending.remove(day) else { return Ok(()) };
-        let ended = self.try_evaluate(day, &pending.applied).await;
-        match ended {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                tracing::error!(%day, %error, "this day cannot be evaluated; the others go on");
-                Ok(())
-            }
-            Err(error) => {
+        match self.try_evaluate(day, &pending.applied).await {
+            Err(error) if may_pass(&error) => {
                 self.pending.insert(day.clone(), pending);
                 Err(error)
             }
-            Ok(()) => Ok(()),
+            Err(error) => {
+                tracing::error!(%day, %error, "this day cannot be evaluated; the others go on");
+                Ok(())
+            }
+            Ok(()) => {
+                let ended = Instant::now();
+                let last = Evaluated { events: pending.events, ended, took: ended - started };
+                self.evaluated.insert(day.clone(), last);
+                self.forget_old_evaluations(ended);
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps what is remembered of evaluations bounded: the oldest matter least.
+    fn forget_old_evaluations(&mut self, now: Instant) {
+        if self.evaluated.len() > MAX_REMEMBERED {
+            self.evaluated.retain(|_, last| now - last.ended < LATEST);
         }
     }
 
@@ -205,5 +247,30 @@ impl Worker {
         // A release is in the catalog before it can be in the log, so none that matters is missing.
         let tasks = tasks(&self.catalog, &day.workspace).await?;
         evaluate(&*self.table, day, applied, &tasks).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_evaluated_when_it_grew_or_rested_or_waited_long() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let pending = |events, since, changed| Pending {
+            applied: Applied::new(),
+            events,
+            since: after(since),
+            changed: after(changed),
+        };
+        let last = Evaluated { events: 1_000, ended: start, took: Duration::from_millis(200) };
+        assert!(pending(1, 0, 0).is_due(None, start), "never evaluated");
+        assert!(pending(1_100, 0, 10).is_due(Some(&last), after(10)), "grown by a tenth");
+        assert!(!pending(1_099, 0, 10).is_due(Some(&last), after(10)), "not grown, not quiet");
+        assert!(!pending(1_001, 0, 10).is_due(Some(&last), after(1_000)), "quiet, but not rested");
+        assert!(pending(1_001, 0, 10).is_due(Some(&last), after(2_000)), "quiet and rested");
+        assert!(!pending(1_001, 0, 59_999).is_due(Some(&last), after(59_999)), "never quiet");
+        assert!(pending(1_001, 0, 60_000).is_due(Some(&last), after(60_000)), "waited long");
     }
 }

@@ -117,6 +117,7 @@ mod tests {
             fails(words("2013-03-02", "2013-03-01")),
             fails(words("1990-01-01", "2013-03-01")),
             fails(Words { as_of: Some("noon"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Words { columns: Some("key,score,key"), ..words("2013-03-01", "2013-03-01") }),
             What::parse("prediction").unwrap_err().to_string(),
         ];
         insta::assert_snapshot!(lines.join("\n"));

@@ -208,6 +208,19 @@ impl Item {
         }
     }
 
+    /// Demands that attribute `v`, the version of the item's form, is `known`.
+    ///
+    /// # Errors
+    /// `Corrupt`, when it is another one.
+    pub fn check_version(&self, known: i64) -> Result<()> {
+        match self.int("v")? {
+            version if version == known => Ok(()),
+            version => Err(self.corrupt(format_args!(
+                "its form is version {version}, this Almanac knows {known}; use the one that wrote it, or a newer one"
+            ))),
+        }
+    }
+
     /// An error of what is wrong with this item.
     pub fn corrupt(&self, what: impl fmt::Display) -> Error {
         Error::corrupt(format!("item {}: {what}", self.key))

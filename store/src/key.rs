@@ -217,9 +217,9 @@ pub fn parse_segment(key: &Key) -> Option<(LogId, u64)> {
     parts.next().is_none().then_some((LogId { workspace, day, kind, lane }, seq))
 }
 
-/// The marker of a batch, by its idempotency key.
-pub fn batch(workspace: &Id, idempotency_key: &str) -> Key {
-    Key::new(format!("w#{workspace}/batch"), idempotency_key)
+/// The marker of a batch of a kind, by its idempotency key.
+pub fn batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
+    Key::new(format!("w#{workspace}/batch"), format!("{}/{idempotency_key}", kind.letter()))
 }
 
 fn rollup_partition(workspace: &Id, version: u32) -> String {
@@ -307,7 +307,7 @@ mod tests {
             name_guard("", "wc", "flights").to_string(),
             name_guard(&workspace_page(&w), "m", "late-arrival").to_string(),
             segment(&log(), 42).to_string(),
-            batch(&w, "nightly-2013-06-01").to_string(),
+            batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
         ];

@@ -102,12 +102,7 @@ impl Segment {
     pub fn from_item(item: &Item) -> Result<Self> {
         let (log, seq) =
             key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
-        let version = item.int("v")?;
-        if version != ITEM_VERSION {
-            return Err(item.corrupt(format_args!(
-                "version {version} of a segment was written by a newer Almanac; update this one"
-            )));
-        }
+        item.check_version(ITEM_VERSION)?;
         let time = |name| {
             Timestamp::from_micros(item.int(name)?)
                 .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))

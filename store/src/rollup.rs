@@ -8,10 +8,16 @@ use crate::{Item, Result, item::Value, key::Key, table::Condition};
 /// Version of the item around the state.
 const ITEM_VERSION: i64 = 1;
 
+/// Version of the items of counters.
+pub const COUNTER_VERSION: i64 = 1;
+
 /// For each log of a day by its name (`p/00`), the last segment that is folded in.
 pub type Applied = BTreeMap<String, u64>;
 
-/// A rollup, an evaluation or a counter, with what it covers.
+/// The attributes that say what a projection covers.
+pub const COVERAGE: &[&str] = &["v", "applied"];
+
+/// A rollup or an evaluation, with what it covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projected {
     /// Grows by one with each write.
@@ -47,12 +53,16 @@ impl Projected {
     /// # Errors
     /// `Corrupt`, when the item is no projection, or of a version that is not known.
     pub fn from_item(item: &Item) -> Result<Self> {
-        let version = item.int("v")?;
-        if version != ITEM_VERSION {
-            return Err(item.corrupt(format_args!(
-                "version {version} of a projection was written by a newer Almanac; update this one"
-            )));
-        }
+        let applied = Self::applied_of(item)?;
+        Ok(Self { ver: item.int("ver")?, applied, state: item.text("state")?.to_owned() })
+    }
+
+    /// Only the prefix that a projection covers, from an item that was read with [`COVERAGE`].
+    ///
+    /// # Errors
+    /// As [`Projected::from_item`].
+    pub fn applied_of(item: &Item) -> Result<Applied> {
+        item.check_version(ITEM_VERSION)?;
         let mut applied = Applied::new();
         for (log, seq) in item.map("applied")? {
             let seq = match seq {
@@ -61,6 +71,6 @@ impl Projected {
             };
             applied.insert(log.clone(), seq.ok_or_else(|| item.corrupt("`applied` is not segment numbers"))?);
         }
-        Ok(Self { ver: item.int("ver")?, applied, state: item.text("state")?.to_owned() })
+        Ok(applied)
     }
 }

@@ -39,8 +39,7 @@ async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>
     let end = range.to.clone();
     let mut rest = range;
     while let Some((log, _)) = first(table, Query::table(rest.clone())).await? {
-        let all = key::segments_from(&log, 0);
-        let Some((_, seq)) = first(table, Query::table(all).backward()).await? else { break };
+        let seq = head(table, &log).await?;
         rest = KeyRange { to: end.clone(), ..key::segments_after(&log) };
         heads.push(LogHead { log, seq });
     }
@@ -49,8 +48,27 @@ async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>
 
 /// The first segment's key of a query.
 async fn first(table: &dyn Table, query: Query) -> Result<Option<(LogId, u64)>> {
-    let page = table.query(&query.limit(1).only(&["v"])).await?;
-    Ok(page.items.first().and_then(|item| key::parse_segment(&item.key)))
+    let mut query = query.limit(1).only(&["v"]);
+    loop {
+        let page = table.query(&query).await?;
+        if let Some(item) = page.items.first() {
+            let found = key::parse_segment(&item.key);
+            return found.map(Some).ok_or_else(|| item.corrupt("its key is not one of a segment"));
+        }
+        // A page may be empty and yet not be the last.
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// The number of the last segment of a log; 0 when it has none.
+///
+/// # Errors
+/// Those of the table.
+pub async fn head(table: &dyn Table, log: &LogId) -> Result<u64> {
+    Ok(first(table, Query::table(key::segments_from(log, 0)).backward()).await?.map_or(0, |(_, seq)| seq))
 }
 
 /// Segments of a log from `first` to `last`, ending before the first hole. A hole is what a read

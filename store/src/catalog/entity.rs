@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Error, Id, Item, Result, Timestamp, key, key::Key};
+use crate::{Error, Id, Item, Result, Timestamp, id::MAX_NAME_BYTES, key, key::Key};
 
 /// Version of the items of entities.
 const ITEM_VERSION: i64 = 1;
@@ -28,6 +28,9 @@ impl Task {
     /// `Invalid`, for a name that is not one of the three, or a positive label where none belongs.
     pub fn parse(name: &str, positive_label: Option<&str>) -> Result<Self> {
         match (name, positive_label) {
+            ("binary", Some(label)) if label.is_empty() || label.len() > MAX_NAME_BYTES => {
+                Err(Error::invalid(format!("a positive label has 1 to {MAX_NAME_BYTES} bytes")))
+            }
             ("binary", label) => Ok(Task::Binary { positive_label: label.unwrap_or("1").to_owned() }),
             ("multiclass", None) => Ok(Task::Multiclass),
             ("regression", None) => Ok(Task::Regression),
@@ -136,12 +139,7 @@ impl Entity {
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        let version = item.int("v")?;
-        if version != ITEM_VERSION {
-            return Err(
-                item.corrupt(format_args!("version {version} is of a newer Almanac; update this one"))
-            );
-        }
+        item.check_version(ITEM_VERSION)?;
         Ok(Self {
             id: Id::parse(item.text("id")?)?,
             name: item.text("name")?.to_owned(),

@@ -18,6 +18,19 @@ use crate::{
 pub use entity::{Category, Configuration, Entity, Model, Release, Task, Workspace};
 pub use page::WorkspacePage;
 
+/// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
+const RESERVED: &[&str] = &[
+    "predictions",
+    "outcomes",
+    "metrics",
+    "releases",
+    "joined",
+    "rollups",
+    "evaluations",
+    "models",
+    "configurations",
+];
+
 /// The catalog in a table.
 #[derive(Clone, Debug)]
 pub struct Catalog {
@@ -72,6 +85,11 @@ impl Catalog {
     pub async fn ensure_workspace(&self, path: &str, now: Timestamp) -> Result<Workspace> {
         let (category, name) = split_path(path)?;
         check_name(name)?;
+        if RESERVED.contains(&name) {
+            return Err(Error::invalid(format!(
+                "`{name}` cannot be the name of a workspace: it stands for what is in one"
+            )));
+        }
         let category = self.ensure_category(category, now).await?.entity.id;
         let parent = key::category(&category);
         let place = Place { parent: Some((&parent, "count_of_workspaces")), kind: "w" };
@@ -132,9 +150,7 @@ impl Catalog {
     ) -> Result<Release> {
         let parent = key::workspace(workspace);
         let models = Place { parent: Some((&parent, "count_of_models")), kind: "m" };
-        let model = self.id_of(&models.guard(&spec.model)).await?.ok_or_else(|| {
-            Error::not_found(format!("there is no model `{}` in this workspace; create it first", spec.model))
-        })?;
+        let model = self.id_of(&models.guard(&spec.model)).await?.ok_or_else(|| no_model(&spec.model))?;
         if let Some(configuration) = &spec.configuration {
             self.ensure_configuration(workspace, configuration, now).await?;
         }
@@ -142,14 +158,23 @@ impl Catalog {
         let make = |entity| spec.release(entity).to_item(workspace, &model);
         let item = self.ensure(&place, &spec.name, now, make, |id| key::release(workspace, id)).await?;
         let release = Release::from_item(&item)?;
-        if release != spec.release(release.entity.clone()) {
-            return Err(Error::conflict(format!(
-                "the release `{}` exists with another model, configuration or environment; \
-                 a release never changes, so give the new one a new name",
-                spec.name
-            )));
-        }
+        spec.check_same(&release)?;
         Ok(release)
+    }
+
+    /// Checks, without writing, that [`Catalog::ensure_release`] would succeed by what `page` shows.
+    ///
+    /// # Errors
+    /// As [`Catalog::ensure_release`].
+    pub fn check_release(page: &WorkspacePage, spec: &ReleaseSpec) -> Result<()> {
+        check_name(&spec.name)?;
+        if let Some(known) = page.releases.iter().find(|release| release.entity.name == spec.name) {
+            return spec.check_same(known);
+        }
+        match page.models.iter().any(|model| model.entity.name == spec.model) {
+            true => Ok(()),
+            false => Err(no_model(&spec.model)),
+        }
     }
 
     /// The workspace of an id or of a path `category/name`.
@@ -160,6 +185,7 @@ impl Catalog {
         let missing = || Error::not_found(format!("there is no workspace `{id_or_path}`"));
         let id = if id_or_path.contains('/') {
             let (category, name) = split_path(id_or_path)?;
+            check_name(category).and_then(|()| check_name(name))?;
             let category = self.id_of(&Place { parent: None, kind: "wc" }.guard(category)).await?;
             let parent = key::category(&category.ok_or_else(missing)?);
             let place = Place { parent: Some((&parent, "count_of_workspaces")), kind: "w" };
@@ -220,7 +246,7 @@ impl Catalog {
             let id = Id::new(now);
             let item = make(Entity { id: id.clone(), name: name.to_owned(), created_at: now });
             let mut writes = vec![
-                Write::Put(Item::new(guard.clone()).with("id", id.as_str()), Condition::Absent),
+                Write::Put(Item::new(guard.clone()).with("v", 1).with("id", id.as_str()), Condition::Absent),
                 Write::Put(item, Condition::Absent),
             ];
             if let Some((parent, counter)) = place.parent {
@@ -243,7 +269,23 @@ impl Catalog {
     }
 }
 
+fn no_model(name: &str) -> Error {
+    Error::not_found(format!("there is no model `{name}` in this workspace; create it first"))
+}
+
 impl ReleaseSpec {
+    /// A release never changes: `known` must be made of what this says.
+    fn check_same(&self, known: &Release) -> Result<()> {
+        if *known == self.release(known.entity.clone()) {
+            return Ok(());
+        }
+        Err(Error::conflict(format!(
+            "the release `{}` exists with another model, configuration or environment; \
+             a release never changes, so give the new one a new name",
+            self.name
+        )))
+    }
+
     fn release(&self, entity: Entity) -> Release {
         Release {
             entity,

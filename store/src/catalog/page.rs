@@ -8,6 +8,8 @@ use crate::{
     key::{self, Counted},
 };
 
+use crate::rollup::COUNTER_VERSION;
+
 use super::{Configuration, Model, Release, Task, Workspace};
 
 /// A workspace with its models, configurations, releases and counters.
@@ -57,6 +59,7 @@ impl WorkspacePage {
 
 fn add_counts(item: &Item, counts: &mut BTreeMap<Counted, BTreeMap<String, i64>>) -> Result<()> {
     let Some((counted, _)) = key::parse_counter(&item.key) else { return Ok(()) };
+    item.check_version(COUNTER_VERSION)?;
     let totals = counts.entry(counted).or_default();
     for days in item.map("days")?.values() {
         let Value::M(kinds) = days else { return Err(item.corrupt("`days` is not a map of maps")) };

@@ -13,6 +13,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
+pub use self::manage::{FileDescription, FileIndex, delete, describe};
 use self::{open::Create, readers::Readers, write::Prepared, writer::Writer};
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
 use crate::{Clock, Error, Item, Result, key::Key};
@@ -22,6 +23,7 @@ mod codec;
 mod cursor;
 mod fault;
 mod feed;
+mod manage;
 mod open;
 mod query;
 mod readers;

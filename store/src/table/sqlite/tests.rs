@@ -351,3 +351,36 @@ fn the_file_is_set_up_as_it_should_be() {
     assert!(connection.execute("DELETE FROM item", []).is_err(), "readers cannot write");
     assert!(rusqlite::version_number() >= 3_051_003, "older ones can lose commits when a log is reset");
 }
+
+#[tokio::test]
+async fn a_file_is_described_while_it_is_in_use_and_deleted_when_it_is_not() {
+    let place = Place::new();
+    assert_eq!(describe(&place.path()).unwrap_err().kind(), ErrorKind::NotFound);
+    let table = place.open();
+    table.put(item("a"), Condition::Absent).await.unwrap();
+    let described = describe(&place.path()).unwrap();
+    assert_eq!((described.items, described.changes, described.key.as_str()), (1, 1, "pk, sk"));
+    let names: Vec<_> = described.indexes.iter().map(|index| index.name.as_str()).collect();
+    assert_eq!(names, ["item_board", "item_expiry", "item_gsi1"]);
+
+    let refused = delete(&place.path()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    table.put(item("b"), Condition::Absent).await.unwrap();
+    drop(table);
+    assert_eq!(describe(&place.path()).unwrap().items, 2, "a refused deletion changes nothing");
+
+    delete(&place.path()).unwrap();
+    assert_eq!(fs::read_dir(place.folder.path()).unwrap().count(), 0);
+    delete(&place.path()).unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_behind_a_link_is_deleted_with_what_is_beside_it() {
+    let place = Place::new();
+    drop(place.open());
+    let link = place.folder.path().join("link.db");
+    std::os::unix::fs::symlink(place.path(), &link).unwrap();
+    delete(&link).unwrap();
+    assert!(!place.path().exists());
+}
