@@ -1,31 +1,30 @@
 //! Commands on the catalog.
 
-use std::path::Path;
-
 use comfy_table::{CellAlignment, Table as TextTable, presets};
-use ingest::{Ingest, Remember, json::read_json_array};
+use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
 use serde_json::json;
 use store::{
     Clock, Kind,
-    catalog::{Catalog, Task, WorkspacePage},
+    catalog::{Catalog, ReleaseSpec, Task, WorkspacePage},
     key::Counted,
 };
 
 use crate::{
     cli::{ModelCommand, ReleaseCommand, WorkspaceCommand},
+    config::Config,
     open,
 };
 
-pub(crate) async fn workspace(data: &Path, command: WorkspaceCommand) -> anyhow::Result<()> {
+pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> anyhow::Result<()> {
     match command {
         WorkspaceCommand::Create { path } => {
-            let catalog = Catalog::new(open::create(data)?);
+            let catalog = Catalog::new(open::create(config).await?);
             let workspace = catalog.ensure_workspace(&path, Clock::system().now()).await?;
             println!("workspace {} is {}", workspace.path, workspace.id());
         }
         WorkspaceCommand::List => {
             let mut table = aligned(&["workspace", "id", "created"], &[]);
-            for workspace in Catalog::new(open::existing(data)?).workspaces().await? {
+            for workspace in Catalog::new(open::existing(config).await?).workspaces().await? {
                 table.add_row([
                     workspace.path.clone(),
                     workspace.id().to_string(),
@@ -35,7 +34,7 @@ pub(crate) async fn workspace(data: &Path, command: WorkspaceCommand) -> anyhow:
             print(&table);
         }
         WorkspaceCommand::Show { workspace } => {
-            let catalog = Catalog::new(open::existing(data)?);
+            let catalog = Catalog::new(open::existing(config).await?);
             let workspace = catalog.workspace(&workspace).await?;
             show(&catalog.page(workspace.id()).await?);
         }
@@ -43,9 +42,9 @@ pub(crate) async fn workspace(data: &Path, command: WorkspaceCommand) -> anyhow:
     Ok(())
 }
 
-pub(crate) async fn model(data: &Path, command: ModelCommand) -> anyhow::Result<()> {
+pub(crate) async fn model(config: &Config, command: ModelCommand) -> anyhow::Result<()> {
     let ModelCommand::Create { name, workspace, task, positive_label } = command;
-    let catalog = Catalog::new(open::existing(data)?);
+    let catalog = Catalog::new(open::existing(config).await?);
     let workspace = catalog.workspace(&workspace).await?;
     let task = Task::parse(&task, positive_label.as_deref())?;
     let model = catalog.ensure_model(workspace.id(), &name, &task, Clock::system().now()).await?;
@@ -53,27 +52,27 @@ pub(crate) async fn model(data: &Path, command: ModelCommand) -> anyhow::Result<
     Ok(())
 }
 
-pub(crate) async fn release(data: &Path, command: ReleaseCommand) -> anyhow::Result<()> {
+pub(crate) async fn release(config: &Config, command: ReleaseCommand) -> anyhow::Result<()> {
     let ReleaseCommand::Create { name, workspace, model, configuration, environment, note } = command;
-    let ingest = Ingest::new(open::existing(data)?, Clock::system());
+    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let now = ingest.clock().now();
+    let spec = ReleaseSpec { name, model, configuration, environment };
+    let release = ingest.catalog().ensure_release(workspace.id(), &spec, now).await?;
+    // The event bears the time of the creation, so that a repeat after a failure is the same event.
     let event = json!([{
-        "release": name, "released_at": now.to_string(), "model": model, "action": "register",
-        "configuration": configuration, "environment": environment, "note": note,
+        "release": spec.name, "released_at": release.entity.created_at.to_string(), "model": spec.model,
+        "action": "register", "configuration": spec.configuration, "environment": spec.environment, "note": note,
     }]);
     let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), now)?;
-    // Registering the same release again is the same event, whenever it happens.
-    let key = format!("register/{name}");
-    let known = ingest.catalog().page(workspace.id()).await?.releases;
-    let is_known = known.iter().any(|release| release.entity.name == name);
-    if is_known {
-        let spec = store::catalog::ReleaseSpec { name: name.clone(), model, configuration, environment };
-        ingest.catalog().ensure_release(workspace.id(), &spec, now).await?;
-    } else {
-        ingest.submit(&workspace, &batch, Some(&key), Remember::Forever).await?;
-    }
-    println!("release {name} is {}", if is_known { "registered already" } else { "registered" });
+    let key = format!("register/{}", spec.name);
+    let is_known = match ingest.submit(&workspace, &batch, Some(&key), Remember::Forever).await {
+        Ok(receipt) => receipt.replayed,
+        // The same release with another note.
+        Err(SubmitError::Store(error)) if error.is_conflict() => true,
+        Err(error) => return Err(error.into()),
+    };
+    println!("release {} is {}", spec.name, if is_known { "registered already" } else { "registered" });
     Ok(())
 }
 

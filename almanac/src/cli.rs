@@ -1,12 +1,16 @@
 //! The command line.
 
-use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use store::ErrorKind;
 use tracing_subscriber::EnvFilter;
 
-use crate::{catalog, demo, import, query, up, verify};
+use crate::{
+    catalog,
+    config::{self, Flags},
+    demo, import, query, table, up, verify,
+};
 
 /// Exit code for a request that cannot be answered as it was put.
 const BAD_INPUT: u8 = 2;
@@ -17,9 +21,8 @@ const FAILED: u8 = 1;
 #[derive(Debug, Parser)]
 #[command(name = "almanac", version, max_term_width = 100)]
 struct Cli {
-    /// The folder that holds the data.
-    #[arg(long, global = true, env = "ALMANAC_DATA", default_value = "./almanac-data", value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    flags: Flags,
     #[command(subcommand)]
     command: Command,
 }
@@ -27,7 +30,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run ingest, projector and query in one process.
-    Up(UpArgs),
+    Up,
     /// Replay a year of flights: register, append, project, query.
     Demo(DemoArgs),
     /// Append the events of a file: NDJSON, CSV or Parquet.
@@ -45,13 +48,12 @@ enum Command {
     /// Register releases.
     #[command(subcommand)]
     Release(ReleaseCommand),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UpArgs {
-    /// The address to listen on.
-    #[arg(long, default_value = "127.0.0.1:7171", env = "ALMANAC_LISTEN")]
-    pub(crate) listen: SocketAddr,
+    /// Make, describe or delete the table that holds everything.
+    #[command(subcommand)]
+    Table(TableCommand),
+    /// Show the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
 }
 
 #[derive(Debug, Args)]
@@ -98,9 +100,9 @@ pub(crate) struct QueryArgs {
     /// Only what had been appended by this instant (or by the beginning of this day).
     #[arg(long, value_name = "TIME")]
     pub(crate) as_of: Option<String>,
-    /// table, csv, ndjson, parquet or ipc.
-    #[arg(long, default_value = "table")]
-    pub(crate) format: String,
+    /// table, csv, ndjson, parquet or ipc; by default a table, or what the name of the file says.
+    #[arg(long)]
+    pub(crate) format: Option<String>,
     /// Write to this file instead of the terminal.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -171,9 +173,47 @@ pub(crate) enum ReleaseCommand {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum TableCommand {
+    /// Make the table with its indexes, its change feed and its expiry; safe to repeat.
+    Create,
+    /// Say what the table is, where, and how large.
+    Describe,
+    /// Delete the table with all that is in it.
+    Delete {
+        /// The table's name (of a SQLite file, the file's), instead of typing it when asked.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print the effective values, and where each came from.
+    Show {
+        /// How to print them.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+}
+
+/// How the configuration is printed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ShowFormat {
+    /// Aligned, for people.
+    Table,
+    /// For programs.
+    Json,
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    // Not `Cli::parse`, which does not tell flags from the environment.
+    let matches = Cli::command().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.format(&mut Cli::command()).exit(),
+    };
     let filter =
         EnvFilter::try_from_env("ALMANAC_LOG").unwrap_or_else(|_| EnvFilter::new("warn,almanac=info"));
     tracing_subscriber::fmt()
@@ -185,27 +225,29 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return report(&anyhow::Error::new(error).context("cannot start")),
     };
-    match runtime.block_on(run(cli)) {
+    match runtime.block_on(run(cli, &matches)) {
         Ok(code) => code,
         Err(error) => report(&error),
     }
 }
 
-async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let data = &cli.data;
+async fn run(cli: Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let config = &cli.flags.resolve(matches)?;
     match cli.command {
-        Command::Up(args) => up::command(data, &args).await?,
-        Command::Demo(args) => demo::command(data, &args).await?,
-        Command::Import(args) => import::command(data, &args).await?,
-        Command::Query(args) => query::command(data, args).await?,
+        Command::Up => up::command(config).await?,
+        Command::Demo(args) => demo::command(config, &args).await?,
+        Command::Import(args) => import::command(config, &args).await?,
+        Command::Query(args) => query::command(config, args).await?,
         Command::Verify(args) => {
-            if !verify::command(data, &args).await? {
+            if !verify::command(config, &args).await? {
                 return Ok(ExitCode::from(FAILED));
             }
         }
-        Command::Workspace(command) => catalog::workspace(data, command).await?,
-        Command::Model(command) => catalog::model(data, command).await?,
-        Command::Release(command) => catalog::release(data, command).await?,
+        Command::Workspace(command) => catalog::workspace(config, command).await?,
+        Command::Model(command) => catalog::model(config, command).await?,
+        Command::Release(command) => catalog::release(config, command).await?,
+        Command::Table(command) => table::command(config, command).await?,
+        Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,17 @@
 //! The one binary: the services in one process, and the commands that people type.
 //!
-//! [`cli`] reads the command line and calls one module a command. [`up`] is the whole of Almanac on
+//! [`cli`] reads the command line and calls one module a command. `config` lays flags, environment and file
+//! over one another, and `open` opens the table that it names. [`up`] is the whole of Almanac on
 //! one listener, as the library that tests call on a port of their own. `demo` replays a year of flights.
 
 mod catalog;
 pub mod cli;
+mod config;
 mod demo;
 mod import;
 mod open;
 mod progress;
 mod query;
+mod table;
 pub mod up;
 mod verify;

@@ -1,25 +1,51 @@
-//! Where the data is.
+//! The one way to the table that the configuration names.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use store::{Clock, Result, Table, table::sqlite::SqliteTable};
+use store::{
+    Clock, Error, Result, Table,
+    table::{
+        dynamodb::{DynamoConfig, DynamoTable},
+        sqlite::SqliteTable,
+    },
+};
 
-/// The name of the file in the data folder.
-const FILE: &str = "almanac.db";
+use crate::config::{Config, Origin, Store};
 
-/// Opens the table in folder `data`, created when it is new.
-pub(crate) fn create(data: &Path) -> Result<Arc<dyn Table>> {
-    Ok(Arc::new(SqliteTable::open(&data.join(FILE), Clock::system())?))
+/// Opens the table. A SQLite file is created when it is new; a DynamoDB table must be there, since
+/// making one costs money and needs rights that a service should not have.
+pub(crate) async fn create(config: &Config) -> Result<Arc<dyn Table>> {
+    match &config.store.value {
+        Store::Sqlite(path) => Ok(Arc::new(SqliteTable::open(path, Clock::system())?)),
+        Store::DynamoDb(table) => connect(config, table).await,
+    }
 }
 
-/// Opens the table in folder `data`, which must be there.
-pub(crate) fn existing(data: &Path) -> Result<Arc<dyn Table>> {
-    let path = data.join(FILE);
-    if !path.exists() {
-        return Err(store::Error::not_found(format!(
-            "there is no data at {}; `almanac up` or `almanac demo` makes some, --data names another place",
-            path.display()
-        )));
+/// Opens the table, which must be there.
+pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
+    match &config.store.value {
+        Store::Sqlite(path) if !path.exists() => {
+            let flag = if config.store.origin == Origin::Default { "--data" } else { "--store" };
+            Err(Error::not_found(format!(
+                "there is no data at {}; `almanac up` or `almanac demo` makes some, {flag} names another place",
+                path.display()
+            )))
+        }
+        Store::Sqlite(path) => Ok(Arc::new(SqliteTable::open_existing(path, Clock::system())?)),
+        Store::DynamoDb(table) => connect(config, table).await,
     }
-    Ok(Arc::new(SqliteTable::open_existing(&path, Clock::system())?))
+}
+
+async fn connect(config: &Config, table: &str) -> Result<Arc<dyn Table>> {
+    Ok(Arc::new(DynamoTable::connect(dynamodb(config, table)).await?))
+}
+
+/// What the DynamoDB engine needs to know.
+pub(crate) fn dynamodb(config: &Config, table: &str) -> DynamoConfig {
+    DynamoConfig {
+        table: table.to_owned(),
+        region: config.region.value.clone(),
+        endpoint: config.endpoint.value.clone(),
+        clock: Clock::system(),
+    }
 }

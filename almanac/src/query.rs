@@ -3,17 +3,16 @@
 use std::{
     fs::File,
     io::{BufWriter, IsTerminal, Write},
-    path::Path,
 };
 
 use anyhow::Context;
 use query::{Format, Query, Request, What, Words};
 use store::Error;
 
-use crate::{cli::QueryArgs, open};
+use crate::{cli::QueryArgs, config::Config, open};
 
-pub(crate) async fn command(data: &Path, args: QueryArgs) -> anyhow::Result<()> {
-    let format = Format::parse(&args.format)?;
+pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<()> {
+    let format = format(&args)?;
     let words = Words {
         from: &args.from,
         to: &args.to,
@@ -23,11 +22,9 @@ pub(crate) async fn command(data: &Path, args: QueryArgs) -> anyhow::Result<()> 
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {
-        return Err(
-            Error::invalid(format!("{} is no text; give it a file with --output", args.format)).into()
-        );
+        return Err(Error::invalid("this format is no text; give it a file with --output").into());
     }
-    let query = Query::new(open::existing(data)?);
+    let query = Query::new(open::existing(config).await?);
     let workspace = query.catalog().workspace(&args.workspace).await?;
     let mut frame = query.run(workspace.id(), &request).await?;
     match &args.output {
@@ -35,7 +32,9 @@ pub(crate) async fn command(data: &Path, args: QueryArgs) -> anyhow::Result<()> 
             // Formatted first, written then: a reader that goes away early is no failure of ours.
             let mut text = Vec::new();
             format.write(&mut frame, &mut text)?;
-            std::io::stdout().lock().write_all(&text)?;
+            let mut out = std::io::stdout().lock();
+            out.write_all(&text)?;
+            out.flush()?;
         }
         Some(path) => {
             let context = || format!("cannot write {}", path.display());
@@ -46,4 +45,29 @@ pub(crate) async fn command(data: &Path, args: QueryArgs) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+/// The format that was asked for; without one, that of the file's name, or a table on the terminal.
+fn format(args: &QueryArgs) -> anyhow::Result<Format> {
+    let ending = args.output.as_ref().and_then(|path| path.extension()?.to_str());
+    let name = match (&args.format, &args.output, ending) {
+        (Some(format), _, _) => format.as_str(),
+        (None, None, _) => "table",
+        (None, Some(_), Some("arrow" | "feather")) => "ipc",
+        (None, Some(_), Some("jsonl")) => "ndjson",
+        (None, Some(_), Some(ending)) if Format::NAMES.contains(&ending) => ending,
+        (None, Some(path), _) => {
+            let message =
+                format!("the format of {} does not follow from its name; say --format", path.display());
+            return Err(Error::invalid(message).into());
+        }
+    };
+    let format = Format::parse(name)?;
+    if format == Format::Table && args.output.is_some() {
+        return Err(Error::invalid(
+            "a table is for the terminal and may be cut; a file takes another --format",
+        )
+        .into());
+    }
+    Ok(format)
 }

@@ -1,6 +1,6 @@
 //! Ingest, projector and query in one process, on one listener.
 
-use std::{future::Future, path::Path, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::{Router, extract::Request, routing::get};
@@ -10,14 +10,17 @@ use store::{Clock, Table};
 use tokio::{net::TcpListener, sync::watch};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 
-use crate::{cli::UpArgs, open};
+use crate::{config::Config, open};
 
-pub(crate) async fn command(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
-    let table = open::create(data)?;
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}; --listen names another address", args.listen))?;
-    tracing::info!("listening on http://{}, data in {}", listener.local_addr()?, data.display());
+/// How long requests that were begun may take after the services were asked to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
+    let table = open::create(config).await?;
+    let listener = TcpListener::bind(config.listen.value).await.with_context(|| {
+        format!("cannot listen on {}; --listen names another address", config.listen.value)
+    })?;
+    tracing::info!("listening on http://{}, data in {}", listener.local_addr()?, config.store.value);
     run(listener, table, Clock::system(), asked_to_stop()).await
 }
 
@@ -34,7 +37,7 @@ pub async fn run(
     let (stop, stopped) = watch::channel(false);
     let projector = tokio::spawn(projector::run(Arc::clone(&table), until(stopped.clone())));
     let server = axum::serve(listener, router(table, clock)).with_graceful_shutdown(until(stopped));
-    let server = tokio::spawn(async move { server.await });
+    let mut server = tokio::spawn(async move { server.await });
     tokio::pin!(shutdown);
     let mut projector = projector;
     let early = tokio::select! {
@@ -42,7 +45,14 @@ pub async fn run(
         ended = &mut projector => Some(ended),
     };
     stop.send_replace(true);
-    server.await.context("the server failed")??;
+    match tokio::time::timeout(DRAIN, &mut server).await {
+        Ok(ended) => ended.context("the server failed")??,
+        // What was accepted is durable or will be sent again; a client that stalls holds up nobody.
+        Err(_) => {
+            tracing::warn!("some requests did not end in {} s and are cut off", DRAIN.as_secs());
+            server.abort();
+        }
+    }
     match early {
         Some(ended) => ended.context("the projector failed")??,
         None => projector.await.context("the projector failed")??,
@@ -59,6 +69,7 @@ fn router(table: Arc<dyn Table>, clock: Clock) -> Router {
         .merge(ingest::http::router(ingest))
         .merge(query::http::router(query))
         .fallback(web::no_such_path)
+        .method_not_allowed_fallback(web::no_such_method)
         .layer(CatchPanicLayer::new())
         .layer(TraceLayer::new_for_http().make_span_with(span))
 }

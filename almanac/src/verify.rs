@@ -1,14 +1,14 @@
 //! `almanac verify`: is what is stored what the log says?
 
-use std::{cell::RefCell, path::Path};
+use std::cell::RefCell;
 
 use store::catalog::Catalog;
 
-use crate::{cli::VerifyArgs, open, progress::Progress};
+use crate::{cli::VerifyArgs, config::Config, open, progress::Progress};
 
 /// Returns whether everything is as it should be.
-pub(crate) async fn command(data: &Path, args: &VerifyArgs) -> anyhow::Result<bool> {
-    let table = open::existing(data)?;
+pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Result<bool> {
+    let table = open::existing(config).await?;
     let catalog = Catalog::new(table.clone());
     let workspaces = match &args.workspace {
         Some(workspace) => vec![catalog.workspace(workspace).await?],

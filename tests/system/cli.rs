@@ -41,6 +41,7 @@ fn bad_input_gets_one_line_and_exit_code_2() {
     says(data.path(), &query(&[&window[..], &["--release", "v9"]].concat()), &mut said);
     says(data.path(), &query(&[&window[..], &["--format", "xlsx"]].concat()), &mut said);
     says(data.path(), &query(&[&window[..], &["--as-of", "yesterday"]].concat()), &mut said);
+    says(data.path(), &query(&["--from", "2013-04-01", "--to", "2013-04-01", "--output", "rows"]), &mut said);
     let into = |file: &str| data.path().join(file).to_str().unwrap().to_owned();
     let import = |file: &str, said: &mut String| {
         says(data.path(), &["import", &into(file), "-w", "flights/nyc", "--kind", "predictions"], said);

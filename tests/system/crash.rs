@@ -13,7 +13,7 @@ use store::{
     key,
     table::{Query, query_all},
 };
-use support::{almanac, run_ok, table};
+use support::{Located, almanac, block_on, run_ok};
 
 /// How far the demo is replayed: far enough for outcomes that arrive a day late.
 const UNTIL: [&str; 3] = ["demo", "--until", "2013-05-05"];
@@ -24,9 +24,8 @@ const KILL_AT_BATCHES: [usize; 5] = [1, 20, 60, 100, 130];
 /// Everything that must be the same: segments and projections, without the id of the workspace and
 /// without the number of writes that a projection took.
 fn contents(data: &Path) -> Vec<(String, Vec<(String, Value)>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let table = table(data);
+    block_on(async {
+        let table = data.store().open().await;
         let workspace = Catalog::new(table.clone()).workspace("flights/nyc").await.unwrap();
         let mut items = query_all(&*table, Query::table(key::segments(workspace.id()))).await.unwrap();
         items
@@ -41,9 +40,8 @@ fn batches(data: &Path) -> usize {
     if !data.join("almanac.db").exists() {
         return 0;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let table = table(data);
+    block_on(async {
+        let table = data.store().open().await;
         match Catalog::new(table.clone()).workspace("flights/nyc").await {
             Err(_) => 0,
             Ok(workspace) => {

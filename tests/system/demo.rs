@@ -133,7 +133,7 @@ fn what_it_prints() {
         !line.contains("events/s") && !line.contains("after the last append") && !line.contains("data in")
     };
     let printed: Vec<&str> = demo().printed.lines().filter(told).collect();
-    insta::assert_snapshot!(printed.join("\n"));
+    insta::assert_snapshot!(printed.join("\n").replace(env!("CARGO_BIN_EXE_almanac"), "almanac"));
     let verified = run_ok(demo().data.path(), &["verify"]);
     insta::assert_snapshot!("verify", verified);
 }

@@ -18,7 +18,7 @@ use store::{
     segment,
     table::{Query, query_all},
 };
-use support::{ndjson, run_ok, table};
+use support::{Located, block_on, ndjson, run_ok};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -72,9 +72,8 @@ fn assert_agrees(bytes: &[u8], file: &Path) {
 fn it_reads_the_segments_of_the_demo() {
     let data = tempfile::tempdir().unwrap();
     run_ok(data.path(), &["demo", "--until", "2013-04-03"]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let segments: Vec<Segment> = runtime.block_on(async {
-        let table = table(data.path());
+    let segments: Vec<Segment> = block_on(async {
+        let table = data.path().store().open().await;
         let workspace = Catalog::new(table.clone()).workspace("flights/nyc").await.unwrap();
         let items = query_all(&*table, Query::table(key::segments(workspace.id()))).await.unwrap();
         items.iter().map(|item| Segment::from_item(item).unwrap()).collect()

@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Service, ndjson, run, run_ok};
+use support::{Place, Service, ndjson, run, run_ok};
 
 const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
@@ -37,11 +37,9 @@ fn evaluations(day: &str) -> String {
     format!("/v1/workspaces/credit/prod/evaluations?from={day}&to={day}")
 }
 
-#[test]
-fn post_project_query_restart_query_again() {
-    let data = tempfile::tempdir().unwrap();
+fn post_project_query_restart_query_again(place: &Place) {
     let before = {
-        let service = Service::start(data.path());
+        let service = Service::start(place);
         register(&service);
         let answer =
             service.post("/v1/workspaces/credit/prod/predictions", NDJSON, Some("night-1"), PREDICTIONS);
@@ -64,7 +62,7 @@ fn post_project_query_restart_query_again() {
         let args =
             ["query", "predictions", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
         let csv = run_ok(
-            data.path(),
+            place,
             &[&args[..], &["--columns", "day,key,score,tag.branch", "--format", "csv"]].concat(),
         );
         assert_eq!(
@@ -73,22 +71,20 @@ fn post_project_query_restart_query_again() {
         );
         judged.body
     };
-    let service = Service::start(data.path());
+    let service = Service::start(place);
     assert_eq!(service.get(&evaluations("2026-06-01")).body, before, "the same after a restart");
     let page = service.get("/v1/workspaces/credit/prod").json();
     assert_eq!(page["counts"]["predictions"], 3);
     assert_eq!(page["counts"]["outcomes"], 2);
     assert_eq!(page["releases"][0]["counts"]["predictions"], 3);
     drop(service);
-    assert!(run_ok(data.path(), &["verify"]).contains("all as the log says"));
+    assert!(run_ok(place, &["verify"]).contains("all as the log says"));
 }
 
-#[test]
-fn a_retried_upload_is_counted_once() {
-    let data = tempfile::tempdir().unwrap();
+fn a_retried_upload_is_counted_once(place: &Place) {
     let path = "/v1/workspaces/credit/prod/predictions";
     let first = {
-        let service = Service::start(data.path());
+        let service = Service::start(place);
         register(&service);
         let first = service.post(path, NDJSON, Some("night-1"), PREDICTIONS);
         let again = service.post(path, NDJSON, Some("night-1"), PREDICTIONS);
@@ -101,7 +97,7 @@ fn a_retried_upload_is_counted_once() {
         assert!(service.post(path, JSON, None, &array).replayed);
         first
     };
-    let service = Service::start(data.path());
+    let service = Service::start(place);
     assert_eq!(
         service.post(path, NDJSON, Some("night-1"), PREDICTIONS).body,
         first.body,
@@ -114,10 +110,8 @@ fn a_retried_upload_is_counted_once() {
     assert_eq!(ndjson(rows.text()).len(), 4);
 }
 
-#[test]
-fn many_writers_leave_no_hole_and_lose_nothing() {
-    let data = tempfile::tempdir().unwrap();
-    let service = Service::start(data.path());
+fn many_writers_leave_no_hole_and_lose_nothing(place: &Place) {
+    let service = Service::start(place);
     register(&service);
     std::thread::scope(|scope| {
         for writer in 0..8 {
@@ -140,14 +134,32 @@ fn many_writers_leave_no_hole_and_lose_nothing() {
     let rollups = "/v1/workspaces/credit/prod/rollups?from=2026-06-01&to=2026-06-01&release=v1";
     service.get_until(rollups, |answer| ndjson(answer.text()).iter().any(|row| row["predictions"] == 80));
     drop(service);
-    let report = run_ok(data.path(), &["verify"]);
+    let report = run_ok(place, &["verify"]);
     assert!(report.contains("all as the log says"), "{report}");
 }
 
+/// Every test on both engines.
+macro_rules! on_both_engines {
+    ($($test:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[test] fn $test() { super::$test(&super::Place::sqlite()); })+
+        }
+        mod dynamodb_local {
+            $(#[test] fn $test() { super::$test(&super::Place::dynamodb_local()); })+
+        }
+    };
+}
+
+on_both_engines!(
+    post_project_query_restart_query_again,
+    a_retried_upload_is_counted_once,
+    many_writers_leave_no_hole_and_lose_nothing,
+);
+
 #[test]
 fn bad_requests_say_what_is_wrong() {
-    let data = tempfile::tempdir().unwrap();
-    let service = Service::start(data.path());
+    let place = Place::sqlite();
+    let service = Service::start(&place);
     register(&service);
     let post = |kind: &str, content_type: &str, key: Option<&str>, body: &str| {
         let answer = service.post(&format!("/v1/workspaces/credit/prod/{kind}"), content_type, key, body);
@@ -183,7 +195,12 @@ fn bad_requests_say_what_is_wrong() {
         said += &format!("{} {}\n", answer.status, answer.json()["detail"]);
     }
     insta::assert_snapshot!(said);
+    // A refused batch of releases registers none of them.
+    let releases = r#"[{"release":"v2","model":"risk","action":"register","released_at":"2026-05-31T00:00:00Z"},
+        {"release":"v3","model":"other","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#;
+    assert_eq!(service.post("/v1/workspaces/credit/prod/releases", JSON, None, releases).status, 422);
+    assert_eq!(service.get("/v1/workspaces/credit/prod").json()["releases"].as_array().unwrap().len(), 1);
     let nothing = service.get("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-30");
     assert_eq!((nothing.status, nothing.text()), (200, ""), "nothing of a refused batch was stored");
-    assert!(!run(data.path(), &["verify", "-w", "credit/test"]).status.success());
+    assert!(!run(&place, &["verify", "-w", "credit/test"]).status.success());
 }

@@ -98,3 +98,11 @@ pub async fn no_such_path() -> Problem {
         "there is nothing at this path; see the README for the ones there are",
     )
 }
+
+/// The answer to a method that a path does not have.
+pub async fn no_such_method() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this path does not answer this method; the header Allow names those it does",
+    )
+}

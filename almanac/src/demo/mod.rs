@@ -4,7 +4,7 @@ mod chart;
 mod replay;
 mod report;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use ingest::Ingest;
 use query::Query;
@@ -14,7 +14,7 @@ use store::{
 };
 use tokio::{sync::watch, time::Instant};
 
-use crate::{cli::DemoArgs, open};
+use crate::{cli::DemoArgs, config::Config, open};
 use replay::{Replay, ReplayClock};
 
 /// Where the demo lives.
@@ -27,13 +27,13 @@ const RELEASES: [(&str, &str, &str); 2] = [
     ("v2", "gradient-boosting", "2013-07-01T04:00:00Z"),
 ];
 
-pub(crate) async fn command(data: &Path, args: &DemoArgs) -> anyhow::Result<()> {
+pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
     let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;
     let replay = Replay::new(until)?;
-    let table = open::create(data)?;
+    let table = open::create(config).await?;
     let workspace = register(&Catalog::new(Arc::clone(&table))).await?;
     println!("Flights from New York in 2013: will a flight arrive more than 15 minutes late?");
-    println!("Workspace {WORKSPACE}, model {MODEL}, releases v1 and v2; data in {}.\n", data.display());
+    println!("Workspace {WORKSPACE}, model {MODEL}, releases v1 and v2; data in {}.\n", config.store.value);
 
     let (stop, mut stopped) = watch::channel(false);
     let projector = tokio::spawn(projector::run(Arc::clone(&table), async move {

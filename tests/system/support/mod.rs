@@ -2,14 +2,21 @@
 #![allow(dead_code, reason = "every test binary uses its own part of this")]
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::Arc,
     time::Duration,
 };
 
 use serde_json::Value;
-use store::{Clock, Table, table::sqlite::SqliteTable};
+use store::{
+    Clock, Table,
+    table::{
+        dynamodb::{DynamoConfig, DynamoTable},
+        sqlite::SqliteTable,
+    },
+};
+use tests::local::fresh_table;
 use tokio::{net::TcpListener, sync::oneshot};
 
 /// How often a condition is looked at before a test gives up on it.
@@ -17,21 +24,93 @@ const MAX_LOOKS: usize = 1_200;
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The real binary on the data folder `data`.
-pub(crate) fn almanac(data: &Path, args: &[&str]) -> Command {
+/// Where a table is, for the binary and for this process.
+#[derive(Clone, Debug)]
+pub(crate) enum Store {
+    Sqlite(PathBuf),
+    Dynamodb(DynamoConfig),
+}
+
+impl Store {
+    pub(crate) async fn open(&self) -> Arc<dyn Table> {
+        match self {
+            Store::Sqlite(folder) => Arc::new(
+                SqliteTable::open(&folder.join("almanac.db"), Clock::system()).expect("the table opens"),
+            ),
+            Store::Dynamodb(config) => {
+                Arc::new(DynamoTable::connect(config.clone()).await.expect("the table is there"))
+            }
+        }
+    }
+
+    fn args(&self) -> Vec<String> {
+        match self {
+            Store::Sqlite(folder) => vec!["--data".into(), folder.to_str().expect("text").into()],
+            Store::Dynamodb(config) => [
+                format!("--store=dynamodb:{}", config.table),
+                format!("--region={}", config.region.as_deref().expect("a region")),
+                format!("--endpoint={}", config.endpoint.as_deref().expect("an endpoint")),
+            ]
+            .into(),
+        }
+    }
+}
+
+/// A store of a test's own, gone with it.
+pub(crate) struct Place {
+    store: Store,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { store: Store::Sqlite(folder.path().to_owned()), _folder: Some(folder) }
+    }
+
+    /// A new table on DynamoDB Local, made by the binary.
+    pub(crate) fn dynamodb_local() -> Self {
+        let place = Self { store: Store::Dynamodb(fresh_table(Clock::system())), _folder: None };
+        run_ok(&place, &["table", "create"]);
+        place
+    }
+}
+
+/// What says where a table is.
+pub(crate) trait Located {
+    fn store(&self) -> Store;
+}
+
+impl Located for Place {
+    fn store(&self) -> Store {
+        self.store.clone()
+    }
+}
+
+impl Located for Path {
+    fn store(&self) -> Store {
+        Store::Sqlite(self.to_owned())
+    }
+}
+
+/// The real binary on the table at `place`; a path is the data folder of a SQLite file.
+pub(crate) fn almanac(place: &(impl Located + ?Sized), args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_almanac"));
-    command.arg("--data").arg(data).args(args).stdin(Stdio::null()).env_remove("ALMANAC_DATA");
+    command.args(place.store().args()).args(args).stdin(Stdio::null());
+    for name in ["DATA", "STORE", "REGION", "ENDPOINT", "LISTEN", "CONFIG"] {
+        command.env_remove(format!("ALMANAC_{name}"));
+    }
     command
 }
 
 /// Runs the real binary to its end.
-pub(crate) fn run(data: &Path, args: &[&str]) -> Output {
-    almanac(data, args).output().expect("the binary starts")
+pub(crate) fn run(place: &(impl Located + ?Sized), args: &[&str]) -> Output {
+    almanac(place, args).output().expect("the binary starts")
 }
 
 /// Runs the real binary, which must succeed, and returns what it printed.
-pub(crate) fn run_ok(data: &Path, args: &[&str]) -> String {
-    let output = run(data, args);
+pub(crate) fn run_ok(place: &(impl Located + ?Sized), args: &[&str]) -> String {
+    let output = run(place, args);
     assert!(output.status.success(), "almanac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
@@ -41,9 +120,10 @@ pub(crate) fn ndjson(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
 }
 
-/// Opens the table of a data folder.
-pub(crate) fn table(data: &Path) -> Arc<dyn Table> {
-    Arc::new(SqliteTable::open(&data.join("almanac.db"), Clock::system()).expect("the table opens"))
+/// Runs a future to its end.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(future)
 }
 
 /// All services, in this process, on a port of their own.
@@ -54,18 +134,18 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts them on the data folder `data`.
-    pub(crate) fn start(data: &Path) -> Self {
+    /// Starts them on the table at `place`.
+    pub(crate) fn start(place: &(impl Located + ?Sized)) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
-        let data = data.to_owned();
+        let store = place.store();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 tell.send(listener.local_addr().expect("an address")).expect("the test waits");
                 let shutdown = async move { _ = stopped.await };
-                almanac::up::run(listener, table(&data), Clock::system(), shutdown)
+                almanac::up::run(listener, store.open().await, Clock::system(), shutdown)
                     .await
                     .expect("the services run");
             });

@@ -1,0 +1,83 @@
+//! The configuration file, in TOML.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use store::{Error, Result};
+use toml::Spanned;
+
+use super::{CONFIG, Origin, Setting};
+
+/// The keys as they stand in the file. Another key is a mistake.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    store: Option<Spanned<String>>,
+    data: Option<Spanned<String>>,
+    region: Option<Spanned<String>>,
+    endpoint: Option<Spanned<String>>,
+    listen: Option<Spanned<String>>,
+}
+
+/// The values of a file, each with its line.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    pub(super) store: Option<Setting<OsString>>,
+    pub(super) data: Option<Setting<OsString>>,
+    pub(super) region: Option<Setting<OsString>>,
+    pub(super) endpoint: Option<Setting<OsString>>,
+    pub(super) listen: Option<Setting<OsString>>,
+}
+
+/// Reads the file that was named, or `default` if it is there.
+///
+/// # Errors
+/// `Invalid`, when a file was named that is not there, or one cannot be understood.
+pub(super) fn read(
+    named: Option<Setting<OsString>>,
+    default: &Path,
+) -> Result<(Setting<Option<PathBuf>>, Keys)> {
+    let is_named = named.is_some();
+    let (path, origin) = match named {
+        Some(Setting { value, origin }) => (PathBuf::from(value), origin),
+        None => (default.to_owned(), Origin::Default),
+    };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named => {
+            return Ok((Setting { value: None, origin }, Keys::default()));
+        }
+        Err(error) => {
+            let subject = if is_named { origin.subject(CONFIG.key) } else { "the configuration".to_owned() };
+            return Err(Error::invalid(format!("{subject}: cannot read {}: {error}", path.display())));
+        }
+    };
+    let keys = parse(&path, &text)?;
+    Ok((Setting { value: Some(path), origin }, keys))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Keys> {
+    let line = |at: usize| text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+    let found: Text = toml::from_str(text).map_err(|error| {
+        let place = error.span().map_or_else(String::new, |span| format!(", line {}", line(span.start)));
+        let message = error.message().replace("unknown field", "unknown key").replace('\n', " ");
+        Error::invalid(format!("{}{place}: {message}", path.display()))
+    })?;
+    let setting = |value: Option<Spanned<String>>| {
+        value.map(|value| {
+            let line = line(value.span().start);
+            Setting { value: value.into_inner().into(), origin: Origin::File { path: path.to_owned(), line } }
+        })
+    };
+    Ok(Keys {
+        store: setting(found.store),
+        data: setting(found.data),
+        region: setting(found.region),
+        endpoint: setting(found.endpoint),
+        listen: setting(found.listen),
+    })
+}

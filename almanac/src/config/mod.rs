@@ -1,0 +1,232 @@
+//! The configuration: flags over the environment over a file over defaults.
+//!
+//! Each setting has one name: `store` is the flag `--store`, the variable `ALMANAC_STORE` and the key
+//! `store` of the file. A value keeps where it came from, for `almanac config show` and for the line
+//! that refuses it. There are no secrets among them: credentials of AWS are found by its SDK.
+
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use clap::{ArgMatches, Args, parser::ValueSource};
+use store::{Error, Result};
+
+pub(crate) use self::{origin::Origin, place::Store, show::show};
+
+mod file;
+mod origin;
+mod place;
+mod show;
+#[cfg(test)]
+mod tests;
+
+/// The file that is read when no other is named, and it is there.
+const DEFAULT_FILE: &str = "./almanac.toml";
+/// The folder of the data when no other is named.
+const DEFAULT_DATA: &str = "./almanac-data";
+/// The address to listen on when no other is named.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7171);
+
+/// A setting by its three names.
+#[derive(Debug)]
+struct Name {
+    key: &'static str,
+    flag: &'static str,
+    variable: &'static str,
+}
+
+const CONFIG: Name = Name { key: "config", flag: "--config", variable: "ALMANAC_CONFIG" };
+const STORE: Name = Name { key: "store", flag: "--store", variable: "ALMANAC_STORE" };
+const DATA: Name = Name { key: "data", flag: "--data", variable: "ALMANAC_DATA" };
+const REGION: Name = Name { key: "region", flag: "--region", variable: "ALMANAC_REGION" };
+const ENDPOINT: Name = Name { key: "endpoint", flag: "--endpoint", variable: "ALMANAC_ENDPOINT" };
+const LISTEN: Name = Name { key: "listen", flag: "--listen", variable: "ALMANAC_LISTEN" };
+
+/// The settings on the command line and in the environment; each is good with every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct Flags {
+    /// The configuration file [default: ./almanac.toml, if it is there].
+    #[arg(long, global = true, env = CONFIG.variable, value_name = "FILE")]
+    config: Option<OsString>,
+    /// Where the table is: sqlite:PATH or dynamodb:TABLE [default: sqlite:almanac.db in the data folder].
+    #[arg(long, global = true, env = STORE.variable, value_name = "STORE")]
+    store: Option<OsString>,
+    /// The folder that holds the data [default: ./almanac-data].
+    #[arg(long, global = true, env = DATA.variable, value_name = "DIR")]
+    data: Option<OsString>,
+    /// The AWS region of a DynamoDB table [default: as AWS's own tools find it].
+    #[arg(long, global = true, env = REGION.variable, value_name = "REGION")]
+    region: Option<OsString>,
+    /// Another address of DynamoDB than its region's, such as an emulator's.
+    #[arg(long, global = true, env = ENDPOINT.variable, hide_env_values = true, value_name = "URL")]
+    endpoint: Option<OsString>,
+    /// The address that `up` listens on [default: 127.0.0.1:7171].
+    #[arg(long, global = true, env = LISTEN.variable, value_name = "ADDRESS")]
+    listen: Option<OsString>,
+}
+
+/// A value, and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting<T> {
+    /// The value.
+    pub(crate) value: T,
+    /// Where it came from.
+    pub(crate) origin: Origin,
+}
+
+/// What was given by flags and in the environment.
+#[derive(Debug, Default)]
+struct Given {
+    config: Option<Setting<OsString>>,
+    store: Option<Setting<OsString>>,
+    data: Option<Setting<OsString>>,
+    region: Option<Setting<OsString>>,
+    endpoint: Option<Setting<OsString>>,
+    listen: Option<Setting<OsString>>,
+}
+
+/// The effective values.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The file that was read, if any.
+    pub(crate) file: Setting<Option<PathBuf>>,
+    /// Where the table is.
+    pub(crate) store: Setting<Store>,
+    /// The folder that holds the data.
+    pub(crate) data: Setting<PathBuf>,
+    /// The AWS region; when `None`, as AWS's own tools find it.
+    pub(crate) region: Setting<Option<String>>,
+    /// Another address of DynamoDB than its region's.
+    pub(crate) endpoint: Setting<Option<String>>,
+    /// The address that `up` listens on.
+    pub(crate) listen: Setting<SocketAddr>,
+}
+
+impl Flags {
+    /// The effective configuration of this process.
+    ///
+    /// # Errors
+    /// `Invalid`, in one line that says which value is wrong and where it came from.
+    pub(crate) fn resolve(&self, matches: &ArgMatches) -> Result<Config> {
+        let given = Given {
+            config: given(&CONFIG, self.config.as_ref(), matches),
+            store: given(&STORE, self.store.as_ref(), matches),
+            data: given(&DATA, self.data.as_ref(), matches),
+            region: given(&REGION, self.region.as_ref(), matches),
+            endpoint: given(&ENDPOINT, self.endpoint.as_ref(), matches),
+            listen: given(&LISTEN, self.listen.as_ref(), matches),
+        };
+        Config::resolve(given, Path::new(DEFAULT_FILE))
+    }
+}
+
+/// A value that was given. An empty variable counts as none, as it does with most tools.
+fn given(name: &Name, value: Option<&OsString>, matches: &ArgMatches) -> Option<Setting<OsString>> {
+    let value = value?.clone();
+    match matches.value_source(name.key) {
+        Some(ValueSource::EnvVariable) if value.is_empty() => None,
+        Some(ValueSource::EnvVariable) => Some(Setting { value, origin: Origin::Environment(name.variable) }),
+        _ => Some(Setting { value, origin: Origin::Flag(name.flag) }),
+    }
+}
+
+impl Config {
+    /// Lays what was given over the file that was named, or over `default_file` if it is there.
+    fn resolve(given: Given, default_file: &Path) -> Result<Self> {
+        let (file, keys) = file::read(given.config, default_file)?;
+        let data = match given.data.or(keys.data) {
+            Some(setting) => path(&DATA, setting)?,
+            None => Setting { value: PathBuf::from(DEFAULT_DATA), origin: Origin::Default },
+        };
+        let store = match given.store.or(keys.store) {
+            Some(setting) => parse(&STORE, setting, place::parse)?,
+            None => Setting { value: Store::Sqlite(data.value.join(place::FILE)), origin: Origin::Default },
+        };
+        refuse_idle_data(&data, &store)?;
+        let region = optional(&REGION, given.region.or(keys.region), check_region)?;
+        let endpoint = optional(&ENDPOINT, given.endpoint.or(keys.endpoint), check_endpoint)?;
+        let listen = match given.listen.or(keys.listen) {
+            Some(setting) => parse(&LISTEN, setting, listen_address)?,
+            None => Setting { value: DEFAULT_LISTEN, origin: Origin::Default },
+        };
+        Ok(Self { file, store, data, region, endpoint, listen })
+    }
+}
+
+/// Whoever types --data means to use that folder. A store from further below would use another place.
+fn refuse_idle_data(data: &Setting<PathBuf>, store: &Setting<Store>) -> Result<()> {
+    let is_idle = matches!(data.origin, Origin::Flag(_))
+        && matches!(store.origin, Origin::Environment(_) | Origin::File { .. });
+    if is_idle {
+        return Err(Error::invalid(format!(
+            "--data would have no effect, since the store is {} ({}); name another one with --store",
+            store.value, store.origin
+        )));
+    }
+    Ok(())
+}
+
+/// Reads a value, which `read` refuses by saying what is wrong with it.
+fn parse<T>(
+    name: &Name,
+    setting: Setting<OsString>,
+    read: impl Fn(&str, &Origin) -> Result<T, String>,
+) -> Result<Setting<T>> {
+    let Setting { value, origin } = setting;
+    let value = match value.to_str() {
+        Some(text) => read(text, &origin),
+        None => Err("is not text in UTF-8".to_owned()),
+    };
+    match value {
+        Ok(value) => Ok(Setting { value, origin }),
+        Err(why) => Err(Error::invalid(format!("{} {why}", origin.subject(name.key)))),
+    }
+}
+
+fn optional(
+    name: &Name,
+    setting: Option<Setting<OsString>>,
+    check: fn(&str) -> Result<(), String>,
+) -> Result<Setting<Option<String>>> {
+    match setting {
+        Some(setting) => parse(name, setting, |text, _| check(text).map(|()| Some(text.to_owned()))),
+        None => Ok(Setting { value: None, origin: Origin::Default }),
+    }
+}
+
+fn path(name: &Name, setting: Setting<OsString>) -> Result<Setting<PathBuf>> {
+    let Setting { value, origin } = setting;
+    if value.is_empty() {
+        return Err(Error::invalid(format!("{} is empty", origin.subject(name.key))));
+    }
+    Ok(Setting { value: origin.locate(Path::new(&value)), origin })
+}
+
+fn listen_address(text: &str, _: &Origin) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("`{text}` is not an address such as {DEFAULT_LISTEN}"))
+}
+
+fn check_region(text: &str) -> Result<(), String> {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    if text.is_empty() || !text.chars().all(is_plain) {
+        return Err(format!("`{text}` is not a region such as eu-west-1"));
+    }
+    Ok(())
+}
+
+fn check_endpoint(text: &str) -> Result<(), String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let host = host.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    match host {
+        // The value is not repeated, since it may hold a secret.
+        Some(host) if host.contains('@') => {
+            Err("must not hold a user or a password; credentials are found as AWS's own tools find them"
+                .into())
+        }
+        Some(host) if !host.is_empty() => Ok(()),
+        _ => Err(format!("`{text}` is not an address such as http://localhost:8000")),
+    }
+}

@@ -1,0 +1,58 @@
+//! Where a value came from.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// From this flag.
+    Flag(&'static str),
+    /// From this variable of the environment.
+    Environment(&'static str),
+    /// From a file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+    },
+    /// Nobody said anything.
+    Default,
+}
+
+impl Origin {
+    /// What the value of `key` is called in the line that refuses it.
+    pub(super) fn subject(&self, key: &str) -> String {
+        match self {
+            Origin::Flag(name) | Origin::Environment(name) => (*name).to_owned(),
+            Origin::File { path, line } => format!("{}, line {line}: {key}", path.display()),
+            Origin::Default => key.to_owned(),
+        }
+    }
+
+    /// The path that `path` stands for: one in a file is relative to the folder of that file, so that
+    /// it means the same wherever the command is run.
+    pub(super) fn locate(&self, path: &Path) -> PathBuf {
+        match self {
+            Origin::File { path: file, .. } => {
+                let path = path.strip_prefix("./").unwrap_or(path);
+                file.parent().map_or_else(|| path.to_owned(), |folder| folder.join(path))
+            }
+            _ => path.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag(name) => write!(f, "flag {name}"),
+            Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::File { path, line } => write!(f, "file {}, line {line}", path.display()),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `almanac config show`.
+
+use serde::Serialize;
+
+use super::{CONFIG, Config, DATA, ENDPOINT, LISTEN, Name, Origin, REGION, STORE};
+use crate::{
+    catalog::{aligned, print},
+    cli::ShowFormat,
+};
+
+/// A setting as it is shown.
+#[derive(Debug, Serialize)]
+struct Row {
+    setting: &'static str,
+    value: Option<String>,
+    from: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip)]
+    origin: String,
+}
+
+/// Prints the effective values, each with where it came from.
+pub(crate) fn show(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
+    let rows = rows(config);
+    match format {
+        ShowFormat::Json => println!("{}", serde_json::to_string_pretty(&rows)?),
+        ShowFormat::Table => {
+            let mut table = aligned(&["setting", "value", "from"], &[]);
+            for row in rows {
+                table.add_row([row.setting.to_owned(), row.value.unwrap_or_else(|| "-".into()), row.origin]);
+            }
+            print(&table);
+        }
+    }
+    Ok(())
+}
+
+fn rows(config: &Config) -> [Row; 6] {
+    let file = config.file.value.as_ref().map(|path| path.display().to_string());
+    [
+        row(&CONFIG, file, &config.file.origin),
+        row(&STORE, Some(config.store.value.to_string()), &config.store.origin),
+        row(&DATA, Some(config.data.value.display().to_string()), &config.data.origin),
+        row(&REGION, config.region.value.clone(), &config.region.origin),
+        row(&ENDPOINT, config.endpoint.value.clone(), &config.endpoint.origin),
+        row(&LISTEN, Some(config.listen.value.to_string()), &config.listen.origin),
+    ]
+}
+
+fn row(name: &Name, value: Option<String>, origin: &Origin) -> Row {
+    let (from, place, line) = match origin {
+        Origin::Flag(flag) => ("flag", Some((*flag).to_owned()), None),
+        Origin::Environment(variable) => ("environment", Some((*variable).to_owned()), None),
+        Origin::File { path, line } => ("file", Some(path.display().to_string()), Some(*line)),
+        Origin::Default => ("default", None, None),
+    };
+    Row { setting: name.key, value, from, name: place, line, origin: origin.to_string() }
+}

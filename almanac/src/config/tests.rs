@@ -1,0 +1,177 @@
+use std::fmt::Write as _;
+
+use super::*;
+
+/// A folder with an `almanac.toml`, which is the default file.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn with(content: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("almanac.toml"), content).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("almanac.toml")
+    }
+
+    fn resolve(&self, given: Given) -> Result<Config> {
+        Config::resolve(given, &self.file())
+    }
+
+    /// The line of a refusal, without the name of the folder.
+    fn refusal(&self, given: Given) -> String {
+        let message = self.resolve(given).unwrap_err().to_string();
+        message.replace(self.0.path().to_str().unwrap(), "FOLDER")
+    }
+}
+
+fn flag(name: &Name, value: impl Into<OsString>) -> Option<Setting<OsString>> {
+    Some(Setting { value: value.into(), origin: Origin::Flag(name.flag) })
+}
+
+fn variable(name: &Name, value: impl Into<OsString>) -> Option<Setting<OsString>> {
+    Some(Setting { value: value.into(), origin: Origin::Environment(name.variable) })
+}
+
+const ALL_KEYS: &str = "
+store = \"dynamodb:from-file\"
+data = \"from/file\"
+region = \"eu-west-1\"
+endpoint = \"http://file:8000\"
+listen = \"127.0.0.1:1\"
+";
+
+#[test]
+fn without_anything_there_are_defaults() {
+    let config = Config::resolve(Given::default(), Path::new("no-such-file.toml")).unwrap();
+    assert_eq!(config.file.value, None);
+    assert_eq!(config.store.value.to_string(), "sqlite:./almanac-data/almanac.db");
+    assert_eq!(config.data.value, Path::new("./almanac-data"));
+    assert_eq!((config.region.value, config.endpoint.value), (None, None));
+    assert_eq!(config.listen.value.to_string(), "127.0.0.1:7171");
+    assert_eq!(config.listen.origin, Origin::Default);
+}
+
+#[test]
+fn the_file_goes_over_defaults_and_keeps_lines() {
+    let folder = Folder::with(ALL_KEYS);
+    let config = folder.resolve(Given::default()).unwrap();
+    let at = |line| Origin::File { path: folder.file(), line };
+    assert_eq!(config.store.value, Store::DynamoDb("from-file".into()));
+    assert_eq!(config.store.origin, at(2));
+    assert_eq!(config.data.value, folder.0.path().join("from/file"));
+    assert_eq!(config.region.value.as_deref(), Some("eu-west-1"));
+    assert_eq!(config.endpoint.origin, at(5));
+    assert_eq!(config.listen.value.to_string(), "127.0.0.1:1");
+    assert_eq!(config.listen.origin, at(6));
+}
+
+#[test]
+fn what_was_given_goes_over_the_file() {
+    let folder = Folder::with(ALL_KEYS);
+    let given = Given {
+        store: variable(&STORE, "sqlite:elsewhere.db"),
+        region: variable(&REGION, "us-east-1"),
+        listen: flag(&LISTEN, "[::1]:2"),
+        ..Given::default()
+    };
+    let config = folder.resolve(given).unwrap();
+    assert_eq!(config.store.value, Store::Sqlite("elsewhere.db".into()));
+    assert_eq!(config.store.origin, Origin::Environment("ALMANAC_STORE"));
+    assert_eq!(config.region.value.as_deref(), Some("us-east-1"));
+    assert_eq!(config.listen.value.to_string(), "[::1]:2");
+    assert_eq!(config.listen.origin, Origin::Flag("--listen"));
+    assert!(matches!(config.endpoint.origin, Origin::File { .. }));
+}
+
+#[test]
+fn a_file_that_was_named_goes_in_the_place_of_the_default_one() {
+    let (folder, other) = (Folder::with(ALL_KEYS), Folder::with("region = 'us-east-1'"));
+    let config =
+        folder.resolve(Given { config: variable(&CONFIG, other.file()), ..Given::default() }).unwrap();
+    assert_eq!(config.file.value, Some(other.file()));
+    assert_eq!(config.region.value.as_deref(), Some("us-east-1"));
+    assert_eq!(config.endpoint.value, None);
+}
+
+#[test]
+fn paths_in_a_file_are_relative_to_its_folder() {
+    for (store, expected) in
+        [("sqlite:a/b.db", "FOLDER/a/b.db"), ("sqlite:./b.db", "FOLDER/b.db"), ("sqlite:/a/b.db", "/a/b.db")]
+    {
+        let folder = Folder::with(&format!("store = '{store}'"));
+        let expected = expected.replace("FOLDER", folder.0.path().to_str().unwrap());
+        assert_eq!(folder.resolve(Given::default()).unwrap().store.value, Store::Sqlite(expected.into()));
+    }
+}
+
+#[test]
+fn the_store_follows_the_data_folder_wherever_that_is_from() {
+    let folder = Folder::with("data = 'kept'");
+    let kept = folder.0.path().join("kept/almanac.db");
+    let config = folder.resolve(Given::default()).unwrap();
+    assert_eq!(config.store.value, Store::Sqlite(kept));
+    assert_eq!(config.store.origin, Origin::Default);
+    let config = folder.resolve(Given { data: flag(&DATA, "typed"), ..Given::default() }).unwrap();
+    assert_eq!(config.store.value, Store::Sqlite("typed/almanac.db".into()));
+}
+
+#[test]
+fn the_name_of_a_table_is_short() {
+    assert_eq!(Store::Sqlite("a/b.db".into()).name(), "b.db");
+    assert_eq!(Store::DynamoDb("almanac".into()).name(), "almanac");
+}
+
+#[test]
+fn each_refusal_is_one_line_that_says_where() {
+    let mut said = String::new();
+    for content in [
+        "region = 'eu-west-1'\n\nstor = 'sqlite:a.db'\n",
+        "[store]\npath = 'a.db'\n",
+        "listen = 7171\n",
+        "region = 'eu-west-1'\nregion = 'eu-west-2'\n",
+        "data =\n",
+        "data = 'a\nb'\n",
+        "# none of these\nstore = 'postgres:a'\n",
+        "store = 'sqlite:'\n",
+        "data = ''\n",
+        "listen = 'localhost'\n",
+    ] {
+        _ = writeln!(said, "{content:?}\n  {}", Folder::with(content).refusal(Given::default()));
+    }
+    let nothing = Folder::with("");
+    let in_file = Folder::with("store = 'dynamodb:almanac'");
+    for (folder, given) in [
+        (&nothing, Given { config: flag(&CONFIG, "no-such-file.toml"), ..Given::default() }),
+        (&nothing, Given { config: variable(&CONFIG, "no-such-file.toml"), ..Given::default() }),
+        (&nothing, Given { store: flag(&STORE, "almanac.db"), ..Given::default() }),
+        (&nothing, Given { store: variable(&STORE, "dynamo:almanac"), ..Given::default() }),
+        (&nothing, Given { store: flag(&STORE, ""), ..Given::default() }),
+        (&nothing, Given { store: flag(&STORE, "dynamodb:"), ..Given::default() }),
+        (&nothing, Given { store: flag(&STORE, "dynamodb:my table"), ..Given::default() }),
+        (&nothing, Given { data: flag(&DATA, ""), ..Given::default() }),
+        (&nothing, Given { region: flag(&REGION, "Frankfurt"), ..Given::default() }),
+        (&nothing, Given { region: flag(&REGION, ""), ..Given::default() }),
+        (&nothing, Given { endpoint: flag(&ENDPOINT, "localhost:8000"), ..Given::default() }),
+        (&nothing, Given { endpoint: flag(&ENDPOINT, "http://"), ..Given::default() }),
+        (&nothing, Given { endpoint: flag(&ENDPOINT, "http://me:hunter2@localhost"), ..Given::default() }),
+        (&nothing, Given { listen: variable(&LISTEN, "7171"), ..Given::default() }),
+        (&in_file, Given { data: flag(&DATA, "here"), ..Given::default() }),
+    ] {
+        let refusal = folder.refusal(given);
+        assert!(!refusal.contains('\n') && !refusal.contains("hunter2"), "{refusal}");
+        _ = writeln!(said, "{refusal}");
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[cfg(unix)]
+#[test]
+fn text_that_is_not_utf8_is_refused() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let store = flag(&STORE, OsString::from_vec(b"sqlite:\xff".to_vec()));
+    let refusal = Folder::with("").refusal(Given { store, ..Given::default() });
+    assert_eq!(refusal, "--store is not text in UTF-8");
+}
