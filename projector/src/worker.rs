@@ -1,7 +1,7 @@
 //! The worker: follows the change feed, and keeps every day's rollup and evaluation up to date.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     sync::Arc,
     time::Duration,
@@ -34,6 +34,8 @@ const REST: u32 = 10;
 const LATEST: Duration = Duration::from_secs(60);
 /// How long the feed is asked to wait for a change when nothing else is to be done.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
+/// How often new shards are looked for, besides when one ends.
+const DISCOVER_EVERY: Duration = Duration::from_secs(60);
 /// How often all logs are compared with what is folded.
 const SWEEP_EVERY: Duration = Duration::from_secs(15 * 60);
 /// How many evaluations are remembered.
@@ -72,6 +74,10 @@ impl Pending {
 struct Worker {
     table: Arc<dyn Table>,
     catalog: Catalog,
+    /// Where each shard is read from next; `None` when it is read to its end.
+    positions: BTreeMap<String, Option<Position>>,
+    discover_at: Instant,
+    sweep_at: Instant,
     dirty: BTreeMap<WorkspaceDay, BTreeSet<LogId>>,
     pending: BTreeMap<WorkspaceDay, Pending>,
     /// When the days that are followed were last evaluated.
@@ -90,6 +96,9 @@ pub async fn run(table: Arc<dyn Table>, shutdown: impl Future<Output = ()>) -> R
     let mut worker = Worker {
         catalog: Catalog::new(Arc::clone(&table)),
         table,
+        positions: BTreeMap::new(),
+        discover_at: Instant::now(),
+        sweep_at: Instant::now(),
         dirty: BTreeMap::new(),
         pending: BTreeMap::new(),
         evaluated: BTreeMap::new(),
@@ -107,11 +116,8 @@ fn may_pass(error: &Error) -> bool {
 
 impl Worker {
     async fn follow(&mut self) -> Result<()> {
-        let mut positions = BTreeMap::<String, Option<Position>>::new();
-        let mut sweep_at = Instant::now();
         loop {
-            let step = self.step(&mut positions, &mut sweep_at).await;
-            match step {
+            match self.step().await {
                 Ok(()) => {}
                 Err(error) if may_pass(&error) => {
                     tracing::warn!(%error, "the table is not available; trying again");
@@ -122,34 +128,68 @@ impl Worker {
         }
     }
 
-    async fn step(
-        &mut self,
-        positions: &mut BTreeMap<String, Option<Position>>,
-        sweep_at: &mut Instant,
-    ) -> Result<()> {
-        for shard in self.table.shards().await? {
-            if let Entry::Vacant(unknown) = positions.entry(shard.id) {
-                // The position is taken before the sweep looks, so nothing falls between the two.
-                let now = self.table.changes(unknown.key(), &Position::Latest, Duration::ZERO).await?;
-                unknown.insert(now.next);
-                *sweep_at = Instant::now();
-            }
+    async fn step(&mut self) -> Result<()> {
+        if Instant::now() >= self.discover_at {
+            self.discover().await?;
+            self.discover_at = Instant::now() + DISCOVER_EVERY;
         }
-        if Instant::now() >= *sweep_at {
+        if Instant::now() >= self.sweep_at {
             self.sweep().await?;
-            *sweep_at = Instant::now() + SWEEP_EVERY;
+            self.sweep_at = Instant::now() + SWEEP_EVERY;
         }
         self.work().await?;
-        let wait = if self.pending.is_empty() { IDLE_WAIT } else { QUIET };
-        for (shard, position) in positions.iter_mut() {
-            let Some(from) = position else { continue };
-            let changes = self.table.changes(shard, from, wait).await?;
+        self.listen().await
+    }
+
+    /// Finds shards that are new. The position in one is taken before the sweep looks, so nothing
+    /// falls between the two; the child of a shard that was followed is read from its beginning.
+    async fn discover(&mut self) -> Result<()> {
+        let shards = self.table.shards().await?;
+        let is_first = self.positions.is_empty();
+        self.positions.retain(|known, _| shards.iter().any(|shard| shard.id == *known));
+        for shard in shards {
+            if self.positions.contains_key(&shard.id) {
+                continue;
+            }
+            let is_child = !is_first && shard.parent.is_some_and(|parent| self.positions.contains_key(&parent));
+            let position = if is_child {
+                Some(Position::Oldest)
+            } else {
+                self.sweep_at = Instant::now();
+                self.table.changes(&shard.id, &Position::Latest, Duration::ZERO).await?.next
+            };
+            self.positions.insert(shard.id, position);
+        }
+        Ok(())
+    }
+
+    /// Waits for changes on all open shards at once, and marks the logs that grew.
+    async fn listen(&mut self) -> Result<()> {
+        let open: Vec<(String, Position)> = self
+            .positions
+            .iter()
+            .filter_map(|(shard, position)| Some((shard.clone(), position.clone()?)))
+            .collect();
+        // One shard may be waited for at leisure; of several, none should wait for the others.
+        let wait = if self.pending.is_empty() && open.len() <= 1 { IDLE_WAIT } else { QUIET };
+        if open.is_empty() {
+            tokio::time::sleep(wait).await;
+        }
+        let table = &self.table;
+        let reads = open.iter().map(|(shard, from)| table.changes(shard, from, wait));
+        let answers = futures::future::join_all(reads).await;
+        for ((shard, _), answer) in open.iter().zip(answers) {
+            let changes = answer?;
             if changes.gap {
                 tracing::warn!(shard, "changes are gone from the feed; comparing all logs");
-                *sweep_at = Instant::now();
+                self.sweep_at = Instant::now();
+            }
+            if changes.next.is_none() {
+                // The shard is closed and read to its end: its children go on.
+                self.discover_at = Instant::now();
             }
             changes.keys.iter().filter_map(key::parse_segment).for_each(|(log, _)| self.mark(log));
-            *position = changes.next;
+            self.positions.insert(shard.clone(), changes.next);
         }
         Ok(())
     }
