@@ -151,7 +151,8 @@ impl Worker {
             if self.positions.contains_key(&shard.id) {
                 continue;
             }
-            let is_child = !is_first && shard.parent.is_some_and(|parent| self.positions.contains_key(&parent));
+            let is_child =
+                !is_first && shard.parent.is_some_and(|parent| self.positions.contains_key(&parent));
             let position = if is_child {
                 Some(Position::Oldest)
             } else {
