@@ -1,6 +1,6 @@
 //! Progress of long work: a bar on a terminal, now and then a line otherwise.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// How many lines tell of the progress where there is no terminal.
 const LINES: u64 = 4;
@@ -18,8 +18,11 @@ impl Progress {
     pub(crate) fn new(what: &'static str, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         let style =
-            ProgressStyle::with_template("{msg} [{bar:40}] {human_pos}/{human_len} {per_sec}, {eta} left");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            ProgressStyle::with_template("{msg} [{bar:40}] {human_pos}/{human_len} {rate}, {eta} left");
+        let rate =
+            |state: &ProgressState, to: &mut dyn std::fmt::Write| _ = write!(to, "{:.0}/s", state.per_sec());
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
         bar.set_message(what);
         Self { bar, what, total, told: 0 }
     }

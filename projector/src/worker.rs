@@ -130,8 +130,8 @@ impl Worker {
 
     async fn step(&mut self) -> Result<()> {
         if Instant::now() >= self.discover_at {
-            self.discover().await?;
             self.discover_at = Instant::now() + DISCOVER_EVERY;
+            self.discover().await?;
         }
         if Instant::now() >= self.sweep_at {
             self.sweep().await?;
@@ -159,6 +159,10 @@ impl Worker {
                 self.sweep_at = Instant::now();
                 self.table.changes(&shard.id, &Position::Latest, Duration::ZERO).await?.next
             };
+            if position.is_none() {
+                // It closed after it was listed: its children are to be found at once.
+                self.discover_at = Instant::now();
+            }
             self.positions.insert(shard.id, position);
         }
         Ok(())
@@ -171,9 +175,11 @@ impl Worker {
             .iter()
             .filter_map(|(shard, position)| Some((shard.clone(), position.clone()?)))
             .collect();
-        // One shard may be waited for at leisure; of several, none should wait for the others.
-        let wait = if self.pending.is_empty() && open.len() <= 1 { IDLE_WAIT } else { QUIET };
+        // One shard may be waited for at leisure; of several, none should wait for the others, and
+        // without any the children of the last one will soon be there.
+        let wait = if self.pending.is_empty() && open.len() == 1 { IDLE_WAIT } else { QUIET };
         if open.is_empty() {
+            self.discover_at = Instant::now();
             tokio::time::sleep(wait).await;
         }
         let table = &self.table;

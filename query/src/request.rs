@@ -88,8 +88,12 @@ impl Request {
             Ok(day) => Ok(day.start()),
             Err(_) => Timestamp::parse(text),
         });
-        let columns =
+        let columns: Option<Vec<String>> =
             words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
+        let names = columns.as_deref().unwrap_or_default();
+        if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            return Err(Error::invalid(format!("columns: `{twice}` is named twice")));
+        }
         Ok(Self {
             what,
             window,

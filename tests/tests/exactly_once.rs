@@ -15,7 +15,7 @@ use store::{
     key, scan,
     table::sqlite::SqliteTable,
 };
-use tests::faulty::FaultyTable;
+use tests::faulty::{Faults, FaultyTable};
 
 const SEEDS: u64 = 48;
 const BATCHES: usize = 12;
@@ -126,7 +126,7 @@ async fn run(seed: u64) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let sound: Arc<dyn Table> = Arc::new(SqliteTable::open(&dir.path().join("t.db"), clock()).unwrap());
     let workspace = register(&sound).await;
-    let faulty = Arc::new(FaultyTable::new(Arc::clone(&sound), seed, 12 + seed % 24));
+    let faulty = Arc::new(FaultyTable::new(Arc::clone(&sound), seed, Faults::doubts(12 + seed % 24)));
     let table: Arc<dyn Table> = Arc::clone(&faulty) as _;
     let mut tasks = tokio::task::JoinSet::new();
     // Two writers retry the same batches at the same time, under the same keys or by digest.

@@ -4,13 +4,13 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
     ser::SerializeMap,
 };
 
-use super::base64;
 use crate::item::{Number, Value};
 
 /// The attributes of an item.
@@ -39,7 +39,7 @@ impl Serialize for Wire<'_> {
         match self.0 {
             Value::S(text) => map.serialize_entry("S", text)?,
             Value::N(number) => map.serialize_entry("N", number.as_str())?,
-            Value::B(bytes) => map.serialize_entry("B", &base64::encode(bytes))?,
+            Value::B(bytes) => map.serialize_entry("B", &STANDARD.encode(bytes))?,
             Value::Bool(truth) => map.serialize_entry("BOOL", truth)?,
             Value::Null => map.serialize_entry("NULL", &true)?,
             Value::L(values) => map.serialize_entry("L", &values.iter().map(Wire).collect::<Vec<_>>())?,
@@ -120,8 +120,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
             Type::S => Value::S(map.next_value()?),
             Type::N => Value::N(Number::parse(&map.next_value::<String>()?).map_err(de::Error::custom)?),
             Type::B => {
-                let bytes = base64::decode(&map.next_value::<String>()?);
-                Value::B(bytes.ok_or_else(|| de::Error::custom("bytes that are not base64"))?)
+                let bytes = STANDARD.decode(map.next_value::<String>()?);
+                Value::B(bytes.map_err(|_| de::Error::custom("bytes that are not base64"))?)
             }
             Type::Bool => Value::Bool(map.next_value()?),
             Type::Null => {

@@ -18,7 +18,6 @@ use self::{open::Create, readers::Readers, write::Prepared, writer::Writer};
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
 use crate::{Clock, Error, Item, Result, key::Key};
 
-mod base64;
 mod codec;
 mod cursor;
 mod fault;

@@ -1,0 +1,65 @@
+//! Indexes that lag behind the table: they are read from a copy of it, to which writes come late.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
+
+use store::{
+    Result, Table,
+    key::Key,
+    table::{Condition, Page, Query},
+};
+
+use super::plan::{Dice, Fault};
+
+/// A copy of a table, for its indexes.
+#[derive(Debug)]
+pub(super) struct LateIndex {
+    copy: Arc<dyn Table>,
+    /// How many reads of an index each key is still hidden from.
+    late: std::sync::Mutex<BTreeMap<Key, u64>>,
+    /// Copying one item twice at once could leave the older one.
+    copying: tokio::sync::Mutex<()>,
+}
+
+impl LateIndex {
+    pub(super) fn new(copy: Arc<dyn Table>) -> Self {
+        Self { copy, late: std::sync::Mutex::default(), copying: tokio::sync::Mutex::default() }
+    }
+
+    /// Notes a write. An item whose last write is still hidden stays so: entries of an index change
+    /// in the order of the writes.
+    pub(super) fn written(&self, keys: Vec<Key>, dice: &Dice) {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            let reads = if dice.hits(Fault::LateIndex) { dice.faults().late_reads } else { 0 };
+            let hidden = late.entry(key).or_default();
+            *hidden = reads.max(*hidden);
+        }
+    }
+
+    /// Copies what is no longer hidden, and reads the copy.
+    pub(super) async fn query(&self, table: &dyn Table, query: &Query) -> Result<Page> {
+        let _copying = self.copying.lock().await;
+        for key in self.due() {
+            // The item may have changed since; then more is shown than must be, but nothing wrong.
+            match table.get(&key).await? {
+                Some(item) => self.copy.put(item, Condition::None).await?,
+                None => self.copy.delete(&key, Condition::None).await?,
+            }
+        }
+        self.copy.query(query).await
+    }
+
+    fn due(&self) -> Vec<Key> {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = late.iter().filter(|(_, reads)| **reads == 0).map(|(key, _)| key.clone()).collect();
+        late.retain(|_, reads| {
+            let is_hidden = *reads > 0;
+            *reads = reads.saturating_sub(1);
+            is_hidden
+        });
+        due
+    }
+}
