@@ -10,6 +10,7 @@
 //!    open one looks through each log from `after` on, and appends just the rows that are missing.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex as StdMutex},
 };
@@ -237,8 +238,8 @@ impl Appender {
         let mut rows = (columns.rows - first).min(MAX_SEGMENT_ROWS);
         loop {
             let part = match (first, rows) {
-                (0, all) if all == columns.rows => columns.clone(),
-                _ => columns.take(&(first..first + rows).collect::<Vec<_>>()),
+                (0, all) if all == columns.rows => Cow::Borrowed(columns),
+                _ => Cow::Owned(columns.take(&(first..first + rows).collect::<Vec<_>>())),
             };
             let batches = vec![BatchPart { batch: batch.to_owned(), first, rows }];
             let segment = Segment::pack(log.clone(), seq, self.clock.now(), batches, &part)?;

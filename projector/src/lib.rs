@@ -22,7 +22,7 @@ pub use worker::run;
 use store::{Day, Id};
 
 /// The version of the projections that is written and read.
-pub const PROJECTION_VERSION: u32 = 1;
+pub use store::rollup::PROJECTION_VERSION;
 
 /// How often a write may find that somebody else wrote before it gives up.
 const MAX_ATTEMPTS: usize = 100;

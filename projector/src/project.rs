@@ -87,7 +87,7 @@ pub(crate) async fn fold_from(
     let wanted = rollup_columns(log.kind);
     let mut applied = applied;
     loop {
-        let until = last.min(applied.saturating_add(SEGMENTS_AT_ONCE)).min(9_999_999_999);
+        let until = last.min(applied.saturating_add(SEGMENTS_AT_ONCE)).min(key::MAX_SEQ);
         let segments = scan::segments(table, log, applied + 1, until).await?;
         for segment in &segments {
             let columns = segment.unpack(|name| wanted.contains(&name))?;

@@ -130,8 +130,7 @@ impl Worker {
 
     async fn step(&mut self) -> Result<()> {
         if Instant::now() >= self.discover_at {
-            self.discover_at = Instant::now() + DISCOVER_EVERY;
-            self.discover().await?;
+            self.discover_at = self.discover().await?;
         }
         if Instant::now() >= self.sweep_at {
             self.sweep().await?;
@@ -143,7 +142,9 @@ impl Worker {
 
     /// Finds shards that are new. The position in one is taken before the sweep looks, so nothing
     /// falls between the two; the child of a shard that was followed is read from its beginning.
-    async fn discover(&mut self) -> Result<()> {
+    /// Returns when to look again.
+    async fn discover(&mut self) -> Result<Instant> {
+        let mut again = Instant::now() + DISCOVER_EVERY;
         let shards = self.table.shards().await?;
         let is_first = self.positions.is_empty();
         self.positions.retain(|known, _| shards.iter().any(|shard| shard.id == *known));
@@ -161,11 +162,11 @@ impl Worker {
             };
             if position.is_none() {
                 // It closed after it was listed: its children are to be found at once.
-                self.discover_at = Instant::now();
+                again = Instant::now();
             }
             self.positions.insert(shard.id, position);
         }
-        Ok(())
+        Ok(again)
     }
 
     /// Waits for changes on all open shards at once, and marks the logs that grew.

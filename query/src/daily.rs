@@ -9,12 +9,11 @@ use store::{
     Day, Error, Id, Kind, Result, Table,
     catalog::Catalog,
     key::{self, Projection},
-    rollup::Projected,
+    rollup::{PROJECTION_VERSION, Projected},
     table::{Query, query_all},
 };
 
 use crate::{
-    PROJECTION_VERSION,
     events::unknown_column,
     frame,
     joined::in_log,

@@ -23,9 +23,6 @@ use store::{Error, Id, Result, Table, catalog::Catalog};
 pub use output::Format;
 pub use request::{Request, What, Words};
 
-/// The version of the projections that is read.
-const PROJECTION_VERSION: u32 = 1;
-
 /// Answers questions about workspaces.
 #[derive(Clone, Debug)]
 pub struct Query {

@@ -172,6 +172,9 @@ fn day_partition(workspace: &Id) -> String {
     format!("w#{workspace}/day")
 }
 
+/// The greatest number of a segment: ten digits.
+pub const MAX_SEQ: u64 = 9_999_999_999;
+
 /// The segment `seq` of a log; the first is 1.
 pub fn segment(log: &LogId, seq: u64) -> Key {
     Key::new(day_partition(&log.workspace), format!("{log}/{seq:010}"))

@@ -8,6 +8,9 @@ use crate::{Item, Result, item::Value, key::Key, table::Condition};
 /// Version of the item around the state.
 const ITEM_VERSION: i64 = 1;
 
+/// The version of the projections that is written and read.
+pub const PROJECTION_VERSION: u32 = 1;
+
 /// Version of the items of counters.
 pub const COUNTER_VERSION: i64 = 1;
 

@@ -3,8 +3,7 @@
 use crate::{
     Day, Id, Kind, Result, Table,
     key::{self, KeyRange, LogId},
-    log::{SUMMARY, Segment},
-    rollup::Applied,
+    log::Segment,
     table::{Query, query_all},
 };
 
@@ -77,18 +76,7 @@ pub async fn head(table: &dyn Table, log: &LogId) -> Result<u64> {
 /// # Errors
 /// Those of the table, and `Corrupt` for an item that is no segment.
 pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
-    read(table, log, first, Query::table(key::segments_between(log, first, last))).await
-}
-
-/// The same without the events: only what is known about them.
-///
-/// # Errors
-/// As [`segments`].
-pub async fn summaries(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
-    read(table, log, first, Query::table(key::segments_between(log, first, last)).only(SUMMARY)).await
-}
-
-async fn read(table: &dyn Table, log: &LogId, first: u64, query: Query) -> Result<Vec<Segment>> {
+    let query = Query::table(key::segments_between(log, first, last));
     let mut segments = Vec::new();
     for item in query_all(table, query).await? {
         let segment = Segment::from_item(&item)?;
@@ -110,9 +98,4 @@ pub fn log_named(workspace: &Id, day: Day, name: &str) -> Option<LogId> {
         kind: Kind::from_letter(kind)?,
         lane: lane.parse().ok()?,
     })
-}
-
-/// Where the logs of a day stand, as `applied` counts them.
-pub fn applied_at(heads: &[LogHead]) -> Applied {
-    heads.iter().map(|head| (head.log.name(), head.seq)).collect()
 }
