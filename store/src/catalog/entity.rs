@@ -79,6 +79,13 @@ pub struct Entity {
     pub created_at: Timestamp,
 }
 
+impl Entity {
+    /// Oldest first; those of one instant by their names.
+    pub fn by_age(&self, other: &Self) -> std::cmp::Ordering {
+        (self.created_at, &self.name).cmp(&(other.created_at, &other.name))
+    }
+}
+
 /// A group of workspaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {

@@ -205,12 +205,16 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn workspaces(&self) -> Result<Vec<Workspace>> {
+        let categories = query_all(&*self.table, Query::index(Index::Gsi1, key::CATEGORIES)).await?;
+        let mut categories = categories.iter().map(Category::from_item).collect::<Result<Vec<_>>>()?;
+        categories.sort_by(|a, b| a.entity.by_age(&b.entity));
         let mut workspaces = Vec::new();
-        for item in query_all(&*self.table, Query::index(Index::Gsi1, key::CATEGORIES)).await? {
-            let workspaces_of = key::workspaces_of(&Category::from_item(&item)?.entity.id);
-            for item in query_all(&*self.table, Query::index(Index::Gsi1, workspaces_of)).await? {
-                workspaces.push(Workspace::from_item(&item)?);
-            }
+        for category in categories {
+            let query = Query::index(Index::Gsi1, key::workspaces_of(&category.entity.id));
+            let items = query_all(&*self.table, query).await?;
+            let mut of_category = items.iter().map(Workspace::from_item).collect::<Result<Vec<_>>>()?;
+            of_category.sort_by(|a, b| a.entity.by_age(&b.entity));
+            workspaces.append(&mut of_category);
         }
         Ok(workspaces)
     }

@@ -44,6 +44,10 @@ impl WorkspacePage {
             }
         }
         let workspace = workspace.ok_or_else(|| Error::not_found("the workspace does not exist"))?;
+        // Ids of one instant have no order of their own.
+        models.sort_by(|a: &Model, b| a.entity.by_age(&b.entity));
+        configurations.sort_by(|a: &Configuration, b| a.entity.by_age(&b.entity));
+        releases.sort_by(|a: &Release, b| a.entity.by_age(&b.entity));
         Ok(Self { workspace, models, configurations, releases, counts })
     }
 
