@@ -66,7 +66,7 @@ pub(crate) async fn release(config: &Config, command: ReleaseCommand) -> anyhow:
     }]);
     let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), now)?;
     let key = format!("register/{}", spec.name);
-    let is_known = match ingest.submit(&workspace, &batch, Some(&key), Remember::Forever).await {
+    let is_known = match ingest.submit(&workspace, batch, Some(&key), Remember::Forever).await {
         Ok(receipt) => receipt.replayed,
         // The same release with another note.
         Err(SubmitError::Store(error)) if error.is_conflict() => true,

@@ -27,7 +27,7 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
     let total = batches.iter().map(ingest::Batch::rows).sum::<usize>() as u64;
     let mut progress = Progress::new("importing", total);
     let (mut done, mut new) = (0, 0);
-    for batch in &batches {
+    for batch in batches {
         // The events themselves are the idempotency key, for good: a file may be imported again.
         let receipt = ingest.submit(&workspace, batch, None, Remember::Forever).await.map_err(rows_told)?;
         done += receipt.rows as u64;

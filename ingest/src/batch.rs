@@ -19,6 +19,15 @@ pub struct Batch {
     pub numbers: Vec<u64>,
 }
 
+/// The events of a batch that belong to one day.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The events.
+    pub columns: Columns,
+    /// Where each of them stood in the request or file, from 1.
+    pub numbers: Vec<u64>,
+}
+
 /// Why a request was refused. Nothing of it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -64,15 +73,20 @@ impl Batch {
     }
 
     /// The events of each day.
-    pub fn by_day(&self) -> BTreeMap<Day, Columns> {
+    pub fn into_parts(self) -> BTreeMap<Day, Part> {
         let mut rows = BTreeMap::<Day, Vec<usize>>::new();
         for (row, day) in self.days.iter().enumerate() {
             rows.entry(*day).or_default().push(row);
         }
-        match rows.len() {
-            1 => rows.into_keys().map(|day| (day, self.columns.clone())).collect(),
-            _ => rows.into_iter().map(|(day, rows)| (day, self.columns.take(&rows))).collect(),
+        if rows.len() == 1 {
+            let (columns, numbers) = (self.columns, self.numbers);
+            return rows.into_keys().zip([Part { columns, numbers }]).collect();
         }
+        let part = |rows: Vec<usize>| Part {
+            columns: self.columns.take(&rows),
+            numbers: rows.iter().map(|row| self.numbers[*row]).collect(),
+        };
+        rows.into_iter().map(|(day, rows)| (day, part(rows))).collect()
     }
 
     /// A digest of the events: equal for equal events, whatever format they came in.

@@ -118,7 +118,7 @@ async fn append(
         Some(Ok(key)) => Some(key),
         Some(Err(_)) => return Err(Refused::Whole("the header Idempotency-Key is not ASCII".into()).into()),
     };
-    let workspace = ingest.catalog().workspace(&workspace).await?;
+    let workspace = ingest.workspace(&workspace).await?;
     let now = ingest.clock().now();
     let read = tokio::task::spawn_blocking(move || match format {
         Format::Ndjson => read_ndjson(kind, &body, now),
@@ -131,7 +131,7 @@ async fn append(
     let key = idempotency_key.map(str::to_owned);
     let appending = tokio::spawn({
         let ingest = Arc::clone(&ingest);
-        async move { ingest.submit(&workspace, &batch, key.as_deref(), Remember::Week).await }
+        async move { ingest.submit(&workspace, batch, key.as_deref(), Remember::Week).await }
     });
     let receipt = appending
         .await

@@ -344,7 +344,7 @@ mod tests {
             read_json_array(Kind::Predictions, format!("[{}]", rows.join(",")).as_bytes(), now()).unwrap();
         assert_eq!(lines, array);
         assert_eq!(lines.digest(), array.digest());
-        assert_eq!(lines.by_day().len(), 2);
+        assert_eq!(lines.clone().into_parts().len(), 2);
         assert_eq!(lines.columns.column("key").unwrap().text(0), Some("aé"));
         assert_eq!(lines.columns.column("label").unwrap().text(1), Some("true"));
         assert_eq!(lines.columns.column("tag.carrier").unwrap().text(1), None);
@@ -437,8 +437,8 @@ mod tests {
                 prop_assert_eq!(&lines, &array);
                 if let Ok(batch) = lines {
                     prop_assert_eq!(batch.rows(), rows.len());
-                    let split = batch.by_day();
-                    prop_assert_eq!(split.values().map(|columns| columns.rows).sum::<usize>(), rows.len());
+                    let split = batch.clone().into_parts();
+                    prop_assert_eq!(split.values().map(|part| part.columns.rows).sum::<usize>(), rows.len());
                 }
             }
         }

@@ -9,6 +9,7 @@
 pub mod append;
 pub mod batch;
 mod builder;
+mod cached;
 pub mod file;
 pub mod http;
 pub mod json;

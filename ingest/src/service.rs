@@ -7,13 +7,14 @@ use std::{
 
 use store::{
     Clock, Error, ErrorKind, Id, Kind, Table,
-    catalog::{Catalog, ReleaseSpec, Workspace},
+    catalog::{Catalog, LANES_DELAY_SECONDS, Lanes, ReleaseSpec, Workspace},
 };
 use web::RowProblem;
 
 use crate::{
     append::{Appender, Receipt, Remember},
     batch::{Batch, Refused},
+    cached::Cached,
     limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_LISTED_ERRORS},
 };
 
@@ -36,7 +37,13 @@ pub struct Ingest {
     clock: Clock,
     /// Releases that are known to exist. They never change, so this is never stale.
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
+    workspaces: Cached<String, Workspace>,
+    lanes: Cached<Id, Lanes>,
 }
+
+/// How long a workspace and its lanes are taken to be what they were, in seconds. A change of lanes
+/// counts later than that ([`LANES_DELAY_SECONDS`]).
+const CACHED_SECONDS: i64 = LANES_DELAY_SECONDS / 3;
 
 impl Ingest {
     /// A service on `table`, with `clock` for the time at which events are appended.
@@ -46,6 +53,8 @@ impl Ingest {
             appender: Appender::new(table, clock.clone()),
             clock,
             releases: Mutex::default(),
+            workspaces: Cached::new(CACHED_SECONDS),
+            lanes: Cached::new(CACHED_SECONDS),
         }
     }
 
@@ -59,6 +68,15 @@ impl Ingest {
         &self.clock
     }
 
+    /// The workspace of an id or of a path `category/name`, as it was some seconds ago at most.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none.
+    pub async fn workspace(&self, id_or_path: &str) -> Result<Workspace, Error> {
+        let key = id_or_path.to_owned();
+        self.workspaces.get(key, self.clock.now(), self.catalog.workspace(id_or_path)).await
+    }
+
     /// Stores a batch, whole or not at all; returns after it is durable.
     ///
     /// # Errors
@@ -67,20 +85,22 @@ impl Ingest {
     pub async fn submit(
         &self,
         workspace: &Workspace,
-        batch: &Batch,
+        batch: Batch,
         idempotency_key: Option<&str>,
         remember: Remember,
     ) -> Result<Receipt, SubmitError> {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
-        self.check(workspace, batch).await?;
+        self.check(workspace, &batch).await?;
         if batch.kind == Kind::Releases {
-            for spec in specs(batch).into_iter().filter(|spec| spec.registers) {
+            for spec in specs(&batch).into_iter().filter(|spec| spec.registers) {
                 self.catalog.ensure_release(workspace.id(), &spec.release, self.clock.now()).await?;
             }
         }
-        Ok(self.appender.append(workspace.id(), batch, idempotency_key, remember).await?)
+        let id = workspace.id();
+        let lanes = self.lanes.get(id.clone(), self.clock.now(), self.catalog.lanes(id)).await?;
+        Ok(self.appender.append(id, &lanes, batch, idempotency_key, remember).await?)
     }
 
     /// Checks, without writing, that every release a batch names exists, or can be registered.

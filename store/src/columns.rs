@@ -225,15 +225,93 @@ impl Columns {
         self.columns.iter().find(|column| column.name == name)
     }
 
+    /// All rows of `parts`, one after the other. A column that a part lacks is null there. Columns of
+    /// one name have one type, that of the first; the values of another type count as null.
+    pub fn concat(parts: &[&Columns]) -> Self {
+        let mut names = Vec::<&str>::new();
+        for column in parts.iter().flat_map(|part| &part.columns) {
+            if !names.contains(&column.name.as_str()) {
+                names.push(&column.name);
+            }
+        }
+        let columns = names.into_iter().map(|name| concat_column(name, parts)).collect();
+        Self { rows: parts.iter().map(|part| part.rows).sum(), columns }
+    }
+
     /// The rows `rows`, in that order.
     pub fn take(&self, rows: &[usize]) -> Self {
         Self { rows: rows.len(), columns: self.columns.iter().map(|column| column.take(rows)).collect() }
     }
 }
 
+fn concat_column(name: &str, parts: &[&Columns]) -> Column {
+    let rows: usize = parts.iter().map(|part| part.rows).sum();
+    let cells = parts.iter().flat_map(|part| (0..part.rows).map(move |row| (part.column(name), row)));
+    let mut valid = Vec::with_capacity(rows);
+    let values = match parts.iter().find_map(|part| part.column(name)).map(|column| &column.values) {
+        Some(Values::Time(_)) => Values::Time(
+            cells
+                .map(|(column, row)| column.and_then(|column| column.time(row)))
+                .inspect(|value| valid.push(value.is_some()))
+                .map(Option::unwrap_or_default)
+                .collect(),
+        ),
+        Some(Values::Float(_)) => Values::Float(
+            cells
+                .map(|(column, row)| column.and_then(|column| column.float(row)))
+                .inspect(|value| valid.push(value.is_some()))
+                .map(Option::unwrap_or_default)
+                .collect(),
+        ),
+        _ => Values::Text(
+            cells
+                .map(|(column, row)| column.and_then(|column| column.text(row)))
+                .inspect(|value| valid.push(value.is_some()))
+                .map(Option::unwrap_or_default)
+                .collect(),
+        ),
+    };
+    let valid = valid.contains(&false).then_some(valid);
+    Column { name: name.to_owned(), values, valid }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn concat_fills_what_a_part_lacks_with_nulls() {
+        let text = |texts: &[&str]| Values::Text(texts.iter().copied().collect());
+        let coded =
+            Values::Coded(Coded { codes: vec![1, 0], dictionary: ["v1", "v2"].into_iter().collect() });
+        let a = Columns {
+            rows: 2,
+            columns: vec![
+                Column::new("release", coded),
+                Column::new("score", Values::Float(vec![0.5, -0.0])),
+            ],
+        };
+        let b = Columns {
+            rows: 1,
+            columns: vec![Column::new("release", text(&["v3"])), Column::new("tag.a", text(&["x"]))],
+        };
+        let both = Columns::concat(&[&a, &b]);
+        let score = Column {
+            name: "score".into(),
+            values: Values::Float(vec![0.5, -0.0, 0.0]),
+            valid: Some(vec![true, true, false]),
+        };
+        let tag = Column {
+            name: "tag.a".into(),
+            values: text(&["", "", "x"]),
+            valid: Some(vec![false, false, true]),
+        };
+        let columns = vec![Column::new("release", text(&["v2", "v1", "v3"])), score, tag];
+        assert_eq!(both, Columns { rows: 3, columns });
+        assert_eq!(Columns::concat(&[&a]), a);
+        assert_eq!(Columns::concat(&[]), Columns::default());
+        assert_eq!(Columns::concat(&[&both, &both]).take(&[3, 4, 5]), both);
+    }
 
     #[test]
     fn strings_from_parts_refuses_what_does_not_fit() {

@@ -220,6 +220,16 @@ pub fn parse_segment(key: &Key) -> Option<(LogId, u64)> {
     parts.next().is_none().then_some((LogId { workspace, day, kind, lane }, seq))
 }
 
+/// The log of a workspace that displays as `text`, such as `day#2013-06-01/p/03`.
+pub fn parse_log(workspace: &Id, text: &str) -> Option<LogId> {
+    parse_segment(&Key::new(day_partition(workspace), format!("{text}/{:010}", 1))).map(|(log, _)| log)
+}
+
+/// How many lanes the logs of a workspace have.
+pub fn lanes(workspace: &Id) -> Key {
+    Key::new(workspace_page(workspace), "set#lanes")
+}
+
 /// The marker of a batch of a kind, by its idempotency key.
 pub fn batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
     Key::new(format!("w#{workspace}/batch"), format!("{}/{idempotency_key}", kind.letter()))
@@ -311,6 +321,7 @@ mod tests {
             name_guard(&workspace_page(&w), "m", "late-arrival").to_string(),
             segment(&log(), 42).to_string(),
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
+            lanes(&w).to_string(),
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
         ];
@@ -331,6 +342,8 @@ mod tests {
         ] {
             assert_eq!(parse_segment(&Key::new(good.pk.clone(), sk)), None, "{sk}");
         }
+        assert_eq!(parse_log(&log().workspace, &log().to_string()), Some(log()));
+        assert_eq!(parse_log(&log().workspace, "day#2013-06-01/p"), None);
         assert_eq!(parse_segment(&rollup(&log().workspace, 1, log().day)), None);
     }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Columns, Error, Item, Result, Timestamp,
+    Columns, Error, Item, Result, Timestamp, batch,
+    batch::BatchPart,
     item::Value,
     key::{self, LogId},
     segment,
@@ -18,17 +19,6 @@ pub const MAX_SEGMENT_ROWS: usize = 10_000;
 
 /// About how many bytes of packed events a segment may have before it is cut in two.
 pub const MAX_SEGMENT_BYTES: usize = 256 * 1024;
-
-/// The share of a batch that a segment holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BatchPart {
-    /// The batch, by its idempotency key.
-    pub batch: String,
-    /// The index of its first row among the batch's rows for this log.
-    pub first: usize,
-    /// How many rows it is.
-    pub rows: usize,
-}
 
 /// A segment of a log.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,14 +64,6 @@ impl Segment {
 
     /// The item that stores it.
     pub fn to_item(&self) -> Item {
-        let batches = self.batches.iter().map(|part| {
-            let fields = [
-                ("id".to_owned(), Value::from(part.batch.as_str())),
-                ("first".to_owned(), Value::from(part.first as i64)),
-                ("n".to_owned(), Value::from(part.rows as i64)),
-            ];
-            Value::M(BTreeMap::from(fields))
-        });
         let releases = self.releases.iter().map(|(name, rows)| (name.clone(), Value::from(*rows as i64)));
         Item::new(key::segment(&self.log, self.seq))
             .with("v", ITEM_VERSION)
@@ -89,7 +71,7 @@ impl Segment {
             .with("appended_at", self.appended_at.micros())
             .with("first_at", self.times.0)
             .with("last_at", self.times.1)
-            .with("batches", batches.collect::<Vec<_>>())
+            .with("batches", batch::encode(&self.batches))
             .with("releases", releases.collect::<BTreeMap<_, _>>())
             .with("data", self.data.clone())
     }
@@ -120,11 +102,8 @@ impl Segment {
             rows: item.int("n")? as usize,
             appended_at: time("appended_at")?,
             times: (time("first_at")?.micros(), time("last_at")?.micros()),
-            batches: item
-                .list("batches")?
-                .iter()
-                .map(|part| batch_part(item, part))
-                .collect::<Result<_>>()?,
+            batches: batch::decode(item.bytes("batches")?)
+                .map_err(|what| item.corrupt(format_args!("`batches`: {what}")))?,
             releases,
             data,
         })
@@ -144,19 +123,6 @@ impl Segment {
         }
         Ok(columns)
     }
-}
-
-fn batch_part(item: &Item, value: &Value) -> Result<BatchPart> {
-    let part = || {
-        let Value::M(fields) = value else { return None };
-        let Some(Value::S(batch)) = fields.get("id") else { return None };
-        Some(BatchPart {
-            batch: batch.clone(),
-            first: whole(fields.get("first")?)? as usize,
-            rows: whole(fields.get("n")?)? as usize,
-        })
-    };
-    part().ok_or_else(|| item.corrupt("`batches` is not a list of batch parts"))
 }
 
 fn whole(value: &Value) -> Option<u64> {

@@ -55,7 +55,7 @@ async fn submit(table: &Arc<dyn Table>, workspace: &Workspace, batch: usize, key
     let events = read_ndjson(Kind::Predictions, body(batch).as_bytes(), clock().now()).unwrap();
     let mut ingest = Ingest::new(Arc::clone(table), clock());
     for attempt in 0..MAX_TRIES {
-        match ingest.submit(workspace, &events, key.as_deref(), Remember::Week).await {
+        match ingest.submit(workspace, events.clone(), key.as_deref(), Remember::Week).await {
             Ok(receipt) => {
                 assert_eq!(receipt.rows, ROWS);
                 return;

@@ -11,10 +11,11 @@ use std::{
 
 use store::{
     Clock, Columns, Day, ErrorKind, Item, Kind, Result, Table, Timestamp,
+    batch::{BatchId, BatchPart},
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
     columns::{Column, Values},
     key::{Key, LogId},
-    log::{BatchPart, Segment},
+    log::Segment,
     table::{
         Condition, Index, Position, Query, Shard, Write,
         dynamodb::{self, DynamoTable},
@@ -502,7 +503,7 @@ mod projector_on_a_faulty_feed {
                 let log = LogId { workspace: workspace.id().clone(), day, kind, lane };
                 let seq = heads.entry(log.clone()).or_default();
                 *seq += 1;
-                let part = BatchPart { batch: batch.to_string(), first: 0, rows: ROWS };
+                let part = BatchPart { batch: BatchId([batch as u8; 16]), first: 0, rows: ROWS };
                 let segment = Segment::pack(log, *seq, clock().now(), vec![part], &events(kind, day, batch))?;
                 writes.push(Write::Put(segment.to_item(), Condition::Absent));
             }

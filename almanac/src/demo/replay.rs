@@ -136,7 +136,7 @@ async fn release(
         "action": "register", "environment": "production",
     }]);
     let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), ingest.clock().now())?;
-    ingest.submit(workspace, &batch, Some(&format!("demo/release/{name}")), Remember::Forever).await?;
+    ingest.submit(workspace, batch, Some(&format!("demo/release/{name}")), Remember::Forever).await?;
     Ok(())
 }
 
@@ -150,7 +150,7 @@ async fn post(ingest: &Ingest, workspace: &Workspace, step: &Step) -> anyhow::Re
         (Some(batch), true) => batch,
         _ => anyhow::bail!(Refused::Whole(format!("{} does not fit one batch", step.key))),
     };
-    let receipt = ingest.submit(workspace, &batch, Some(&step.key), Remember::Forever).await;
+    let receipt = ingest.submit(workspace, batch, Some(&step.key), Remember::Forever).await;
     Ok(receipt.with_context(|| format!("posting {}", step.key))?.replayed)
 }
 

@@ -4,6 +4,7 @@
 //! so names are unique, counters exact, and a repeat of a creation finds what is there.
 
 mod entity;
+mod lanes;
 mod page;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::{
 };
 
 pub use entity::{Category, Configuration, Entity, Model, Release, Task, Workspace};
+pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
 pub use page::WorkspacePage;
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.

@@ -4,25 +4,25 @@ use std::borrow::Cow;
 
 /// What a reader of stored bytes returns: the value, or what is wrong with the bytes. The caller
 /// knows which column they belong to and says so.
-pub(super) type Checked<T> = Result<T, Cow<'static, str>>;
+pub(crate) type Checked<T> = Result<T, Cow<'static, str>>;
 
 /// Stored bytes that have not been read yet.
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
     /// How many bytes are left.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rest.len()
     }
 
     /// The next `count` bytes.
-    pub(super) fn take(&mut self, count: usize) -> Checked<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Checked<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or("it is cut short")?;
         self.rest = rest;
         Ok(taken)
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number written by [`put_varint`].
-    pub(super) fn varint(&mut self) -> Checked<u64> {
+    pub(crate) fn varint(&mut self) -> Checked<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A varint that must be at most `limit`; `what` names it in the error.
-    pub(super) fn varint_at_most(&mut self, limit: usize, what: &str) -> Checked<usize> {
+    pub(crate) fn varint_at_most(&mut self, limit: usize, what: &str) -> Checked<usize> {
         let value = self.varint()?;
         match usize::try_from(value) {
             Ok(value) if value <= limit => Ok(value),
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Seven bits a byte, the low ones first; the top bit says that more follow.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

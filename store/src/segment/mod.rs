@@ -9,7 +9,7 @@
 //! Encoding and decoding are functions of their arguments. Equal columns give equal bytes, as
 //! long as the zstd library is the same.
 
-mod bytes;
+pub(crate) mod bytes;
 mod chunks;
 mod column;
 mod compress;

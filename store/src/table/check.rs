@@ -57,6 +57,27 @@ pub fn check_item(item: &Item) -> Result<()> {
     Ok(())
 }
 
+/// Items as the writes of transactions that each stay within their bounds, in the same order.
+pub fn transactions(items: Vec<Item>) -> Vec<Vec<Write>> {
+    let mut transactions: Vec<Vec<Write>> = Vec::new();
+    let mut bytes = 0;
+    for item in items {
+        let write = Write::Put(item, Condition::Absent);
+        let more = write_bytes(&write);
+        match transactions.last_mut() {
+            Some(last) if last.len() < MAX_TRANSACTION_WRITES && bytes + more <= MAX_TRANSACTION_BYTES => {
+                bytes += more;
+                last.push(write);
+            }
+            _ => {
+                bytes = more;
+                transactions.push(vec![write]);
+            }
+        }
+    }
+    transactions
+}
+
 /// Refuses a key that no item can have.
 ///
 /// # Errors

@@ -196,6 +196,23 @@ pub trait Table: Debug + Send + Sync {
     /// ([`crate::item::MAX_ITEM_BYTES`]).
     async fn put(&self, item: Item, condition: Condition) -> Result<()>;
 
+    /// Writes new items in their order, each under [`Condition::Absent`], up to the first that cannot
+    /// be written. Returns how many surely were, and why it ended early. After another error than
+    /// `Conflict` the next one may have been written as well.
+    ///
+    /// # Errors
+    /// As [`Table::put`].
+    async fn put_new(&self, items: Vec<Item>) -> (usize, Result<()>) {
+        let mut written = 0;
+        for item in items {
+            match self.put(item, Condition::Absent).await {
+                Ok(()) => written += 1,
+                Err(error) => return (written, Err(error)),
+            }
+        }
+        (written, Ok(()))
+    }
+
     /// Deletes an item; one that does not exist is deleted already.
     ///
     /// # Errors

@@ -100,6 +100,19 @@ impl Table for SqliteTable {
         self.write(Write::Put(item, condition)).await
     }
 
+    /// In one commit, or in several when they are more than a transaction may hold.
+    async fn put_new(&self, items: Vec<Item>) -> (usize, Result<()>) {
+        let mut written = 0;
+        for writes in check::transactions(items) {
+            let count = writes.len();
+            match self.transact(writes).await {
+                Ok(()) => written += count,
+                Err(error) => return (written, Err(error)),
+            }
+        }
+        (written, Ok(()))
+    }
+
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
         self.write(Write::Delete(key.clone(), condition)).await
     }

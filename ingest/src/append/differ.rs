@@ -1,0 +1,146 @@
+//! What differs between two batches that were sent under one idempotency key.
+
+use std::{collections::BTreeMap, fmt};
+
+use store::{
+    Column, Columns, Day, Result, Table, Timestamp, Values, batch::BatchId, key, log::Segment, table::Query,
+};
+
+use crate::batch::Part;
+
+use super::claim::Claim;
+
+/// How many segments of a log are searched for the batch of before.
+const MAX_SEGMENTS: usize = 200;
+
+/// How much of a text is shown, in characters.
+const SHOWN_CHARS: usize = 40;
+
+/// Says what differs between the batch of a claim and the one that came now.
+///
+/// # Errors
+/// Those of the table.
+pub(super) async fn difference(
+    table: &dyn Table,
+    claim: &Claim,
+    batch: BatchId,
+    parts: &BTreeMap<Day, Part>,
+) -> Result<String> {
+    let rows: usize = parts.values().map(|part| part.columns.rows).sum();
+    let when = claim.claimed_at;
+    if claim.rows != rows {
+        return Ok(format!("{} at {when}, now {}", events(claim.rows), events(rows)));
+    }
+    let days = |days: Vec<Day>| match days.as_slice() {
+        [] => "no day".to_owned(),
+        [day] => day.to_string(),
+        [first, .., last] => format!("{} days from {first} to {last}", days.len()),
+    };
+    let (before, now): (Vec<Day>, Vec<Day>) =
+        (claim.after.keys().map(|log| log.day).collect(), parts.keys().copied().collect());
+    if before != now {
+        return Ok(format!("those used at {when} belong to {}, these to {}", days(before), days(now)));
+    }
+    for (log, after) in &claim.after {
+        let Some(part) = parts.get(&log.day) else { continue };
+        let stored = stored(table, log, *after, batch, part.columns.rows).await?;
+        if stored.rows != part.columns.rows {
+            continue;
+        }
+        if let Some((row, what)) = first_difference(&stored, &part.columns) {
+            return Ok(format!("row {}, {what}", part.numbers[row]));
+        }
+    }
+    Ok(format!("those used at {when} are as many on the same days, but not the same"))
+}
+
+fn events(rows: usize) -> String {
+    if rows == 1 { "1 event".into() } else { format!("{rows} events") }
+}
+
+/// What is stored of a batch in a log behind segment `after`.
+async fn stored(
+    table: &dyn Table,
+    log: &key::LogId,
+    after: u64,
+    batch: BatchId,
+    rows: usize,
+) -> Result<Columns> {
+    let mut query = Query::table(key::segments_from(log, after + 1)).limit(16);
+    let mut found: Vec<Columns> = Vec::new();
+    let mut read = 0;
+    while read < MAX_SEGMENTS && found.iter().map(|columns| columns.rows).sum::<usize>() < rows {
+        let page = table.query(&query).await?;
+        read += page.items.len();
+        for item in &page.items {
+            let segment = Segment::from_item(item)?;
+            let mut start = 0;
+            for part in &segment.batches {
+                if part.batch == batch {
+                    let rows: Vec<usize> = (start..start + part.rows).collect();
+                    found.push(segment.unpack(|_| true)?.take(&rows));
+                }
+                start += part.rows;
+            }
+        }
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
+    }
+    Ok(Columns::concat(&found.iter().collect::<Vec<_>>()))
+}
+
+/// The first row that differs, and how.
+fn first_difference(before: &Columns, now: &Columns) -> Option<(usize, String)> {
+    let mut names: Vec<&str> = Vec::new();
+    for column in before.columns.iter().chain(&now.columns) {
+        if !names.contains(&column.name.as_str()) {
+            names.push(&column.name);
+        }
+    }
+    (0..now.rows).find_map(|row| {
+        names.iter().find_map(|name| {
+            let cell =
+                |columns: &Columns| columns.column(name).map_or(Cell::Null, |column| cell(column, row));
+            let (before, now) = (cell(before), cell(now));
+            (before != now).then(|| (row, format!("`{name}`: {before} before, now {now}")))
+        })
+    })
+}
+
+/// A value as it is compared and shown.
+#[derive(PartialEq)]
+enum Cell {
+    Null,
+    Time(i64),
+    /// The bits of a number.
+    Float(u64),
+    Text(String),
+}
+
+fn cell(column: &Column, row: usize) -> Cell {
+    match &column.values {
+        _ if !column.is_valid(row) => Cell::Null,
+        Values::Time(times) => Cell::Time(times[row]),
+        Values::Float(numbers) => Cell::Float(numbers[row].to_bits()),
+        Values::Text(_) | Values::Coded(_) => Cell::Text(column.text(row).unwrap_or_default().to_owned()),
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cell::Null => f.write_str("null"),
+            Cell::Time(micros) => match Timestamp::from_micros(*micros) {
+                Some(time) => write!(f, "{time}"),
+                None => write!(f, "{micros} us"),
+            },
+            Cell::Float(bits) => write!(f, "{:?}", f64::from_bits(*bits)),
+            Cell::Text(text) => {
+                let shown: String = text.chars().take(SHOWN_CHARS).collect();
+                write!(f, "{shown:?}{}", if shown.len() < text.len() { "..." } else { "" })
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! From parts of batches to segments: small ones share a segment, a large one fills its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use store::{
+    Columns, Result, Timestamp,
+    batch::{BatchId, BatchPart},
+    item::MAX_ITEM_BYTES,
+    key::LogId,
+    log::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
+};
+
+use super::aside;
+
+/// Parts of up to so many rows share a segment with others.
+pub(super) const GROUPED_ROWS: usize = 2_000;
+
+/// What one batch appends to one log.
+pub(super) struct Entry {
+    /// The batch.
+    pub(super) batch: BatchId,
+    /// Its rows.
+    pub(super) columns: Columns,
+    /// No part of it stands at or before this segment; unknown for a batch without a claim.
+    pub(super) after: Option<u64>,
+    /// Whether the name of the batch stands for its content, so that whatever has it is the same.
+    pub(super) is_named_by_digest: bool,
+    /// Its segments, made before it was its turn. They have no number yet.
+    ready: Mutex<Vec<Segment>>,
+}
+
+impl Entry {
+    pub(super) fn new(
+        batch: BatchId,
+        columns: Columns,
+        after: Option<u64>,
+        is_named_by_digest: bool,
+    ) -> Self {
+        Self { batch, columns, after, is_named_by_digest, ready: Mutex::default() }
+    }
+
+    /// The same with its segments made already, when it is large: so several are made side by side.
+    pub(super) async fn packed(self, log: &LogId) -> Result<Self> {
+        if self.columns.rows <= GROUPED_ROWS {
+            return Ok(self);
+        }
+        let log = log.clone();
+        aside(self.columns.rows, move || {
+            let ready = pack_alone(&log, &self, 0)?;
+            Ok(Self { ready: Mutex::new(ready), ..self })
+        })
+        .await?
+    }
+
+    fn take_ready(&self) -> Vec<Segment> {
+        std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The segments of several entries, each from a row of its own on. Their numbers and times are still
+/// to be set.
+pub(super) async fn pack(log: &LogId, entries: Vec<(Arc<Entry>, usize)>) -> Result<Vec<Segment>> {
+    let rows = entries.iter().map(|(entry, first)| entry.columns.rows - first).sum();
+    let log = log.clone();
+    aside(rows, move || pack_entries(&log, &entries)).await?
+}
+
+fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    let mut group: Vec<&Entry> = Vec::new();
+    let mut grouped = 0;
+    for (entry, first) in entries {
+        let rows = entry.columns.rows;
+        if rows > GROUPED_ROWS || *first > 0 {
+            let ready = if *first == 0 { entry.take_ready() } else { Vec::new() };
+            segments.extend(if ready.is_empty() { pack_alone(log, entry, *first)? } else { ready });
+            continue;
+        }
+        if grouped + rows > MAX_SEGMENT_ROWS {
+            pack_group(log, &std::mem::take(&mut group), &mut segments)?;
+            grouped = 0;
+        }
+        group.push(entry);
+        grouped += rows;
+    }
+    pack_group(log, &group, &mut segments)?;
+    Ok(segments)
+}
+
+/// The segments of small entries: one, unless it would be too large.
+fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Segment>) -> Result<()> {
+    match entries {
+        [] => {}
+        [alone] => segments.extend(pack_alone(log, alone, 0)?),
+        several => {
+            let columns: Vec<&Columns> = several.iter().map(|entry| &entry.columns).collect();
+            let parts = several.iter().map(|entry| BatchPart {
+                batch: entry.batch,
+                first: 0,
+                rows: entry.columns.rows,
+            });
+            let segment = segment(log, parts.collect(), &Columns::concat(&columns))?;
+            if fits(&segment) {
+                segments.push(segment);
+            } else {
+                let (left, right) = several.split_at(several.len() / 2);
+                pack_group(log, left, segments)?;
+                pack_group(log, right, segments)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The segments of the rows of one entry from `first` on.
+fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    let mut most = MAX_SEGMENT_ROWS;
+    while first < entry.columns.rows {
+        let rows = (entry.columns.rows - first).min(most);
+        let parts = vec![BatchPart { batch: entry.batch, first, rows }];
+        let packed = if rows == entry.columns.rows {
+            segment(log, parts, &entry.columns)?
+        } else {
+            segment(log, parts, &entry.columns.take(&(first..first + rows).collect::<Vec<_>>()))?
+        };
+        if fits(&packed) || rows == 1 {
+            segments.push(packed);
+            first += rows;
+        } else {
+            most = rows / 2;
+        }
+    }
+    Ok(segments)
+}
+
+fn segment(log: &LogId, parts: Vec<BatchPart>, columns: &Columns) -> Result<Segment> {
+    Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)
+}
+
+fn fits(segment: &Segment) -> bool {
+    segment.data.len() <= MAX_SEGMENT_BYTES && segment.to_item().size() <= MAX_ITEM_BYTES
+}
