@@ -12,6 +12,7 @@ mod import;
 mod open;
 mod progress;
 mod query;
+mod serve;
 mod table;
 pub mod up;
 mod verify;

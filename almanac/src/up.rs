@@ -1,6 +1,6 @@
 //! Ingest, projector and query in one process, on one listener.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc};
 
 use anyhow::Context;
 use axum::{Router, extract::Request, routing::get};
@@ -10,10 +10,7 @@ use store::{Clock, Table};
 use tokio::{net::TcpListener, sync::watch};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 
-use crate::{config::Config, open};
-
-/// How long requests that were begun may take after the services were asked to stop.
-const DRAIN: Duration = Duration::from_secs(10);
+use crate::{config::Config, open, serve::serve};
 
 pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
     let table = open::create(config).await?;
@@ -36,23 +33,18 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let projector = tokio::spawn(projector::run(Arc::clone(&table), until(stopped.clone())));
-    let server = axum::serve(listener, router(table, clock)).with_graceful_shutdown(until(stopped));
-    let mut server = tokio::spawn(async move { server.await });
+    let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock));
+    let gate = Arc::clone(ingest.gate());
+    let server = tokio::spawn(serve(listener, router(table, ingest), until(stopped)));
     tokio::pin!(shutdown);
     let mut projector = projector;
     let early = tokio::select! {
         () = &mut shutdown => None,
         ended = &mut projector => Some(ended),
     };
+    gate.close();
     stop.send_replace(true);
-    match tokio::time::timeout(DRAIN, &mut server).await {
-        Ok(ended) => ended.context("the server failed")??,
-        // What was accepted is durable or will be sent again; a client that stalls holds up nobody.
-        Err(_) => {
-            tracing::warn!("some requests did not end in {} s and are cut off", DRAIN.as_secs());
-            server.abort();
-        }
-    }
+    server.await.context("the server failed")?;
     match early {
         Some(ended) => ended.context("the projector failed")??,
         None => projector.await.context("the projector failed")??,
@@ -60,8 +52,7 @@ pub async fn run(
     Ok(())
 }
 
-fn router(table: Arc<dyn Table>, clock: Clock) -> Router {
-    let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock));
+fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>) -> Router {
     let query = Arc::new(Query::new(table));
     let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
     Router::new()

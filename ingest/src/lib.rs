@@ -11,6 +11,8 @@ pub mod batch;
 mod builder;
 mod cached;
 pub mod file;
+pub mod format;
+pub mod gate;
 pub mod http;
 pub mod json;
 pub mod limits;

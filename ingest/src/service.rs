@@ -15,6 +15,7 @@ use crate::{
     append::{Appender, Receipt, Remember},
     batch::{Batch, Refused},
     cached::Cached,
+    gate::{Bounds, Gate},
     limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_LISTED_ERRORS},
 };
 
@@ -39,6 +40,7 @@ pub struct Ingest {
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,
     lanes: Cached<Id, Lanes>,
+    gate: Arc<Gate>,
 }
 
 /// How long a workspace and its lanes are taken to be what they were, in seconds. A change of lanes
@@ -55,12 +57,18 @@ impl Ingest {
             releases: Mutex::default(),
             workspaces: Cached::new(CACHED_SECONDS),
             lanes: Cached::new(CACHED_SECONDS),
+            gate: Gate::new(Bounds::default()),
         }
     }
 
     /// The catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// The gate that requests go through.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
     }
 
     /// The clock.

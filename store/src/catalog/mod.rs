@@ -31,6 +31,7 @@ const RESERVED: &[&str] = &[
     "evaluations",
     "models",
     "configurations",
+    "lanes",
 ];
 
 /// The catalog in a table.

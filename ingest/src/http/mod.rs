@@ -1,0 +1,160 @@
+//! The append service over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, Path, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{post, put},
+};
+use serde_json::json;
+use store::Kind;
+use web::Problem;
+
+use crate::{
+    append::{Receipt, Remember},
+    batch::Refused,
+    gate::Busy,
+    limits::MAX_CATALOG_BODY_BYTES,
+    service::{Ingest, SubmitError},
+};
+
+mod body;
+mod catalog;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// The routes of the append service. A workspace is named by its id, or by its path as two
+/// segments (`/v1/workspaces/credit/prod/...`).
+pub fn router(ingest: Arc<Ingest>) -> Router {
+    let mut router = Router::new()
+        .route("/v1/workspaces", post(catalog::create_workspace))
+        .route("/v1/workspaces/{w}/models", post(catalog::create_model))
+        .route("/v1/workspaces/{w}/{name}/models", post(catalog::create_model_by_path))
+        .route("/v1/workspaces/{w}/lanes", put(catalog::set_lanes))
+        .route("/v1/workspaces/{w}/{name}/lanes", put(catalog::set_lanes_by_path))
+        .layer(DefaultBodyLimit::max(MAX_CATALOG_BODY_BYTES));
+    for kind in Kind::ALL {
+        router = router
+            .route(
+                &format!("/v1/workspaces/{{w}}/{kind}"),
+                post(move |ingest, Path(w): Path<String>, request| append(kind, ingest, w, request)),
+            )
+            .route(
+                &format!("/v1/workspaces/{{w}}/{{name}}/{kind}"),
+                post(move |ingest, Path((c, w)): Path<(String, String)>, request| {
+                    append(kind, ingest, format!("{c}/{w}"), request)
+                }),
+            );
+    }
+    router.with_state(ingest)
+}
+
+impl From<SubmitError> for Problem {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Store(error) => error.into(),
+            SubmitError::Refused(refused) => refused.into(),
+        }
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::TooLarge(detail) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail),
+            Refused::Whole(detail) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
+            Refused::Rows { errors, error_count } => {
+                let detail = format!("nothing was stored: {error_count} of the rows are wrong");
+                Problem::rows(detail, errors, error_count)
+            }
+        }
+    }
+}
+
+fn busy(busy: Busy) -> Problem {
+    match busy {
+        Busy::Workspace => Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "this workspace has too many requests under way; send fewer at one time",
+        ),
+        Busy::Service => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many requests are under way; nothing was stored, try again",
+        ),
+        Busy::Stopping => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the service is stopping; nothing was stored, try again",
+        ),
+    }
+}
+
+async fn append(
+    kind: Kind,
+    State(ingest): State<Arc<Ingest>>,
+    workspace: String,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (head, body) = request.into_parts();
+    let form = body::Form::of(&head.headers)?;
+    let idempotency_key = idempotency_key(&head.headers)?;
+    let workspace = ingest.workspace(&workspace).await?;
+    let mut pass = match ingest.gate().enter(workspace.id(), form.size()).await {
+        Ok(pass) => pass,
+        Err(reason) => return Ok(turned_away(reason)),
+    };
+    let batch = form.read(body, kind, ingest.clock().now(), &mut pass).await?;
+    // The append goes on when the client hangs up: what was begun is ended.
+    let appending = tokio::spawn({
+        let ingest = Arc::clone(&ingest);
+        async move {
+            let key = idempotency_key.as_deref();
+            let receipt = ingest.submit(&workspace, batch, key, Remember::Week).await;
+            drop(pass);
+            receipt
+        }
+    });
+    let receipt = appending
+        .await
+        .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed"))??;
+    Ok(created(&receipt))
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(key) = keys.next() else { return Ok(None) };
+    if keys.next().is_some() {
+        return Err(Refused::Whole("the header Idempotency-Key is given twice".into()));
+    }
+    match key.to_str() {
+        Ok(key) => Ok(Some(key.to_owned())),
+        Err(_) => Err(Refused::Whole("the header Idempotency-Key is not ASCII".into())),
+    }
+}
+
+fn turned_away(reason: Busy) -> Response {
+    let mut response = busy(reason).into_response();
+    if reason == Busy::Stopping {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+fn created(receipt: &Receipt) -> Response {
+    let days: serde_json::Map<_, _> =
+        receipt.days.iter().map(|(day, rows)| (day.to_string(), json!(rows))).collect();
+    let body = json!({
+        "batch": receipt.batch,
+        "kind": receipt.kind.name(),
+        "rows": receipt.rows,
+        "days": days,
+    });
+    let mut response = (StatusCode::CREATED, Json(body)).into_response();
+    if receipt.replayed {
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
