@@ -124,6 +124,16 @@ pub(crate) enum WorkspaceCommand {
     },
     /// List all workspaces.
     List,
+    /// Show over how many lanes the logs of a workspace are spread, or set it.
+    ///
+    /// Several ingest services append to one day side by side when it has several lanes. A change
+    /// counts after some seconds; what is stored stays where it is.
+    Lanes {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+        /// How many lanes, 1 to 16; only shown when it is not given.
+        count: Option<u8>,
+    },
     /// Show a workspace with its models, releases and counts.
     Show {
         /// The workspace, as category/name or by id.
