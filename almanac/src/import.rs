@@ -2,7 +2,7 @@
 
 use ingest::{
     Ingest, Refused, Remember, SubmitError,
-    file::{FileSpec, read_file},
+    file::{FileSpec, Mapping, read_file},
 };
 use store::{Clock, Error, Kind};
 
@@ -18,7 +18,7 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
     })?;
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let workspace = ingest.catalog().workspace(&args.workspace).await?;
-    let spec = FileSpec { kind, tags: args.tags.clone() };
+    let spec = FileSpec { kind, mapping: Mapping { tags: args.tags.clone(), ..Mapping::default() } };
     // The file is read and checked to its end first: one bad row, and nothing of it is stored.
     let batches = read_file(&args.file, &spec, ingest.clock().now()).map_err(told)?;
     for batch in &batches {

@@ -17,6 +17,8 @@ pub struct Batch {
     pub days: Vec<Day>,
     /// Where each of them stood in the request or file, from 1.
     pub numbers: Vec<u64>,
+    /// The id that the event gives itself, when it came alone. It is not stored.
+    pub event_id: Option<String>,
 }
 
 /// The events of a batch that belong to one day.

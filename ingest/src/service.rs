@@ -97,6 +97,14 @@ impl Ingest {
         idempotency_key: Option<&str>,
         remember: Remember,
     ) -> Result<Receipt, SubmitError> {
+        let event_id = batch.event_id.clone();
+        let idempotency_key = match (idempotency_key, event_id.as_deref()) {
+            (Some(key), Some(id)) if key != id => {
+                let message = "the event has an `event_id` and the request another Idempotency-Key; give one";
+                return Err(Refused::Whole(message.into()).into());
+            }
+            (key, id) => key.or(id),
+        };
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
