@@ -74,6 +74,17 @@ impl Batch {
         self.columns.rows
     }
 
+    /// The events at these rows.
+    pub fn take(&self, rows: &[usize]) -> Self {
+        Self {
+            kind: self.kind,
+            columns: self.columns.take(rows),
+            days: rows.iter().map(|row| self.days[*row]).collect(),
+            numbers: rows.iter().map(|row| self.numbers[*row]).collect(),
+            event_id: self.event_id.clone(),
+        }
+    }
+
     /// The events of each day.
     pub fn into_parts(self) -> BTreeMap<Day, Part> {
         let mut rows = BTreeMap::<Day, Vec<usize>>::new();

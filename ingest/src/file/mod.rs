@@ -144,6 +144,11 @@ impl Iterator for FileReader {
     }
 }
 
+/// Whether the name of a file says a format that [`FileReader`] reads.
+pub fn is_readable(path: &Path) -> bool {
+    format_of(path).is_ok()
+}
+
 /// The format and packing that a file's name says.
 fn format_of(path: &Path) -> Result<(Format, Encoding), Refused> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
