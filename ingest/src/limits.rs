@@ -29,7 +29,7 @@ pub const FILE_CHUNK_BYTES: usize = 64 * 1024 * 1024;
 /// The most bytes in the id that an event gives itself.
 pub const MAX_EVENT_ID_BYTES: usize = 256;
 /// The most bytes in one row of a text format: a line, an element of an array.
-pub const MAX_LINE_BYTES: usize = 1024 * 1024;
+pub const MAX_LINE_BYTES: usize = 2 * 1024 * 1024;
 /// How far in the future an event may be, in seconds.
 pub const MAX_FUTURE_SECONDS: i64 = 24 * 60 * 60;
 /// The most bad rows that an answer lists.

@@ -77,7 +77,7 @@ impl Draft {
         if is_mixed {
             days = good.iter().map(|&row| days[row]).collect();
         }
-        let mut batch = self.into_batch(days);
+        let mut batch = Batch { event_id: None, ..self.into_batch(days) };
         if is_mixed {
             batch.columns = batch.columns.take(&good);
             batch.numbers = good.iter().map(|&row| batch.numbers[row]).collect();

@@ -234,32 +234,33 @@ impl Filling {
 
     /// Appends the numbers of many rows at once, from row `row` on; `valid` has an entry for each, or
     /// is `None` when none is null.
-    pub(crate) fn extend_floats(&mut self, row: usize, numbers: impl Iterator<Item = f64>, valid: Mask<'_>) {
+    pub(crate) fn extend_floats(&mut self, row: usize, numbers: impl Iterator<Item = f64>, valid: Mask) {
         self.pad(row);
         if let Growing::Float(values) = &mut self.values {
             values.extend(numbers);
+            clear_nulls(&mut values[row..], valid.as_deref());
             self.extend_valid(row, valid);
         }
     }
 
     /// As [`Filling::extend_floats`], for times.
-    pub(crate) fn extend_times(&mut self, row: usize, times: impl Iterator<Item = i64>, valid: Mask<'_>) {
+    pub(crate) fn extend_times(&mut self, row: usize, times: impl Iterator<Item = i64>, valid: Mask) {
         self.pad(row);
         if let Growing::Time(values) = &mut self.values {
             values.extend(times);
+            clear_nulls(&mut values[row..], valid.as_deref());
             self.extend_valid(row, valid);
         }
     }
 
-    fn extend_valid(&mut self, from: usize, mask: Mask<'_>) {
-        let rows = self.len() - from;
+    fn extend_valid(&mut self, from: usize, mask: Mask) {
+        let rows = self.len();
         match (mask, &mut self.valid) {
             (None, None) => {}
-            (None, Some(valid)) => valid.resize(from + rows, true),
+            (None, Some(valid)) => valid.resize(rows, true),
             (Some(mask), _) => {
-                let valid = self.valid.get_or_insert_with(|| vec![true; from]);
-                valid.extend(mask.take(rows));
-                self.nulls += valid[from..].iter().filter(|valid| !**valid).count();
+                self.nulls += mask.iter().filter(|valid| !**valid).count();
+                self.valid.get_or_insert_with(|| vec![true; from]).extend(mask);
             }
         }
     }
@@ -290,4 +291,13 @@ impl Filling {
 }
 
 /// Whether each of many rows holds a value; `None` when all do.
-pub(crate) type Mask<'a> = Option<Box<dyn Iterator<Item = bool> + 'a>>;
+pub(crate) type Mask = Option<Vec<bool>>;
+
+/// What stands under a null is zero, so that equal events have equal digests.
+fn clear_nulls<T: Default + Copy>(values: &mut [T], valid: Option<&[bool]>) {
+    for (value, valid) in values.iter_mut().zip(valid.into_iter().flatten()) {
+        if !valid {
+            *value = T::default();
+        }
+    }
+}

@@ -134,12 +134,6 @@ impl Draft {
         self.notes.note_unread(&mut self.row_budget, number, FieldError::of_row(message));
     }
 
-    /// Notes something wrong with a row as a whole, which was or will be filled by columns.
-    pub(crate) fn note_row(&mut self, at: usize, error: FieldError) {
-        let number = self.numbers[at];
-        self.notes.note(&mut self.row_budget, (at, number), 0, || error);
-    }
-
     /// Begins `rows` rows that will be filled by columns, numbered on from `first`.
     pub(crate) fn add_rows(&mut self, first: u64, rows: usize) {
         self.numbers.extend(first..first + rows as u64);

@@ -76,6 +76,7 @@ pub(super) struct ArrowFile {
     rows: u64,
     size: u64,
     position: File,
+    is_done: bool,
 }
 
 impl ArrowFile {
@@ -91,7 +92,7 @@ impl ArrowFile {
             false => stream(file),
         })?;
         let places = frame::places(names, columns.iter().map(String::as_str))?;
-        Ok(Self { batches, places, batch: None, rows: 0, size, position })
+        Ok(Self { batches, places, batch: None, rows: 0, size, position, is_done: false })
     }
 
     /// Takes rows until the chunk is full or the batch ends; returns whether there may be more.
@@ -100,7 +101,10 @@ impl ArrowFile {
             Some(part) => part,
             None => match caught("an Arrow file", || self.batches.next().transpose())? {
                 Some(batch) => (batch, 0),
-                None => return Ok(false),
+                None => {
+                    self.is_done = true;
+                    return Ok(false);
+                }
             },
         };
         let rows = out.room().min(batch.len() - taken);
@@ -119,7 +123,10 @@ impl ArrowFile {
 
     /// About how many bytes were read.
     pub(super) fn bytes(&mut self) -> u64 {
-        self.position.stream_position().map_or(0, |at| at.min(self.size))
+        match self.is_done {
+            true => self.size,
+            false => self.position.stream_position().map_or(0, |at| at.min(self.size)),
+        }
     }
 }
 

@@ -28,7 +28,7 @@ enum Place {
 /// # Errors
 /// When it is no object of arrays, holds an unknown column, or columns of different lengths.
 pub(crate) fn read(names: &Names, text: &str, draft: &mut Draft) -> Result<(), Refused> {
-    let mut reader = Columnar { names, text, at: 0, columns: Vec::new(), draft };
+    let mut reader = Columnar { text, at: 0, columns: Vec::new(), draft };
     reader.skip_white();
     reader.object(|reader, name| match names.find(&name) {
         None => Err(Refused::Whole(format!("the column `{name}` {}", unknown_field(names.kind)))),
@@ -52,7 +52,6 @@ pub(crate) fn read(names: &Names, text: &str, draft: &mut Draft) -> Result<(), R
 }
 
 struct Columnar<'a, 'd> {
-    names: &'a Names,
     text: &'a str,
     at: usize,
     /// The name of each column and how many values it has.

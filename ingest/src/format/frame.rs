@@ -98,9 +98,9 @@ struct Filler<'d> {
     from: usize,
 }
 
-fn mask(validity: Option<&Bitmap>) -> Mask<'_> {
+fn mask(validity: Option<&Bitmap>) -> Mask {
     let validity = validity.filter(|validity| validity.unset_bits() > 0)?;
-    Some(Box::new(validity.iter()))
+    Some(validity.iter().collect())
 }
 
 impl Filler<'_> {

@@ -249,3 +249,6 @@ pub(crate) fn too_large() -> Refused {
     let limit = MAX_BODY_BYTES >> 20;
     Refused::TooLarge(format!("the body is larger than {limit} MiB when it is decoded; send several batches"))
 }
+
+#[cfg(test)]
+mod tests;
