@@ -27,7 +27,7 @@ from ranked group by day, release order by day, release
 
 connection = duckdb.connect(str(pathlib.Path(sys.argv[1], "events.duckdb")), read_only=True)
 connection.execute(f"set threads = {events.THREADS}")
-ms, days = events.median_ms(lambda: connection.execute(QUERY).pl())
+ms, days = events.median_ms(lambda: connection.sql(QUERY).pl())
 events.found(
     ms=ms,
     labelled=float(days["labelled"].sum()),

@@ -12,5 +12,5 @@ connection = duckdb.connect(str(pathlib.Path(folder, "events.duckdb")), read_onl
 connection.execute(f"set threads = {events.THREADS}")
 named = "*" if columns == "all" else columns
 query = f"select {named} from predictions where day between '{first}' and '{last}'"
-ms, frame = events.median_ms(lambda: connection.execute(query).pl())
+ms, frame = events.median_ms(lambda: connection.sql(query).pl())
 events.found(ms=ms, rows=frame.height)

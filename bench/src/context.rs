@@ -152,8 +152,7 @@ impl Context {
         once(&self.parquet, || {
             let folder = self.place.fresh("parquet")?;
             let inputs = self.inputs()?.to_string_lossy().into_owned();
-            let readings =
-                peer::run(&self.place, "polars_write.py", &[&inputs, &folder.to_string_lossy()])?;
+            let readings = peer::run(&self.place, "polars_write.py", &[&inputs, &folder.to_string_lossy()])?;
             Ok((folder, readings))
         })
     }

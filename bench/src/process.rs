@@ -101,7 +101,8 @@ pub fn cpu_seconds(id: Option<u32>) -> f64 {
 pub fn peak_megabytes(id: Option<u32>) -> f64 {
     let status = fs::read_to_string(format!("/proc/{}/status", name(id))).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: f64 = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0.0);
+    let kib: f64 =
+        line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0.0);
     kib * 1024.0 / 1e6
 }
 

@@ -62,9 +62,7 @@ fn table(lines: &[Line]) -> String {
         "| work | Almanac | beside | its figure | ratio | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n".to_owned();
     for line in lines {
         let (ours, theirs, ratio) = match &line.figures {
-            Err(why) => {
-                (format!("not run: {}", why.replace(['|', '\n'], " ")), String::new(), String::new())
-            }
+            Err(why) => (format!("not run: {}", why.replace(['|', '\n'], " ")), String::new(), String::new()),
             Ok(figures) => (
                 with_range(&figures.almanac, line.unit),
                 figures.peer.as_ref().map_or(String::new(), |peer| with_range(peer, line.unit)),

@@ -55,9 +55,6 @@ mod tests {
         assert_eq!(of(&[4.0, 1.0]).median(), 2.5);
         assert!(of(&[]).median().is_nan() && of(&[]).quantile(0.5).is_nan());
         let hundred = Samples::new((1..=100).map(f64::from).collect());
-        assert_eq!(
-            [0.0, 0.5, 0.99, 1.0].map(|share| hundred.quantile(share)),
-            [1.0, 50.0, 99.0, 100.0]
-        );
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|share| hundred.quantile(share)), [1.0, 50.0, 99.0, 100.0]);
     }
 }

@@ -94,7 +94,12 @@ impl Service {
     ///
     /// # Errors
     /// When they never do.
-    pub async fn projected(&self, window: (&str, &str), predictions: u64, labelled: u64) -> anyhow::Result<()> {
+    pub async fn projected(
+        &self,
+        window: (&str, &str),
+        predictions: u64,
+        labelled: u64,
+    ) -> anyhow::Result<()> {
         projected(self.address, window, predictions, labelled).await
     }
 

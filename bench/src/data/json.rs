@@ -90,13 +90,17 @@ pub fn prediction_columns(predictions: &[Prediction]) -> Vec<u8> {
         to.push(b'"');
     });
     body.push(b',');
-    list(&mut body, "release", predictions, |to, row| print(to, format_args!("\"{}\"", RELEASES[row.release])));
+    list(&mut body, "release", predictions, |to, row| {
+        print(to, format_args!("\"{}\"", RELEASES[row.release]))
+    });
     body.push(b',');
     list(&mut body, "score", predictions, |to, row| print(to, format_args!("{}", row.score)));
     body.push(b',');
     list(&mut body, "label", predictions, |to, row| print(to, format_args!("\"{}\"", LABELS[row.label()])));
     body.push(b',');
-    list(&mut body, "tag.branch", predictions, |to, row| print(to, format_args!("\"{}\"", BRANCHES[row.branch])));
+    list(&mut body, "tag.branch", predictions, |to, row| {
+        print(to, format_args!("\"{}\"", BRANCHES[row.branch]))
+    });
     body.push(b'}');
     body
 }

@@ -218,6 +218,8 @@ mod tests {
         let hours = |outcome: &Outcome| (outcome.truth.observed_at - outcome.predicted_at) as f64 / 3.6e9;
         assert!(outcomes.iter().all(|outcome| (1.0..72.0).contains(&hours(outcome))));
         assert_eq!(data.day(29).to_string(), "2025-01-30");
-        assert!(outcomes.iter().all(|o| o.predicted_at.div_euclid(DAY_MICROS) == data.day(29).number().into()));
+        assert!(
+            outcomes.iter().all(|o| o.predicted_at.div_euclid(DAY_MICROS) == data.day(29).number().into())
+        );
     }
 }

@@ -71,7 +71,8 @@ impl Connection {
     /// # Errors
     /// When nobody listens.
     pub async fn open(address: SocketAddr) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address).await.with_context(|| format!("nobody listens on {address}"))?;
+        let stream =
+            TcpStream::connect(address).await.with_context(|| format!("nobody listens on {address}"))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, received: Vec::with_capacity(16 * 1024) })
     }

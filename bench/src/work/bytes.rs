@@ -18,9 +18,9 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         files += std::fs::metadata(stored.folder.join(name)).map_or(0, |file| file.len());
     }
     let almanac = Samples::new(vec![files as f64 / stored.events as f64]);
-    let parquet = context
-        .parquet()
-        .and_then(|(folder, _)| Ok(reading("bytes_per_row", place::bytes_of(folder)? as f64 / stored.events as f64)));
+    let parquet = context.parquet().and_then(|(folder, _)| {
+        Ok(reading("bytes_per_row", place::bytes_of(folder)? as f64 / stored.events as f64))
+    });
     let rows = context.data.rows().min(MAX_ROWS).to_string();
     let database = |name: &str, script: &str| -> anyhow::Result<Readings> {
         let inputs = context.inputs()?.to_string_lossy().into_owned();

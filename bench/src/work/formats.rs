@@ -11,8 +11,7 @@ use crate::{
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let rows = context.data.rows().min(MAX_ROWS);
     let requests = |form| uploads::predictions(&context.data, form, rows);
-    let (lines, columns, arrow) =
-        (requests(Form::Lines)?, requests(Form::Columns)?, requests(Form::Arrow)?);
+    let (lines, columns, arrow) = (requests(Form::Lines)?, requests(Form::Columns)?, requests(Form::Arrow)?);
     let side = |name, requests| Side::new(name, move || send(context, requests, CONNECTIONS));
     let sides = vec![side("NDJSON", &lines), side("columnar JSON", &columns), side("Arrow", &arrow)];
     let found = interleave(context.rounds, sides);

@@ -31,7 +31,11 @@ pub(super) fn request(
 pub(super) const ALL_DAYS: (usize, usize) = (0, DAYS - 1);
 
 /// The median time of a query in milliseconds, warm, and its frame.
-pub(super) fn timed(context: &Context, opened: &Opened, request: &Request) -> anyhow::Result<(f64, DataFrame)> {
+pub(super) fn timed(
+    context: &Context,
+    opened: &Opened,
+    request: &Request,
+) -> anyhow::Result<(f64, DataFrame)> {
     let run = || context.runtime.block_on(opened.query.run(&opened.workspace, request));
     let frame = run()?;
     let mut times = Vec::new();

@@ -57,14 +57,26 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         ],
     );
     let [almanac, sqlite, mlflow] = &found[..] else { return Ok(Vec::new()) };
-    let work = format!("NDJSON over HTTP to durable, batches of {BATCH_ROWS}, {CONNECTIONS} connections");
+    // A day of few rows fills no batch.
+    let batch = context.data.rows_of(0).min(BATCH_ROWS);
+    let work = format!("NDJSON over HTTP to durable, batches of {batch}, {CONNECTIONS} connections");
     let rate = ("rows/s", "rows_per_s");
     Ok(vec![
         Line::of("ndjson/sqlite", &work, rate, almanac, ("SQLite rows, FULL, index on day", sqlite)),
         Line::of("ndjson/mlflow", &work, rate, almanac, ("MLflow log_batch of 1,000", mlflow)),
         Line::alone("ndjson/p99", "the same: p99 of a batch", "ms", almanac.samples("p99_ms")),
-        Line::alone("ndjson/cpu", "the same: processor time of Almanac", "us/row", almanac.samples("server_cpu_us")),
-        Line::alone("ndjson/load", "the same: of the load generator", "us/row", almanac.samples("load_cpu_us")),
+        Line::alone(
+            "ndjson/cpu",
+            "the same: processor time of Almanac",
+            "us/row",
+            almanac.samples("server_cpu_us"),
+        ),
+        Line::alone(
+            "ndjson/load",
+            "the same: of the load generator",
+            "us/row",
+            almanac.samples("load_cpu_us"),
+        ),
     ])
 }
 

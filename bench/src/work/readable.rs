@@ -59,7 +59,8 @@ async fn watch(context: &Context, service: &Service, from: usize) -> anyhow::Res
     for count in from + 1..=from + WATCHED {
         let at = Timestamp::from_micros(day.start().micros() + count as i64 * 1_000).unwrap_or_default();
         let row = json!({ "key": format!("probe-{count}"), "predicted_at": at.to_string(), "release": PROBE_RELEASE, "score": 0.5 });
-        let request = http::post(&Service::path(Kind::Predictions.name()), NDJSON, row.to_string().as_bytes());
+        let request =
+            http::post(&Service::path(Kind::Predictions.name()), NDJSON, row.to_string().as_bytes());
         let answer = connection.ask(&request).await?;
         ensure!(answer.is_good(), "a single event: {}", answer.told());
         let acknowledged = Instant::now();

@@ -31,7 +31,17 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         Line::of("single/mlflow", work, ("rows/s", "rows_per_s"), almanac, ("MLflow log_metric", mlflow)),
         Line::alone("single/p50", "the same: p50", "ms", almanac.samples("p50_ms")),
         Line::alone("single/p99", "the same: p99", "ms", almanac.samples("p99_ms")),
-        Line::alone("single/cpu", "the same: processor time of Almanac", "us/row", almanac.samples("server_cpu_us")),
-        Line::alone("single/load", "the same: of the load generator", "us/row", almanac.samples("load_cpu_us")),
+        Line::alone(
+            "single/cpu",
+            "the same: processor time of Almanac",
+            "us/row",
+            almanac.samples("server_cpu_us"),
+        ),
+        Line::alone(
+            "single/load",
+            "the same: of the load generator",
+            "us/row",
+            almanac.samples("load_cpu_us"),
+        ),
     ])
 }

@@ -31,8 +31,12 @@ async fn count(context: &Context) -> anyhow::Result<(Units, usize)> {
     let address = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move { _ = stopped.await };
-    let serving =
-        tokio::spawn(almanac::up::run(listener, Arc::clone(&table) as Arc<dyn Table>, Clock::system(), shutdown));
+    let serving = tokio::spawn(almanac::up::run(
+        listener,
+        Arc::clone(&table) as Arc<dyn Table>,
+        Clock::system(),
+        shutdown,
+    ));
     service::register(address).await?;
     let before = table.counted();
     let requests = uploads::predictions(&context.data, Form::Lines, MAX_ROWS)?;
