@@ -127,7 +127,9 @@ fn machine() -> String {
     let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
     let gigabytes = memory.trim_end_matches("kB").trim().parse::<f64>().unwrap_or(0.0) * 1024.0 / 1e9;
     let system = read("/proc/sys/kernel/osrelease");
-    format!("{model}, {cores} cores used, {gigabytes:.0} GB, Linux {}", system.trim())
+    // The rest names who built the kernel.
+    let version = system.trim().split('-').next().unwrap_or_default();
+    format!("{model}, {cores} cores used, {gigabytes:.0} GB, Linux {version}")
 }
 
 /// The versions of what was measured: this commit, the compiler, the peers as they are pinned.

@@ -219,7 +219,9 @@ mod tests {
         assert!(outcomes.iter().all(|outcome| (1.0..72.0).contains(&hours(outcome))));
         assert_eq!(data.day(29).to_string(), "2025-01-30");
         assert!(
-            outcomes.iter().all(|o| o.predicted_at.div_euclid(DAY_MICROS) == data.day(29).number().into())
+            outcomes
+                .iter()
+                .all(|o| o.predicted_at.div_euclid(DAY_MICROS) == i64::from(data.day(29).number()))
         );
     }
 }
