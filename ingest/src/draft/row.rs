@@ -59,6 +59,23 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// An empty row in the same memory, for values of another life.
+    pub(crate) fn recycle<'b>(mut self) -> Row<'b> {
+        let fields = self.fields.len();
+        self.clear();
+        self.fields.clear();
+        // A collection of nothing, in place: that keeps the memory.
+        let mut row = Row {
+            fields: self.fields.into_iter().map(|_| Scalar::Null).collect(),
+            predicted_on: Scalar::Null,
+            event_id: Scalar::Null,
+            tags: self.tags.into_iter().map(|_| (Cow::Borrowed(""), Scalar::Null)).collect(),
+            errors: self.errors,
+        };
+        row.fields.resize(fields, Scalar::Null);
+        row
+    }
+
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             fields: vec![Scalar::Null; kind.fields().len()],

@@ -29,6 +29,8 @@ pub(crate) struct Csv {
     /// The record as it stands there, when it is not complete.
     held: Vec<u8>,
     columns: Option<Vec<(String, Place)>>,
+    /// An empty row, for its memory.
+    spare: Option<Row<'static>>,
     /// The number of the row that comes next; the header has none.
     number: u64,
 }
@@ -44,6 +46,7 @@ impl Csv {
             ends_len: 0,
             held: Vec::new(),
             columns: None,
+            spare: None,
             number: 1,
         }
     }
@@ -114,7 +117,7 @@ impl Csv {
             self.columns = Some(places(&self.names, cells)?);
             return Ok(());
         };
-        let mut row = Row::new(self.names.kind);
+        let mut row = self.spare.take().map_or_else(|| Row::new(self.names.kind), Row::recycle);
         if self.ends_len != columns.len() {
             let message = format!("has {} cells, but the header has {}", self.ends_len, columns.len());
             row.errors.push(FieldError::of_row(message));
@@ -133,7 +136,9 @@ impl Csv {
         }
         let number = self.number;
         self.number += 1;
-        out.row(number, &mut row, trimmed(&self.held))
+        out.row(number, &mut row, trimmed(&self.held))?;
+        self.spare = Some(row.recycle());
+        Ok(())
     }
 }
 

@@ -469,7 +469,7 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
         .to(ArrowDataType::Timestamp(TimeUnit::Second, Some("Europe/Berlin".into())));
     let words = Utf8Array::<i32>::from_slice(["late", "early"]);
     let codes = PrimitiveArray::<u8>::from(vec![Some(1), None, Some(0)]);
-    let labels = DictionaryArray::try_from_keys(codes, words.boxed()).unwrap();
+    let labels = DictionaryArray::try_from_keys(codes, words.boxed(), false).unwrap();
     let values = PrimitiveArray::<u64>::from(vec![None, Some(u64::MAX), Some(3)]);
     let batch = filled(
         Kind::Outcomes,
