@@ -121,8 +121,9 @@ fn keys_are_built_in_one_place() {
 
 #[test]
 fn http_statuses_are_named_only_in_http_modules() {
-    let elsewhere =
-        lines_with(&["StatusCode"], |path| !path.ends_with("/http.rs") && !path.starts_with("web/"));
+    let elsewhere = lines_with(&["StatusCode"], |path| {
+        !path.contains("/http/") && !path.starts_with("web/") && path != "almanac/src/openapi.rs"
+    });
     assert_eq!(elsewhere, NONE);
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, State},
+    extract::{State, rejection::BytesRejection},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
 use store::catalog::Task;
-use web::Problem;
+use web::{InPath, Problem};
 
 use crate::service::Ingest;
 
@@ -36,44 +36,44 @@ struct NewLanes {
     lanes: u8,
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(headers: &HeaderMap, body: &Bytes) -> Result<T, Problem> {
+/// A body, when it was not too large.
+type Whole = Result<Bytes, BytesRejection>;
+
+fn parse<T: for<'de> Deserialize<'de>>(headers: &HeaderMap, body: Whole) -> Result<T, Problem> {
     let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim();
     if !media.eq_ignore_ascii_case("application/json") {
         let detail = "the content type should be application/json";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    serde_json::from_slice(body)
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    // Left to itself, serde reads an array as well.
+    if body.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        let detail = "the body should be a JSON object";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+    }
+    serde_json::from_slice(&body)
         .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
 }
 
 pub(super) async fn create_workspace(
     State(ingest): State<Arc<Ingest>>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewWorkspace = parse(&headers, &body)?;
+    let new: NewWorkspace = parse(&headers, body)?;
     let workspace = ingest.catalog().ensure_workspace(&new.path, ingest.clock().now()).await?;
     let body = json!({ "id": workspace.id().as_str(), "path": workspace.path });
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
-pub(super) async fn create_model_by_path(
-    ingest: State<Arc<Ingest>>,
-    Path((category, name)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    create_model(ingest, Path(format!("{category}/{name}")), headers, body).await
-}
-
 pub(super) async fn create_model(
     State(ingest): State<Arc<Ingest>>,
-    Path(workspace): Path<String>,
+    InPath(workspace): InPath,
     headers: HeaderMap,
-    body: Bytes,
+    body: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewModel = parse(&headers, &body)?;
+    let new: NewModel = parse(&headers, body)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let task = Task::parse(&new.task, new.positive_label.as_deref())?;
     let now = ingest.clock().now();
@@ -87,22 +87,13 @@ pub(super) async fn create_model(
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
-pub(super) async fn set_lanes_by_path(
-    ingest: State<Arc<Ingest>>,
-    Path((category, name)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    set_lanes(ingest, Path(format!("{category}/{name}")), headers, body).await
-}
-
 pub(super) async fn set_lanes(
     State(ingest): State<Arc<Ingest>>,
-    Path(workspace): Path<String>,
+    InPath(workspace): InPath,
     headers: HeaderMap,
-    body: Bytes,
+    body: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewLanes = parse(&headers, &body)?;
+    let new: NewLanes = parse(&headers, body)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let lanes = ingest.catalog().set_lanes(workspace.id(), new.lanes, ingest.clock().now()).await?;
     Ok(Json(json!({ "lanes": lanes.count, "since": lanes.since.to_string() })).into_response())

@@ -1,0 +1,205 @@
+//! Events as JSON Schemas, made of the fields that the kinds have.
+
+use serde_json::{Value, json};
+use store::{
+    Kind,
+    event::{Field, FieldType},
+    id::MAX_NAME_BYTES,
+};
+use web::{
+    content,
+    openapi::{Content, RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
+};
+
+use crate::{
+    format::Format,
+    limits::{MAX_BATCH_ROWS, MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TAGS, MAX_TEXT_BYTES},
+};
+
+/// The changes that a release may go through.
+const ACTIONS: [&str; 4] = ["register", "promote", "rollback", "retire"];
+
+/// The name of the schema of an event.
+pub(super) fn event_name(kind: Kind) -> String {
+    format!("Event.{kind}")
+}
+
+/// The body of an append, in each format that it may have.
+pub(super) fn contents(kind: Kind) -> impl Iterator<Item = (&'static str, Content)> {
+    let events = move || {
+        let events = schema::array(schema::component(&event_name(kind)));
+        events.min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS))
+    };
+    // Columns came with the formats of files.
+    let has_columns = Format::MEDIA_TYPES.contains(&"text/csv");
+    Format::MEDIA_TYPES.into_iter().map(move |media| {
+        let example = || Some(example(kind));
+        let content = match media {
+            "application/x-ndjson" => content(events().description(Some("One object a line.")), example()),
+            "application/json" if has_columns => {
+                content(schema::any_of([events().into(), columns(kind)]), example())
+            }
+            "application/json" => content(events(), example()),
+            "text/csv" => {
+                let says = "A header with the names of fields, and tags as `tag.NAME`.";
+                content(schema::string().description(Some(says)), Some(json!(csv(kind))))
+            }
+            _ => content(schema::bytes(media), None),
+        };
+        (media, content)
+    })
+}
+
+/// An event of a kind as an object.
+pub(super) fn event(kind: Kind) -> RefOr<Schema> {
+    let fields = kind.fields().iter();
+    let mut event = fields.fold(schema::closed(), |event, field| {
+        let event = event.property(field.name, value(field, !field.required));
+        if field.required { event.required(field.name) } else { event }
+    });
+    if kind == Kind::Outcomes {
+        let day = schema::day().schema_type(schema::types(&[Type::String], true));
+        event = event.property("predicted_on", day.description(Some("The UTC day of the prediction.")));
+    }
+    if kind.has_tags() {
+        event = event.property("tags", tags());
+    }
+    let given = |names: &[&str]| {
+        schema::any_of(names.iter().map(|name| {
+            let value = match kind.field(name) {
+                Some(field) => value(field, false),
+                None => schema::day(),
+            };
+            ObjectBuilder::new().schema_type(Type::Object).property(*name, value).required(*name).into()
+        }))
+    };
+    match kind {
+        Kind::Predictions => schema::all_of([event.into(), given(&["score", "label", "value"])]),
+        Kind::Outcomes => schema::all_of([
+            event.into(),
+            given(&["label", "value"]),
+            given(&["predicted_at", "predicted_on"]),
+        ]),
+        Kind::Metrics | Kind::Releases => event.into(),
+    }
+}
+
+/// Events as an object of arrays of equal length.
+fn columns(kind: Kind) -> RefOr<Schema> {
+    let column =
+        |schema: RefOr<Schema>| schema::array(schema).min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS));
+    let fields = kind.fields().iter();
+    let mut columns = fields.fold(schema::closed(), |columns, field| {
+        let columns = columns.property(field.name, column(value(field, !field.required).into()));
+        if field.required { columns.required(field.name) } else { columns }
+    });
+    if kind == Kind::Outcomes {
+        let day = schema::day().schema_type(schema::types(&[Type::String], true));
+        columns = columns.property("predicted_on", column(day.into()));
+    }
+    if kind.has_tags() {
+        columns = columns.property("tags", schema::map(Some(tag_name()), column(tag().into())));
+    }
+    columns.description(Some("An object of arrays of equal length, one for each field.")).into()
+}
+
+/// What a field may be in JSON.
+fn value(field: &Field, nullable: bool) -> ObjectBuilder {
+    match field.kind {
+        FieldType::Time => {
+            let says = "RFC 3339 with an offset, at most 24 hours in the future.";
+            schema::time().schema_type(schema::types(&[Type::String], nullable)).description(Some(says))
+        }
+        FieldType::Float => {
+            let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], nullable));
+            match field.name {
+                "score" => number.minimum(Some(0)).maximum(Some(1)).description(Some("A probability.")),
+                _ => number,
+            }
+        }
+        FieldType::Text => text(field.name, nullable),
+    }
+}
+
+/// What a text may be; its limits are of bytes in UTF-8.
+fn text(name: &str, nullable: bool) -> ObjectBuilder {
+    let plain = |max_bytes| as_text(nullable).min_length(Some(1)).max_length(Some(max_bytes));
+    match name {
+        "key" => plain(MAX_KEY_BYTES),
+        "note" => plain(MAX_NOTE_BYTES).min_length(Some(0)),
+        "release" | "model" | "configuration" | "environment" => plain(MAX_NAME_BYTES)
+            .pattern(Some(schema::NAME_PATTERN))
+            // The text of a whole number is a name unless it begins with a minus.
+            .minimum(Some(0)),
+        "action" => schema::one_of(ACTIONS),
+        _ => plain(MAX_TEXT_BYTES),
+    }
+}
+
+/// A string, or what is taken as its text.
+fn as_text(nullable: bool) -> ObjectBuilder {
+    let text = schema::types(&[Type::String, Type::Integer, Type::Boolean], nullable);
+    ObjectBuilder::new().schema_type(text).minimum(Some(i64::MIN as isize)).maximum(Some(i64::MAX as isize))
+}
+
+fn tag_name() -> ObjectBuilder {
+    schema::name()
+}
+
+fn tag() -> ObjectBuilder {
+    as_text(true).max_length(Some(MAX_TEXT_BYTES))
+}
+
+fn tags() -> ObjectBuilder {
+    schema::map(Some(tag_name()), tag())
+        .schema_type(schema::types(&[Type::Object], true))
+        .max_properties(Some(MAX_TAGS))
+        .description(Some("By name. `tag.NAME` beside the other fields says the same."))
+}
+
+/// Events that can be appended to the workspace of the examples, in the order of the document.
+fn example(kind: Kind) -> Value {
+    match kind {
+        Kind::Releases => json!([
+            { "release": "v1", "released_at": "2026-05-31T12:00:00Z", "model": "risk", "action": "register",
+              "configuration": "shallow", "environment": "production", "note": "The first." },
+        ]),
+        Kind::Predictions => json!([
+            { "key": "loan-1", "predicted_at": "2026-06-01T02:00:00Z", "release": "v1", "score": 0.81,
+              "tags": { "branch": "north" } },
+            { "key": "loan-2", "predicted_at": "2026-06-01T02:00:00Z", "release": "v1", "score": 0.07,
+              "tags": { "branch": "south" } },
+        ]),
+        Kind::Outcomes => json!([
+            { "key": "loan-1", "predicted_on": "2026-06-01", "observed_at": "2026-06-10T17:30:00Z",
+              "label": "default" },
+            { "key": "loan-2", "predicted_on": "2026-06-01", "observed_at": "2026-06-10T17:30:00Z",
+              "label": "repaid" },
+        ]),
+        Kind::Metrics => json!([
+            { "name": "latency_ms", "measured_at": "2026-06-01T02:00:05Z", "value": 12.5, "release": "v1",
+              "tags": { "host": "a" } },
+        ]),
+    }
+}
+
+/// The same as CSV. None of its values needs quotes.
+fn csv(kind: Kind) -> String {
+    let events = example(kind);
+    let row = |event: &Value| -> Vec<(String, String)> {
+        let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let fields = event.as_object().into_iter().flatten();
+        fields
+            .flat_map(|(name, value)| match value.as_object() {
+                Some(tags) => tags.iter().map(|(tag, value)| (format!("tag.{tag}"), cell(value))).collect(),
+                None => vec![(name.clone(), cell(value))],
+            })
+            .collect()
+    };
+    let rows: Vec<_> = events.as_array().into_iter().flatten().map(row).collect();
+    let line = |cells: Vec<&str>| cells.join(",") + "\n";
+    let header = rows.first().map(|row| line(row.iter().map(|(name, _)| name.as_str()).collect()));
+    let lines = rows.iter().map(|row| line(row.iter().map(|(_, cell)| cell.as_str()).collect()));
+    header.into_iter().chain(lines).collect()
+}
