@@ -128,6 +128,12 @@ fn http_statuses_are_named_only_in_http_modules() {
 }
 
 #[test]
+fn routes_are_added_with_their_description() {
+    let elsewhere = lines_with(&["Router::new", ".route("], |path| path != "web/src/routes.rs");
+    assert_eq!(elsewhere, NONE, "web::Routes adds a route to the OpenAPI document as well");
+}
+
+#[test]
 fn formats_and_folds_are_synchronous() {
     let pure = |path: &str| {
         path.starts_with("fold/")

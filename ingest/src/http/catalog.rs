@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use store::catalog::Task;
+use store::catalog::{MAX_LANES, Task};
 use web::{InPath, Problem};
 
 use crate::service::Ingest;
@@ -33,7 +33,8 @@ struct NewModel {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewLanes {
-    lanes: u8,
+    /// A number, for 4.0 is a whole number in JSON, too.
+    lanes: f64,
 }
 
 /// A body, when it was not too large.
@@ -94,7 +95,13 @@ pub(super) async fn set_lanes(
     body: Whole,
 ) -> Result<Response, Problem> {
     let new: NewLanes = parse(&headers, body)?;
+    let whole = (new.lanes.fract() == 0.0 && (1.0..=f64::from(MAX_LANES)).contains(&new.lanes))
+        .then_some(new.lanes as u8);
+    let count = whole.ok_or_else(|| {
+        let detail = format!("{} lanes are not a whole number from 1 to {MAX_LANES}", new.lanes);
+        Problem::new(StatusCode::BAD_REQUEST, detail)
+    })?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
-    let lanes = ingest.catalog().set_lanes(workspace.id(), new.lanes, ingest.clock().now()).await?;
+    let lanes = ingest.catalog().set_lanes(workspace.id(), count, ingest.clock().now()).await?;
     Ok(Json(json!({ "lanes": lanes.count, "since": lanes.since.to_string() })).into_response())
 }

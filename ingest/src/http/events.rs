@@ -162,7 +162,7 @@ fn tags() -> ObjectBuilder {
 fn example(kind: Kind) -> Value {
     match kind {
         Kind::Releases => json!([
-            { "release": "v1", "released_at": "2026-05-31T12:00:00Z", "model": "risk", "action": "register",
+            { "release": "v1", "released_at": "2026-06-01T00:00:00Z", "model": "risk", "action": "register",
               "configuration": "shallow", "environment": "production", "note": "The first." },
         ]),
         Kind::Predictions => json!([
@@ -202,4 +202,104 @@ fn csv(kind: Kind) -> String {
     let header = rows.first().map(|row| line(row.iter().map(|(name, _)| name.as_str()).collect()));
     let lines = rows.iter().map(|row| line(row.iter().map(|(_, cell)| cell.as_str()).collect()));
     header.into_iter().chain(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+    use store::Timestamp;
+
+    use super::*;
+    use crate::{
+        Refused,
+        format::{BodyReader, Encoding},
+    };
+
+    fn read(kind: Kind, events: &Value) -> Result<(), Refused> {
+        let now = Timestamp::parse("2026-06-10T20:00:00Z").unwrap();
+        let mut reader = BodyReader::new(kind, Format::Json, Encoding::Identity, now);
+        reader.push(events.to_string().as_bytes())?;
+        reader.finish().map(|_| ())
+    }
+
+    /// The example of a kind with one field changed, or without it.
+    fn with(kind: Kind, name: &str, value: Option<Value>) -> Value {
+        let mut event: Map<String, Value> = example(kind)[0].as_object().unwrap().clone();
+        match value {
+            Some(value) => _ = event.insert(name.to_owned(), value),
+            None => _ = event.remove(name),
+        }
+        json!([event])
+    }
+
+    #[test]
+    fn the_schema_of_an_event_is_what_is_checked() {
+        for kind in Kind::ALL {
+            let schema = serde_json::to_value(event(kind)).unwrap();
+            let schema = schema.pointer("/allOf/0").unwrap_or(&schema);
+            for (name, field) in schema["properties"].as_object().unwrap() {
+                let taken = |value: Value| read(kind, &with(kind, name, Some(value))).is_ok();
+                let is_required = schema["required"].as_array().unwrap().contains(&json!(name));
+                let about = format!("{kind}: {name}");
+                let of_type = |wanted: &str| match &field["type"] {
+                    Value::Array(types) => types.contains(&json!(wanted)),
+                    one => *one == wanted,
+                };
+                let is_alone = ["score", "label", "predicted_on"].contains(&name.as_str());
+                if !is_alone {
+                    assert_eq!(
+                        read(kind, &with(kind, name, None)).is_ok(),
+                        !is_required,
+                        "{about} may be absent"
+                    );
+                    assert_eq!(taken(Value::Null), of_type("null"), "{about} may be null");
+                }
+                if let Some(most) = field["maxLength"].as_u64() {
+                    assert!(taken(json!("x".repeat(most as usize))), "{about} may be {most} long");
+                    assert!(
+                        !taken(json!("x".repeat(most as usize + 1))),
+                        "{about} may be longer than {most}"
+                    );
+                    assert_eq!(taken(json!("")), field["minLength"] == 0, "{about} may be empty");
+                    assert_eq!(
+                        taken(json!("-a b")),
+                        field.get("pattern").is_none(),
+                        "{about} may be any text"
+                    );
+                    assert_eq!(
+                        (taken(json!(7)), taken(json!(true))),
+                        (of_type("integer"), of_type("boolean")),
+                        "{about}"
+                    );
+                    assert_eq!(
+                        taken(json!(-7)),
+                        of_type("integer") && field["minimum"] != 0,
+                        "{about} may be negative"
+                    );
+                } else if of_type("number") {
+                    let is_bounded = field.get("maximum").is_some();
+                    assert_eq!(
+                        (taken(json!(1.5)), taken(json!(-0.5))),
+                        (!is_bounded, !is_bounded),
+                        "{about}"
+                    );
+                    assert!(taken(json!(1)) && taken(json!(0)), "{about}");
+                }
+                for choice in field["enum"].as_array().into_iter().flatten() {
+                    assert!(taken(choice.clone()), "{about} may be {choice}");
+                }
+                assert!(!taken(json!([])), "{about} may be a list");
+            }
+            assert!(read(kind, &with(kind, "unknown", Some(json!(1)))).is_err(), "{kind}");
+            read(kind, &example(kind)).unwrap();
+        }
+        let tags = |count: usize| (0..count).map(|n| (format!("t{n}"), json!("x"))).collect::<Map<_, _>>();
+        assert!(read(Kind::Metrics, &with(Kind::Metrics, "tags", Some(tags(MAX_TAGS).into()))).is_ok());
+        assert!(read(Kind::Metrics, &with(Kind::Metrics, "tags", Some(tags(MAX_TAGS + 1).into()))).is_err());
+    }
+
+    #[test]
+    fn examples_are_csv_as_well() {
+        insta::assert_snapshot!(Kind::ALL.map(csv).join("\n"));
+    }
 }

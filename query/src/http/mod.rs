@@ -162,3 +162,21 @@ fn page_json(page: &WorkspacePage) -> Value {
     value["counts"] = counts(&Counted::Workspace);
     value
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_parameter_is_described() {
+        let uri = "/?nonsense=1".parse().unwrap();
+        let refused = axum::extract::Query::<Parameters>::try_from_uri(&uri).unwrap_err().body_text();
+        let known = refused.split_once("expected one of ").unwrap().1;
+        let known: BTreeSet<String> =
+            known.split(", ").map(|name| name.trim_matches('`').to_owned()).collect();
+        let names = What::all().flat_map(api::parameters).map(|parameter| parameter.build().name);
+        assert_eq!(names.collect::<BTreeSet<_>>(), known);
+    }
+}
