@@ -10,6 +10,7 @@ mod config;
 mod demo;
 mod import;
 mod open;
+mod openapi;
 mod progress;
 mod query;
 mod serve;

@@ -55,7 +55,7 @@ fn format(args: &QueryArgs) -> anyhow::Result<Format> {
         (None, None, _) => "table",
         (None, Some(_), Some("arrow" | "feather")) => "ipc",
         (None, Some(_), Some("jsonl")) => "ndjson",
-        (None, Some(_), Some(ending)) if Format::NAMES.contains(&ending) => ending,
+        (None, Some(_), Some(ending)) if Format::parse(ending).is_ok() => ending,
         (None, Some(path), _) => {
             let message =
                 format!("the format of {} does not follow from its name; say --format", path.display());

@@ -3,14 +3,15 @@
 use std::{future::Future, sync::Arc};
 
 use anyhow::Context;
-use axum::{Router, extract::Request, routing::get};
+use axum::{Router, extract::Request};
 use ingest::Ingest;
 use query::Query;
 use store::{Clock, Table};
 use tokio::{net::TcpListener, sync::watch};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
+use web::Routes;
 
-use crate::{config::Config, open, serve::serve};
+use crate::{config::Config, open, openapi, serve::serve};
 
 pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
     let table = open::create(config).await?;
@@ -55,10 +56,11 @@ pub async fn run(
 fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>) -> Router {
     let query = Arc::new(Query::new(table));
     let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
-    Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .merge(ingest::http::router(ingest))
-        .merge(query::http::router(query))
+    let routes = Routes::new()
+        .add(openapi::health(), async || "ok\n")
+        .merge(ingest::http::routes(ingest))
+        .merge(query::http::routes(query));
+    openapi::with_document(routes)
         .fallback(web::no_such_path)
         .method_not_allowed_fallback(web::no_such_method)
         .layer(CatchPanicLayer::new())

@@ -35,7 +35,8 @@ enum Cell {
 /// A row: the day, and its cells in the order of the columns.
 type Row = (Day, Vec<Cell>);
 
-const ROLLUP_COLUMNS: &[&str] = &[
+/// The columns of rollups, after the day.
+pub(crate) const ROLLUP_COLUMNS: &[&str] = &[
     "release",
     "predictions",
     "outcomes",
@@ -92,7 +93,8 @@ fn rollup_rows(rollup: &Rollup) -> Vec<Vec<Cell>> {
     rows
 }
 
-const EVALUATION_COLUMNS: &[&str] = &[
+/// The columns of evaluations, after the day.
+pub(crate) const EVALUATION_COLUMNS: &[&str] = &[
     "release",
     "predictions",
     "labelled",

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What an outcome adds to a prediction: the name of the column, and the field of the outcome.
-const OUTCOME_COLUMNS: [(&str, &str, FieldType); 3] = [
+pub(crate) const OUTCOME_COLUMNS: [(&str, &str, FieldType); 3] = [
     ("outcome_label", "label", FieldType::Text),
     ("outcome_value", "value", FieldType::Float),
     ("observed_at", "observed_at", FieldType::Time),

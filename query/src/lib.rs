@@ -6,6 +6,7 @@
 //!
 //! It writes nothing to the table.
 
+mod columns;
 mod daily;
 mod events;
 mod frame;
@@ -63,7 +64,11 @@ impl Query {
         }
     }
 
-    async fn check_release(&self, workspace: &Id, request: &Request) -> Result<()> {
+    /// Checks that the release of a request exists.
+    ///
+    /// # Errors
+    /// `Invalid`, naming those there are; those of the table.
+    pub(crate) async fn check_release(&self, workspace: &Id, request: &Request) -> Result<()> {
         let Some(wanted) = &request.release else { return Ok(()) };
         let page = self.catalog.page(workspace).await?;
         let names: Vec<&str> = page.releases.iter().map(|release| release.entity.name.as_str()).collect();

@@ -36,22 +36,29 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats, by name.
-    pub const NAMES: [&str; 5] = ["table", "csv", "ndjson", "parquet", "ipc"];
+    /// All formats.
+    pub const ALL: [Format; 5] = [Format::Table, Format::Csv, Format::Ndjson, Format::Parquet, Format::Ipc];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Table => "table",
+            Format::Csv => "csv",
+            Format::Ndjson => "ndjson",
+            Format::Parquet => "parquet",
+            Format::Ipc => "ipc",
+        }
+    }
 
     /// Reads a name.
     ///
     /// # Errors
     /// `Invalid`, naming what there is.
     pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "table" => Ok(Format::Table),
-            "csv" => Ok(Format::Csv),
-            "ndjson" => Ok(Format::Ndjson),
-            "parquet" => Ok(Format::Parquet),
-            "ipc" => Ok(Format::Ipc),
-            _ => Err(Error::invalid(format!("the format `{name}` is none of {}", Self::NAMES.join(", ")))),
-        }
+        Self::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("the format `{name}` is none of {names}"))
+        })
     }
 
     /// Whether it is no text.

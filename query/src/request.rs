@@ -19,23 +19,30 @@ pub enum What {
 }
 
 impl What {
-    /// All that can be read, by name.
-    pub const NAMES: [&str; 7] =
-        ["predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations"];
+    /// All that can be read.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Kind::ALL.map(What::Events).into_iter().chain([What::Joined, What::Rollups, What::Evaluations])
+    }
+
+    /// Its name, as in paths and commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Events(kind) => kind.name(),
+            What::Joined => "joined",
+            What::Rollups => "rollups",
+            What::Evaluations => "evaluations",
+        }
+    }
 
     /// Reads a name.
     ///
     /// # Errors
     /// `Invalid`, naming what there is.
     pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "joined" => Ok(What::Joined),
-            "rollups" => Ok(What::Rollups),
-            "evaluations" => Ok(What::Evaluations),
-            _ => Kind::from_name(name).map(What::Events).ok_or_else(|| {
-                Error::invalid(format!("`{name}` cannot be queried; there are {}", Self::NAMES.join(", ")))
-            }),
-        }
+        Self::all().find(|what| what.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Self::all().map(Self::name).collect();
+            Error::invalid(format!("`{name}` cannot be queried; there are {}", names.join(", ")))
+        })
     }
 }
 

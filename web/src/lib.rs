@@ -1,5 +1,10 @@
-//! What the HTTP modules share: errors as problem details (RFC 9457), and which status an error
-//! of the store becomes.
+//! What the HTTP modules share: errors as problem details (RFC 9457), which status an error of the
+//! store becomes, and [`Routes`] that describe themselves for the OpenAPI document.
+
+mod operation;
+mod routes;
+pub mod schema;
+mod workspace;
 
 use axum::{
     Json,
@@ -8,9 +13,22 @@ use axum::{
 };
 use serde::Serialize;
 use store::{Error, ErrorKind};
+use utoipa::openapi::{Content, RefOr, Schema};
+
+pub use operation::{Named, Operation, answer, content, parameter, problem_responses};
+pub use routes::Routes;
+pub use utoipa::openapi;
+pub use workspace::InPath;
 
 /// How long a client should wait before it tries again, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";
+
+/// The most characters in the detail of a problem, and in what it says of a row. Both repeat parts of
+/// the request, which may be of any length.
+const MAX_DETAIL_CHARS: usize = 1_000;
+
+/// The most characters in the name of a field that a problem blames.
+const MAX_FIELD_CHARS: usize = 200;
 
 /// What is wrong with one row of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,7 +66,7 @@ impl Problem {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
-            detail: detail.into(),
+            detail: cut(detail.into(), MAX_DETAIL_CHARS),
             errors: Vec::new(),
             error_count: None,
         }
@@ -57,8 +75,55 @@ impl Problem {
     /// A request that was refused for its rows: the first of them, and how many there are.
     pub fn rows(detail: impl Into<String>, errors: Vec<RowProblem>, error_count: usize) -> Self {
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail);
+        let cut_row = |row: RowProblem| RowProblem {
+            row: row.row,
+            field: row.field.map(|field| cut(field, MAX_FIELD_CHARS)),
+            message: cut(row.message, MAX_DETAIL_CHARS),
+        };
+        let errors = errors.into_iter().map(cut_row).collect();
         Self { errors, error_count: Some(error_count), ..problem }
     }
+}
+
+/// The text, or as much of it as fits, with an ellipsis for the rest.
+fn cut(mut text: String, max_chars: usize) -> String {
+    if text.char_indices().nth(max_chars).is_some() {
+        let end = text.char_indices().nth(max_chars - 1).map_or(0, |(at, _)| at);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Whether the same request may well be answered later.
+fn is_for_later(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// The schemas of what is here, by name.
+pub fn problem_schemas() -> [(&'static str, RefOr<Schema>); 2] {
+    let row = schema::object([
+        ("row", schema::count().minimum(Some(1)).description(Some("The row, counted from 1.")).into()),
+        ("message", schema::string().max_length(Some(MAX_DETAIL_CHARS)).into()),
+    ])
+    .property("field", schema::string().max_length(Some(MAX_FIELD_CHARS)));
+    let problem = schema::object([
+        ("type", schema::one_of(["about:blank"]).into()),
+        ("title", schema::string().into()),
+        ("status", schema::integer(400..=599).into()),
+        ("detail", schema::string().max_length(Some(MAX_DETAIL_CHARS)).into()),
+    ])
+    .property("errors", schema::array(schema::component("RowProblem")).min_items(Some(1)))
+    .property("error_count", schema::count().description(Some("How many bad rows there are.")));
+    [
+        ("Problem", problem.description(Some("What went wrong (RFC 9457).")).into()),
+        ("RowProblem", row.description(Some("What is wrong with one row of a request.")).into()),
+    ]
+}
+
+/// A problem as the document shows it.
+fn problem_content() -> Content {
+    content(schema::component("Problem"), None)
 }
 
 impl From<Error> for Problem {
@@ -84,7 +149,7 @@ impl IntoResponse for Problem {
         let mut response = (status, Json(&self)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        if is_for_later(status) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
         }
         response
@@ -95,7 +160,7 @@ impl IntoResponse for Problem {
 pub async fn no_such_path() -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
-        "there is nothing at this path; see the README for the ones there are",
+        "there is nothing at this path; /openapi.json lists the ones there are",
     )
 }
 
@@ -105,4 +170,22 @@ pub async fn no_such_method() -> Problem {
         StatusCode::METHOD_NOT_ALLOWED,
         "this path does not answer this method; the header Allow names those it does",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_repeats_the_request_is_cut() {
+        assert_eq!(cut("é".repeat(5), 5), "é".repeat(5));
+        assert_eq!(cut("é".repeat(6), 5), format!("{}…", "é".repeat(4)));
+        let long = "x".repeat(10_000);
+        let row = RowProblem { row: 1, field: Some(long.clone()), message: long.clone() };
+        let problem = Problem::rows(long, vec![row], 1);
+        let row = &problem.errors[0];
+        let lengths =
+            [&problem.detail, row.field.as_ref().unwrap(), &row.message].map(|text| text.chars().count());
+        assert_eq!(lengths, [MAX_DETAIL_CHARS, MAX_FIELD_CHARS, MAX_DETAIL_CHARS]);
+    }
 }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
-    extract::{DefaultBodyLimit, Path, Request, State},
+    Json,
+    extract::{DefaultBodyLimit, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::{post, put},
 };
 use serde_json::json;
 use store::Kind;
-use web::Problem;
+use web::{InPath, Named, Problem, Routes};
 
 use crate::{
     append::{Receipt, Remember},
@@ -21,36 +20,35 @@ use crate::{
     service::{Ingest, SubmitError},
 };
 
+mod api;
 mod body;
 mod catalog;
+mod events;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The routes of the append service. A workspace is named by its id, or by its path as two
-/// segments (`/v1/workspaces/credit/prod/...`).
-pub fn router(ingest: Arc<Ingest>) -> Router {
-    let mut router = Router::new()
-        .route("/v1/workspaces", post(catalog::create_workspace))
-        .route("/v1/workspaces/{w}/models", post(catalog::create_model))
-        .route("/v1/workspaces/{w}/{name}/models", post(catalog::create_model_by_path))
-        .route("/v1/workspaces/{w}/lanes", put(catalog::set_lanes))
-        .route("/v1/workspaces/{w}/{name}/lanes", put(catalog::set_lanes_by_path))
-        .layer(DefaultBodyLimit::max(MAX_CATALOG_BODY_BYTES));
-    for kind in Kind::ALL {
-        router = router
-            .route(
-                &format!("/v1/workspaces/{{w}}/{kind}"),
-                post(move |ingest, Path(w): Path<String>, request| append(kind, ingest, w, request)),
-            )
-            .route(
-                &format!("/v1/workspaces/{{w}}/{{name}}/{kind}"),
-                post(move |ingest, Path((c, w)): Path<(String, String)>, request| {
-                    append(kind, ingest, format!("{c}/{w}"), request)
-                }),
-            );
+/// The routes of the append service. A workspace is named by its path in two segments
+/// (`/v1/workspaces/credit/prod/...`), or by its id.
+pub fn routes(ingest: Arc<Ingest>) -> Routes {
+    let mut routes = Routes::new().add(api::create_workspace(), catalog::create_workspace);
+    for named in Named::BOTH {
+        routes = routes
+            .add(api::create_model(named), catalog::create_model)
+            .add(api::set_lanes(named), catalog::set_lanes);
     }
-    router.with_state(ingest)
+    let mut routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CATALOG_BODY_BYTES)));
+    // What the examples of the document append needs the release that they register first.
+    for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
+        for named in Named::BOTH {
+            routes = routes.add(api::append(kind, named), move |ingest, InPath(workspace), request| {
+                append(kind, ingest, workspace, request)
+            });
+        }
+    }
+    let routes =
+        api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
+    routes.with_state(ingest)
 }
 
 impl From<SubmitError> for Problem {

@@ -22,6 +22,9 @@ pub enum Task {
 }
 
 impl Task {
+    /// All tasks, by name; the one with a positive label comes first.
+    pub const NAMES: [&str; 3] = ["binary", "multiclass", "regression"];
+
     /// Reads a task from its name and, for `binary`, its positive label (`1` when none is given).
     ///
     /// # Errors
@@ -37,7 +40,7 @@ impl Task {
             ("multiclass" | "regression", Some(_)) => {
                 Err(Error::invalid(format!("a positive label belongs to a binary task, not to `{name}`")))
             }
-            _ => Err(Error::invalid(format!("the task `{name}` is none of binary, multiclass, regression"))),
+            _ => Err(Error::invalid(format!("the task `{name}` is none of {}", Self::NAMES.join(", ")))),
         }
     }
 

@@ -1,6 +1,8 @@
 //! What the whole-system tests share: the real binary, and the services on a port of their own.
 #![allow(dead_code, reason = "every test binary uses its own part of this")]
 
+pub(crate) mod schema;
+
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -169,6 +171,25 @@ impl Service {
         Answer::read(request.send(body).expect("an answer"))
     }
 
+    /// Sends a request of any method; only one with a body is sent with one.
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Answer {
+        let request = ureq::http::Request::builder()
+            .method(&*method.to_uppercase())
+            .uri(format!("{}{path}", self.base));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let answer = match body {
+            Some(body) => agent().run(request.body(body.to_vec()).expect("a request")),
+            None => agent().run(request.body(()).expect("a request")),
+        };
+        Answer::read(answer.expect("an answer"))
+    }
+
     /// Gets a path.
     pub(crate) fn get(&self, path: &str) -> Answer {
         Answer::read(agent().get(format!("{}{path}", self.base)).call().expect("an answer"))
@@ -208,6 +229,9 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) replayed: bool,
+    /// The methods that the path has, where that was said.
+    pub(crate) allow: String,
+    pub(crate) content_length: Option<String>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -219,6 +243,8 @@ impl Answer {
         Self {
             status: response.status().as_u16(),
             content_type: header("content-type").unwrap_or_default(),
+            allow: header("allow").unwrap_or_default(),
+            content_length: header("content-length"),
             replayed: header("idempotent-replayed").as_deref() == Some("true"),
             body: response.body_mut().read_to_vec().expect("a body"),
         }

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
-    extract::{Path, State, rejection::QueryRejection},
-    http::{StatusCode, header},
+    Json,
+    body::Body,
+    extract::{State, rejection::QueryRejection},
+    http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::get,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{
+    Error,
     catalog::{Workspace, WorkspacePage},
     key::Counted,
 };
-use web::Problem;
+use web::{InPath, Named, Problem, Routes};
+
+mod api;
 
 use crate::{
     Query,
@@ -23,30 +26,27 @@ use crate::{
     request::{Request, What, Words},
 };
 
-/// The routes of the query service. A workspace is named by its id, or by its path as two segments.
-pub fn router(query: Arc<Query>) -> Router {
-    let mut router = Router::new()
-        .route("/v1/workspaces", get(list))
-        .route("/v1/workspaces/{w}", get(show))
-        .route("/v1/workspaces/{w}/{name}", get(show_by_path));
-    for name in What::NAMES {
-        router = router
-            .route(
-                &format!("/v1/workspaces/{{w}}/{name}"),
-                get(move |query, Path(w): Path<String>, words| answer(name, query, w, words)),
-            )
-            .route(
-                &format!("/v1/workspaces/{{w}}/{{name}}/{name}"),
-                get(move |query, Path((c, w)): Path<(String, String)>, words| {
-                    answer(name, query, format!("{c}/{w}"), words)
-                }),
-            );
+/// The routes of the query service. A workspace is named by its path in two segments, or by its id.
+pub fn routes(query: Arc<Query>) -> Routes {
+    let mut routes = Routes::new().add(api::list(), list);
+    for named in Named::BOTH {
+        routes = routes.add(api::show(named), show);
     }
-    router.with_state(query)
+    for what in What::all() {
+        for named in Named::BOTH {
+            routes =
+                routes.add(api::query(what, named), move |method, query, InPath(workspace), parameters| {
+                    answer(what, method, query, workspace, parameters)
+                });
+        }
+    }
+    let routes =
+        api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
+    routes.with_state(query)
 }
 
 /// The parameters of a query, as in the command line.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
     from: String,
@@ -61,7 +61,8 @@ struct Parameters {
 type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
 
 async fn answer(
-    name: &str,
+    what: What,
+    method: Method,
     State(query): State<Arc<Query>>,
     workspace: String,
     parameters: Asked,
@@ -76,8 +77,15 @@ async fn answer(
         columns: parameters.columns.as_deref(),
         as_of: parameters.as_of.as_deref(),
     };
-    let request = Request::parse(What::parse(name)?, &words)?;
+    let request = Request::parse(what, &words)?;
     let workspace = query.catalog().workspace(&workspace).await?;
+    let content_type = [(header::CONTENT_TYPE, content_type(format))];
+    if method == Method::HEAD {
+        query.check_release(workspace.id(), &request).await?;
+        // Of a stream nobody knows the length, so none is claimed.
+        return Ok((content_type, Body::from_stream(futures::stream::empty::<Result<Vec<u8>, Error>>()))
+            .into_response());
+    }
     let mut frame = query.run(workspace.id(), &request).await?;
     let writing = tokio::task::spawn_blocking(move || {
         let mut body = Vec::new();
@@ -86,13 +94,20 @@ async fn answer(
     let body = writing
         .await
         .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "writing the answer failed"))??;
-    Ok(([(header::CONTENT_TYPE, content_type(format))], body).into_response())
+    Ok((content_type, body).into_response())
 }
 
-fn content_type(format: Format) -> &'static str {
+/// With `; charset=utf-8` where it is text.
+fn content_type(format: Format) -> HeaderValue {
+    let media = media_type(format);
+    let text = media.starts_with("text/").then(|| HeaderValue::try_from(format!("{media}; charset=utf-8")));
+    text.and_then(Result::ok).unwrap_or(HeaderValue::from_static(media))
+}
+
+fn media_type(format: Format) -> &'static str {
     match format {
-        Format::Table => "text/plain; charset=utf-8",
-        Format::Csv => "text/csv; charset=utf-8",
+        Format::Table => "text/plain",
+        Format::Csv => "text/csv",
         Format::Ndjson => "application/x-ndjson",
         Format::Parquet => "application/vnd.apache.parquet",
         Format::Ipc => "application/vnd.apache.arrow.file",
@@ -105,14 +120,7 @@ async fn list(State(query): State<Arc<Query>>) -> Result<Response, Problem> {
         .into_response())
 }
 
-async fn show_by_path(
-    query: State<Arc<Query>>,
-    Path((c, w)): Path<(String, String)>,
-) -> Result<Response, Problem> {
-    show(query, Path(format!("{c}/{w}"))).await
-}
-
-async fn show(State(query): State<Arc<Query>>, Path(workspace): Path<String>) -> Result<Response, Problem> {
+async fn show(State(query): State<Arc<Query>>, InPath(workspace): InPath) -> Result<Response, Problem> {
     let workspace = query.catalog().workspace(&workspace).await?;
     Ok(Json(page_json(&query.catalog().page(workspace.id()).await?)).into_response())
 }
@@ -153,4 +161,22 @@ fn page_json(page: &WorkspacePage) -> Value {
     value["releases"] = releases.collect();
     value["counts"] = counts(&Counted::Workspace);
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_parameter_is_described() {
+        let uri = "/?nonsense=1".parse().unwrap();
+        let refused = axum::extract::Query::<Parameters>::try_from_uri(&uri).unwrap_err().body_text();
+        let known = refused.split_once("expected one of ").unwrap().1;
+        let known: BTreeSet<String> =
+            known.split(", ").map(|name| name.trim_matches('`').to_owned()).collect();
+        let names = What::all().flat_map(api::parameters).map(|parameter| parameter.build().name);
+        assert_eq!(names.collect::<BTreeSet<_>>(), known);
+    }
 }

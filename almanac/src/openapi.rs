@@ -1,0 +1,73 @@
+//! The OpenAPI document, put together from what the routes say of themselves, and served beside them.
+
+use axum::{
+    Router,
+    body::Bytes,
+    http::{StatusCode, header},
+};
+use web::{
+    Operation, Routes, answer,
+    openapi::{Components, Info, License, OpenApi, OpenApiBuilder, Tag, Type},
+    problem_responses, problem_schemas, schema,
+};
+
+/// Where it is.
+pub(crate) const PATH: &str = "/openapi.json";
+
+const JSON: &str = "application/json";
+
+/// The groups of operations, and what is in them.
+const TAGS: [(&str, &str); 4] = [
+    ("catalog", "Workspaces and what belongs to them."),
+    ("append", "Events on their way into the log."),
+    ("query", "Events, and what was computed from them."),
+    ("service", "The service itself."),
+];
+
+/// The service is there.
+pub(crate) fn health() -> Operation {
+    Operation::get("/healthz", "health")
+        .tag("service")
+        .summary("Tell whether the service is up")
+        .answers(StatusCode::OK, answer("It is.", "text/plain", schema::one_of(["ok\n"])))
+}
+
+/// The routes and, as one more, the document that describes all of them.
+pub(crate) fn with_document(routes: Routes) -> Router {
+    let any = || web::openapi::ObjectBuilder::new().schema_type(Type::Object);
+    let form = any()
+        .property("openapi", schema::string().pattern(Some("^3\\.1\\.")))
+        .property("info", any())
+        .property("paths", any())
+        .property("components", any());
+    let form =
+        ["openapi", "info", "paths", "components"].into_iter().fold(form, |form, name| form.required(name));
+    let operation = Operation::get(PATH, "openapi")
+        .tag("service")
+        .summary("Describe the API")
+        .answers(StatusCode::OK, answer("This document.", JSON, form));
+    let text = document(&routes.clone().add(operation.clone(), async || ())).to_json();
+    let text = Bytes::from(text.expect("a document of strings and numbers can be written"));
+    routes.add(operation, async move || ([(header::CONTENT_TYPE, JSON)], text.clone())).into_router()
+}
+
+fn document(routes: &Routes) -> OpenApi {
+    let mut info = Info::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    info.description = Some(env!("CARGO_PKG_DESCRIPTION").to_owned());
+    info.license = Some(License::new(env!("CARGO_PKG_LICENSE")));
+    let mut components = Components::new();
+    components.schemas = routes.schemas().clone();
+    components.schemas.extend(problem_schemas().map(|(name, schema)| (name.to_owned(), schema)));
+    components.responses.extend(problem_responses().map(|(name, response)| (name, response.into())));
+    let tags = TAGS.map(|(name, says)| {
+        let mut tag = Tag::new(name);
+        tag.description = Some(says.to_owned());
+        tag
+    });
+    OpenApiBuilder::new()
+        .info(info)
+        .paths(routes.paths().clone())
+        .components(Some(components))
+        .tags(Some(tags))
+        .build()
+}

@@ -1,0 +1,313 @@
+//! Events as JSON Schemas, made of the fields that the kinds have.
+
+use serde_json::{Value, json};
+use store::{
+    Kind,
+    event::{Field, FieldType},
+    id::MAX_NAME_BYTES,
+};
+use web::{
+    content,
+    openapi::{Content, RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
+};
+
+use crate::{
+    format::Format,
+    limits::{MAX_BATCH_ROWS, MAX_EVENT_ID_BYTES, MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TAGS, MAX_TEXT_BYTES},
+};
+
+/// The changes that a release may go through.
+const ACTIONS: [&str; 4] = ["register", "promote", "rollback", "retire"];
+
+/// The name of the schema of an event.
+pub(super) fn event_name(kind: Kind) -> String {
+    format!("Event.{kind}")
+}
+
+/// The body of an append, in each format that it may have.
+pub(super) fn contents(kind: Kind) -> impl Iterator<Item = (&'static str, Content)> {
+    let events = move || {
+        let events = schema::array(schema::component(&event_name(kind)));
+        events.min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS))
+    };
+    Format::ALL.into_iter().map(move |format| {
+        let example = || Some(example(kind));
+        let media = format.media_type();
+        let content = match format {
+            Format::Ndjson => content(events().description(Some("One object a line.")), example()),
+            Format::Json => content(schema::any_of([events().into(), columns(kind)]), example()),
+            Format::Csv => {
+                let says = "A header with the names of fields, and tags as `tag.NAME`.";
+                content(schema::string().description(Some(says)), Some(json!(csv(kind))))
+            }
+            Format::Arrow | Format::Parquet => content(schema::bytes(media), None),
+        };
+        (media, content)
+    })
+}
+
+/// An event of a kind as an object.
+pub(super) fn event(kind: Kind) -> RefOr<Schema> {
+    let fields = kind.fields().iter();
+    let mut event = fields.fold(schema::closed(), |event, field| {
+        let event = event.property(field.name, value(field, !field.required));
+        if field.required { event.required(field.name) } else { event }
+    });
+    event = event.property("event_id", event_id());
+    if kind == Kind::Outcomes {
+        let day = schema::day().schema_type(schema::types(&[Type::String], true));
+        event = event.property("predicted_on", day.description(Some("The UTC day of the prediction.")));
+    }
+    if kind.has_tags() {
+        event = event.property("tags", tags());
+    }
+    let given = |names: &[&str]| {
+        schema::any_of(names.iter().map(|name| {
+            let value = match kind.field(name) {
+                Some(field) => value(field, false),
+                None => schema::day(),
+            };
+            ObjectBuilder::new().schema_type(Type::Object).property(*name, value).required(*name).into()
+        }))
+    };
+    match kind {
+        Kind::Predictions => schema::all_of([event.into(), given(&["score", "label", "value"])]),
+        Kind::Outcomes => schema::all_of([
+            event.into(),
+            given(&["label", "value"]),
+            given(&["predicted_at", "predicted_on"]),
+        ]),
+        Kind::Metrics | Kind::Releases => event.into(),
+    }
+}
+
+/// Events as an object of arrays of equal length.
+fn columns(kind: Kind) -> RefOr<Schema> {
+    let column =
+        |schema: RefOr<Schema>| schema::array(schema).min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS));
+    let fields = kind.fields().iter();
+    let mut columns = fields.fold(schema::closed(), |columns, field| {
+        let columns = columns.property(field.name, column(value(field, !field.required).into()));
+        if field.required { columns.required(field.name) } else { columns }
+    });
+    if kind == Kind::Outcomes {
+        let day = schema::day().schema_type(schema::types(&[Type::String], true));
+        columns = columns.property("predicted_on", column(day.into()));
+    }
+    if kind.has_tags() {
+        columns = columns.property("tags", schema::map(Some(tag_name()), column(tag().into())));
+    }
+    columns.description(Some("An object of arrays of equal length, one for each field.")).into()
+}
+
+/// What a field may be in JSON.
+fn value(field: &Field, nullable: bool) -> ObjectBuilder {
+    match field.kind {
+        FieldType::Time => {
+            let says = "RFC 3339 with an offset, at most 24 hours in the future.";
+            schema::time().schema_type(schema::types(&[Type::String], nullable)).description(Some(says))
+        }
+        FieldType::Float => {
+            let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], nullable));
+            match field.name {
+                "score" => number.minimum(Some(0)).maximum(Some(1)).description(Some("A probability.")),
+                _ => number,
+            }
+        }
+        FieldType::Text => text(field.name, nullable),
+    }
+}
+
+/// What a text may be; its limits are of bytes in UTF-8.
+fn text(name: &str, nullable: bool) -> ObjectBuilder {
+    let plain = |max_bytes| as_text(nullable).min_length(Some(1)).max_length(Some(max_bytes));
+    match name {
+        "key" => plain(MAX_KEY_BYTES),
+        "note" => plain(MAX_NOTE_BYTES).min_length(Some(0)),
+        "release" | "model" | "configuration" | "environment" => plain(MAX_NAME_BYTES)
+            .pattern(Some(schema::NAME_PATTERN))
+            // The text of a whole number is a name unless it begins with a minus.
+            .minimum(Some(0)),
+        "action" => schema::one_of(ACTIONS),
+        _ => plain(MAX_TEXT_BYTES),
+    }
+}
+
+/// A string, or what is taken as its text.
+fn as_text(nullable: bool) -> ObjectBuilder {
+    let text = schema::types(&[Type::String, Type::Integer, Type::Boolean], nullable);
+    ObjectBuilder::new().schema_type(text).minimum(Some(i64::MIN as isize)).maximum(Some(i64::MAX as isize))
+}
+
+/// What an event that comes alone may call itself.
+fn event_id() -> ObjectBuilder {
+    let says = "Names a single event, as Idempotency-Key names a batch; only where it comes alone.";
+    ObjectBuilder::new()
+        .schema_type(schema::types(&[Type::String], true))
+        .min_length(Some(1))
+        .max_length(Some(MAX_EVENT_ID_BYTES))
+        .pattern(Some("^[!-~]+$"))
+        .description(Some(says))
+}
+
+fn tag_name() -> ObjectBuilder {
+    schema::name()
+}
+
+fn tag() -> ObjectBuilder {
+    as_text(true).max_length(Some(MAX_TEXT_BYTES))
+}
+
+fn tags() -> ObjectBuilder {
+    schema::map(Some(tag_name()), tag())
+        .schema_type(schema::types(&[Type::Object], true))
+        .max_properties(Some(MAX_TAGS))
+        .description(Some("By name. `tag.NAME` beside the other fields says the same."))
+}
+
+/// Events that can be appended to the workspace of the examples, in the order of the document.
+fn example(kind: Kind) -> Value {
+    match kind {
+        Kind::Releases => json!([
+            { "release": "v1", "released_at": "2026-06-01T00:00:00Z", "model": "risk", "action": "register",
+              "configuration": "shallow", "environment": "production", "note": "The first." },
+        ]),
+        Kind::Predictions => json!([
+            { "key": "loan-1", "predicted_at": "2026-06-01T02:00:00Z", "release": "v1", "score": 0.81,
+              "tags": { "branch": "north" } },
+            { "key": "loan-2", "predicted_at": "2026-06-01T02:00:00Z", "release": "v1", "score": 0.07,
+              "tags": { "branch": "south" } },
+        ]),
+        Kind::Outcomes => json!([
+            { "key": "loan-1", "predicted_on": "2026-06-01", "observed_at": "2026-06-10T17:30:00Z",
+              "label": "default" },
+            { "key": "loan-2", "predicted_on": "2026-06-01", "observed_at": "2026-06-10T17:30:00Z",
+              "label": "repaid" },
+        ]),
+        Kind::Metrics => json!([
+            { "name": "latency_ms", "measured_at": "2026-06-01T02:00:05Z", "value": 12.5, "release": "v1",
+              "tags": { "host": "a" } },
+        ]),
+    }
+}
+
+/// The same as CSV. None of its values needs quotes.
+fn csv(kind: Kind) -> String {
+    let events = example(kind);
+    let row = |event: &Value| -> Vec<(String, String)> {
+        let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let fields = event.as_object().into_iter().flatten();
+        fields
+            .flat_map(|(name, value)| match value.as_object() {
+                Some(tags) => tags.iter().map(|(tag, value)| (format!("tag.{tag}"), cell(value))).collect(),
+                None => vec![(name.clone(), cell(value))],
+            })
+            .collect()
+    };
+    let rows: Vec<_> = events.as_array().into_iter().flatten().map(row).collect();
+    let line = |cells: Vec<&str>| cells.join(",") + "\n";
+    let header = rows.first().map(|row| line(row.iter().map(|(name, _)| name.as_str()).collect()));
+    let lines = rows.iter().map(|row| line(row.iter().map(|(_, cell)| cell.as_str()).collect()));
+    header.into_iter().chain(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+    use store::Timestamp;
+
+    use super::*;
+    use crate::{
+        Refused,
+        format::{BodyReader, Encoding},
+    };
+
+    fn read(kind: Kind, events: &Value) -> Result<(), Refused> {
+        let now = Timestamp::parse("2026-06-10T20:00:00Z").unwrap();
+        let mut reader = BodyReader::new(kind, Format::Json, Encoding::Identity, now);
+        reader.push(events.to_string().as_bytes())?;
+        reader.finish().map(|_| ())
+    }
+
+    /// The example of a kind with one field changed, or without it.
+    fn with(kind: Kind, name: &str, value: Option<Value>) -> Value {
+        let mut event: Map<String, Value> = example(kind)[0].as_object().unwrap().clone();
+        match value {
+            Some(value) => _ = event.insert(name.to_owned(), value),
+            None => _ = event.remove(name),
+        }
+        json!([event])
+    }
+
+    #[test]
+    fn the_schema_of_an_event_is_what_is_checked() {
+        for kind in Kind::ALL {
+            let schema = serde_json::to_value(event(kind)).unwrap();
+            let schema = schema.pointer("/allOf/0").unwrap_or(&schema);
+            for (name, field) in schema["properties"].as_object().unwrap() {
+                let taken = |value: Value| read(kind, &with(kind, name, Some(value))).is_ok();
+                let is_required = schema["required"].as_array().unwrap().contains(&json!(name));
+                let about = format!("{kind}: {name}");
+                let of_type = |wanted: &str| match &field["type"] {
+                    Value::Array(types) => types.contains(&json!(wanted)),
+                    one => *one == wanted,
+                };
+                let is_alone = ["score", "label", "predicted_on"].contains(&name.as_str());
+                if !is_alone {
+                    assert_eq!(
+                        read(kind, &with(kind, name, None)).is_ok(),
+                        !is_required,
+                        "{about} may be absent"
+                    );
+                    assert_eq!(taken(Value::Null), of_type("null"), "{about} may be null");
+                }
+                if let Some(most) = field["maxLength"].as_u64() {
+                    assert!(taken(json!("x".repeat(most as usize))), "{about} may be {most} long");
+                    assert!(
+                        !taken(json!("x".repeat(most as usize + 1))),
+                        "{about} may be longer than {most}"
+                    );
+                    assert_eq!(taken(json!("")), field["minLength"] == 0, "{about} may be empty");
+                    assert_eq!(
+                        taken(json!("-a b")),
+                        field.get("pattern").is_none(),
+                        "{about} may be any text"
+                    );
+                    assert_eq!(
+                        (taken(json!(7)), taken(json!(true))),
+                        (of_type("integer"), of_type("boolean")),
+                        "{about}"
+                    );
+                    assert_eq!(
+                        taken(json!(-7)),
+                        of_type("integer") && field["minimum"] != 0,
+                        "{about} may be negative"
+                    );
+                } else if of_type("number") {
+                    let is_bounded = field.get("maximum").is_some();
+                    assert_eq!(
+                        (taken(json!(1.5)), taken(json!(-0.5))),
+                        (!is_bounded, !is_bounded),
+                        "{about}"
+                    );
+                    assert!(taken(json!(1)) && taken(json!(0)), "{about}");
+                }
+                for choice in field["enum"].as_array().into_iter().flatten() {
+                    assert!(taken(choice.clone()), "{about} may be {choice}");
+                }
+                assert!(!taken(json!([])), "{about} may be a list");
+            }
+            assert!(read(kind, &with(kind, "unknown", Some(json!(1)))).is_err(), "{kind}");
+            read(kind, &example(kind)).unwrap();
+        }
+        let tags = |count: usize| (0..count).map(|n| (format!("t{n}"), json!("x"))).collect::<Map<_, _>>();
+        assert!(read(Kind::Metrics, &with(Kind::Metrics, "tags", Some(tags(MAX_TAGS).into()))).is_ok());
+        assert!(read(Kind::Metrics, &with(Kind::Metrics, "tags", Some(tags(MAX_TAGS + 1).into()))).is_err());
+    }
+
+    #[test]
+    fn examples_are_csv_as_well() {
+        insta::assert_snapshot!(Kind::ALL.map(csv).join("\n"));
+    }
+}

@@ -1,0 +1,72 @@
+//! The columns that an answer may have, as the document of the API tells them.
+
+use store::{Kind, event::FieldType};
+
+use crate::{
+    daily::{EVALUATION_COLUMNS, ROLLUP_COLUMNS},
+    events::{APPENDED_AT, DAY},
+    joined::OUTCOME_COLUMNS,
+    request::What,
+};
+
+/// What a column holds. Only a day is never null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColumnType {
+    /// UTC days.
+    Day,
+    /// Whole numbers that are not negative.
+    Count,
+    /// What a field of an event may hold.
+    Field(FieldType),
+}
+
+/// The type of a column of rollups or evaluations besides the day.
+fn type_of_daily(name: &str) -> ColumnType {
+    match name {
+        "release" => ColumnType::Field(FieldType::Text),
+        "predictions" | "labelled" | "positives" | "outcomes" | "metrics" | "releases" => ColumnType::Count,
+        _ => ColumnType::Field(FieldType::Float),
+    }
+}
+
+impl What {
+    /// Its columns in their order; those of tags stand among them where it has tags.
+    pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
+        let fields =
+            |kind: Kind| kind.fields().iter().map(|field| (field.name, ColumnType::Field(field.kind)));
+        let daily = |names: &'static [&'static str]| names.iter().map(|name| (*name, type_of_daily(name)));
+        let mut columns = vec![(DAY, ColumnType::Day)];
+        match self {
+            What::Events(kind) => {
+                columns.extend(fields(kind));
+                columns.push((APPENDED_AT, ColumnType::Field(FieldType::Time)));
+            }
+            What::Joined => {
+                columns.extend(fields(Kind::Predictions));
+                columns.extend(OUTCOME_COLUMNS.map(|(name, _, kind)| (name, ColumnType::Field(kind))));
+            }
+            What::Rollups => columns.extend(daily(ROLLUP_COLUMNS)),
+            What::Evaluations => columns.extend(daily(EVALUATION_COLUMNS)),
+        }
+        columns
+    }
+
+    /// Whether there are columns of tags.
+    pub(crate) fn has_tags(self) -> bool {
+        match self {
+            What::Events(kind) => kind.has_tags(),
+            What::Joined => Kind::Predictions.has_tags(),
+            What::Rollups | What::Evaluations => false,
+        }
+    }
+
+    /// Whether its rows belong to releases.
+    pub(crate) fn has_releases(self) -> bool {
+        self != What::Events(Kind::Outcomes)
+    }
+
+    /// Whether it can be asked for as it was known at another time.
+    pub(crate) fn has_history(self) -> bool {
+        self != What::Rollups
+    }
+}

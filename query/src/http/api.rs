@@ -1,0 +1,192 @@
+//! What the OpenAPI document says of the query service.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use store::{catalog::Task, event::FieldType};
+use web::{
+    Named, Operation, answer,
+    openapi::{
+        RefOr, Required, Response, Schema, Type,
+        path::{ParameterBuilder, ParameterIn, ParameterStyle},
+        response::ResponseBuilder,
+        schema::{AdditionalProperties, ObjectBuilder},
+    },
+    schema,
+};
+
+use super::media_type;
+use crate::{
+    columns::ColumnType,
+    output::Format,
+    request::{MAX_WINDOW_DAYS, What},
+};
+
+const JSON: &str = "application/json";
+
+/// What any request may be answered.
+const ALWAYS: [StatusCode; 3] =
+    [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+
+pub(super) fn list() -> Operation {
+    let workspaces = schema::array(schema::component("Workspace"));
+    let list = schema::object([("workspaces", workspaces.into())]);
+    Operation::get("/v1/workspaces", "list_workspaces")
+        .tag("catalog")
+        .summary("List all workspaces")
+        .answers(StatusCode::OK, answer("By the age of their category and then by their own.", JSON, list))
+        .fails(&ALWAYS)
+}
+
+pub(super) fn show(named: Named) -> Operation {
+    named
+        .operation(Operation::get, "", "show_workspace")
+        .tag("catalog")
+        .summary("Show a workspace with all that belongs to it")
+        .answers(StatusCode::OK, answer("The workspace.", JSON, schema::component("WorkspacePage")))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn query(what: What, named: Named) -> Operation {
+    let name = what.name();
+    let rows = match what {
+        What::Events(kind) => format!("Query {kind} of a window of days"),
+        What::Joined => "Query predictions with the outcomes that judge them".into(),
+        What::Rollups => "Query daily counts and sums, by release".into(),
+        What::Evaluations => "Query how good the predictions were, by day and release".into(),
+    };
+    let operation = named
+        .operation(Operation::get, &format!("/{name}"), &format!("query_{name}"))
+        .tag("query")
+        .summary(rows)
+        .description(format!(
+            "From the first to the last day, both included, at most {MAX_WINDOW_DAYS} days. `HEAD` checks the parameters, the workspace and the release, and reads no events."
+        ));
+    let operation = parameters(what).into_iter().fold(operation, Operation::takes);
+    operation.answers(StatusCode::OK, rows_of(what)).fails(&ALWAYS).fails(&[StatusCode::NOT_FOUND])
+}
+
+/// The parameters that the words of a request are in.
+pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
+    let parameter = |name: &str, schema: RefOr<Schema>, example: Option<&str>, says: &str| {
+        web::parameter(ParameterIn::Query, name, schema, says).example(example.map(Value::from))
+    };
+    let day = || schema::day().into();
+    let mut parameters = vec![
+        parameter("from", day(), Some("2026-06-01"), "The first UTC day.").required(Required::True),
+        parameter("to", day(), Some("2026-06-30"), "The last UTC day.").required(Required::True),
+    ];
+    if what.has_releases() {
+        let says = "Only what belongs to this release.";
+        parameters.push(parameter("release", schema::name().into(), Some("v1"), says));
+    }
+    let columns = schema::array(column_name(what)).min_items(Some(1)).unique_items(true);
+    parameters.push(
+        parameter("columns", columns.into(), None, "Only these columns, in this order, with commas between.")
+            .style(Some(ParameterStyle::Form))
+            .explode(Some(false)),
+    );
+    if what.has_history() {
+        let says = "Only what had been appended by this instant, or by the beginning of this day.";
+        parameters.push(parameter("as-of", schema::any_of([schema::time().into(), day()]), None, says));
+    }
+    let format = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
+    parameters.push(parameter("format", format.into(), None, "The format of the answer."));
+    parameters
+}
+
+fn column_name(what: What) -> RefOr<Schema> {
+    let names = schema::one_of(what.columns().iter().map(|(name, _)| *name)).into();
+    match what.has_tags() {
+        true => schema::any_of([names, schema::string().pattern(Some(schema::TAG_COLUMN_PATTERN)).into()]),
+        false => names,
+    }
+}
+
+fn rows_of(what: What) -> Response {
+    let rows = Format::ALL.into_iter().fold(ResponseBuilder::new(), |response, format| {
+        let schema = match format {
+            Format::Ndjson => schema::array(schema::component(&row_name(what))).into(),
+            Format::Table | Format::Csv => schema::string().into(),
+            Format::Parquet | Format::Ipc => schema::bytes(media_type(format)),
+        };
+        response.content(media_type(format), web::content(schema, None))
+    });
+    rows.description("The rows; of NDJSON, one object a line.").build()
+}
+
+fn row_name(what: What) -> String {
+    format!("Row.{}", what.name())
+}
+
+/// A row as NDJSON has it.
+fn row(what: What) -> RefOr<Schema> {
+    let columns = what.columns().into_iter();
+    let row = columns.fold(schema::closed(), |row, (name, kind)| {
+        let value = match kind {
+            ColumnType::Day => schema::day(),
+            ColumnType::Count => schema::count().schema_type(schema::types(&[Type::Integer], true)),
+            ColumnType::Field(FieldType::Time) => {
+                schema::time().schema_type(schema::types(&[Type::String], true))
+            }
+            ColumnType::Field(FieldType::Float) => {
+                ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true))
+            }
+            ColumnType::Field(FieldType::Text) => {
+                ObjectBuilder::new().schema_type(schema::types(&[Type::String], true))
+            }
+        };
+        row.property(name, value)
+    });
+    let row = match what.has_tags() {
+        true => {
+            let tag = ObjectBuilder::new().schema_type(schema::types(&[Type::String], true));
+            row.additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(tag.into()))))
+                .description(Some("Besides the fields, tags as `tag.NAME`."))
+        }
+        false => row,
+    };
+    row.into()
+}
+
+/// What the operations refer to.
+pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
+    let workspace = || {
+        schema::object([
+            ("id", schema::id().into()),
+            ("path", schema::path().into()),
+            ("created_at", schema::time().into()),
+        ])
+    };
+    let name = |nullable| schema::name().schema_type(schema::types(&[Type::String], nullable)).into();
+    let label = schema::string().schema_type(schema::types(&[Type::String], true));
+    let counts = || -> RefOr<Schema> {
+        schema::map(None, schema::count()).description(Some("Events that were counted, by kind.")).into()
+    };
+    let model = schema::object([
+        ("name", name(false)),
+        ("task", schema::one_of(Task::NAMES).into()),
+        ("positive_label", label.into()),
+    ]);
+    let release = schema::object([
+        ("name", name(false)),
+        ("model", name(false)),
+        ("configuration", name(true)),
+        ("environment", name(true)),
+        ("counts", counts()),
+    ]);
+    let configuration = schema::object([("name", name(false))]);
+    let page = [
+        ("models", schema::array(model).into()),
+        ("configurations", schema::array(configuration).into()),
+        ("releases", schema::array(release).into()),
+        ("counts", counts()),
+    ];
+    let page = page.into_iter().fold(workspace(), |page, (name, schema): (&str, RefOr<Schema>)| {
+        page.property(name, schema).required(name)
+    });
+    let mut schemas =
+        vec![("Workspace".to_owned(), workspace().into()), ("WorkspacePage".to_owned(), page.into())];
+    schemas.extend(What::all().map(|what| (row_name(what), row(what))));
+    schemas
+}

@@ -1,0 +1,254 @@
+//! `/openapi.json` is right: its examples work as it says, and the services have what it has.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
+use support::{
+    Answer, Place, Service,
+    schema::{errors, resolve},
+};
+use web::openapi::path::PathsMap;
+
+const METHODS: [&str; 3] = ["put", "post", "get"];
+
+#[derive(Deserialize)]
+struct Ordered {
+    paths: PathsMap<String, IgnoredAny>,
+}
+
+/// The document, and the paths in its order.
+fn document(service: &Service) -> (Value, Vec<String>) {
+    let answer = service.get("/openapi.json");
+    assert_eq!((answer.status, answer.content_type.as_str()), (200, "application/json"));
+    let ordered: Ordered = serde_json::from_slice(&answer.body).unwrap();
+    (answer.json(), ordered.paths.into_keys().collect())
+}
+
+/// A request made of the examples of an operation.
+struct Call {
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+}
+
+/// In a path or a query.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(char::from(byte));
+            }
+            _ => write!(escaped, "%{byte:02X}").unwrap(),
+        }
+    }
+    escaped
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn body(media: &str, example: &Value) -> Vec<u8> {
+    match media {
+        "application/x-ndjson" => {
+            example.as_array().unwrap().iter().map(|row| format!("{row}\n")).collect::<String>().into()
+        }
+        "text/csv" => example.as_str().unwrap().into(),
+        _ => example.to_string().into(),
+    }
+}
+
+/// The requests that the examples of an operation are: one for each media type of its body.
+fn calls(document: &Value, path: &str, operation: &Value) -> Vec<Call> {
+    let (mut path, mut query, mut headers) = (path.to_owned(), Vec::new(), Vec::new());
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let name = parameter["name"].as_str().unwrap();
+        let Some(example) = parameter.get("example") else {
+            assert_ne!(parameter["required"], true, "{path}: `{name}` has no example");
+            continue;
+        };
+        assert_eq!(errors(document, &parameter["schema"], example), [""; 0], "{path}: {name}");
+        match parameter["in"].as_str().unwrap() {
+            "path" => path = path.replace(&format!("{{{name}}}"), &escaped(&as_text(example))),
+            "query" => query.push(format!("{name}={}", escaped(&as_text(example)))),
+            "header" => headers.push((name.to_owned(), as_text(example))),
+            other => panic!("{path}: a parameter in {other}"),
+        }
+    }
+    assert!(!path.contains('{'), "{path}: a parameter is not described");
+    if !query.is_empty() {
+        path += &format!("?{}", query.join("&"));
+    }
+    let Some(contents) = operation.pointer("/requestBody/content") else {
+        return vec![Call { path, headers, body: None }];
+    };
+    let mut calls = Vec::new();
+    for (media, content) in contents.as_object().unwrap() {
+        if let Some(example) = content.get("example") {
+            assert_eq!(errors(document, &content["schema"], example), [""; 0], "{path}: {media}");
+            let mut headers = headers.clone();
+            headers.push(("Content-Type".to_owned(), media.clone()));
+            calls.push(Call { path: path.clone(), headers, body: Some(body(media, example)) });
+        }
+    }
+    assert!(!calls.is_empty(), "{path} has no example of its body");
+    calls
+}
+
+/// Checks that an answer is one that the operation has.
+fn assert_described(document: &Value, operation: &Value, answer: &Answer, what: &str) {
+    let response = operation["responses"].get(answer.status.to_string());
+    let response =
+        response.unwrap_or_else(|| panic!("{what}: {} is not described: {}", answer.status, answer.text()));
+    let media = answer.content_type.split(';').next().unwrap();
+    let content = resolve(document, response)["content"].get(media);
+    let content = content.unwrap_or_else(|| panic!("{what}: {media} is not described"));
+    let value = match media {
+        "application/x-ndjson" => support::ndjson(answer.text()).into(),
+        _ if media.ends_with("json") => answer.json(),
+        _ if media.starts_with("text/") => answer.text().into(),
+        _ => return,
+    };
+    assert_eq!(errors(document, &content["schema"], &value), [""; 0], "{what}: {value}");
+}
+
+#[test]
+fn every_example_is_answered_as_the_document_says() {
+    let place = Place::sqlite();
+    let service = Service::start(&place);
+    let (document, paths) = document(&service);
+    insta::assert_snapshot!(call_all(&service, &document, &paths).join("\n"));
+
+    // By its real id a workspace is the same.
+    let page = service.get("/v1/workspaces/credit/prod");
+    let by_id = service.get(&format!("/v1/workspaces/{}", page.json()["id"].as_str().unwrap()));
+    assert_eq!((by_id.status, &by_id.body), (200, &page.body));
+    // Rows are compared with their schemas, so there should be some.
+    let judged = "/v1/workspaces/credit/prod/evaluations?from=2026-06-01&to=2026-06-30";
+    service.get_until(judged, |answer| !answer.body.is_empty());
+    every_choice_can_be_made(&service, &document, &paths);
+}
+
+/// Makes the calls of all examples, in the order of the document; returns what was called.
+fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String> {
+    let mut calls_made = Vec::new();
+    for path in paths {
+        let item = &document["paths"][path];
+        // What a path takes comes before what it gives.
+        for (method, operation) in METHODS.iter().filter_map(|method| Some((*method, item.get(method)?))) {
+            for call in calls(document, path, operation) {
+                let headers: Vec<_> = call.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+                let answer = service.send(method, &call.path, &headers, call.body.as_deref());
+                let what = format!("{method} {}", call.path);
+                assert!((200..300).contains(&answer.status), "{what}: {} {}", answer.status, answer.text());
+                assert_described(document, operation, &answer, &what);
+                calls_made.push(what);
+            }
+        }
+    }
+    // The same in another media type.
+    calls_made.dedup();
+    calls_made
+}
+
+/// Asks each query for each format and each column that the document names, and as of another time.
+fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String]) {
+    for path in paths {
+        let operation = &document["paths"][path]["get"];
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let mut choices = Vec::new();
+        for parameter in parameters {
+            let schema = &parameter["schema"];
+            match parameter["name"].as_str().unwrap() {
+                "columns" => {
+                    let names = schema["items"].get("anyOf").map_or(&schema["items"], |choices| &choices[0]);
+                    let names: Vec<String> = names["enum"].as_array().unwrap().iter().map(as_text).collect();
+                    choices.push(format!("columns={}", names.join(",")));
+                    choices.extend(names.iter().map(|name| format!("columns={name}")));
+                }
+                "format" => {
+                    choices.extend(
+                        schema["enum"]
+                            .as_array()
+                            .unwrap()
+                            .iter()
+                            .map(|name| format!("format={}", as_text(name))),
+                    );
+                }
+                "as-of" => choices
+                    .extend(["as-of=2100-01-01", "as-of=2026-06-01T00:00:00%2B02:00"].map(String::from)),
+                _ => {}
+            }
+        }
+        for choice in choices {
+            let what = format!("{}&{choice}", calls(document, path, operation)[0].path);
+            let answer = service.get(&what);
+            assert_eq!(answer.status, 200, "{what}: {}", String::from_utf8_lossy(&answer.body));
+            assert_described(document, operation, &answer, &what);
+        }
+    }
+}
+
+#[test]
+fn the_services_answer_the_methods_that_the_document_has() {
+    let place = Place::sqlite();
+    let service = Service::start(&place);
+    let (document, paths) = document(&service);
+    for path in &paths {
+        let item = document["paths"][path].as_object().unwrap();
+        let described = item.values().next().unwrap();
+        let place = calls(&document, path, described).remove(0).path;
+        for method in ["get", "put", "post", "patch", "delete", "options", "trace"] {
+            let body = matches!(method, "put" | "post" | "patch").then_some(&b"{}"[..]);
+            let answer = service.send(method, &place, &[], body);
+            match item.get(method) {
+                Some(operation) => {
+                    assert_described(&document, operation, &answer, &format!("{method} {path}"));
+                    assert!(!answer.text().contains("nothing at this path"), "{method} {path}");
+                }
+                None => {
+                    assert_eq!(
+                        (answer.status, &*answer.content_type),
+                        (405, "application/problem+json"),
+                        "{method} {path}"
+                    );
+                    let mut allowed: Vec<String> = answer.allow.split(',').map(str::to_lowercase).collect();
+                    allowed.retain(|method| method != "head");
+                    allowed.sort();
+                    let mut described: Vec<&String> = item.keys().collect();
+                    described.sort();
+                    assert_eq!(allowed.iter().collect::<Vec<_>>(), described, "{path}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn head_checks_a_query_and_reads_nothing() {
+    let place = Place::sqlite();
+    let service = Service::start(&place);
+    let (document, paths) = document(&service);
+    call_all(&service, &document, &paths);
+    let window = "/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-30";
+    let head = |more: &str| {
+        let answer = service.send("head", &format!("{window}{more}"), &[], None);
+        assert_eq!(answer.body, b"");
+        (answer.status, answer.content_type, answer.content_length)
+    };
+    let ndjson = "application/x-ndjson".to_owned();
+    assert_eq!(head(""), (200, ndjson.clone(), None), "the length of what was not read is not known");
+    assert_eq!(head("&format=csv"), (200, "text/csv; charset=utf-8".into(), None));
+    // Only who reads the events can know that none of them has this tag.
+    let tag = "&columns=tag.nobody";
+    assert_eq!(service.get(&format!("{window}{tag}")).status, 400);
+    assert_eq!(head(tag), (200, ndjson, None));
+    for wrong in ["&release=v9", "&format=odt", "&as-of=noon"] {
+        assert_eq!(head(wrong).0, 400, "{wrong}");
+    }
+}

@@ -1,0 +1,217 @@
+//! One operation as the OpenAPI document describes it.
+
+use axum::{http::StatusCode, routing::MethodFilter};
+use serde_json::Value;
+use utoipa::openapi::{
+    Content, ContentBuilder, Header, HttpMethod, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
+    path::{Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
+    request_body::RequestBodyBuilder,
+};
+
+use crate::{problem_content, schema};
+
+/// An operation: where it is, what it takes and what it answers. [`crate::Routes`] serve no other.
+#[derive(Clone)]
+pub struct Operation {
+    method: HttpMethod,
+    path: String,
+    described: Described,
+}
+
+impl Operation {
+    /// An operation that reads, called `id`.
+    pub fn get(path: impl Into<String>, id: &str) -> Self {
+        Self::new(HttpMethod::Get, path.into(), id)
+    }
+
+    /// An operation that adds, called `id`.
+    pub fn post(path: impl Into<String>, id: &str) -> Self {
+        Self::new(HttpMethod::Post, path.into(), id)
+    }
+
+    /// An operation that sets, called `id`.
+    pub fn put(path: impl Into<String>, id: &str) -> Self {
+        Self::new(HttpMethod::Put, path.into(), id)
+    }
+
+    fn new(method: HttpMethod, path: String, id: &str) -> Self {
+        Self { method, path, described: OperationBuilder::new().operation_id(Some(id)).build() }
+    }
+
+    /// In a few words what it does.
+    pub fn summary(self, text: impl Into<String>) -> Self {
+        self.with(|described| described.summary(Some(text)))
+    }
+
+    /// What else there is to say.
+    pub fn description(self, text: impl Into<String>) -> Self {
+        self.with(|described| described.description(Some(text)))
+    }
+
+    /// The group it belongs to.
+    pub fn tag(self, tag: &str) -> Self {
+        self.with(|described| described.tag(tag))
+    }
+
+    /// A parameter.
+    pub fn takes(self, parameter: impl Into<Parameter>) -> Self {
+        self.with(|described| described.parameter(parameter))
+    }
+
+    /// The body, in one or more media types.
+    pub fn body(
+        self,
+        description: &str,
+        contents: impl IntoIterator<Item = (&'static str, Content)>,
+    ) -> Self {
+        let body = RequestBodyBuilder::new().description(Some(description)).required(Some(Required::True));
+        let body = contents.into_iter().fold(body, |body, (media, content)| body.content(media, content));
+        self.with(|described| described.request_body(Some(body.build())))
+    }
+
+    /// What it answers when all is well.
+    pub fn answers(self, status: StatusCode, response: impl Into<RefOr<Response>>) -> Self {
+        self.with(|described| described.response(status.as_str(), response))
+    }
+
+    /// The problems it may answer, which the document describes once.
+    pub fn fails(self, statuses: &[StatusCode]) -> Self {
+        statuses.iter().fold(self, |operation, status| {
+            operation.answers(*status, Ref::from_response_name(response_name(*status)))
+        })
+    }
+
+    fn with(self, change: impl FnOnce(OperationBuilder) -> OperationBuilder) -> Self {
+        Self { described: change(self.described.into()).build(), ..self }
+    }
+
+    pub(crate) fn filter(&self) -> MethodFilter {
+        match self.method {
+            HttpMethod::Put => MethodFilter::PUT,
+            HttpMethod::Post => MethodFilter::POST,
+            _ => MethodFilter::GET,
+        }
+    }
+
+    /// The method, the path and the description.
+    pub(crate) fn into_parts(self) -> (HttpMethod, String, Described) {
+        (self.method, self.path, self.described)
+    }
+
+    /// The path, with its parameters in braces.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// The parameters of a path that names a workspace: by id, or in two segments by category and name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// `/v1/workspaces/{workspace}`
+    ById,
+    /// `/v1/workspaces/{category}/{name}`
+    ByPath,
+}
+
+impl Named {
+    /// Both, in the order of the document.
+    pub const BOTH: [Named; 2] = [Named::ByPath, Named::ById];
+
+    /// The operation `id` on `rest` of a workspace; `method` is [`Operation::get`] or one like it.
+    pub fn operation(self, method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Operation {
+        let parameter = |name: &str, schema: RefOr<Schema>, example: &str, says: &str| {
+            ParameterBuilder::new()
+                .name(name)
+                .parameter_in(ParameterIn::Path)
+                .required(Required::True)
+                .description(Some(says))
+                .schema(Some(schema))
+                .example(Some(example.into()))
+        };
+        match self {
+            Named::ById => {
+                let says = "The id of the workspace, or `category/name` with the slash written as `%2F`.";
+                method(format!("/v1/workspaces/{{workspace}}{rest}"), &format!("{id}_by_id"))
+                    .takes(parameter("workspace", schema::workspace(), "credit/prod", says))
+            }
+            Named::ByPath => method(format!("/v1/workspaces/{{category}}/{{name}}{rest}"), id)
+                .takes(parameter(
+                    "category",
+                    schema::name().into(),
+                    "credit",
+                    "The category of the workspace.",
+                ))
+                .takes(parameter("name", schema::name().into(), "prod", "Its name in the category.")),
+        }
+    }
+}
+
+/// A parameter in the query or in a header.
+pub fn parameter(
+    at: ParameterIn,
+    name: &str,
+    schema: impl Into<RefOr<Schema>>,
+    says: &str,
+) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(at)
+        .required(Required::False)
+        .description(Some(says))
+        .schema(Some(schema))
+}
+
+/// A body of one media type, with an example of it.
+pub fn content(schema: impl Into<RefOr<Schema>>, example: Option<Value>) -> Content {
+    ContentBuilder::new().schema(Some(schema)).example(example).build()
+}
+
+/// An answer of one media type.
+pub fn answer(description: &str, media_type: &str, schema: impl Into<RefOr<Schema>>) -> ResponseBuilder {
+    ResponseBuilder::new().description(description).content(media_type, content(schema, None))
+}
+
+/// The problems that an operation may answer: what their statuses mean here.
+const PROBLEMS: [(StatusCode, &str); 9] = [
+    (StatusCode::BAD_REQUEST, "Something in the request is wrong; `detail` says what."),
+    (StatusCode::NOT_FOUND, "There is no such workspace, or no such model."),
+    (StatusCode::REQUEST_TIMEOUT, "The body did not come in time. Nothing was stored."),
+    (StatusCode::CONFLICT, "It was done before in another way; `detail` says what differs."),
+    (StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than a limit, or has more rows. Nothing was stored."),
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The content type or the content encoding is not known."),
+    (
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "The body is wrong; `errors` names the first bad rows. Nothing was stored.",
+    ),
+    (
+        StatusCode::TOO_MANY_REQUESTS,
+        "Too many requests of this workspace are under way; send this one later.",
+    ),
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Too many requests are under way, or the service is stopping; send it later.",
+    ),
+];
+
+fn response_name(status: StatusCode) -> String {
+    status.canonical_reason().unwrap_or("Error").replace(' ', "")
+}
+
+/// The answers that [`Operation::fails`] refers to, by their names.
+pub fn problem_responses() -> impl Iterator<Item = (String, Response)> {
+    PROBLEMS.into_iter().map(|(status, says)| {
+        let response = ResponseBuilder::new().description(says);
+        let response = response.content("application/problem+json", problem_content());
+        let response = match crate::is_for_later(status) {
+            true => response.header("Retry-After", retry_after()),
+            false => response,
+        };
+        (response_name(status), response.build())
+    })
+}
+
+fn retry_after() -> Header {
+    let mut header = Header::new(schema::count());
+    header.description = Some("After how many seconds to try again.".into());
+    header
+}

@@ -1,0 +1,82 @@
+//! Routes that cannot be added without a description, so that the document has all of them.
+
+use std::collections::BTreeMap;
+
+use axum::{Router, handler::Handler, routing::on};
+use utoipa::openapi::{PathItem, Paths, RefOr, Schema};
+
+use crate::Operation;
+
+/// A router and what the OpenAPI document says of it.
+#[derive(Clone)]
+pub struct Routes<S = ()> {
+    router: Router<S>,
+    paths: Paths,
+    schemas: BTreeMap<String, RefOr<Schema>>,
+}
+
+impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
+    fn default() -> Self {
+        Self { router: Router::new(), paths: Paths::new(), schemas: BTreeMap::new() }
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    /// No routes yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An operation, and what answers it.
+    pub fn add<H, T>(mut self, operation: Operation, handler: H) -> Self
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        self.router = self.router.route(operation.path(), on(operation.filter(), handler));
+        let (method, path, described) = operation.into_parts();
+        self.paths.add_path_operation(path, vec![method], described);
+        self
+    }
+
+    /// A schema that operations refer to by its name.
+    pub fn schema(mut self, name: impl Into<String>, schema: impl Into<RefOr<Schema>>) -> Self {
+        self.schemas.insert(name.into(), schema.into());
+        self
+    }
+
+    /// The operations of `other`, after these.
+    pub fn merge(mut self, other: Self) -> Self {
+        self.router = self.router.merge(other.router);
+        for (path, item) in other.paths.paths {
+            self.paths.paths.entry(path).or_insert_with(PathItem::default).merge_operations(item);
+        }
+        self.schemas.extend(other.schemas);
+        self
+    }
+
+    /// Changes the router but not its routes: adds layers, for example.
+    pub fn map_router(self, change: impl FnOnce(Router<S>) -> Router<S>) -> Self {
+        Self { router: change(self.router), ..self }
+    }
+
+    /// Gives the handlers their state.
+    pub fn with_state(self, state: S) -> Routes {
+        Routes { router: self.router.with_state(state), paths: self.paths, schemas: self.schemas }
+    }
+
+    /// The paths of the document, in the order in which they were added.
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// The schemas, by name.
+    pub fn schemas(&self) -> &BTreeMap<String, RefOr<Schema>> {
+        &self.schemas
+    }
+
+    /// The router.
+    pub fn into_router(self) -> Router<S> {
+        self.router
+    }
+}

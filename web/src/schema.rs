@@ -1,0 +1,128 @@
+//! The JSON Schemas that several services describe their requests and answers with.
+
+use serde_json::Value;
+use store::id::MAX_NAME_BYTES;
+use utoipa::openapi::{
+    Array, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
+    schema::{AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ArrayItems, SchemaType},
+};
+
+/// The pattern of a name, as `store::id::check_name` has it.
+pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
+
+/// The pattern of the name of a column that holds a tag.
+pub const TAG_COLUMN_PATTERN: &str = "^tag\\.[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
+
+const PATH_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}/[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
+
+const ID_PATTERN: &str = "^[0-9A-Za-z]{27}$";
+
+/// The component called `name`.
+pub fn component(name: &str) -> RefOr<Schema> {
+    Ref::from_schema_name(name).into()
+}
+
+/// `base`, and null besides where `nullable` says so.
+pub fn types(base: &[Type], nullable: bool) -> SchemaType {
+    let mut types = base.to_vec();
+    if nullable {
+        types.push(Type::Null);
+    }
+    match types.len() {
+        1 => SchemaType::Type(types.remove(0)),
+        _ => SchemaType::Array(types),
+    }
+}
+
+/// Any string.
+pub fn string() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+/// One of a few strings.
+pub fn one_of<'a>(values: impl IntoIterator<Item = &'a str>) -> ObjectBuilder {
+    string().enum_values(Some(values.into_iter().map(Value::from)))
+}
+
+/// A name that people give.
+pub fn name() -> ObjectBuilder {
+    string().pattern(Some(NAME_PATTERN)).max_length(Some(MAX_NAME_BYTES))
+}
+
+/// The id of an entity.
+pub fn id() -> ObjectBuilder {
+    string().pattern(Some(ID_PATTERN))
+}
+
+/// The path of a workspace, `category/name`.
+pub fn path() -> ObjectBuilder {
+    string().pattern(Some(PATH_PATTERN))
+}
+
+/// A workspace in one segment of a path: its id, or its path with the slash escaped.
+pub fn workspace() -> RefOr<Schema> {
+    any_of([id().into(), path().into()])
+}
+
+/// An instant.
+pub fn time() -> ObjectBuilder {
+    string().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+}
+
+/// A UTC day.
+pub fn day() -> ObjectBuilder {
+    string().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)))
+}
+
+/// A whole number within bounds.
+pub fn integer(bounds: std::ops::RangeInclusive<usize>) -> ObjectBuilder {
+    let (least, most) = bounds.into_inner();
+    count().minimum(Some(least)).maximum(Some(most))
+}
+
+/// A whole number that is not negative.
+pub fn count() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0))
+}
+
+/// An object of the given properties, all of them there, and of no others.
+pub fn object<'a>(properties: impl IntoIterator<Item = (&'a str, RefOr<Schema>)>) -> ObjectBuilder {
+    properties
+        .into_iter()
+        .fold(closed(), |object, (name, schema)| object.property(name, schema).required(name))
+}
+
+/// An object that takes no other properties than those which it will name.
+pub fn closed() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
+}
+
+/// An object with a value of one form under each name.
+pub fn map(names: Option<ObjectBuilder>, values: impl Into<RefOr<Schema>>) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property_names(names.map(ObjectBuilder::build))
+        .additional_properties(Some(AdditionalProperties::RefOr(values.into())))
+}
+
+/// An array.
+pub fn array(items: impl Into<RefOr<Schema>>) -> ArrayBuilder {
+    Array::builder().items(ArrayItems::RefOrSchema(Box::new(items.into())))
+}
+
+/// Anything that is one of `schemas`.
+pub fn any_of(schemas: impl IntoIterator<Item = RefOr<Schema>>) -> RefOr<Schema> {
+    schemas.into_iter().fold(AnyOfBuilder::new(), AnyOfBuilder::item).into()
+}
+
+/// What is all of `schemas`.
+pub fn all_of(schemas: impl IntoIterator<Item = RefOr<Schema>>) -> RefOr<Schema> {
+    schemas.into_iter().fold(AllOfBuilder::new(), AllOfBuilder::item).into()
+}
+
+/// Bytes that JSON Schema says nothing about.
+pub fn bytes(media_type: &str) -> RefOr<Schema> {
+    Object::builder().content_media_type(media_type).schema_type(SchemaType::AnyValue).into()
+}
