@@ -173,10 +173,19 @@ impl Draft {
 
     /// Rows that came by column: how many tags each has. (Rows that came whole were counted then.)
     fn check_tag_counts(&mut self) {
+        if !self.has_tag_columns || self.tags.len() <= MAX_TAGS {
+            return;
+        }
+        let mut counts = vec![0; self.rows()];
+        for tag in &self.tags {
+            let wrong = tag.filling.wrong.iter().map(|row| *row as usize);
+            let valid = (0..counts.len()).filter(|row| tag.filling.is_valid(*row));
+            wrong.chain(valid).for_each(|row| counts[row] += 1);
+        }
         let stage = self.tag_stage();
         let mut budget = self.notes.budget();
-        for (at, count) in self.tag_counts.iter().enumerate() {
-            if usize::from(*count) > MAX_TAGS {
+        for (at, count) in counts.into_iter().enumerate() {
+            if count > MAX_TAGS {
                 let message = || format!("{count} are more than the {MAX_TAGS} of an event");
                 let error = || FieldError::new("tags", message());
                 self.notes.note(&mut budget, (at, self.numbers[at]), stage, error);

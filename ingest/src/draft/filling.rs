@@ -88,11 +88,15 @@ impl Filling {
     }
 
     /// Fills up with nulls until there are `rows` rows.
+    #[inline]
     pub(crate) fn pad(&mut self, rows: usize) {
-        let from = self.len();
-        if from >= rows {
-            return;
+        if self.len() < rows {
+            self.pad_slowly(rows);
         }
+    }
+
+    fn pad_slowly(&mut self, rows: usize) {
+        let from = self.len();
         self.valid.get_or_insert_with(|| vec![true; from]).resize(rows, false);
         self.nulls += rows - from;
         match &mut self.values {
@@ -219,6 +223,29 @@ impl Filling {
         }
         self.note_valid();
         Ok(())
+    }
+
+    /// Whether it holds text.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.values, Growing::Text(_) | Growing::Coded(_))
+    }
+
+    /// Sets the rows from `row` on to texts that keep the rule; returns those that do not, and why.
+    pub(crate) fn extend_texts<'a>(
+        &mut self,
+        row: usize,
+        texts: impl Iterator<Item = Option<&'a str>>,
+    ) -> Vec<(usize, String)> {
+        let mut wrong = Vec::new();
+        for (row, text) in (row..).zip(texts) {
+            if let Some(text) = text {
+                if let Err(message) = self.push_text(row, text) {
+                    self.note_wrong(row);
+                    wrong.push((row, message));
+                }
+            }
+        }
+        wrong
     }
 
     /// There are too many distinct strings for codes: from here on they are kept as they are.

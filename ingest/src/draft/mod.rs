@@ -52,8 +52,8 @@ pub(crate) struct Draft {
     fields: Vec<Filling>,
     tags: Vec<Tag>,
     has_too_many_tags: bool,
-    /// How many values of tags each row has; only for formats that come by column.
-    tag_counts: Vec<u8>,
+    /// Whether its tags came by column; then those of a row were not counted yet.
+    has_tag_columns: bool,
     /// The midnights of `predicted_on`.
     predicted_on: Filling,
     /// Rows whose `predicted_on` is no day; that counts only when nothing else is wrong with the row.
@@ -83,7 +83,7 @@ impl Draft {
             fields: kind.fields().iter().map(Filling::of).collect(),
             tags: Vec::new(),
             has_too_many_tags: false,
-            tag_counts: Vec::new(),
+            has_tag_columns: false,
             predicted_on: Filling::of(&days),
             wrong_days: Vec::new(),
             last_day: None,
@@ -290,6 +290,7 @@ impl Draft {
     /// # Errors
     /// When the name is none, or there are too many; as the rest of a sentence.
     pub(crate) fn tag(&mut self, name: &str) -> Result<usize, String> {
+        self.has_tag_columns = true;
         self.tag_column(usize::MAX, name, false)?
             .ok_or_else(|| format!("is one of more than the {MAX_BATCH_TAG_NAMES} different tags of a batch"))
     }
@@ -302,20 +303,40 @@ impl Draft {
             Scalar::Text(text) if self.reading.loose_text && text.is_empty() => return,
             _ => {}
         }
-        if self.tag_counts.len() <= at {
-            self.tag_counts.resize(self.numbers.len(), 0);
+        if let Err(message) = self.tags[column].filling.push(at, value, &mut self.reading.times) {
+            self.note_tag_column(column, at, message);
         }
-        self.tag_counts[at] = self.tag_counts[at].saturating_add(1);
-        let tag = &mut self.tags[column];
-        if let Err(message) = tag.filling.push(at, value, &mut self.reading.times) {
-            let field = format!("{TAG_PREFIX}{}", tag.name);
-            self.note_tag_column(column, at, FieldError::new(&field, message));
+    }
+
+    /// Sets a field of text in the rows from `from` on.
+    pub(crate) fn extend_field<'a>(
+        &mut self,
+        field: usize,
+        from: usize,
+        texts: impl Iterator<Item = Option<&'a str>>,
+    ) {
+        for (at, message) in self.fields[field].extend_texts(from, texts) {
+            self.note_field(field, at, message);
+        }
+    }
+
+    /// Sets a tag, in a column that [`Draft::tag`] named, in the rows from `from` on.
+    pub(crate) fn extend_tag<'a>(
+        &mut self,
+        column: usize,
+        from: usize,
+        texts: impl Iterator<Item = Option<&'a str>>,
+    ) {
+        for (at, message) in self.tags[column].filling.extend_texts(from, texts) {
+            self.note_tag_column(column, at, message);
         }
     }
 
     /// Notes a bad tag of a column. Each column is a source of its own, its wrong rows count its notes.
     #[cold]
-    fn note_tag_column(&mut self, column: usize, at: usize, error: FieldError) {
+    fn note_tag_column(&mut self, column: usize, at: usize, message: String) {
+        let field = format!("{TAG_PREFIX}{}", self.tags[column].name);
+        let error = FieldError::new(&field, message);
         let mut budget = self.notes.budget();
         if !self.reading.import && self.tags[column].filling.wrong.len() > MAX_LISTED_ERRORS {
             budget = Budget::spent();

@@ -1,5 +1,7 @@
 //! Columnar JSON: an object of arrays of equal length, one for each field and tag.
 
+use std::borrow::Cow;
+
 use super::{
     collect::too_many_rows,
     token::{closing_quote, scalar, skip_white},
@@ -84,7 +86,9 @@ impl Columnar<'_, '_> {
     /// Whether another member or element follows; takes the comma, or the closing bracket.
     #[inline]
     fn goes_on(&mut self, close: u8) -> Result<bool, Refused> {
-        self.skip_white();
+        if self.peek() != Some(b',') {
+            self.skip_white();
+        }
         match self.peek() {
             Some(b',') => {
                 self.at += 1;
@@ -211,6 +215,20 @@ impl Columnar<'_, '_> {
     #[inline]
     fn value(&mut self, place: Place, row: usize) -> Result<(), Refused> {
         let value = match scalar(self.text, self.at) {
+            Some((Scalar::Text(Cow::Borrowed(text)), end)) => {
+                self.at = end;
+                match place {
+                    Place::Field(field) if self.draft.field(field).is_text() => {
+                        self.draft.extend_field(field, row, std::iter::once(Some(text)));
+                        return Ok(());
+                    }
+                    Place::Tag(column) => {
+                        self.draft.extend_tag(column, row, std::iter::once(Some(text)));
+                        return Ok(());
+                    }
+                    _ => Scalar::Text(Cow::Borrowed(text)),
+                }
+            }
             Some((value, end)) => {
                 self.at = end;
                 value

@@ -188,6 +188,22 @@ impl Filler<'_> {
         validity: Option<&Bitmap>,
         text: impl Fn(usize) -> &'a str,
     ) -> Result<(), Refused> {
+        let is_loose = self.draft.reading().loose_text;
+        let given = |row: usize| {
+            let text = validity.is_none_or(|validity| validity.get_bit(row)).then(|| text(row))?;
+            (!is_loose || !text.is_empty()).then_some(text)
+        };
+        match self.place {
+            To::Field(field) if self.draft.field(field).is_text() => {
+                self.draft.extend_field(field, self.from, (0..rows).map(given));
+                return Ok(());
+            }
+            To::Tag(column) => {
+                self.draft.extend_tag(column, self.from, (0..rows).map(given));
+                return Ok(());
+            }
+            _ => {}
+        }
         for row in 0..rows {
             if validity.is_none_or(|validity| validity.get_bit(row)) {
                 self.set(row, &Scalar::Text(Cow::Borrowed(text(row))));

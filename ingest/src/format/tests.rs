@@ -505,3 +505,19 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
         PrimitiveArray::<i64>::from_slice([0; 3]).to(ArrowDataType::Timestamp(TimeUnit::Second, None));
     assert!(told(&truths, &local).unwrap_err().to_string().contains("no time zone"));
 }
+
+#[test]
+fn rows_may_have_so_many_tags_in_columns_too() {
+    let columns = |tags: usize| {
+        let tags: Vec<String> = (0..tags).map(|tag| format!("\"tag.t{tag}\":[\"x\",null]")).collect();
+        let times = r#"["2013-06-01T04:30:00Z","2013-06-01T04:30:00Z"]"#;
+        format!(
+            r#"{{"key":["a","b"],"predicted_at":{times},"release":["v1","v1"],"score":[1,1],{}}}"#,
+            tags.join(",")
+        )
+    };
+    assert_eq!(read(Format::Json, columns(16).as_bytes()).unwrap().rows(), 2);
+    let refused = read(Format::Json, columns(17).as_bytes()).unwrap_err().to_string();
+    assert_eq!(refused, "1 bad row; the first: row 1, `tags` 17 are more than the 16 of an event");
+    assert!(matches!(read(Format::Json, columns(65).as_bytes()), Err(Refused::Whole(_))));
+}
