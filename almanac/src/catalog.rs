@@ -33,6 +33,19 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
             }
             print(&table);
         }
+        WorkspaceCommand::Lanes { workspace, count } => {
+            let catalog = Catalog::new(open::existing(config).await?);
+            let workspace = catalog.workspace(&workspace).await?;
+            let now = Clock::system().now();
+            let lanes = match count {
+                Some(count) => catalog.set_lanes(workspace.id(), count, now).await?,
+                None => catalog.lanes(workspace.id()).await?,
+            };
+            match now < lanes.since {
+                true => println!("{} lanes, from {} on; {} before", lanes.count, lanes.since, lanes.before),
+                false => println!("{} lanes", lanes.count),
+            }
+        }
         WorkspaceCommand::Show { workspace } => {
             let catalog = Catalog::new(open::existing(config).await?);
             let workspace = catalog.workspace(&workspace).await?;

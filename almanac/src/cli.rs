@@ -65,8 +65,10 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// A file that ends in .ndjson, .jsonl, .csv or .parquet.
-    pub(crate) file: PathBuf,
+    /// Files that end in .ndjson, .jsonl, .json, .csv (these also in .gz or .zst), .parquet or .arrow,
+    /// or folders of such files.
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     pub(crate) workspace: String,
@@ -76,6 +78,21 @@ pub(crate) struct ImportArgs {
     /// A column that is a tag (columns called tag.NAME are tags anyway). May be repeated.
     #[arg(long = "tag", value_name = "COLUMN")]
     pub(crate) tags: Vec<String>,
+    /// Which column holds a field, such as score=prob,key=loan_id. May be repeated.
+    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = ',')]
+    pub(crate) map: Vec<String>,
+    /// Where times without an offset are local, such as America/New_York.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) time_zone: Option<String>,
+    /// How times are written: unix, unix_ms, unix_us, or as in strftime (RFC 3339 when not given).
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) time_format: Option<String>,
+    /// Read and check everything, and store nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write bad rows to this file, as NDJSON with what is wrong with them, and store the others.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rejects: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -124,6 +141,16 @@ pub(crate) enum WorkspaceCommand {
     },
     /// List all workspaces.
     List,
+    /// Show over how many lanes the logs of a workspace are spread, or set it.
+    ///
+    /// Several ingest services append to one day side by side when it has several lanes. A change
+    /// counts after some seconds; what is stored stays where it is.
+    Lanes {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+        /// How many lanes, 1 to 16; only shown when it is not given.
+        count: Option<u8>,
+    },
     /// Show a workspace with its models, releases and counts.
     Show {
         /// The workspace, as category/name or by id.

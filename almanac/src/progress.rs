@@ -5,6 +5,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 /// How many lines tell of the progress where there is no terminal.
 const LINES: u64 = 4;
 
+/// Where there is no terminal, less than so many bytes are read without a word.
+const TOLD_BYTES: u64 = 16 << 20;
+
 /// The progress of one piece of work.
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -25,6 +28,29 @@ impl Progress {
         bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
         bar.set_message(what);
         Self { bar, what, total, told: 0 }
+    }
+
+    /// Work on `total` bytes.
+    pub(crate) fn of_bytes(what: &'static str, total: u64) -> Self {
+        let progress = Self::new(what, total);
+        let template = "{prefix} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}, {msg}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            progress.bar.set_style(style.progress_chars("=> "));
+        }
+        progress.bar.set_prefix(what);
+        progress
+    }
+
+    /// `bytes` of them are done, which were `rows` rows.
+    pub(crate) fn at_rows(&mut self, bytes: u64, rows: usize) {
+        self.bar.set_position(bytes);
+        let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
+        self.bar.set_message(format!("{rows} rows, {:.0} rows/s", rows as f64 / seconds));
+        let quarter = bytes * LINES / self.total.max(1);
+        if self.bar.is_hidden() && quarter > self.told && self.total >= TOLD_BYTES {
+            self.told = quarter;
+            eprintln!("{}: {rows} rows, {} of {} MB", self.what, bytes >> 20, self.total >> 20);
+        }
     }
 
     /// `done` of them are done, and this is where the work is.

@@ -17,6 +17,8 @@ pub struct Batch {
     pub days: Vec<Day>,
     /// Where each of them stood in the request or file, from 1.
     pub numbers: Vec<u64>,
+    /// The id that the event gives itself, when it came alone. It is not stored.
+    pub event_id: Option<String>,
 }
 
 /// The events of a batch that belong to one day.
@@ -70,6 +72,17 @@ impl Batch {
     /// How many events there are.
     pub fn rows(&self) -> usize {
         self.columns.rows
+    }
+
+    /// The events at these rows.
+    pub fn take(&self, rows: &[usize]) -> Self {
+        Self {
+            kind: self.kind,
+            columns: self.columns.take(rows),
+            days: rows.iter().map(|row| self.days[*row]).collect(),
+            numbers: rows.iter().map(|row| self.numbers[*row]).collect(),
+            event_id: self.event_id.clone(),
+        }
     }
 
     /// The events of each day.

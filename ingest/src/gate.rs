@@ -277,7 +277,7 @@ mod tests {
         [0, 1, 2].map(|seconds| Id::new(Timestamp::default().plus_seconds(1_600_000_000 + seconds)))
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn slots_go_round_among_workspaces() {
         let gate = Gate::new(bounds());
         let [a, b, _] = workspaces();
@@ -305,9 +305,9 @@ mod tests {
         assert!(gate.state().slots.is_empty() && gate.state().waiting.is_empty());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn who_waits_too_long_is_turned_away_and_takes_no_slot() {
-        let gate = Gate::new(bounds());
+        let gate = Gate::new(Bounds { wait: Duration::from_millis(20), ..bounds() });
         let [a, b, _] = workspaces();
         let passes = [gate.enter(&a, Size::Large).await.unwrap(), gate.enter(&a, Size::Large).await.unwrap()];
         assert_eq!(gate.enter(&b, Size::Large).await.unwrap_err(), Busy::Service);

@@ -1,20 +1,10 @@
-//! Reads NDJSON and JSON arrays straight into columns: no generic JSON value is ever built. Each
-//! row is read by itself, so that one bad row does not hide the next.
+//! Reads the JSON formats whole, for callers that have all of a body.
 
-use std::{borrow::Cow, fmt};
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-use serde_json::value::RawValue;
 use store::{Kind, Timestamp};
 
 use crate::{
     batch::{Batch, Refused},
-    builder::Builder,
-    limits::{MAX_BATCH_ROWS, MAX_FIELDS},
-    row::{FieldError, Row, Scalar},
+    format::{BodyReader, Encoding, Format},
 };
 
 /// Reads one JSON object a line; blank lines are passed over, rows are counted by line.
@@ -22,255 +12,21 @@ use crate::{
 /// # Errors
 /// What is wrong with the rows, with their line numbers, or with the whole.
 pub fn read_ndjson(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
-    let mut builder = Builder::new(kind, now);
-    for (rows, (number, line)) in (1..).zip(lines(body)) {
-        check_rows(rows)?;
-        push_row(&mut builder, kind, number, line);
-    }
-    builder.finish()
+    read(kind, Format::Ndjson, body, now)
 }
 
-/// The lines that are not blank, each with its number from 1.
-pub(crate) fn lines(body: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
-    let lines = (1u64..).zip(body.split(|byte| *byte == b'\n'));
-    lines.filter(|(_, line)| !line.iter().all(u8::is_ascii_whitespace))
-}
-
-/// Reads an array of JSON objects; rows are counted from 1.
+/// Reads an array of JSON objects, or an object of arrays; rows are counted from 1.
 ///
 /// # Errors
 /// What is wrong with the rows or with the whole.
 pub fn read_json_array(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
-    let Rows(rows) = serde_json::from_slice(body)
-        .map_err(|error| Refused::Whole(format!("the body is not a JSON array of objects: {error}")))?;
-    check_rows(rows.len())?;
-    let mut builder = Builder::new(kind, now);
-    for (number, row) in (1u64..).zip(rows) {
-        push_row(&mut builder, kind, number, row.get().as_bytes());
-    }
-    builder.finish()
+    read(kind, Format::Json, body, now)
 }
 
-/// The elements of an array, unread. Those beyond the limit of a batch are only passed over.
-struct Rows<'a>(Vec<&'a RawValue>);
-
-impl<'de> Deserialize<'de> for Rows<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(RowsVisitor)
-    }
-}
-
-struct RowsVisitor;
-
-impl<'de> Visitor<'de> for RowsVisitor {
-    type Value = Rows<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Rows<'de>, A::Error> {
-        let mut rows = Vec::new();
-        while rows.len() <= MAX_BATCH_ROWS {
-            match seq.next_element()? {
-                Some(row) => rows.push(row),
-                None => return Ok(Rows(rows)),
-            }
-        }
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Rows(rows))
-    }
-}
-
-fn check_rows(rows: usize) -> Result<(), Refused> {
-    if rows > MAX_BATCH_ROWS {
-        return Err(Refused::TooLarge(format!(
-            "there are more than the {MAX_BATCH_ROWS} rows of a batch; send several"
-        )));
-    }
-    Ok(())
-}
-
-pub(crate) fn push_row(builder: &mut Builder, kind: Kind, number: u64, json: &[u8]) {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    match RowSeed(kind).deserialize(&mut deserializer).and_then(|row| deserializer.end().map(|()| row)) {
-        Ok(row) => builder.push(number, row),
-        Err(error) => {
-            builder.refuse_row(number, format!("is not a JSON object of the expected form: {error}"))
-        }
-    }
-}
-
-/// Reads an object into a [`Row`] of a kind.
-struct RowSeed(Kind);
-
-impl<'de> DeserializeSeed<'de> for RowSeed {
-    type Value = Row<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Row<'de>, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for RowSeed {
-    type Value = Row<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
-        let kind = self.0;
-        let mut row = Row::new(kind);
-        let mut seen = Vec::with_capacity(8);
-        while let Some(Text(name)) = map.next_key()? {
-            if seen.len() >= MAX_FIELDS {
-                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} fields")));
-            }
-            if seen.contains(&name) {
-                row.errors.push(FieldError::new(&name, "is given twice"));
-            }
-            if name == "tags" && kind.has_tags() {
-                match map.next_value()? {
-                    Tags::Given(tags) => row.tags.extend(tags),
-                    Tags::Wrong => row.errors.push(FieldError::new("tags", "should be an object of strings")),
-                }
-            } else {
-                row.set(kind, &name, map.next_value()?);
-            }
-            seen.push(name);
-        }
-        Ok(row)
-    }
-}
-
-/// A string, borrowed from the body where it has no escapes.
-#[derive(PartialEq)]
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Scalar::deserialize(deserializer)? {
-            Scalar::Text(text) => Ok(Text(text)),
-            _ => Err(serde::de::Error::custom("expected a string")),
-        }
-    }
-}
-
-/// The tags of a row.
-enum Tags<'a> {
-    Given(Vec<(Cow<'a, str>, Scalar<'a>)>),
-    Wrong,
-}
-
-impl<'de> Deserialize<'de> for Tags<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TagsVisitor)
-    }
-}
-
-struct TagsVisitor;
-
-impl<'de> Visitor<'de> for TagsVisitor {
-    type Value = Tags<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of strings")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tags<'de>, A::Error> {
-        let mut tags = Vec::new();
-        while let Some((Text(name), value)) = map.next_entry()? {
-            if tags.len() >= MAX_FIELDS {
-                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} tags")));
-            }
-            tags.push((name, value));
-        }
-        Ok(Tags::Given(tags))
-    }
-
-    fn visit_unit<E>(self) -> Result<Tags<'de>, E> {
-        Ok(Tags::Given(Vec::new()))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tags<'de>, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Tags::Wrong)
-    }
-}
-
-impl<'de> Deserialize<'de> for Scalar<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ScalarVisitor)
-    }
-}
-
-struct ScalarVisitor;
-
-impl<'de> Visitor<'de> for ScalarVisitor {
-    type Value = Scalar<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Scalar<'de>, E> {
-        Ok(Scalar::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Scalar<'de>, E> {
-        Ok(Scalar::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Scalar<'de>, E> {
-        Ok(Scalar::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Scalar<'de>, E> {
-        Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Scalar<'de>, E> {
-        Ok(Scalar::Float(value))
-    }
-
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Scalar<'de>, E> {
-        Ok(Scalar::Text(Cow::Borrowed(value)))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Scalar<'de>, E> {
-        Ok(Scalar::Text(Cow::Owned(value.to_owned())))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar<'de>, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Scalar::Other("a list"))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar<'de>, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Scalar::Other("an object"))
-    }
+fn read(kind: Kind, format: Format, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
+    let mut reader = BodyReader::new(kind, format, Encoding::Identity, now);
+    reader.push(body)?;
+    reader.finish()
 }
 
 #[cfg(test)]

@@ -22,6 +22,14 @@ pub const MAX_TAGS: usize = 16;
 pub const MAX_FIELDS: usize = 128;
 /// The most bytes in an idempotency key.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 256;
+/// How many rows of a file make a batch, if they are of few days.
+pub const FILE_BATCH_ROWS: usize = 50_000;
+/// How many bytes of the rows of a file make a batch, however few rows they are.
+pub const FILE_CHUNK_BYTES: usize = 64 * 1024 * 1024;
+/// The most bytes in the id that an event gives itself.
+pub const MAX_EVENT_ID_BYTES: usize = 256;
+/// The most bytes in one row of a text format: a line, an element of an array.
+pub const MAX_LINE_BYTES: usize = 2 * 1024 * 1024;
 /// How far in the future an event may be, in seconds.
 pub const MAX_FUTURE_SECONDS: i64 = 24 * 60 * 60;
 /// The most bad rows that an answer lists.

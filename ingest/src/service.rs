@@ -97,6 +97,14 @@ impl Ingest {
         idempotency_key: Option<&str>,
         remember: Remember,
     ) -> Result<Receipt, SubmitError> {
+        let event_id = batch.event_id.clone();
+        let idempotency_key = match (idempotency_key, event_id.as_deref()) {
+            (Some(key), Some(id)) if key != id => {
+                let message = "the event has an `event_id` and the request another Idempotency-Key; give one";
+                return Err(Refused::Whole(message.into()).into());
+            }
+            (key, id) => key.or(id),
+        };
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
@@ -116,20 +124,32 @@ impl Ingest {
     /// # Errors
     /// `Refused`, naming the rows; those of the table.
     pub async fn check(&self, workspace: &Workspace, batch: &Batch) -> Result<(), SubmitError> {
-        let problems = match batch.kind {
-            Kind::Releases => self.release_problems(workspace.id(), batch).await?,
-            _ => self.unknown_releases(workspace.id(), batch).await?,
-        };
+        let problems = self.problems(workspace, batch).await?;
         if problems.is_empty() {
             return Ok(());
         }
         let error_count = problems.len();
-        let errors = problems.into_iter().take(MAX_LISTED_ERRORS).map(|(row, field, message)| RowProblem {
-            row: batch.numbers[row],
-            field: Some(field.into()),
-            message,
-        });
-        Err(Refused::Rows { errors: errors.collect(), error_count }.into())
+        let errors = problems.into_values().take(MAX_LISTED_ERRORS).collect();
+        Err(Refused::Rows { errors, error_count }.into())
+    }
+
+    /// What [`Ingest::check`] finds, for every row, by its index in the batch.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn problems(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+    ) -> Result<BTreeMap<usize, RowProblem>, Error> {
+        let issues = match batch.kind {
+            Kind::Releases => self.release_problems(workspace.id(), batch).await?,
+            _ => self.unknown_releases(workspace.id(), batch).await?,
+        };
+        let problem = |(row, field, message): RowIssue| {
+            (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
+        };
+        Ok(issues.into_iter().map(problem).collect())
     }
 
     /// What is wrong with release events: by row, the field and the message.

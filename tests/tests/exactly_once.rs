@@ -126,6 +126,9 @@ async fn run(seed: u64) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let sound: Arc<dyn Table> = Arc::new(SqliteTable::open(&dir.path().join("t.db"), clock()).unwrap());
     let workspace = register(&sound).await;
+    let before = clock().now().plus_seconds(-60);
+    let lanes = 1 + (seed % 3) as u8;
+    Catalog::new(Arc::clone(&sound)).set_lanes(workspace.id(), lanes, before).await.unwrap();
     let faulty = Arc::new(FaultyTable::new(Arc::clone(&sound), seed, Faults::doubts(12 + seed % 24)));
     let table: Arc<dyn Table> = Arc::clone(&faulty) as _;
     let mut tasks = tokio::task::JoinSet::new();

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use ingest::{
     Ingest, Refused, Remember,
-    file::{FileSpec, batches_of, read_parquet},
+    file::{FileSpec, Mapping, batches_of, read_parquet},
     json::read_json_array,
 };
 use polars::prelude::DataFrame;
@@ -144,7 +144,7 @@ async fn release(
 async fn post(ingest: &Ingest, workspace: &Workspace, step: &Step) -> anyhow::Result<bool> {
     let tags =
         if step.kind == Kind::Predictions { vec!["carrier".into(), "origin".into()] } else { Vec::new() };
-    let spec = FileSpec { kind: step.kind, tags };
+    let spec = FileSpec { kind: step.kind, mapping: Mapping { tags, ..Mapping::default() } };
     let mut batches = batches_of(&step.rows, &spec, ingest.clock().now())?;
     let batch = match (batches.pop(), batches.is_empty()) {
         (Some(batch), true) => batch,

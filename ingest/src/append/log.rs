@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     pack::{Entry, pack},
-    recent::Recent,
+    recent::{Budget, Recent},
 };
 
 /// How often an append may find its place taken before it gives up.
@@ -45,11 +45,11 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How far back a log is read for batches without a claim: so many segments,
 const WINDOW_SEGMENTS: usize = 1_000;
 
-/// unless so many batches are known.
-const WINDOW_BATCHES: usize = 100_000;
+/// unless they hold so many rows.
+const WINDOW_ROWS: usize = 100_000;
 
-/// The most segments that are read in a row to see what others appended.
-const MAX_CATCH_UP: usize = 2_000;
+/// The most rows whose segments are read in a row to see what others appended.
+const MAX_CATCH_UP_ROWS: usize = 500_000;
 
 /// A log that this process appends to.
 #[derive(Debug)]
@@ -62,6 +62,7 @@ pub(super) struct Log {
     /// A segment that stands in the log, and when that was the last one.
     bound: StdMutex<Option<(u64, Instant)>>,
     state: Mutex<State>,
+    budget: Budget,
 }
 
 /// What is known of the log. Its lock keeps the appends of this process in line.
@@ -92,8 +93,9 @@ impl std::fmt::Debug for Waiting {
 }
 
 impl Log {
-    pub(super) fn new(id: LogId, table: Arc<dyn Table>, clock: Clock) -> Self {
+    pub(super) fn new(id: LogId, table: Arc<dyn Table>, clock: Clock, budget: Budget) -> Self {
         Self {
+            budget,
             id,
             table,
             clock,
@@ -255,10 +257,18 @@ impl Log {
         (batches.collect(), result)
     }
 
+    /// Begins to note what comes behind the last segment.
+    async fn start(&self, state: &mut State) -> Result<()> {
+        state.head = scan::head(&*self.table, &self.id).await?;
+        state.recent = Some(Recent::new(state.head + 1, self.budget.clone()));
+        state.has_window = false;
+        Ok(())
+    }
+
     /// Reads what stands in the log behind the last segment that is known.
     async fn catch_up(&self, state: &mut State) -> Result<()> {
         if state.recent.is_none() {
-            state.start(scan::head(&*self.table, &self.id).await?);
+            self.start(state).await?;
             state.is_doubtful = false;
             self.set_bound(state.head);
             return Ok(());
@@ -267,15 +277,16 @@ impl Log {
         let mut read = 0;
         loop {
             let page = self.table.query(&query).await?;
-            read += page.items.len();
             for item in &page.items {
-                state.note(&Segment::from_item(item)?);
+                let segment = Segment::from_item(item)?;
+                read += segment.rows;
+                state.note(&segment);
             }
             match page.next {
                 None => break,
-                Some(_) if read >= MAX_CATCH_UP => {
+                Some(_) if read >= MAX_CATCH_UP_ROWS => {
                     // Others have been at it for long: what they did is looked up where it matters.
-                    state.start(scan::head(&*self.table, &self.id).await?);
+                    self.start(state).await?;
                     query = Query::table(key::segments_from(&self.id, state.head + 1)).only(SUMMARY);
                     read = 0;
                 }
@@ -320,12 +331,14 @@ impl Log {
         let Some(recent) = state.recent.as_mut().filter(|_| !state.has_window) else { return Ok(()) };
         let range = key::segments_between(&self.id, 1, recent.from().saturating_sub(1));
         let mut query = Query::table(range).only(SUMMARY).backward();
-        let mut read = 0;
-        while recent.from() > 1 && read < WINDOW_SEGMENTS && recent.len() < WINDOW_BATCHES {
+        let (mut read, mut rows) = (0, 0);
+        while recent.from() > 1 && read < WINDOW_SEGMENTS && rows < WINDOW_ROWS {
             let page = self.table.query(&query.clone().limit(100)).await?;
             read += page.items.len();
             for item in &page.items {
-                recent.note_before(&Segment::from_item(item)?);
+                let segment = Segment::from_item(item)?;
+                rows += segment.rows;
+                recent.note_before(&segment);
             }
             match page.next {
                 Some(next) => query.after = Some(next),
@@ -338,13 +351,6 @@ impl Log {
 }
 
 impl State {
-    /// Begins to note what comes behind segment `head`.
-    fn start(&mut self, head: u64) {
-        self.recent = Some(Recent::new(head + 1));
-        self.head = head;
-        self.has_window = false;
-    }
-
     /// Notes the segment behind the last one. A read that came too early may see a later one first:
     /// what stands before it is there as well, and will be read.
     fn note(&mut self, segment: &Segment) {

@@ -37,6 +37,7 @@ use self::{
     claim::{Claim, Claims},
     log::Log,
     pack::{Entry, GROUPED_ROWS},
+    recent::Budget,
 };
 
 /// Batches of up to so many events are not claimed when they come without an idempotency key.
@@ -84,6 +85,7 @@ pub struct Appender {
     table: Arc<dyn Table>,
     clock: Clock,
     logs: Mutex<HashMap<LogId, Arc<Log>>>,
+    budget: Budget,
 }
 
 /// A batch on its way into the logs.
@@ -103,7 +105,7 @@ struct Job<'a> {
 impl Appender {
     /// An appender to `table`. What it appends bears the time of `clock`.
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
-        Self { table, clock, logs: Mutex::default() }
+        Self { table, clock, logs: Mutex::default(), budget: Budget::default() }
     }
 
     /// Appends a batch under an idempotency key; without one the digest of its events is the key,
@@ -227,10 +229,13 @@ impl Appender {
 
     fn log(&self, id: &LogId) -> Arc<Log> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        if logs.len() >= MAX_KNOWN_LOGS {
+        if logs.len() >= MAX_KNOWN_LOGS || self.budget.is_spent() {
             logs.retain(|_, log| Arc::strong_count(log) > 1);
         }
-        let new = || Arc::new(Log::new(id.clone(), Arc::clone(&self.table), self.clock.clone()));
+        let new = || {
+            let (table, clock) = (Arc::clone(&self.table), self.clock.clone());
+            Arc::new(Log::new(id.clone(), table, clock, self.budget.clone()))
+        };
         Arc::clone(logs.entry(id.clone()).or_insert_with(new))
     }
 }

@@ -64,7 +64,10 @@ impl Form {
         let media = text(header::CONTENT_TYPE);
         let media = media.split(';').next().unwrap_or_default().trim();
         let format = Format::from_media_type(media).ok_or_else(|| {
-            unknown(format!("the content type is not known; send one of {}", Format::MEDIA_TYPES.join(", ")))
+            unknown(format!(
+                "the content type is not known; send one of {}",
+                Format::ALL.map(Format::media_type).join(", ")
+            ))
         })?;
         let length = text(header::CONTENT_LENGTH).parse().ok();
         if length.is_some_and(|length: u64| length > MAX_BODY_BYTES as u64) {

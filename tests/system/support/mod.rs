@@ -156,6 +156,11 @@ impl Service {
         Self { base, stop: Some(stop), thread: Some(thread) }
     }
 
+    /// Where they listen, as host and port.
+    pub(crate) fn address(&self) -> String {
+        self.base.trim_start_matches("http://").to_owned()
+    }
+
     /// Posts a body; returns status, headers of interest, and the answer.
     pub(crate) fn post(&self, path: &str, content_type: &str, key: Option<&str>, body: &str) -> Answer {
         let request = agent().post(format!("{}{path}", self.base)).header("Content-Type", content_type);

@@ -1,0 +1,228 @@
+//! `almanac import`: the events of files.
+//!
+//! Files are read in parts, always the same parts of the same file. Each part is a batch whose events
+//! are its idempotency key, for good: so an import that was interrupted goes on where it ended, and
+//! one that is repeated stores nothing.
+
+mod paths;
+mod rejects;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use ingest::{
+    Batch, Ingest, Refused, Remember, SubmitError,
+    file::{BadRow, FileReader, FileSpec, Mapping},
+};
+use store::{Clock, Error, Kind, Timestamp, catalog::Workspace};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use self::rejects::{Bad, Rejects};
+use crate::{cli::ImportArgs, config::Config, open, progress::Progress};
+
+/// How many parts wait to be stored.
+const PARTS_AHEAD: usize = 2;
+
+/// How many parts are stored side by side.
+const PARTS_AT_ONCE: usize = 2;
+
+/// What is done with what was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// It is only checked.
+    Check,
+    /// It is stored.
+    Store,
+}
+
+/// How many events there were.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    /// Good ones.
+    good: usize,
+    /// Those of them that were not there before.
+    new: usize,
+    /// Bad ones.
+    bad: usize,
+}
+
+/// A part of a file, ready to be checked against the catalog and stored.
+struct Part {
+    file: usize,
+    batch: Option<Batch>,
+    bad: Vec<BadRow>,
+    /// How many bytes of all files were read so far.
+    bytes: u64,
+}
+
+struct Import {
+    ingest: std::sync::Arc<Ingest>,
+    workspace: Workspace,
+    files: Vec<PathBuf>,
+    spec: FileSpec,
+    now: Timestamp,
+    total_bytes: u64,
+}
+
+pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
+    let spec = spec(args)?;
+    let (files, total_bytes) = paths::files(&args.paths)?;
+    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let workspace = ingest.catalog().workspace(&args.workspace).await?;
+    let now = ingest.clock().now();
+    let import = Import { ingest: ingest.into(), workspace, files, spec, now, total_bytes };
+    let kind = import.spec.kind;
+    let from = match import.files.as_slice() {
+        [file] => file.display().to_string(),
+        files => format!("{} files", files.len()),
+    };
+    let mut rejects = Rejects::new(args.rejects.as_deref())?;
+    if args.dry_run || args.rejects.is_none() {
+        // One bad row, and nothing is stored: so all of it is read and checked to its end first.
+        let counts = import.run(Mode::Check, &mut rejects).await?;
+        if args.dry_run {
+            rejects.finish()?;
+            let stored =
+                format!("{} {kind} read from {from}: {} are good", counts.good + counts.bad, counts.good);
+            println!("{stored}, {} bad; nothing was stored (--dry-run)", counts.bad);
+            return if counts.bad == 0 { Ok(()) } else { Err(refusal(&counts)) };
+        }
+        if counts.bad > 0 {
+            return Err(refusal(&counts));
+        }
+    }
+    let counts = import.run(Mode::Store, &mut rejects).await?;
+    rejects.finish()?;
+    let before = counts.good - counts.new;
+    let said = format!(
+        "{} {kind} read from {from}: {} appended, {before} were there before",
+        counts.good + counts.bad,
+        counts.new
+    );
+    match (&args.rejects, counts.bad) {
+        (Some(path), bad @ 1..) => println!(
+            "{said}, {bad} were bad; mend them in {} and import those alone: with them mended in its \
+             place, a file would be taken for a new one",
+            path.display()
+        ),
+        _ => println!("{said}"),
+    }
+    Ok(())
+}
+
+fn refusal(counts: &Counts) -> anyhow::Error {
+    let rows = if counts.bad == 1 { "row" } else { "rows" };
+    Refused::Whole(format!(
+        "{} bad {rows}, so nothing was stored; --rejects FILE writes them out and stores the others",
+        counts.bad
+    ))
+    .into()
+}
+
+/// What the options say of the files.
+fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
+    let kind = Kind::from_name(&args.kind).ok_or_else(|| {
+        let kinds = Kind::ALL.map(Kind::name).join(", ");
+        Error::invalid(format!("--kind {} is none of {kinds}", args.kind))
+    })?;
+    let rename = |pair: &String| match pair.split_once('=') {
+        Some((field, column)) if !field.is_empty() && !column.is_empty() => {
+            Ok((field.to_owned(), column.to_owned()))
+        }
+        _ => Err(Error::invalid(format!("--map {pair} is not of the form field=column"))),
+    };
+    let zone = |name: &String| {
+        name.parse().map_err(|_| {
+            Error::invalid(format!("--time-zone {name} is none of the tz database, such as America/New_York"))
+        })
+    };
+    let mapping = Mapping {
+        renames: args.map.iter().map(rename).collect::<Result<_, _>>()?,
+        tags: args.tags.clone(),
+        time_zone: args.time_zone.as_ref().map(zone).transpose()?,
+        time_format: args.time_format.clone(),
+    };
+    Ok(FileSpec { kind, mapping })
+}
+
+impl Import {
+    /// Reads all files once.
+    async fn run(&self, mode: Mode, rejects: &mut Rejects) -> anyhow::Result<Counts> {
+        let what = if mode == Mode::Check { "checking" } else { "importing" };
+        let mut progress = Progress::of_bytes(what, self.total_bytes);
+        let (send, mut parts) = mpsc::channel(PARTS_AHEAD);
+        let (files, spec, now) = (self.files.clone(), self.spec.clone(), self.now);
+        let reading = tokio::task::spawn_blocking(move || read(&files, &spec, now, &send));
+        let mut counts = Counts::default();
+        let mut storing: JoinSet<Result<(usize, bool), SubmitError>> = JoinSet::new();
+        while let Some(mut part) = parts.recv().await {
+            let problems = match &part.batch {
+                Some(batch) => self.ingest.problems(&self.workspace, batch).await?,
+                None => Default::default(),
+            };
+            let mut bad: Vec<Bad> = part.bad.drain(..).map(Bad::from).collect();
+            if let Some(batch) = part.batch.take_if(|_| !problems.is_empty()) {
+                let good: Vec<usize> = (0..batch.rows()).filter(|row| !problems.contains_key(row)).collect();
+                part.batch = (!good.is_empty()).then(|| batch.take(&good));
+                bad.extend(problems.into_iter().map(|(row, problem)| Bad::event(&batch, row, problem)));
+            }
+            counts.bad += bad.len();
+            rejects.write(&self.files[part.file], bad)?;
+            let rows = part.batch.as_ref().map_or(0, Batch::rows);
+            counts.good += rows;
+            if let Some(batch) = part.batch.filter(|_| mode == Mode::Store) {
+                if storing.len() >= PARTS_AT_ONCE {
+                    counts.stored(storing.join_next().await)?;
+                }
+                let (ingest, workspace) = (self.ingest.clone(), self.workspace.clone());
+                storing.spawn(async move {
+                    let receipt = ingest.submit(&workspace, batch, None, Remember::Forever).await?;
+                    Ok((receipt.rows, receipt.replayed))
+                });
+            }
+            progress.at_rows(part.bytes, counts.good + counts.bad);
+        }
+        while let Some(stored) = storing.join_next().await {
+            counts.stored(Some(stored))?;
+        }
+        progress.finish();
+        reading.await.context("reading was broken off")??;
+        Ok(counts)
+    }
+}
+
+type Stored = Result<Result<(usize, bool), SubmitError>, tokio::task::JoinError>;
+
+impl Counts {
+    fn stored(&mut self, stored: Option<Stored>) -> anyhow::Result<()> {
+        if let Some(stored) = stored {
+            let (rows, was_there) = stored.context("storing was broken off")??;
+            self.new += if was_there { 0 } else { rows };
+        }
+        Ok(())
+    }
+}
+
+/// Reads the files one after the other, as fast as the parts are taken.
+fn read(
+    files: &[PathBuf],
+    spec: &FileSpec,
+    now: Timestamp,
+    send: &mpsc::Sender<Part>,
+) -> Result<(), Refused> {
+    let mut before = 0;
+    for (file, path) in files.iter().enumerate() {
+        let mut last = 0;
+        for chunk in FileReader::open(path, spec, now)? {
+            let chunk = chunk?;
+            last = chunk.bytes;
+            let part = Part { file, batch: chunk.batch, bad: chunk.bad, bytes: before + chunk.bytes };
+            if send.blocking_send(part).is_err() {
+                // Whoever takes them has failed and says why.
+                return Ok(());
+            }
+        }
+        before += last;
+    }
+    Ok(())
+}

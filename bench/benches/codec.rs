@@ -1,0 +1,40 @@
+//! Packing and unpacking segments: each kind of column by itself, and all together.
+#![allow(missing_docs, reason = "criterion's macros make public functions")]
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use store::{Columns, segment};
+
+mod common;
+
+fn codec(criterion: &mut Criterion) {
+    for rows in common::SIZES {
+        let all = common::predictions(rows);
+        let single = |name: &str| Columns {
+            rows,
+            columns: all.columns.iter().filter(|column| column.name == name).cloned().collect(),
+        };
+        for (kind, columns) in [
+            ("all", all.clone()),
+            ("key", single("key")),
+            ("time", single("predicted_at")),
+            ("float", single("score")),
+            ("few-texts", single("tag.branch")),
+        ] {
+            let bytes = segment::encode(&columns).expect("within bounds");
+            let mut group = criterion.benchmark_group(format!("codec/{kind}"));
+            group.throughput(Throughput::Elements(rows as u64));
+            group.bench_with_input(BenchmarkId::new("encode", rows), &columns, |bencher, columns| {
+                bencher.iter(|| segment::encode(black_box(columns)));
+            });
+            group.bench_with_input(BenchmarkId::new("decode", rows), &bytes, |bencher, bytes| {
+                bencher.iter(|| segment::decode(black_box(bytes)));
+            });
+            group.finish();
+        }
+    }
+}
+
+criterion_group!(benches, codec);
+criterion_main!(benches);

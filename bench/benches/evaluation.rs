@@ -1,0 +1,39 @@
+//! Joining a day's predictions with its outcomes, and judging them.
+#![allow(missing_docs, reason = "criterion's macros make public functions")]
+
+use std::{collections::BTreeMap, hint::black_box};
+
+use bench::data::{LABELS, RELEASES};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use fold::{LogSegment, evaluate, join};
+use store::{Columns, catalog::Task};
+
+mod common;
+
+/// The sizes of a day, in predictions.
+const DAYS: [usize; 3] = [100, 10_000, 100_000];
+
+fn in_log(segments: &[Columns]) -> Vec<LogSegment<'_>> {
+    (1..).zip(segments).map(|(seq, columns)| LogSegment { lane: 0, seq, columns }).collect()
+}
+
+fn evaluation(criterion: &mut Criterion) {
+    let task = Task::parse("binary", Some(LABELS[1])).expect("a task");
+    let tasks: BTreeMap<String, Task> = RELEASES.map(|name| (name.to_owned(), task.clone())).into();
+    let mut group = criterion.benchmark_group("evaluation");
+    for rows in DAYS {
+        let (predictions, outcomes) = common::day(rows);
+        let (predictions, outcomes) = (in_log(&predictions), in_log(&outcomes));
+        group.throughput(Throughput::Elements(rows as u64));
+        group.bench_function(BenchmarkId::new("join", rows), |bencher| {
+            bencher.iter(|| join(black_box(&predictions), black_box(&outcomes)));
+        });
+        group.bench_function(BenchmarkId::new("evaluate", rows), |bencher| {
+            bencher.iter(|| evaluate(black_box(&predictions), black_box(&outcomes), &tasks));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, evaluation);
+criterion_main!(benches);

@@ -1,0 +1,141 @@
+//! A table that counts what its writes would cost on DynamoDB, above any other engine.
+//!
+//! A write costs a unit for each kilobyte of the item that is begun, in a transaction two, and the
+//! same again for each index that the item is in. Deleting costs what the item did; the engines do
+//! not say how large it was, so it is taken as one unit.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use store::{
+    Item, Result, Table,
+    key::{self, Key},
+    table::{Changes, Condition, Page, Position, Query, Shard, Write},
+};
+
+/// The bytes of a write unit.
+const UNIT_BYTES: usize = 1024;
+
+/// Counts writes on their way to another table.
+#[derive(Debug)]
+pub struct CountingTable {
+    inner: Arc<dyn Table>,
+    segments: AtomicU64,
+    projections: AtomicU64,
+    others: AtomicU64,
+}
+
+/// Units by what was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Units {
+    /// Segments of the log.
+    pub segments: u64,
+    /// Rollups and evaluations.
+    pub projections: u64,
+    /// Everything else: markers of batches, counters, the catalog.
+    pub others: u64,
+}
+
+impl Units {
+    /// All of them.
+    pub fn all(self) -> u64 {
+        self.segments + self.projections + self.others
+    }
+}
+
+/// The units that writing an item of this many bytes costs.
+pub fn units(bytes: usize) -> u64 {
+    bytes.div_ceil(UNIT_BYTES).max(1) as u64
+}
+
+fn item_units(item: &Item) -> u64 {
+    let copies = 1 + ["GSI1PK", "board"].iter().filter(|name| item.attributes.contains_key(**name)).count();
+    units(item.size()) * copies as u64
+}
+
+impl CountingTable {
+    /// Counts what is written to `inner`.
+    pub fn new(inner: Arc<dyn Table>) -> Self {
+        Self { inner, segments: AtomicU64::new(0), projections: AtomicU64::new(0), others: AtomicU64::new(0) }
+    }
+
+    /// What was counted so far. Writes whose condition did not hold count too, as they do there.
+    pub fn counted(&self) -> Units {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Units {
+            segments: count(&self.segments),
+            projections: count(&self.projections),
+            others: count(&self.others),
+        }
+    }
+
+    fn count(&self, key: &Key, units: u64) {
+        let of = if key::parse_segment(key).is_some() {
+            &self.segments
+        } else if key::parse_projection(key).is_ok() {
+            &self.projections
+        } else {
+            &self.others
+        };
+        of.fetch_add(units, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl Table for CountingTable {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.inner.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        self.inner.query(query).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.count(&item.key, item_units(&item));
+        self.inner.put(item, condition).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.count(key, 1);
+        self.inner.delete(key, condition).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        for write in &writes {
+            let units = match write {
+                Write::Put(item, _) => item_units(item),
+                _ => 1,
+            };
+            self.count(write.key(), 2 * units);
+        }
+        self.inner.transact(writes).await
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.inner.shards().await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        self.inner.changes(shard, from, wait).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kilobyte_that_is_begun_costs_a_unit() {
+        assert_eq!([0, 1, 1_024, 1_025, 400 * 1_024].map(units), [1, 1, 1, 2, 400]);
+        let item = Item::new(Key::new("a", "b"));
+        assert_eq!(item_units(&item), 1);
+        assert_eq!(item_units(&item.with("GSI1PK", "x").with("GSI1SK", "y")), 2);
+    }
+}

@@ -1,0 +1,227 @@
+//! The events of every benchmark: predictions of whether a loan defaults, over 30 days, by two
+//! releases, and later what happened. The same in every run, whatever part of them is asked for.
+//!
+//! Events are made a batch at a time, so a hundred million of them take no more memory than one.
+//! [`json`] and [`frame`] write them in the forms in which they travel.
+
+use store::{Day, Timestamp, time::DAY_MICROS};
+
+pub mod frame;
+pub mod json;
+mod numbers;
+
+pub use numbers::Numbers;
+
+/// How many days the events are spread over.
+pub const DAYS: usize = 30;
+/// The first day.
+const FIRST_DAY: &str = "2025-01-01";
+/// The rows of a batch.
+pub const BATCH_ROWS: usize = 10_000;
+/// The releases that predict: the first makes seven of ten predictions.
+pub const RELEASES: [&str; 2] = ["v1", "v2"];
+/// The values of the tag `branch`.
+pub const BRANCHES: [&str; 12] = [
+    "north", "south", "east", "west", "centre", "harbour", "airport", "online", "phone", "partner", "rural",
+    "abroad",
+];
+/// The labels: first of what is predicted to be repaid, then the positive one.
+pub const LABELS: [&str; 2] = ["repaid", "default"];
+/// One key of this many is that of an earlier prediction.
+const REPEATED_KEYS: u64 = 50;
+/// One prediction of this many is never judged.
+const NEVER_JUDGED: u64 = 20;
+/// The truth arrives after 1 to 72 hours.
+const DELAY_MICROS: (u64, u64) = (3_600_000_000, 71 * 3_600_000_000);
+const MILLI: i64 = 1_000;
+
+/// A key: twelve letters and digits.
+pub type Key = [u8; 12];
+
+/// A prediction, and the truth that arrives later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// What it is about.
+    pub key: Key,
+    /// When, in microseconds since 1970, to the millisecond.
+    pub predicted_at: i64,
+    /// The index in [`RELEASES`].
+    pub release: usize,
+    /// The predicted probability of a default.
+    pub score: f64,
+    /// The index in [`BRANCHES`].
+    pub branch: usize,
+    /// What really happens, unless nobody ever tells.
+    pub truth: Option<Truth>,
+}
+
+/// What really happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truth {
+    /// When it became known, in microseconds since 1970, to the millisecond.
+    pub observed_at: i64,
+    /// Whether it was a default.
+    pub is_positive: bool,
+}
+
+impl Prediction {
+    /// The predicted label, as an index in [`LABELS`].
+    pub fn label(&self) -> usize {
+        usize::from(self.score >= 0.5)
+    }
+}
+
+/// An outcome: a prediction with its truth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// The key of the prediction.
+    pub key: Key,
+    /// The instant of the prediction.
+    pub predicted_at: i64,
+    /// What happened.
+    pub truth: Truth,
+}
+
+/// A number of predictions over [`DAYS`] days, with their outcomes.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    rows: usize,
+    first: Day,
+}
+
+impl Data {
+    /// `rows` predictions.
+    pub fn new(rows: usize) -> Self {
+        Self { rows, first: FIRST_DAY.parse().expect("a day of the calendar") }
+    }
+
+    /// How many predictions there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The day of index `day`, from 0.
+    pub fn day(&self, day: usize) -> Day {
+        let start = self.first.start().micros() + day as i64 * DAY_MICROS;
+        Timestamp::from_micros(start).expect("within the calendar").day()
+    }
+
+    /// How many predictions a day has.
+    pub fn rows_of(&self, day: usize) -> usize {
+        self.rows / DAYS + usize::from(day < self.rows % DAYS)
+    }
+
+    /// How many batches of predictions a day has.
+    pub fn batches_of(&self, day: usize) -> usize {
+        self.rows_of(day).div_ceil(BATCH_ROWS)
+    }
+
+    /// All batches of predictions, as day and index in the day.
+    pub fn batches(&self) -> impl Iterator<Item = (usize, usize)> {
+        let data = *self;
+        (0..DAYS).flat_map(move |day| (0..data.batches_of(day)).map(move |batch| (day, batch)))
+    }
+
+    /// A batch of predictions in the order of their time: [`BATCH_ROWS`] of them, the last of a day
+    /// fewer.
+    pub fn predictions(&self, day: usize, batch: usize) -> Vec<Prediction> {
+        let of_day = self.rows_of(day);
+        let rows = batch * BATCH_ROWS..((batch + 1) * BATCH_ROWS).min(of_day);
+        let start = self.day(day).start().micros();
+        let mut numbers = Numbers::new((day as u64) << 32 | batch as u64);
+        let mut predictions: Vec<Prediction> = Vec::with_capacity(rows.len());
+        for row in rows {
+            let offset = (row as f64 + numbers.unit()) / of_day as f64 * DAY_MICROS as f64;
+            let predicted_at = start + (offset as i64).min(DAY_MICROS - 1) / MILLI * MILLI;
+            let key = if predictions.len() > 1 && numbers.below(REPEATED_KEYS) == 0 {
+                // Not the one before, which may have the same millisecond.
+                predictions[numbers.below(predictions.len() as u64 - 1) as usize].key
+            } else {
+                key(&mut numbers)
+            };
+            let score = score(&mut numbers);
+            let is_positive = numbers.unit() < score;
+            let delay = (DELAY_MICROS.0 + numbers.below(DELAY_MICROS.1)) as i64 / MILLI * MILLI;
+            let truth = (numbers.below(NEVER_JUDGED) > 0)
+                .then_some(Truth { observed_at: predicted_at + delay, is_positive });
+            let release = usize::from(numbers.below(10) >= 7);
+            let branch = numbers.below(BRANCHES.len() as u64) as usize;
+            predictions.push(Prediction { key, predicted_at, release, score, branch, truth });
+        }
+        predictions
+    }
+
+    /// All outcomes of a day's predictions, in the order in which they become known.
+    pub fn outcomes(&self, day: usize) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(self.rows_of(day));
+        for batch in 0..self.batches_of(day) {
+            let predictions = self.predictions(day, batch);
+            outcomes.extend(predictions.iter().filter_map(|prediction| {
+                let (key, predicted_at) = (prediction.key, prediction.predicted_at);
+                Some(Outcome { key, predicted_at, truth: prediction.truth? })
+            }));
+        }
+        outcomes.sort_by_key(|outcome| outcome.truth.observed_at);
+        outcomes
+    }
+}
+
+fn key(numbers: &mut Numbers) -> Key {
+    const LETTERS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    // Twelve letters of 36 take 62.04 bits; two streams of six are simpler than an odd one.
+    let (mut left, mut right) = (numbers.whole(), numbers.whole());
+    let mut key = [0; 12];
+    for at in 0..6 {
+        key[at] = LETTERS[(left % 36) as usize];
+        key[at + 6] = LETTERS[(right % 36) as usize];
+        (left, right) = (left / 36, right / 36);
+    }
+    key
+}
+
+/// A probability with all the digits of a double: the logistic of a nearly normal number.
+fn score(numbers: &mut Numbers) -> f64 {
+    let normal = (0..4).map(|_| numbers.unit()).sum::<f64>() - 2.0;
+    1.0 / (1.0 + libm::exp(1.2 - 3.0 * normal))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_events_are_what_the_report_says() {
+        let data = Data::new(60_000);
+        let all: Vec<Prediction> =
+            data.batches().flat_map(|(day, batch)| data.predictions(day, batch)).collect();
+        assert_eq!(all.len(), 60_000);
+        assert_eq!(all[12_345], data.predictions(6, 0)[345], "the same, in whatever order they are made");
+        let keys: BTreeSet<Key> = all.iter().map(|prediction| prediction.key).collect();
+        assert!((0.97..0.99).contains(&(keys.len() as f64 / 60_000.0)), "{} keys", keys.len());
+        let places: BTreeSet<(Key, i64)> =
+            all.iter().map(|prediction| (prediction.key, prediction.predicted_at)).collect();
+        assert_eq!(places.len(), all.len(), "key and instant name one prediction");
+        let judged = all.iter().filter(|prediction| prediction.truth.is_some()).count() as f64;
+        assert!((0.945..0.955).contains(&(judged / 60_000.0)), "{judged} are judged");
+        let positives = all.iter().filter(|row| row.truth.is_some_and(|truth| truth.is_positive)).count();
+        let expected: f64 = all.iter().filter(|row| row.truth.is_some()).map(|row| row.score).sum();
+        assert!((positives as f64 / expected - 1.0).abs() < 0.03, "{positives} positives, not {expected}");
+        assert!(all.windows(2).all(|pair| pair[0].predicted_at <= pair[1].predicted_at));
+    }
+
+    #[test]
+    fn outcomes_come_1_to_72_hours_later() {
+        let data = Data::new(3_000);
+        let outcomes = data.outcomes(29);
+        let hours = |outcome: &Outcome| (outcome.truth.observed_at - outcome.predicted_at) as f64 / 3.6e9;
+        assert!(outcomes.iter().all(|outcome| (1.0..72.0).contains(&hours(outcome))));
+        assert_eq!(data.day(29).to_string(), "2025-01-30");
+        assert!(
+            outcomes
+                .iter()
+                .all(|o| o.predicted_at.div_euclid(DAY_MICROS) == i64::from(data.day(29).number()))
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! The goals, in one table. They hold on 2 cores, for medians, with what is acknowledged on the disk.
+
+/// What a figure should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// Almanac's figure divided by the peer's is at least this.
+    RatioAtLeast(f64),
+    /// Almanac's figure divided by the peer's is at most this.
+    RatioAtMost(f64),
+    /// Almanac's figure, in the unit of its line, is at least this.
+    AtLeast(f64),
+    /// Almanac's figure, in the unit of its line, is at most this.
+    AtMost(f64),
+}
+
+/// A goal for a line of the report.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    /// The line, by its id.
+    pub line: &'static str,
+    /// What it should be.
+    pub bound: Bound,
+}
+
+const fn goal(line: &'static str, bound: Bound) -> Goal {
+    Goal { line, bound }
+}
+
+/// All goals.
+pub const GOALS: &[Goal] = &[
+    goal("ndjson/sqlite", Bound::RatioAtLeast(4.0)),
+    goal("ndjson/mlflow", Bound::RatioAtLeast(300.0)),
+    goal("columns/ndjson", Bound::RatioAtLeast(1.5)),
+    goal("arrow/ndjson", Bound::RatioAtLeast(2.5)),
+    goal("single/mlflow", Bound::RatioAtLeast(200.0)),
+    goal("single/mlflow", Bound::AtLeast(10_000.0)),
+    goal("single/p99", Bound::AtMost(50.0)),
+    goal("bytes/parquet", Bound::RatioAtMost(0.9)),
+    goal("window-all/polars", Bound::RatioAtMost(0.7)),
+    goal("window-three/polars", Bound::RatioAtMost(0.5)),
+    goal("daily/polars", Bound::AtMost(5.0)),
+    goal("daily/polars", Bound::RatioAtMost(1.0 / 20.0)),
+    goal("evaluate/polars", Bound::RatioAtMost(0.8)),
+    goal("evaluate/nannyml", Bound::RatioAtMost(0.1)),
+    goal("readable-loaded/p50", Bound::AtMost(100.0)),
+    goal("readable-loaded/p99", Bound::AtMost(1_000.0)),
+    goal("fold/decode", Bound::RatioAtLeast(1.0 / 3.0)),
+    goal("memory", Bound::AtMost(500.0)),
+    goal("growth/rate", Bound::RatioAtLeast(0.9)),
+    goal("growth/window", Bound::RatioAtMost(1.1)),
+    goal("units/items", Bound::RatioAtMost(1.0 / 30.0)),
+];
+
+/// By how much a figure may miss its goal before a check fails.
+pub const TOLERANCE: f64 = 0.1;
+
+impl Bound {
+    /// Whether a figure with this ratio is as it should be; with `tolerance`, nearly. What could not
+    /// be measured is not.
+    pub fn holds(self, value: f64, ratio: Option<f64>, tolerance: f64) -> bool {
+        match self {
+            Bound::RatioAtLeast(least) => ratio.is_some_and(|ratio| ratio >= least * (1.0 - tolerance)),
+            Bound::RatioAtMost(most) => ratio.is_some_and(|ratio| ratio <= most * (1.0 + tolerance)),
+            Bound::AtLeast(least) => value >= least * (1.0 - tolerance),
+            Bound::AtMost(most) => value <= most * (1.0 + tolerance),
+        }
+    }
+
+    /// The goal in words, for a line whose figures are in `unit`.
+    pub fn told(self, unit: &str) -> String {
+        let ratio = |ratio: f64| crate::line::ratio_text(ratio);
+        match self {
+            Bound::RatioAtLeast(least) => format!("at least {}", ratio(least)),
+            Bound::RatioAtMost(most) => format!("at most {}", ratio(most)),
+            Bound::AtLeast(least) => format!("at least {}", crate::line::figure(least, unit)),
+            Bound::AtMost(most) => format!("at most {}", crate::line::figure(most, unit)),
+        }
+    }
+}
+
+/// The goals of a line.
+pub fn of(line: &str) -> impl Iterator<Item = &'static Goal> {
+    GOALS.iter().filter(move |goal| goal.line == line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_may_be_missed_by_a_tenth() {
+        assert!(!Bound::RatioAtLeast(4.0).holds(0.0, Some(3.7), 0.0));
+        assert!(Bound::RatioAtLeast(4.0).holds(0.0, Some(3.7), TOLERANCE));
+        assert!(!Bound::RatioAtLeast(4.0).holds(0.0, Some(3.5), TOLERANCE));
+        assert!(Bound::AtMost(50.0).holds(55.0, None, TOLERANCE));
+        assert!(!Bound::AtMost(50.0).holds(f64::NAN, None, TOLERANCE));
+        assert!(!Bound::RatioAtMost(0.5).holds(0.0, None, TOLERANCE));
+    }
+}

@@ -1,0 +1,160 @@
+//! HTTP/1.1 as far as a load generator needs it: a request of bytes, and of the answer the status,
+//! the header `Retry-After` and the body. The parser is small so that measuring costs little.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, bail, ensure};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// The most bytes that the head of an answer may have.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The most bytes that the body of an answer may have.
+const MAX_ANSWER_BYTES: usize = 1 << 30;
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// After how many seconds it asks to try again.
+    pub retry_after: Option<u64>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// Whether it says that the request was done.
+    pub fn is_good(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether it says that the same request may be sent again.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.status, 429 | 503)
+    }
+
+    /// The status and the beginning of the body, for people.
+    pub fn told(&self) -> String {
+        let text: String = String::from_utf8_lossy(&self.body).chars().take(300).collect();
+        format!("{} {}", self.status, text.trim())
+    }
+}
+
+/// The bytes of a request with a body. They name no port, so that they can be sent to one server after
+/// the other.
+pub fn post(path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// The bytes of a request without a body.
+pub fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
+}
+
+/// A connection that is kept from request to request.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream =
+            TcpStream::connect(address).await.with_context(|| format!("nobody listens on {address}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, received: Vec::with_capacity(16 * 1024) })
+    }
+
+    /// Sends the bytes of a request and reads the answer.
+    ///
+    /// # Errors
+    /// When the connection is lost, or the answer is not what this reader knows.
+    pub async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
+        self.stream.write_all(request).await.context("the connection was lost while sending")?;
+        self.received.clear();
+        let end = loop {
+            if let Some(at) = end_of_head(&self.received) {
+                break at;
+            }
+            ensure!(self.received.len() <= MAX_HEAD_BYTES, "the head of an answer is too long");
+            self.receive().await?;
+        };
+        let head = Head::parse(&self.received[..end])?;
+        let length = match (head.length, head.status) {
+            (Some(length), _) => length,
+            (None, 204 | 304) => 0,
+            (None, _) => bail!("an answer without Content-Length"),
+        };
+        ensure!(length <= MAX_ANSWER_BYTES, "an answer of {length} bytes");
+        while self.received.len() < end + length {
+            self.receive().await?;
+        }
+        ensure!(self.received.len() == end + length, "more bytes than the answer has");
+        let body = self.received[end..].to_vec();
+        Ok(Answer { status: head.status, retry_after: head.retry_after, body })
+    }
+
+    async fn receive(&mut self) -> anyhow::Result<()> {
+        let bytes = self.stream.read_buf(&mut self.received).await?;
+        ensure!(bytes > 0, "the server closed the connection before it answered");
+        Ok(())
+    }
+}
+
+/// Where the body begins.
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+}
+
+struct Head {
+    status: u16,
+    length: Option<usize>,
+    retry_after: Option<u64>,
+}
+
+impl Head {
+    fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
+        let text = std::str::from_utf8(bytes).context("the head of an answer is no text")?;
+        let mut lines = text.split("\r\n");
+        let first = lines.next().unwrap_or_default();
+        let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+        let status = status.with_context(|| format!("`{first}` is not the first line of an answer"))?;
+        let mut head = Head { status, length: None, retry_after: None };
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            if name.eq_ignore_ascii_case("content-length") {
+                head.length = Some(value.trim().parse().context("Content-Length is no number")?);
+            } else if name.eq_ignore_ascii_case("retry-after") {
+                head.retry_after = value.trim().parse().ok();
+            }
+        }
+        Ok(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read() {
+        let bytes = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 12\r\nRetry-After: 3\r\n\r\nbody";
+        let end = end_of_head(bytes).unwrap();
+        assert_eq!(&bytes[end..], b"body");
+        let head = Head::parse(&bytes[..end]).unwrap();
+        assert_eq!((head.status, head.length, head.retry_after), (429, Some(12), Some(3)));
+        assert!(Head::parse(b"SSH-2.0\r\n\r\n").is_err());
+        assert!(Head::parse(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n").is_err());
+    }
+}

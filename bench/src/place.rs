@@ -1,0 +1,75 @@
+//! Where everything is: the working folder, the binary that is measured, the interpreters of the peers.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+
+/// The folders and programs of a run.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The root of the repository.
+    pub root: PathBuf,
+    /// The working folder: data of every kind, gone and made anew with each run.
+    pub work: PathBuf,
+    /// The binary `almanac`, of the same build as this program.
+    pub almanac: PathBuf,
+    /// The virtual environment of the peers.
+    pub venv: PathBuf,
+}
+
+impl Place {
+    /// The place of this process: the binary beside its own, the working folder in the target folder.
+    ///
+    /// # Errors
+    /// When the binary is not there.
+    pub fn find(venv: &Path) -> anyhow::Result<Self> {
+        let own = env::current_exe().context("cannot tell where this program is")?;
+        let folder = own.parent().context("this program is in no folder")?;
+        let almanac = folder.join("almanac");
+        anyhow::ensure!(almanac.exists(), "{} is missing; bench/run builds it", almanac.display());
+        let work = folder.parent().unwrap_or(folder).join("bench").join("work");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned();
+        Ok(Self { root, work, almanac, venv: venv.to_owned() })
+    }
+
+    /// A new empty folder of the working folder; what had that name is gone.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.work.join(name);
+        remove(&folder)?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+/// Removes a folder of the working folder, if it is there.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove(folder: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The bytes of all files in a folder and below.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn bytes_of(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        bytes += if meta.is_dir() { bytes_of(&entry.path())? } else { meta.len() };
+    }
+    Ok(bytes)
+}

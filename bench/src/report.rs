@@ -1,0 +1,146 @@
+//! The report: the lines as a table for the terminal, and as `docs/benchmarks.md`.
+
+use std::{fmt::Write as _, fs, path::Path, process::Command};
+
+use anyhow::Context;
+use store::{Clock, Day};
+
+use crate::{
+    goals::TOLERANCE,
+    line::{Line, figure, ratio_text},
+};
+
+/// What was run, and where.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The profile that both programs were built with.
+    pub profile: String,
+    /// Predictions.
+    pub rows: usize,
+    /// Rounds.
+    pub rounds: usize,
+}
+
+/// One line for the terminal.
+pub fn told(line: &Line) -> String {
+    let mut text = format!("{}: ", line.work);
+    match &line.figures {
+        Err(why) => _ = write!(text, "not run: {why}"),
+        Ok(figures) => {
+            text += &figure(figures.almanac.median(), line.unit);
+            if let (Some(peer), Some(found), Some(ratio)) = (&line.peer, &figures.peer, figures.ratio()) {
+                _ = write!(text, "; {peer} {}, {}", figure(found.median(), line.unit), ratio_text(ratio));
+            }
+        }
+    }
+    for (goal, holds) in line.goals(0.0) {
+        _ = write!(text, " [{goal}: {}]", holds_text(holds));
+    }
+    text
+}
+
+fn holds_text(holds: Option<bool>) -> &'static str {
+    match holds {
+        None => "not run",
+        Some(true) => "yes",
+        Some(false) => "NO",
+    }
+}
+
+/// The goals that are missed by more than the tolerance, or whose line could not be measured.
+pub fn missed(lines: &[Line]) -> Vec<String> {
+    let missed = lines.iter().flat_map(|line| {
+        let goals = line.goals(TOLERANCE).into_iter().filter(|(_, holds)| *holds != Some(true));
+        goals.map(|(goal, holds)| format!("{}: {goal}: {}", line.id, holds_text(holds)))
+    });
+    missed.collect()
+}
+
+/// The table in Markdown.
+fn table(lines: &[Line]) -> String {
+    let mut text =
+        "| work | Almanac | beside | its figure | ratio | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n".to_owned();
+    for line in lines {
+        let (ours, theirs, ratio) = match &line.figures {
+            Err(why) => (format!("not run: {}", why.replace(['|', '\n'], " ")), String::new(), String::new()),
+            Ok(figures) => (
+                with_range(&figures.almanac, line.unit),
+                figures.peer.as_ref().map_or(String::new(), |peer| with_range(peer, line.unit)),
+                figures.ratio().map_or(String::new(), ratio_text),
+            ),
+        };
+        let (goals, reached): (Vec<String>, Vec<&str>) =
+            line.goals(0.0).into_iter().map(|(goal, holds)| (goal, holds_text(holds))).unzip();
+        let peer = line.peer.as_deref().unwrap_or_default();
+        let (goals, reached) = (goals.join("; "), reached.join("; "));
+        _ = writeln!(text, "| {} | {ours} | {peer} | {theirs} | {ratio} | {goals} | {reached} |", line.work);
+    }
+    text
+}
+
+/// The median; with the least and the greatest, where it was measured more than once.
+fn with_range(samples: &crate::samples::Samples, unit: &str) -> String {
+    let median = figure(samples.median(), unit);
+    let (least, greatest) = samples.range();
+    let bare = |value: f64| figure(value, "").trim_end().to_owned();
+    match samples.len() {
+        0 | 1 => median,
+        _ => format!("{median} ({} to {})", bare(least), bare(greatest)),
+    }
+}
+
+/// Writes `docs/benchmarks.md` from `bench/report.md`, in which `{{...}}` stands for what was measured.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(root: &Path, setting: &Setting, lines: &[Line]) -> anyhow::Result<()> {
+    let template = root.join("bench/report.md");
+    let mut text =
+        fs::read_to_string(&template).with_context(|| format!("cannot read {}", template.display()))?;
+    let today: Day = Clock::system().now().day();
+    for (name, value) in [
+        ("table", table(lines)),
+        ("machine", machine()),
+        ("versions", versions(root)?),
+        ("date", today.to_string()),
+        ("profile", setting.profile.clone()),
+        ("rows", setting.rows.to_string()),
+        ("rounds", setting.rounds.to_string()),
+    ] {
+        text = text.replace(&format!("{{{{{name}}}}}"), value.trim_end());
+    }
+    let path = root.join("docs/benchmarks.md");
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("written: {}", path.display());
+    Ok(())
+}
+
+/// The machine, from `/proc`.
+fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let model = field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "a processor".to_owned());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
+    let gigabytes = memory.trim_end_matches("kB").trim().parse::<f64>().unwrap_or(0.0) * 1024.0 / 1e9;
+    let system = read("/proc/sys/kernel/osrelease");
+    // The rest names who built the kernel.
+    let version = system.trim().split('-').next().unwrap_or_default();
+    format!("{model}, {cores} cores used, {gigabytes:.0} GB, Linux {version}")
+}
+
+/// The versions of what was measured: this commit, the compiler, the peers as they are pinned.
+fn versions(root: &Path) -> anyhow::Result<String> {
+    let said = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).current_dir(root).output();
+        output.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let pins = fs::read_to_string(root.join("bench/requirements.txt")).context("bench/requirements.txt")?;
+    let pins = pins.lines().filter(|line| line.contains("==")).map(|line| line.replace("==", " "));
+    let commit = said("git", &["rev-parse", "--short", "HEAD"]);
+    let own = [format!("Almanac {commit}"), said("rustc", &["--version"]), said("python3", &["--version"])];
+    Ok(own.into_iter().chain(pins).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", "))
+}

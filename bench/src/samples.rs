@@ -1,0 +1,60 @@
+//! Repeated measurements of one thing.
+
+/// Some measurements, least first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// The measurements `values`, in whatever order.
+    pub fn new(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The middle one; of an even number, the mean of the middle two. NaN of none.
+    pub fn median(&self) -> f64 {
+        let half = self.0.len() / 2;
+        match (self.0.len(), self.0.len() % 2) {
+            (0, _) => f64::NAN,
+            (_, 1) => self.0[half],
+            _ => self.0[half - 1].midpoint(self.0[half]),
+        }
+    }
+
+    /// The least value that a share of the measurements (from 0 to 1) does not exceed. NaN of none.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let rank = (share * self.0.len() as f64).ceil() as usize;
+        self.0.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The least and the greatest. NaN of none.
+    pub fn range(&self) -> (f64, f64) {
+        let end = |value: Option<&f64>| value.copied().unwrap_or(f64::NAN);
+        (end(self.0.first()), end(self.0.last()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_quantiles() {
+        let of = |values: &[f64]| Samples::new(values.to_vec());
+        assert_eq!(of(&[3.0, 1.0, 2.0]).median(), 2.0);
+        assert_eq!(of(&[4.0, 1.0]).median(), 2.5);
+        assert!(of(&[]).median().is_nan() && of(&[]).quantile(0.5).is_nan());
+        let hundred = Samples::new((1..=100).map(f64::from).collect());
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|share| hundred.quantile(share)), [1.0, 50.0, 99.0, 100.0]);
+    }
+}

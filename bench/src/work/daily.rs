@@ -1,0 +1,42 @@
+//! Accuracy, AUC and Brier score of 30 days by release: read from what the projector keeps, beside
+//! computing them from Parquet files.
+
+use super::{
+    evaluate::{MEASURES, read},
+    frames::{ALL_DAYS, request, timed},
+    window::check_equal,
+};
+use crate::{
+    context::Context,
+    line::Line,
+    peer,
+    rounds::{Side, interleave},
+};
+
+const COLUMNS: &str = "day,release,labelled,accuracy,auc,brier";
+
+/// A DuckDB file with all events, made once for those that ask for it.
+pub(super) fn duckdb(context: &Context) -> anyhow::Result<String> {
+    let inputs = context.inputs()?.to_string_lossy().into_owned();
+    let folder = context.place.fresh("duckdb")?.to_string_lossy().into_owned();
+    peer::run(&context.place, "duckdb_bytes.py", &[&inputs, &folder, &context.data.rows().to_string()])?;
+    Ok(folder)
+}
+
+pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
+    let opened = context.open(context.stored()?)?;
+    let parquet = context.parquet()?.0.to_string_lossy().into_owned();
+    let request = request(context, "evaluations", ALL_DAYS, Some(COLUMNS), None)?;
+    let ours = read(&timed(context, &opened, &request)?)?;
+    let sides = vec![
+        Side::new("Almanac", || read(&timed(context, &opened, &request)?)),
+        Side::new("polars", || {
+            let theirs = peer::run(&context.place, "polars_evaluate.py", &[&parquet])?;
+            check_equal(&ours, &theirs, MEASURES).map(|()| theirs)
+        }),
+    ];
+    let found = interleave(context.rounds, sides);
+    let work = "daily accuracy, AUC, Brier of 30 days, from stored evaluations";
+    let peer = ("polars computing them from Parquet", &found[1]);
+    Ok(vec![Line::of("daily/polars", work, ("ms", "ms"), &found[0], peer)])
+}

@@ -1,0 +1,63 @@
+//! The same figures computed from the events: predictions joined with outcomes by key and instant,
+//! then judged, by day and release. As `almanac query evaluations --as-of` does it.
+
+use polars::prelude::{ChunkAgg, DataFrame};
+
+use super::{
+    daily::duckdb,
+    frames::{ALL_DAYS, mean, request, timed},
+    window::check_equal,
+};
+use crate::{
+    context::Context,
+    line::Line,
+    peer,
+    rounds::{Readings, Side, interleave, reading},
+};
+
+/// What must agree between the sides.
+pub(super) const MEASURES: &[&str] = &["labelled", "accuracy", "auc", "brier"];
+
+/// As of an instant after all others, so that everything counts and nothing stored is used.
+const AS_OF: &str = "9999-12-31";
+
+/// The time of evaluations, and what they say.
+pub(super) fn read((ms, frame): &(f64, DataFrame)) -> anyhow::Result<Readings> {
+    let mut readings = reading("ms", *ms);
+    let labelled: i64 = frame.column("labelled")?.i64()?.sum().unwrap_or(0);
+    readings.insert("labelled".to_owned(), labelled as f64);
+    for name in ["accuracy", "auc", "brier"] {
+        readings.insert(name.to_owned(), mean(frame, name)?);
+    }
+    Ok(readings)
+}
+
+pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
+    let opened = context.open(context.stored()?)?;
+    let parquet = context.parquet()?.0.to_string_lossy().into_owned();
+    let database = duckdb(context).unwrap_or_else(|error| format!("{error:#}"));
+    let request = request(context, "evaluations", ALL_DAYS, None, Some(AS_OF))?;
+    let ours = read(&timed(context, &opened, &request)?)?;
+    let of_peer = |name: &str, script: &'static str, folder: &'static str, measures: &'static [&str]| {
+        let (ours, folder) = (&ours, if folder == "duckdb" { &database } else { &parquet });
+        Side::new(name, move || {
+            let theirs = peer::run(&context.place, script, &[folder])?;
+            check_equal(ours, &theirs, measures).map(|()| theirs)
+        })
+    };
+    let sides = vec![
+        Side::new("Almanac", || read(&timed(context, &opened, &request)?)),
+        of_peer("polars", "polars_evaluate.py", "parquet", MEASURES),
+        of_peer("DuckDB", "duckdb_evaluate.py", "duckdb", MEASURES),
+        // It judges both releases together and has no Brier score, so only the join can be compared.
+        of_peer("NannyML", "nannyml_evaluate.py", "parquet", &["labelled"]),
+    ];
+    let found = interleave(context.rounds, sides);
+    let work = "evaluations of 30 days from events, join included";
+    let line = |id, peer, at: usize| Line::of(id, work, ("ms", "ms"), &found[0], (peer, &found[at]));
+    Ok(vec![
+        line("evaluate/polars", "polars on Parquet", 1),
+        line("evaluate/duckdb", "DuckDB", 2),
+        line("evaluate/nannyml", "NannyML, pandas for the join", 3),
+    ])
+}

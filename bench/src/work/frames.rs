@@ -1,0 +1,54 @@
+//! Queries in this process, timed: from the words of a request to a dataframe.
+
+use anyhow::Context as _;
+use polars::prelude::{ChunkAgg, DataFrame};
+use query::{Request, What, Words};
+use tokio::time::Instant;
+
+use crate::{
+    context::{Context, Opened},
+    data::DAYS,
+    samples::Samples,
+};
+
+/// How often a query is timed in a round, after once without.
+const TIMES: usize = 3;
+
+/// A request of the days from `first` to `last`, counted from 0.
+pub(super) fn request(
+    context: &Context,
+    what: &str,
+    (first, last): (usize, usize),
+    columns: Option<&str>,
+    as_of: Option<&str>,
+) -> anyhow::Result<Request> {
+    let (from, to) = (context.data.day(first).to_string(), context.data.day(last).to_string());
+    let words = Words { from: &from, to: &to, release: None, columns, as_of };
+    Ok(Request::parse(What::parse(what)?, &words)?)
+}
+
+/// All days.
+pub(super) const ALL_DAYS: (usize, usize) = (0, DAYS - 1);
+
+/// The median time of a query in milliseconds, warm, and its frame.
+pub(super) fn timed(
+    context: &Context,
+    opened: &Opened,
+    request: &Request,
+) -> anyhow::Result<(f64, DataFrame)> {
+    let run = || context.runtime.block_on(opened.query.run(&opened.workspace, request));
+    let frame = run()?;
+    let mut times = Vec::new();
+    for _ in 0..TIMES {
+        let started = Instant::now();
+        let frame = run()?;
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+        drop(frame);
+    }
+    Ok((Samples::new(times).median(), frame))
+}
+
+/// The mean of a column of numbers: by which two sides are seen to have done the same work.
+pub(super) fn mean(frame: &DataFrame, column: &str) -> anyhow::Result<f64> {
+    frame.column(column)?.f64()?.mean().with_context(|| format!("{column} has no number"))
+}

@@ -1,0 +1,52 @@
+//! The benchmarks: each measures one piece of work and returns its lines of the report.
+
+use crate::{context::Context, line::Line};
+
+mod bytes;
+mod daily;
+mod evaluate;
+mod fold;
+mod formats;
+mod frames;
+mod growth;
+mod memory;
+mod ndjson;
+mod readable;
+mod single;
+mod units;
+mod window;
+
+/// One benchmark.
+#[derive(Clone, Copy)]
+pub struct Benchmark {
+    /// Its name.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: &'static str,
+    /// Measures it.
+    pub run: fn(&Context) -> anyhow::Result<Vec<Line>>,
+}
+
+const fn benchmark(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Context) -> anyhow::Result<Vec<Line>>,
+) -> Benchmark {
+    Benchmark { name, about, run }
+}
+
+/// All benchmarks, in the order of the report.
+pub const ALL: &[Benchmark] = &[
+    benchmark("ndjson", "NDJSON over HTTP to durable, beside SQLite rows and MLflow log_batch", ndjson::run),
+    benchmark("formats", "columnar JSON and Arrow over HTTP, beside NDJSON", formats::run),
+    benchmark("single", "single events on 64 connections, beside MLflow log_metric", single::run),
+    benchmark("bytes", "bytes an event at rest, beside Parquet, SQLite and DuckDB", bytes::run),
+    benchmark("window", "7 of 30 days to a frame, beside polars on Parquet and DuckDB", window::run),
+    benchmark("daily", "daily figures of 30 days from stored evaluations, beside computing them", daily::run),
+    benchmark("evaluate", "the same from the events, join included", evaluate::run),
+    benchmark("readable", "from the acknowledgement of an event until its rollup is readable", readable::run),
+    benchmark("fold", "folding a backlog of segments, beside only unpacking them", fold::run),
+    benchmark("memory", "the memory of ingest, projector and query while all events pass", memory::run),
+    benchmark("growth", "rates and windows as the store grows", growth::run),
+    benchmark("units", "write units on DynamoDB, beside one item per event", units::run),
+];

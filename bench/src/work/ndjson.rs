@@ -1,0 +1,92 @@
+//! NDJSON over HTTP until it is durable, in batches of 10,000 rows.
+
+use crate::{
+    context::{CONNECTIONS, Context},
+    data::BATCH_ROWS,
+    line::Line,
+    load::{self, Plan},
+    peer::{self, MlflowServer},
+    rounds::{Readings, Side, interleave},
+    service::Service,
+    uploads::{self, Form},
+};
+
+/// The most rows of a round: enough for some seconds.
+pub(super) const MAX_ROWS: usize = 1_000_000;
+/// The rows that MLflow gets in a round, which takes it about as long.
+const MLFLOW_ROWS: usize = 20_000;
+
+/// Sends requests to an Almanac on a new table, and says how that went.
+pub(super) fn send(
+    context: &Context,
+    requests: &[load::Request],
+    connections: usize,
+) -> anyhow::Result<Readings> {
+    context.runtime.block_on(async {
+        let service = Service::start(&context.place, "ingest").await?;
+        let idle = service.cpu_seconds();
+        let plan = Plan { address: service.address, connections, every: None };
+        let outcome = load::run(plan, load::ready(requests.to_vec())).await?;
+        let rows = outcome.rows() as f64;
+        Ok(Readings::from([
+            ("rows_per_s".to_owned(), outcome.rate()),
+            ("p50_ms".to_owned(), outcome.latency_ms(0.5)),
+            ("p99_ms".to_owned(), outcome.latency_ms(0.99)),
+            ("load_cpu_us".to_owned(), outcome.own_cpu / rows * 1e6),
+            ("server_cpu_us".to_owned(), (service.cpu_seconds() - idle) / rows * 1e6),
+            ("peak_mb".to_owned(), service.peak_megabytes()),
+        ]))
+    })
+}
+
+pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
+    let rows = context.data.rows().min(MAX_ROWS);
+    let requests = uploads::predictions(&context.data, Form::Lines, rows)?;
+    let sent: usize = requests.iter().map(|request| request.rows).sum();
+    let inputs = context.inputs()?.to_string_lossy().into_owned();
+    let found = interleave(
+        context.rounds,
+        vec![
+            Side::new("Almanac", || send(context, &requests, CONNECTIONS)),
+            Side::new("SQLite", || {
+                let folder = context.place.fresh("sqlite")?;
+                let args = [&inputs, &*folder.to_string_lossy(), &sent.to_string()];
+                peer::run(&context.place, "sqlite_insert.py", &args)
+            }),
+            Side::new("MLflow log_batch", || mlflow(context, "batch", rows.min(MLFLOW_ROWS))),
+        ],
+    );
+    let [almanac, sqlite, mlflow] = &found[..] else { return Ok(Vec::new()) };
+    // A day of few rows fills no batch.
+    let batch = context.data.rows_of(0).min(BATCH_ROWS);
+    let work = format!("NDJSON over HTTP to durable, batches of {batch}, {CONNECTIONS} connections");
+    let rate = ("rows/s", "rows_per_s");
+    Ok(vec![
+        Line::of("ndjson/sqlite", &work, rate, almanac, ("SQLite rows, FULL, index on day", sqlite)),
+        Line::of("ndjson/mlflow", &work, rate, almanac, ("MLflow log_batch of 1,000", mlflow)),
+        Line::alone("ndjson/p99", "the same: p99 of a batch", "ms", almanac.samples("p99_ms")),
+        Line::alone(
+            "ndjson/cpu",
+            "the same: processor time of Almanac",
+            "us/row",
+            almanac.samples("server_cpu_us"),
+        ),
+        Line::alone(
+            "ndjson/load",
+            "the same: of the load generator",
+            "us/row",
+            almanac.samples("load_cpu_us"),
+        ),
+    ])
+}
+
+/// MLflow: a new server and database, and a client of its own in `mode` logging `rows` metrics.
+pub(super) fn mlflow(context: &Context, mode: &str, rows: usize) -> anyhow::Result<Readings> {
+    let inputs = context.inputs()?.to_string_lossy().into_owned();
+    let folder = context.place.fresh("mlflow")?;
+    let server = context.runtime.block_on(MlflowServer::start(&context.place, &folder))?;
+    let readings =
+        peer::run(&context.place, "mlflow_log.py", &[mode, &server.url(), &inputs, &rows.to_string()]);
+    drop(server);
+    readings
+}

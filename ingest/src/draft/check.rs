@@ -1,0 +1,342 @@
+//! The checks that every event passes, whatever format it came in: a tight loop over each column,
+//! then what holds between the fields of a row.
+
+use std::{collections::BTreeSet, ops::RangeInclusive};
+
+use store::{Column, Columns, Day, Kind, Timestamp, event::TAG_PREFIX, time::DAY_MICROS};
+use web::RowProblem;
+
+use super::{
+    Draft,
+    filling::{Filling, Growing},
+    names::{EVENT_ID, PREDICTED_ON},
+    not_alone,
+    row::FieldError,
+};
+use crate::{
+    batch::{Batch, Refused},
+    limits::{MAX_BATCH_DAYS, MAX_BATCH_ROWS, MAX_BATCH_TAG_NAMES, MAX_TAGS},
+};
+
+/// The microseconds of the years 1 to 9999.
+pub(crate) const TIMES: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+
+/// The good rows of a draft, and the bad ones.
+#[derive(Debug)]
+pub(crate) struct Sorted {
+    /// `None` when no row is good.
+    pub(crate) good: Option<Batch>,
+    /// The number of each bad row and what is wrong with it, in order.
+    pub(crate) bad: Vec<(u64, Vec<RowProblem>)>,
+}
+
+impl Draft {
+    /// The batch, or what is wrong with it.
+    ///
+    /// # Errors
+    /// As [`Refused`] tells: bad rows come before what is wrong with the whole.
+    pub(crate) fn finish(mut self) -> Result<Batch, Refused> {
+        let days = self.check();
+        let error_count = self.notes.count();
+        if error_count > 0 {
+            return Err(Refused::Rows { errors: self.notes.list(), error_count });
+        }
+        let rows = self.rows();
+        if rows == 0 {
+            return Err(Refused::Whole("there is no row in it".into()));
+        }
+        if rows > MAX_BATCH_ROWS {
+            return Err(Refused::TooLarge(format!(
+                "{rows} rows are more than the {MAX_BATCH_ROWS} of a batch; send several"
+            )));
+        }
+        self.check_tag_names()?;
+        let distinct = distinct_days(&days);
+        if distinct > MAX_BATCH_DAYS {
+            let message =
+                format!("{distinct} days are more than the {MAX_BATCH_DAYS} of a batch; send several");
+            return Err(Refused::Whole(message));
+        }
+        Ok(self.into_batch(days))
+    }
+
+    /// Its good rows as a batch of any number of days, and all its bad ones.
+    ///
+    /// # Errors
+    /// When there are too many different tags.
+    pub(crate) fn sort(mut self) -> Result<Sorted, Refused> {
+        let mut days = self.check();
+        self.check_tag_names()?;
+        let is_mixed = self.notes.any_in_draft();
+        let good: Vec<usize> = (0..self.rows()).filter(|&row| !self.notes.is_bad(row)).collect();
+        let notes = std::mem::replace(&mut self.notes, super::Notes::new(None));
+        let bad = notes.rows();
+        if good.is_empty() {
+            return Ok(Sorted { good: None, bad });
+        }
+        if is_mixed {
+            days = good.iter().map(|&row| days[row]).collect();
+        }
+        let mut batch = Batch { event_id: None, ..self.into_batch(days) };
+        if is_mixed {
+            batch.columns = batch.columns.take(&good);
+            batch.numbers = good.iter().map(|&row| batch.numbers[row]).collect();
+            let rows = batch.columns.rows;
+            let kind = batch.kind;
+            let is_wanted = |name: &str| kind.field(name).is_some_and(|field| field.required);
+            batch.columns.columns.retain(|column| column.nulls() < rows || is_wanted(&column.name));
+        }
+        Ok(Sorted { good: Some(batch), bad })
+    }
+
+    /// Checks all columns; returns the day of every row, which means nothing for a bad one.
+    fn check(&mut self) -> Vec<Day> {
+        let rows = self.rows();
+        self.fields.iter_mut().for_each(|column| column.pad(rows));
+        self.tags.iter_mut().for_each(|tag| tag.filling.pad(rows));
+        self.predicted_on.pad(rows);
+        for field in 0..self.fields.len() {
+            self.check_missing(field);
+            self.check_floats(field);
+            self.check_times(field);
+        }
+        self.check_tag_counts();
+        self.check_event_ids();
+        self.check_telling();
+        match self.kind {
+            Kind::Outcomes => self.judged_days(),
+            _ => self.days_of(self.index_of(self.kind.time_field())),
+        }
+    }
+
+    fn index_of(&self, field: &str) -> usize {
+        self.kind.fields().iter().position(|known| known.name == field).unwrap_or_default()
+    }
+
+    fn check_missing(&mut self, field: usize) {
+        let spec = &self.kind.fields()[field];
+        if spec.required {
+            let (notes, numbers) = (&mut self.notes, &self.numbers);
+            let mut budget = notes.budget();
+            self.fields[field].each_missing(|at| {
+                let error = || FieldError::new(spec.name, "is missing");
+                notes.note(&mut budget, (at, numbers[at]), 1 + field, error);
+            });
+        }
+    }
+
+    fn check_floats(&mut self, field: usize) {
+        let Growing::Float(values) = &self.fields[field].values else { return };
+        let name = self.kind.fields()[field].name;
+        let is_good = |number: f64| match name {
+            "score" => (0.0..=1.0).contains(&number),
+            _ => number.is_finite(),
+        };
+        // Under a null stands 0, which is good everywhere.
+        if values.iter().all(|number| is_good(*number)) {
+            return;
+        }
+        let mut budget = self.notes.budget();
+        for (at, number) in values.iter().enumerate() {
+            if !is_good(*number) && self.fields[field].is_valid(at) {
+                let message = || match number.is_finite() {
+                    false => "is not a finite number".to_owned(),
+                    true => format!(
+                        "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"
+                    ),
+                };
+                let error = || FieldError::new(name, message());
+                self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
+            }
+        }
+    }
+
+    fn check_times(&mut self, field: usize) {
+        let Growing::Time(values) = &self.fields[field].values else { return };
+        let good = *TIMES.start()..=self.latest.min(*TIMES.end());
+        let is_good = |time: &i64| good.contains(time);
+        if values.iter().all(is_good) {
+            return;
+        }
+        let mut budget = self.notes.budget();
+        for (at, time) in values.iter().enumerate() {
+            if !is_good(time) && self.fields[field].is_valid(at) {
+                let message = match *time > self.latest {
+                    true => "is more than 24 hours in the future",
+                    false => "is outside of the years 1 to 9999",
+                };
+                let error = || FieldError::new(self.kind.fields()[field].name, message);
+                self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
+            }
+        }
+    }
+
+    /// Rows that came by column: how many tags each has. (Rows that came whole were counted then.)
+    fn check_tag_counts(&mut self) {
+        let stage = self.tag_stage();
+        let mut budget = self.notes.budget();
+        for (at, count) in self.tag_counts.iter().enumerate() {
+            if usize::from(*count) > MAX_TAGS {
+                let message = || format!("{count} are more than the {MAX_TAGS} of an event");
+                let error = || FieldError::new("tags", message());
+                self.notes.note(&mut budget, (at, self.numbers[at]), stage, error);
+            }
+        }
+    }
+
+    fn check_event_ids(&mut self) {
+        let is_alone = self.rows() == 1 && self.notes.count_unread() == 0 && !self.reading.import;
+        let stage = self.event_id_stage();
+        let mut budget = self.notes.budget();
+        for (at, id) in &self.event_ids {
+            let at = *at as usize;
+            let error = match id {
+                Ok(_) if is_alone => continue,
+                Err(message) if is_alone => FieldError::new(EVENT_ID, message.clone()),
+                _ => not_alone(),
+            };
+            self.notes.note(&mut budget, (at, self.numbers[at]), stage, || error);
+        }
+    }
+
+    /// A prediction and an outcome must say something.
+    fn check_telling(&mut self) {
+        let (fields, message): (&[&str], _) = match self.kind {
+            Kind::Predictions => {
+                (&["score", "label", "value"], "a prediction needs a score, a label or a value")
+            }
+            Kind::Outcomes => (&["label", "value"], "an outcome needs a label or a value"),
+            Kind::Metrics | Kind::Releases => return,
+        };
+        let told: Vec<&Filling> = fields.iter().map(|field| &self.fields[self.index_of(field)]).collect();
+        if told.iter().any(|column| column.nulls() == 0) {
+            return;
+        }
+        let silent: Vec<usize> = (0..self.rows())
+            .filter(|&at| !self.notes.is_bad(at) && told.iter().all(|column| !column.is_valid(at)))
+            .collect();
+        let stage = self.event_id_stage() + 1;
+        let mut budget = self.notes.budget();
+        // That such a row is bad is noted only after its day was looked at as well.
+        self.silent = silent;
+        for &at in &self.silent {
+            self.notes.list_only(&mut budget, self.numbers[at], stage, || FieldError::of_row(message));
+        }
+    }
+
+    /// The days of a column of times.
+    fn days_of(&mut self, field: usize) -> Vec<Day> {
+        for &at in &self.silent {
+            self.notes.mark(at);
+        }
+        let Growing::Time(times) = &self.fields[field].values else { return Vec::new() };
+        let mut days = DayReader::default();
+        times.iter().map(|time| days.day(*time)).collect()
+    }
+
+    /// The days of the predictions that outcomes judge.
+    fn judged_days(&mut self) -> Vec<Day> {
+        let predicted_at = self.index_of("predicted_at");
+        let (mut at_days, mut on_days) = (DayReader::default(), DayReader::default());
+        let mut wrong = std::mem::take(&mut self.wrong_days).into_iter().peekable();
+        let mut is_wrong = std::mem::take(&mut self.predicted_on.wrong).into_iter().peekable();
+        let mut budget = self.notes.budget();
+        let stage = self.event_id_stage() + 2;
+        let epoch = Timestamp::default().day();
+        let mut days = Vec::with_capacity(self.rows());
+        for at in 0..self.rows() {
+            let text_error = wrong.next_if(|(row, _)| *row as usize == at).map(|(_, error)| error);
+            let is_no_day = is_wrong.next_if_eq(&(at as u32)).is_some();
+            let predicted = self.fields[predicted_at].time(at).map(|time| at_days.day(time));
+            let given = self.predicted_on.time(at).map(|time| on_days.day(time));
+            if self.notes.is_bad(at) {
+                days.push(epoch);
+                continue;
+            }
+            let judged = match is_no_day {
+                true => Err(text_error.unwrap_or_else(|| FieldError::of_row("is no day"))),
+                false => judged_day(predicted, given),
+            };
+            let judged = judged.and_then(|day| match day.start().micros() > self.latest {
+                true => Err(FieldError::new(PREDICTED_ON, "is more than 24 hours in the future")),
+                false => Ok(day),
+            });
+            days.push(judged.unwrap_or_else(|error| {
+                self.notes.note(&mut budget, (at, self.numbers[at]), stage, || error);
+                epoch
+            }));
+        }
+        for &at in &self.silent {
+            self.notes.mark(at);
+        }
+        days
+    }
+
+    fn check_tag_names(&self) -> Result<(), Refused> {
+        match self.has_too_many_tags {
+            true => Err(Refused::Whole(format!(
+                "there are more than the {MAX_BATCH_TAG_NAMES} different tags of a batch"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    fn into_batch(mut self, days: Vec<Day>) -> Batch {
+        let rows = self.rows();
+        self.tags.sort_by(|a, b| a.name.cmp(&b.name));
+        let event_id = self.event_ids.pop().and_then(|(_, id)| id.ok());
+        let fields = self.kind.fields().iter().zip(self.fields);
+        let kept = fields.filter(|(field, column)| field.required || column.nulls() < rows);
+        let mut columns: Vec<Column> =
+            kept.map(|(field, column)| column.finish(field.name.to_owned())).collect();
+        let tags = self.tags.into_iter().filter(|tag| tag.filling.nulls() < rows);
+        columns.extend(tags.map(|tag| tag.filling.finish(format!("{TAG_PREFIX}{}", tag.name))));
+        Batch { kind: self.kind, columns: Columns { rows, columns }, days, numbers: self.numbers, event_id }
+    }
+}
+
+/// How many different days there are.
+pub(crate) fn distinct_days(days: &[Day]) -> usize {
+    let mut distinct = BTreeSet::new();
+    for pair in days.chunk_by(|a, b| a == b) {
+        distinct.insert(pair[0]);
+    }
+    distinct.len()
+}
+
+/// The day of an instant; the next one is often of the same.
+struct DayReader {
+    day: Day,
+    start: i64,
+}
+
+impl Default for DayReader {
+    fn default() -> Self {
+        Self { day: Timestamp::default().day(), start: 0 }
+    }
+}
+
+impl DayReader {
+    #[inline]
+    fn day(&mut self, micros: i64) -> Day {
+        if !(self.start..self.start + DAY_MICROS).contains(&micros) {
+            // Outside of the calendar the row is bad, and its day means nothing.
+            self.day = Timestamp::from_micros(micros).unwrap_or_default().day();
+            self.start = self.day.start().micros();
+        }
+        self.day
+    }
+}
+
+/// The day of the prediction that an outcome judges.
+fn judged_day(predicted_at: Option<Day>, given: Option<Day>) -> Result<Day, FieldError> {
+    match (predicted_at, given) {
+        (Some(at), Some(on)) if at != on => {
+            Err(FieldError::new(PREDICTED_ON, format!("is {on}, but `predicted_at` is on {at} (UTC)")))
+        }
+        (Some(day), _) | (None, Some(day)) => Ok(day),
+        (None, None) => Err(FieldError::of_row(
+            "an outcome needs `predicted_at` or `predicted_on`, to name the prediction that it judges",
+        )),
+    }
+}

@@ -1,0 +1,303 @@
+//! A column being filled.
+
+use store::{
+    Column, Values,
+    columns::Strings,
+    event::{Field, FieldType},
+};
+
+use super::{
+    coder::{Coder, Known},
+    row::Scalar,
+    rules::Rule,
+    times::TimeReader,
+};
+
+/// The values so far.
+#[derive(Clone, Debug)]
+pub(crate) enum Growing {
+    Time(Vec<i64>),
+    Float(Vec<f64>),
+    Text(Strings),
+    /// Text of few distinct strings, until there are more than a byte can tell apart.
+    Coded(Coder),
+}
+
+/// A column being filled from the first row on. It may lag behind: rows that were passed over are null.
+#[derive(Clone, Debug)]
+pub(crate) struct Filling {
+    rule: Rule,
+    pub(crate) values: Growing,
+    /// One entry a row as soon as one is null.
+    valid: Option<Vec<bool>>,
+    nulls: usize,
+    /// The rows whose value could not be taken, in order. They are null as well.
+    pub(crate) wrong: Vec<u32>,
+}
+
+impl Filling {
+    /// An empty column for a field.
+    pub(crate) fn of(field: &Field) -> Self {
+        match field.kind {
+            FieldType::Time => Self::new(Growing::Time(Vec::new()), Rule::Plain),
+            FieldType::Float => Self::new(Growing::Float(Vec::new()), Rule::Plain),
+            FieldType::Text => Self::text(Rule::of(field)),
+        }
+    }
+
+    /// An empty column of text.
+    pub(crate) fn text(rule: Rule) -> Self {
+        match rule.is_repeated() {
+            true => Self::new(Growing::Coded(Coder::new()), rule),
+            false => Self::new(Growing::Text(Strings::default()), rule),
+        }
+    }
+
+    fn new(values: Growing, rule: Rule) -> Self {
+        Self { rule, values, valid: None, nulls: 0, wrong: Vec::new() }
+    }
+
+    /// How many rows it has.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match &self.values {
+            Growing::Time(values) => values.len(),
+            Growing::Float(values) => values.len(),
+            Growing::Text(values) => values.len(),
+            Growing::Coded(coder) => coder.codes.len(),
+        }
+    }
+
+    /// How many of its rows are null.
+    pub(crate) fn nulls(&self) -> usize {
+        self.nulls
+    }
+
+    /// Whether row `row` holds a value.
+    #[inline]
+    pub(crate) fn is_valid(&self, row: usize) -> bool {
+        self.valid.as_ref().is_none_or(|valid| valid[row])
+    }
+
+    /// The time at `row`, if there is one.
+    pub(crate) fn time(&self, row: usize) -> Option<i64> {
+        match &self.values {
+            Growing::Time(values) if self.is_valid(row) => Some(values[row]),
+            _ => None,
+        }
+    }
+
+    /// Fills up with nulls until there are `rows` rows.
+    pub(crate) fn pad(&mut self, rows: usize) {
+        let from = self.len();
+        if from >= rows {
+            return;
+        }
+        self.valid.get_or_insert_with(|| vec![true; from]).resize(rows, false);
+        self.nulls += rows - from;
+        match &mut self.values {
+            Growing::Time(values) => values.resize(rows, 0),
+            Growing::Float(values) => values.resize(rows, 0.0),
+            Growing::Text(values) => (from..rows).for_each(|_| values.push("")),
+            Growing::Coded(coder) => coder.codes.resize(rows, 0),
+        }
+    }
+
+    /// Notes that the row just filled holds a value.
+    #[inline]
+    fn note_valid(&mut self) {
+        if let Some(valid) = &mut self.valid {
+            valid.push(true);
+        }
+    }
+
+    /// Notes that the value of row `row` cannot be taken.
+    pub(crate) fn note_wrong(&mut self, row: usize) {
+        self.pad(row + 1);
+        self.wrong.push(row as u32);
+    }
+
+    /// Sets row `row`, which comes after all that were set.
+    ///
+    /// # Errors
+    /// What is wrong with the value, as the rest of a sentence. The row is then wrong.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        row: usize,
+        value: &Scalar<'_>,
+        times: &mut TimeReader,
+    ) -> Result<(), String> {
+        let done = match (&mut self.values, value) {
+            (_, Scalar::Null) => return Ok(()),
+            (Growing::Text(_) | Growing::Coded(_), Scalar::Text(text)) => self.push_text(row, text),
+            (Growing::Float(_), Scalar::Float(number)) => {
+                self.push_float(row, *number);
+                return Ok(());
+            }
+            (Growing::Time(_), Scalar::Text(text)) => times.text(text).map(|time| self.push_time(row, time)),
+            _ => self.push_rare(row, value, times),
+        };
+        if done.is_err() {
+            self.note_wrong(row);
+        }
+        done
+    }
+
+    fn push_rare(&mut self, row: usize, value: &Scalar<'_>, times: &TimeReader) -> Result<(), String> {
+        let wrong = |wanted: &str| Err(format!("should be {wanted}, but is {}", value.is_called()));
+        match (&self.values, value) {
+            (Growing::Text(_) | Growing::Coded(_), Scalar::Int(number)) => {
+                self.push_text(row, &number.to_string())
+            }
+            (Growing::Text(_) | Growing::Coded(_), Scalar::Bool(truth)) => {
+                self.push_text(row, if *truth { "true" } else { "false" })
+            }
+            (Growing::Text(_) | Growing::Coded(_), _) => wrong("a string"),
+            (Growing::Float(_), Scalar::Int(number)) => {
+                self.push_float(row, *number as f64);
+                Ok(())
+            }
+            (Growing::Float(_), _) => wrong("a number"),
+            (Growing::Time(_), _) => {
+                let time = match value {
+                    Scalar::Int(number) => times.int(*number),
+                    Scalar::Float(number) => times.float(*number),
+                    _ => None,
+                };
+                match time {
+                    Some(time) => time.map(|time| self.push_time(row, time)),
+                    None => wrong("a time such as 2013-06-01T04:30:00Z"),
+                }
+            }
+        }
+    }
+
+    /// Sets row `row` to a time, whatever time that is.
+    #[inline]
+    pub(crate) fn push_time(&mut self, row: usize, time: i64) {
+        self.pad(row);
+        if let Growing::Time(values) = &mut self.values {
+            values.push(time);
+            self.note_valid();
+        }
+    }
+
+    /// Sets row `row` to a number, whatever number that is.
+    #[inline]
+    pub(crate) fn push_float(&mut self, row: usize, number: f64) {
+        self.pad(row);
+        if let Growing::Float(values) = &mut self.values {
+            values.push(number);
+            self.note_valid();
+        }
+    }
+
+    /// Sets row `row` to a text that keeps the rule; of repeated ones each is checked once.
+    ///
+    /// # Errors
+    /// How it breaks the rule. Nothing is set then.
+    #[inline]
+    pub(crate) fn push_text(&mut self, row: usize, text: &str) -> Result<(), String> {
+        self.pad(row);
+        match &mut self.values {
+            Growing::Text(values) => {
+                self.rule.check(text)?;
+                values.push(text);
+            }
+            Growing::Coded(coder) => match coder.find(text) {
+                Known::Code(code) => coder.codes.push(code),
+                Known::New(place) => {
+                    self.rule.check(text)?;
+                    match coder.add(text, place) {
+                        Some(code) => coder.codes.push(code),
+                        None => self.push_uncoded(text),
+                    }
+                }
+            },
+            _ => return Err("does not hold text".into()),
+        }
+        self.note_valid();
+        Ok(())
+    }
+
+    /// There are too many distinct strings for codes: from here on they are kept as they are.
+    #[cold]
+    fn push_uncoded(&mut self, text: &str) {
+        if let Growing::Coded(coder) = std::mem::replace(&mut self.values, Growing::Text(Strings::default()))
+        {
+            let mut strings = coder.into_strings(self.valid.as_deref());
+            strings.push(text);
+            self.values = Growing::Text(strings);
+        }
+    }
+
+    /// Appends the numbers of many rows at once, from row `row` on; `valid` has an entry for each, or
+    /// is `None` when none is null.
+    pub(crate) fn extend_floats(&mut self, row: usize, numbers: impl Iterator<Item = f64>, valid: Mask) {
+        self.pad(row);
+        if let Growing::Float(values) = &mut self.values {
+            values.extend(numbers);
+            clear_nulls(&mut values[row..], valid.as_deref());
+            self.extend_valid(row, valid);
+        }
+    }
+
+    /// As [`Filling::extend_floats`], for times.
+    pub(crate) fn extend_times(&mut self, row: usize, times: impl Iterator<Item = i64>, valid: Mask) {
+        self.pad(row);
+        if let Growing::Time(values) = &mut self.values {
+            values.extend(times);
+            clear_nulls(&mut values[row..], valid.as_deref());
+            self.extend_valid(row, valid);
+        }
+    }
+
+    fn extend_valid(&mut self, from: usize, mask: Mask) {
+        let rows = self.len();
+        match (mask, &mut self.valid) {
+            (None, None) => {}
+            (None, Some(valid)) => valid.resize(rows, true),
+            (Some(mask), _) => {
+                self.nulls += mask.iter().filter(|valid| !**valid).count();
+                self.valid.get_or_insert_with(|| vec![true; from]).extend(mask);
+            }
+        }
+    }
+
+    /// Calls `bad` with each row that is null without being wrong.
+    pub(crate) fn each_missing(&self, mut bad: impl FnMut(usize)) {
+        let Some(valid) = self.valid.as_ref().filter(|_| self.nulls > self.wrong.len()) else { return };
+        let mut wrong = self.wrong.iter().copied().peekable();
+        for row in (0..valid.len()).filter(|row| !valid[*row]) {
+            match wrong.next_if_eq(&(row as u32)) {
+                Some(_) => {}
+                None => bad(row),
+            }
+        }
+    }
+
+    /// The column, under its name.
+    pub(crate) fn finish(self, name: String) -> Column {
+        let values = match self.values {
+            Growing::Time(values) => Values::Time(values),
+            Growing::Float(values) => Values::Float(values),
+            Growing::Text(values) => Values::Text(values),
+            Growing::Coded(coder) => Values::Coded(coder.finish()),
+        };
+        let valid = self.valid.filter(|_| self.nulls > 0);
+        Column { name, values, valid }
+    }
+}
+
+/// Whether each of many rows holds a value; `None` when all do.
+pub(crate) type Mask = Option<Vec<bool>>;
+
+/// What stands under a null is zero, so that equal events have equal digests.
+fn clear_nulls<T: Default + Copy>(values: &mut [T], valid: Option<&[bool]>) {
+    for (value, valid) in values.iter_mut().zip(valid.into_iter().flatten()) {
+        if !valid {
+            *value = T::default();
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! One row of a request on its way into columns, from whatever row format it came in.
+
+use std::borrow::Cow;
+
+use store::Kind;
+
+/// A single value as a format delivers it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scalar<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(Cow<'a, str>),
+    /// Something that no field takes, by what it is called: `a list`.
+    Other(&'static str),
+}
+
+impl Scalar<'_> {
+    /// What it is, for an error.
+    pub(crate) fn is_called(&self) -> &'static str {
+        match self {
+            Scalar::Null => "null",
+            Scalar::Bool(_) => "a boolean",
+            Scalar::Int(_) | Scalar::Float(_) => "a number",
+            Scalar::Text(_) => "a string",
+            Scalar::Other(name) => name,
+        }
+    }
+}
+
+/// What is wrong with a field of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldError {
+    pub(crate) field: Option<String>,
+    pub(crate) message: String,
+}
+
+impl FieldError {
+    pub(crate) fn new(field: &str, message: impl Into<String>) -> Self {
+        Self { field: Some(field.to_owned()), message: message.into() }
+    }
+
+    pub(crate) fn of_row(message: impl Into<String>) -> Self {
+        Self { field: None, message: message.into() }
+    }
+}
+
+/// A row: a value for each field of the kind, in their order, and the tags. One is used again and
+/// again, so that a row costs no allocation.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Row<'a> {
+    pub(crate) fields: Vec<Scalar<'a>>,
+    /// The UTC day that an outcome's prediction was made on.
+    pub(crate) predicted_on: Scalar<'a>,
+    pub(crate) event_id: Scalar<'a>,
+    pub(crate) tags: Vec<(Cow<'a, str>, Scalar<'a>)>,
+    pub(crate) errors: Vec<FieldError>,
+}
+
+impl Row<'_> {
+    /// An empty row in the same memory, for values of another life.
+    pub(crate) fn recycle<'b>(mut self) -> Row<'b> {
+        let fields = self.fields.len();
+        self.clear();
+        self.fields.clear();
+        // A collection of nothing, in place: that keeps the memory.
+        let mut row = Row {
+            fields: self.fields.into_iter().map(|_| Scalar::Null).collect(),
+            predicted_on: Scalar::Null,
+            event_id: Scalar::Null,
+            tags: self.tags.into_iter().map(|_| (Cow::Borrowed(""), Scalar::Null)).collect(),
+            errors: self.errors,
+        };
+        row.fields.resize(fields, Scalar::Null);
+        row
+    }
+
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            fields: vec![Scalar::Null; kind.fields().len()],
+            predicted_on: Scalar::Null,
+            event_id: Scalar::Null,
+            tags: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// Empties it for the next row.
+    pub(crate) fn clear(&mut self) {
+        self.fields.iter_mut().for_each(|field| *field = Scalar::Null);
+        self.predicted_on = Scalar::Null;
+        self.event_id = Scalar::Null;
+        self.tags.clear();
+        self.errors.clear();
+    }
+}

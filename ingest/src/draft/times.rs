@@ -1,0 +1,285 @@
+//! Times in requests and files: RFC 3339 as it is usually written, read by hand, and everything else
+//! through the calendar of `chrono`.
+
+use chrono::{LocalResult, NaiveDate, NaiveDateTime, TimeZone};
+use chrono_tz::Tz;
+use store::{Timestamp, time::DAY_MICROS};
+
+/// `YYYY-MM-DDTHH:MM:SS`
+const PLAIN_BYTES: usize = 19;
+const DATE_BYTES: usize = 10;
+
+/// How a number or a text of another form tells a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    /// RFC 3339, and without an offset where there is a time zone.
+    Rfc3339,
+    /// Units since 1970, of so many microseconds each.
+    Unix(i64),
+    /// As `chrono::format::strftime` has it.
+    Strftime(String),
+}
+
+/// Reads times of one form. It remembers the date of the last one: the next is often of the same.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeReader {
+    zone: Option<Tz>,
+    form: Form,
+    date: [u8; DATE_BYTES],
+    /// The microseconds at which that date begins.
+    date_micros: i64,
+}
+
+impl Default for TimeReader {
+    fn default() -> Self {
+        Self { zone: None, form: Form::Rfc3339, date: *b"1970-01-01", date_micros: 0 }
+    }
+}
+
+impl TimeReader {
+    /// Reads times in `zone` where they have no offset, and by `format` where it is given: `unix`,
+    /// `unix_ms`, `unix_us`, or a format of `strftime`.
+    ///
+    /// # Errors
+    /// When the format is none.
+    pub(crate) fn new(zone: Option<Tz>, format: Option<&str>) -> Result<Self, String> {
+        use chrono::format::{Item, StrftimeItems};
+        let form = match format {
+            None => Form::Rfc3339,
+            Some("unix") => Form::Unix(1_000_000),
+            Some("unix_ms") => Form::Unix(1_000),
+            Some("unix_us") => Form::Unix(1),
+            Some(text) if StrftimeItems::new(text).any(|item| matches!(item, Item::Error)) => {
+                return Err(format!(
+                    "`{text}` is no format of a time (unix, unix_ms, unix_us, or such as %Y-%m-%d %H:%M:%S)"
+                ));
+            }
+            Some(text) => Form::Strftime(text.to_owned()),
+        };
+        Ok(Self { zone, form, ..Self::default() })
+    }
+
+    /// The time that a text tells, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// What is wrong with it, as a sentence.
+    #[inline]
+    pub(crate) fn text(&mut self, text: &str) -> Result<i64, String> {
+        match &self.form {
+            Form::Rfc3339 => match self.usual(text.as_bytes()) {
+                Some(micros) => Ok(micros),
+                None => self.unusual(text),
+            },
+            Form::Unix(unit) => match text.trim().parse::<i64>() {
+                Ok(number) => number.checked_mul(*unit).ok_or_else(|| outside(text)),
+                Err(_) => match text.trim().parse::<f64>() {
+                    Ok(number) => self.number(number),
+                    Err(_) => Err(format!("`{text}` is not a number of units since 1970")),
+                },
+            },
+            Form::Strftime(format) => strftime(text, format, self.zone),
+        }
+    }
+
+    /// The time that a whole number tells; `None` when times are not numbers here.
+    pub(crate) fn int(&self, number: i64) -> Option<Result<i64, String>> {
+        let Form::Unix(unit) = self.form else { return None };
+        Some(number.checked_mul(unit).ok_or_else(|| outside(&number.to_string())))
+    }
+
+    /// The time that a number with a fraction tells; `None` when times are not numbers here.
+    pub(crate) fn float(&self, number: f64) -> Option<Result<i64, String>> {
+        matches!(self.form, Form::Unix(_)).then(|| self.number(number))
+    }
+
+    fn number(&self, number: f64) -> Result<i64, String> {
+        let Form::Unix(unit) = self.form else { return Err("is not a time".into()) };
+        let micros = (number * unit as f64).floor();
+        // Beyond this a double does not hold whole microseconds; year 9999 is far below.
+        match micros.abs() < 9e17 {
+            true => Ok(micros as i64),
+            false => Err(outside(&number.to_string())),
+        }
+    }
+
+    /// The instant of a local time in microseconds, by the zone of this reader.
+    ///
+    /// # Errors
+    /// When there is no zone, or the time does not exist or exists twice there.
+    pub(crate) fn local(&self, micros: i64) -> Result<i64, String> {
+        let zone = self.zone.ok_or("has no offset and no time zone is given")?;
+        let time = chrono::DateTime::from_timestamp_micros(micros).ok_or_else(|| outside("the time"))?;
+        in_zone(time.naive_utc(), zone)
+    }
+
+    /// Whether local times can be read.
+    pub(crate) fn has_zone(&self) -> bool {
+        self.zone.is_some()
+    }
+
+    /// `YYYY-MM-DDTHH:MM:SS[.fff](Z|+hh:mm)`, when the text has just this form and a place in the calendar.
+    fn usual(&mut self, text: &[u8]) -> Option<i64> {
+        let (plain, rest) = text.split_first_chunk::<PLAIN_BYTES>()?;
+        let separators = [plain[4], plain[7], plain[10], plain[13], plain[16]];
+        if separators != *b"--T::" {
+            return None;
+        }
+        let date = plain.first_chunk::<DATE_BYTES>()?;
+        let day = if *date == self.date { self.date_micros } else { self.day(*date)? };
+        let (hour, minute, second) =
+            (two(plain[11], plain[12])?, two(plain[14], plain[15])?, two(plain[17], plain[18])?);
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let (fraction, rest) = match rest {
+            [b'.', rest @ ..] => {
+                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                if digits == 0 || digits > 9 {
+                    return None;
+                }
+                let digit = |at: usize| if at < digits { i64::from(rest[at] - b'0') } else { 0 };
+                ((0..6).fold(0, |sum, at| sum * 10 + digit(at)), &rest[digits..])
+            }
+            _ => (0, rest),
+        };
+        let offset = match rest {
+            b"Z" => 0,
+            [sign @ (b'+' | b'-'), a, b, b':', c, d] => {
+                let (hours, minutes) = (two(*a, *b)?, two(*c, *d)?);
+                if hours > 23 || minutes > 59 {
+                    return None;
+                }
+                let seconds = hours * 3600 + minutes * 60;
+                if *sign == b'+' { seconds } else { -seconds }
+            }
+            _ => return None,
+        };
+        let micros = day + (hour * 3600 + minute * 60 + second - offset) * 1_000_000 + fraction;
+        (super::check::TIMES.contains(&micros)).then_some(micros)
+    }
+
+    /// The microseconds at which a date begins; remembered.
+    fn day(&mut self, date: [u8; DATE_BYTES]) -> Option<i64> {
+        let year = two(date[0], date[1])? * 100 + two(date[2], date[3])?;
+        let (month, day) = (two(date[5], date[6])?, two(date[8], date[9])?);
+        let date_of = NaiveDate::from_ymd_opt(year as i32, month as u32, day as u32)?;
+        self.date_micros = i64::from(date_of.to_epoch_days()) * DAY_MICROS;
+        self.date = date;
+        Some(self.date_micros)
+    }
+
+    fn unusual(&self, text: &str) -> Result<i64, String> {
+        match (Timestamp::parse(text), self.zone) {
+            (Ok(time), _) => Ok(time.micros()),
+            (Err(error), None) => Err(error.to_string()),
+            (Err(error), Some(zone)) => {
+                let forms = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
+                let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+                match local.or_else(|| midnight(text, "%Y-%m-%d")) {
+                    Some(local) => in_zone(local, zone),
+                    None => Err(error.to_string()),
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn two(tens: u8, ones: u8) -> Option<i64> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| i64::from(tens * 10 + ones))
+}
+
+fn outside(what: &str) -> String {
+    format!("`{what}` is outside of the years 1 to 9999")
+}
+
+fn midnight(text: &str, format: &str) -> Option<NaiveDateTime> {
+    NaiveDate::parse_from_str(text, format).ok().and_then(|date| date.and_hms_opt(0, 0, 0))
+}
+
+fn strftime(text: &str, format: &str, zone: Option<Tz>) -> Result<i64, String> {
+    if let Ok(time) = chrono::DateTime::parse_from_str(text, format) {
+        return Ok(time.timestamp_micros());
+    }
+    let local = NaiveDateTime::parse_from_str(text, format).ok().or_else(|| midnight(text, format));
+    match (local, zone) {
+        (Some(local), Some(zone)) => in_zone(local, zone),
+        (Some(_), None) => Err(format!("`{text}` has no offset and no time zone is given")),
+        (None, _) => Err(format!("`{text}` is not a time of the form {format}")),
+    }
+}
+
+fn in_zone(local: NaiveDateTime, zone: Tz) -> Result<i64, String> {
+    match zone.from_local_datetime(&local) {
+        LocalResult::Single(time) => Ok(time.timestamp_micros()),
+        LocalResult::Ambiguous(..) => {
+            Err(format!("`{local}` is there twice in {zone}, as clocks were set back; give it an offset"))
+        }
+        LocalResult::None => Err(format!("`{local}` does not exist in {zone}, as clocks were set forward")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn both(text: &str) {
+        let expected = Timestamp::parse(text).map(Timestamp::micros).map_err(|error| error.to_string());
+        assert_eq!(TimeReader::default().text(text), expected, "{text}");
+    }
+
+    #[test]
+    fn odd_times_are_those_of_the_calendar() {
+        for text in [
+            "2013-06-01T04:30:00Z",
+            "2013-06-01T04:30:60Z",
+            "2013-06-01T24:00:00Z",
+            "2013-02-29T00:00:00Z",
+            "2012-02-29T00:00:00+23:59",
+            "0001-01-01T00:00:00+00:01",
+            "9999-12-31T23:59:59.9999999Z",
+            "9999-12-31T23:59:59-00:01",
+            "0000-01-01T00:00:00Z",
+            "2013-06-01t04:30:00z",
+            "2013-06-01 04:30:00Z",
+            "2013-06-01T04:30:00.Z",
+            "2013-06-01T04:30:00.1234567891234Z",
+            "1969-12-31T23:59:59.9999999Z",
+            "2013-06-01T04:30:00+24:00",
+            "2013-06-01T04:30:00",
+            "2013-06-01T04:30:00é",
+            "",
+        ] {
+            both(text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn times_read_by_hand_are_those_of_chrono(
+            text in "[0-2][0-9]{3}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{0,11})?(Z|[+-][0-9]{2}:[0-9]{2}|)",
+        ) {
+            both(&text);
+        }
+    }
+
+    #[test]
+    fn local_times_are_read_in_their_zone_if_they_exist_once() {
+        let mut new_york = TimeReader::new(Some(chrono_tz::America::New_York), None).unwrap();
+        let utc = |text| Ok(Timestamp::parse(text).unwrap().micros());
+        assert_eq!(new_york.text("2013-06-01 00:30:00.5"), utc("2013-06-01T04:30:00.5Z"));
+        assert_eq!(new_york.text("2013-06-01T00:30:00Z"), utc("2013-06-01T00:30:00Z"));
+        assert!(new_york.text("2013-11-03T01:30:00").unwrap_err().contains("twice"));
+        assert!(new_york.text("2013-03-10T02:30:00").unwrap_err().contains("does not exist"));
+        let mut by_form = TimeReader::new(Some(chrono_tz::UTC), Some("%d.%m.%Y %H:%M")).unwrap();
+        assert_eq!(by_form.text("01.06.2013 04:30"), utc("2013-06-01T04:30:00Z"));
+        let mut unix = TimeReader::new(None, Some("unix_ms")).unwrap();
+        assert_eq!(unix.text("1370061000123"), utc("2013-06-01T04:30:00.123Z"));
+        assert_eq!(unix.int(1_370_061_000_123), Some(utc("2013-06-01T04:30:00.123Z")));
+        assert!(unix.text("9223372036854775807").is_err());
+        assert!(TimeReader::new(None, Some("%Q")).is_err());
+    }
+}

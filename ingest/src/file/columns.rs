@@ -1,0 +1,150 @@
+//! Files that come by column: Parquet by slices of rows, Arrow by its own batches.
+
+use std::{
+    fs::File,
+    io::{BufReader, Read, Seek, SeekFrom},
+};
+
+use polars_arrow::{
+    io::ipc::read::{FileReader, StreamReader, StreamState, read_file_metadata, read_stream_metadata},
+    record_batch::RecordBatch,
+};
+use polars_io::{SerReader, parquet::read::ParquetReader};
+
+use crate::{
+    batch::Refused,
+    draft::names::Names,
+    format::{
+        Collector, caught, fill_frame,
+        frame::{self, Place},
+    },
+    limits::FILE_BATCH_ROWS,
+};
+
+fn unreadable(error: impl std::fmt::Display) -> Refused {
+    Refused::Whole(format!("it cannot be read: {error}"))
+}
+
+/// A Parquet file.
+pub(super) struct ParquetFile {
+    file: File,
+    names: Names,
+    size: u64,
+    rows: usize,
+    next: usize,
+}
+
+impl ParquetFile {
+    pub(super) fn open(file: File, names: Names) -> Result<Self, Refused> {
+        let size = file.metadata().map_err(unreadable)?.len();
+        let copy = file.try_clone().map_err(unreadable)?;
+        let rows = caught("a Parquet file", || ParquetReader::new(copy).num_rows().map_err(unreadable))?;
+        Ok(Self { file, names, size, rows, next: 0 })
+    }
+
+    /// Reads the next slice; returns whether there is another one.
+    pub(super) fn step(&mut self, out: &mut Collector) -> Result<bool, Refused> {
+        let slice = (self.next, FILE_BATCH_ROWS);
+        let file = self.file.try_clone().map_err(unreadable)?;
+        let read = || ParquetReader::new(file).with_slice(Some(slice)).finish().map_err(unreadable);
+        let part = caught("a Parquet file", read)?;
+        fill_frame(&self.names, &part, self.next as u64 + 1, out)?;
+        out.added(part.height())?;
+        self.next += part.height();
+        Ok(part.height() > 0 && self.next < self.rows)
+    }
+
+    /// About how many bytes were read.
+    pub(super) fn bytes(&self) -> u64 {
+        match self.next >= self.rows {
+            true => self.size,
+            false => (self.size as f64 * self.next as f64 / self.rows as f64) as u64,
+        }
+    }
+}
+
+/// Batches, one after the other.
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Refused>> + Send>;
+
+/// An Arrow file: a stream, or with a footer.
+pub(super) struct ArrowFile {
+    batches: Batches,
+    places: Vec<(String, Place)>,
+    /// The batch at hand, and how many of its rows were taken.
+    batch: Option<(RecordBatch, usize)>,
+    /// How many rows were taken in all.
+    rows: u64,
+    size: u64,
+    position: File,
+    is_done: bool,
+}
+
+impl ArrowFile {
+    pub(super) fn open(file: File, names: &Names) -> Result<Self, Refused> {
+        let position = file.try_clone().map_err(unreadable)?;
+        let size = file.metadata().map_err(unreadable)?.len();
+        let mut file = BufReader::new(file);
+        let mut magic = Vec::new();
+        (&mut file).take(6).read_to_end(&mut magic).map_err(unreadable)?;
+        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        let (columns, batches) = caught("an Arrow file", || match magic == b"ARROW1" {
+            true => with_footer(file),
+            false => stream(file),
+        })?;
+        let places = frame::places(names, columns.iter().map(String::as_str))?;
+        Ok(Self { batches, places, batch: None, rows: 0, size, position, is_done: false })
+    }
+
+    /// Takes rows until the chunk is full or the batch ends; returns whether there may be more.
+    pub(super) fn step(&mut self, out: &mut Collector) -> Result<bool, Refused> {
+        let (batch, taken) = match self.batch.take() {
+            Some(part) => part,
+            None => match caught("an Arrow file", || self.batches.next().transpose())? {
+                Some(batch) => (batch, 0),
+                None => {
+                    self.is_done = true;
+                    return Ok(false);
+                }
+            },
+        };
+        let rows = out.room().min(batch.len() - taken);
+        let from = out.draft.rows();
+        out.draft.add_rows(self.rows + 1, rows);
+        for (place, array) in self.places.iter().zip(batch.arrays()) {
+            frame::fill(&mut out.draft, place, from, array.sliced(taken, rows).as_ref())?;
+        }
+        self.rows += rows as u64;
+        if taken + rows < batch.len() {
+            self.batch = Some((batch, taken + rows));
+        }
+        out.added(rows)?;
+        Ok(true)
+    }
+
+    /// About how many bytes were read.
+    pub(super) fn bytes(&mut self) -> u64 {
+        match self.is_done {
+            true => self.size,
+            false => self.position.stream_position().map_or(0, |at| at.min(self.size)),
+        }
+    }
+}
+
+fn with_footer(mut file: BufReader<File>) -> Result<(Vec<String>, Batches), Refused> {
+    let metadata = read_file_metadata(&mut file).map_err(unreadable)?;
+    let columns = metadata.schema.iter_names().map(ToString::to_string).collect();
+    let batches = FileReader::new(file, metadata, None, None);
+    Ok((columns, Box::new(batches.map(|batch| batch.map_err(unreadable)))))
+}
+
+fn stream(mut file: BufReader<File>) -> Result<(Vec<String>, Batches), Refused> {
+    let metadata = read_stream_metadata(&mut file).map_err(unreadable)?;
+    let columns = metadata.schema.iter_names().map(ToString::to_string).collect();
+    let mut states = StreamReader::new(file, metadata, None);
+    let next = move || match states.next()? {
+        Ok(StreamState::Some(batch)) => Some(Ok(batch)),
+        Ok(StreamState::Waiting) => None,
+        Err(error) => Some(Err(unreadable(error))),
+    };
+    Ok((columns, Box::new(std::iter::from_fn(next))))
+}

@@ -1,0 +1,230 @@
+//! Reads files into batches, in bounded memory: NDJSON, JSON, CSV, Parquet and Arrow, told apart by
+//! the name's ending.
+
+mod columns;
+mod mapping;
+
+use std::{fs, io::Read, path::Path};
+
+use polars::prelude::DataFrame;
+use polars_io::{SerReader, mmap::MmapBytesReader, parquet::read::ParquetReader};
+use store::Timestamp;
+
+use self::columns::{ArrowFile, ParquetFile};
+pub use self::mapping::{FileSpec, Mapping};
+use crate::{
+    batch::{Batch, Refused},
+    format::{Collector, Decoder, Encoding, Format, Parser, fill_frame},
+    limits::MAX_LISTED_ERRORS,
+};
+pub use crate::{
+    format::{BadRow, Chunk},
+    limits::FILE_BATCH_ROWS,
+};
+
+/// How many bytes of a file are read at once.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// Reads a file, a chunk after the other. The same file gives the same chunks.
+///
+/// NDJSON, CSV and JSON arrays, also packed as `.gz` or `.zst`, are read piece by piece; Parquet by
+/// slices; Arrow by its own batches. An object of arrays in `.json` is held whole, at most
+/// [`crate::limits::MAX_BODY_BYTES`].
+pub struct FileReader {
+    name: String,
+    source: Source,
+    out: Collector,
+    bytes: u64,
+    is_done: bool,
+    is_empty: bool,
+}
+
+enum Source {
+    /// `None` when the parser has ended.
+    Stream(fs::File, Option<Box<(Decoder, Parser)>>),
+    Parquet(Box<ParquetFile>),
+    Arrow(Box<ArrowFile>),
+}
+
+impl FileReader {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// When it cannot be opened, its ending says no format, or `spec` names what does not exist.
+    pub fn open(path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Self, Refused> {
+        let name = path.display().to_string();
+        let (format, encoding) = format_of(path)?;
+        let names = spec.names()?;
+        let reading = spec.reading(!matches!(format, Format::Ndjson | Format::Json))?;
+        let file =
+            fs::File::open(path).map_err(|error| Refused::Whole(format!("cannot read {name}: {error}")))?;
+        let source = match format {
+            Format::Parquet => Source::Parquet(Box::new(ParquetFile::open(file, names)?)),
+            Format::Arrow => Source::Arrow(Box::new(ArrowFile::open(file, &names)?)),
+            Format::Ndjson | Format::Json | Format::Csv => Source::Stream(
+                file,
+                Some(Box::new((Decoder::new(encoding, true), Parser::new(format, names)))),
+            ),
+        };
+        let out = Collector::new(spec.kind, now, reading);
+        Ok(Self { name, source, out, bytes: 0, is_done: false, is_empty: true })
+    }
+
+    /// Reads on; returns whether there may be more.
+    fn step(&mut self) -> Result<bool, Refused> {
+        match &mut self.source {
+            Source::Stream(file, parts) => {
+                let mut block = vec![0; BLOCK_BYTES];
+                let read = file.read(&mut block).map_err(|error| Refused::Whole(error.to_string()))?;
+                self.bytes += read as u64;
+                let out = &mut self.out;
+                if let Some(parts) = parts.as_mut().filter(|_| read > 0) {
+                    let (decoder, parser) = &mut **parts;
+                    decoder.push(&block[..read], &mut |plain| parser.push(plain, out))?;
+                    return Ok(true);
+                }
+                if let Some(parts) = parts.take() {
+                    let (decoder, mut parser) = *parts;
+                    decoder.finish(&mut |plain| parser.push(plain, out))?;
+                    parser.finish(out)?;
+                }
+                Ok(false)
+            }
+            Source::Parquet(file) => {
+                let more = file.step(&mut self.out)?;
+                self.bytes = file.bytes();
+                Ok(more)
+            }
+            Source::Arrow(file) => {
+                let more = file.step(&mut self.out)?;
+                self.bytes = file.bytes();
+                Ok(more)
+            }
+        }
+    }
+
+    fn named(&self, refused: Refused) -> Refused {
+        match refused {
+            Refused::Whole(message) => Refused::Whole(format!("{}: {message}", self.name)),
+            Refused::TooLarge(message) => Refused::TooLarge(format!("{}: {message}", self.name)),
+            rows @ Refused::Rows { .. } => rows,
+        }
+    }
+}
+
+impl Iterator for FileReader {
+    type Item = Result<Chunk, Refused>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(mut chunk) = self.out.next_chunk() {
+                chunk.bytes = self.bytes;
+                self.is_empty = false;
+                return Some(Ok(chunk));
+            }
+            if self.is_done {
+                return None;
+            }
+            let more =
+                self.step().and_then(|more| if more { Ok(true) } else { self.out.cut().map(|()| false) });
+            match more {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.is_done = true;
+                    if self.is_empty && !self.out.has_chunk() {
+                        return Some(Err(Refused::Whole(format!("there is no row in {}", self.name))));
+                    }
+                }
+                Err(refused) => {
+                    self.is_done = true;
+                    return Some(Err(self.named(refused)));
+                }
+            }
+        }
+    }
+}
+
+/// Whether the name of a file says a format that [`FileReader`] reads.
+pub fn is_readable(path: &Path) -> bool {
+    format_of(path).is_ok()
+}
+
+/// The format and packing that a file's name says.
+fn format_of(path: &Path) -> Result<(Format, Encoding), Refused> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut endings = name.rsplit('.');
+    let last = endings.next().unwrap_or_default();
+    let (ending, encoding) = match Encoding::from_ending(last) {
+        Some(encoding) => (endings.next().unwrap_or_default(), encoding),
+        None => (last, Encoding::Identity),
+    };
+    match (Format::from_ending(ending), encoding) {
+        (Some(Format::Parquet | Format::Arrow), Encoding::Gzip | Encoding::Zstd) => {
+            let message = format!("{}: unpack it first; the format is packed in itself", path.display());
+            Err(Refused::Whole(message))
+        }
+        (Some(format), encoding) => Ok((format, encoding)),
+        (None, _) => Err(Refused::Whole(format!(
+            "cannot tell the format of {} (it should end in .ndjson, .jsonl, .json, .csv, .parquet or .arrow; \
+             text also in .gz or .zst)",
+            path.display()
+        ))),
+    }
+}
+
+/// Reads a whole file into batches, of which there is one at least.
+///
+/// # Errors
+/// What is wrong with the file or with its rows, counted from 1 (in NDJSON: lines).
+pub fn read_file(path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Vec<Batch>, Refused> {
+    whole(FileReader::open(path, spec, now)?)
+}
+
+/// Reads a Parquet file whole.
+///
+/// # Errors
+/// When it is none.
+pub fn read_parquet(file: impl MmapBytesReader) -> Result<DataFrame, Refused> {
+    ParquetReader::new(file).finish().map_err(|error| Refused::Whole(error.to_string()))
+}
+
+/// Cuts the rows of a dataframe into batches: its columns are fields, `tag.NAME`, or tags by `spec`.
+///
+/// # Errors
+/// What is wrong with its columns or rows, counted from 1.
+pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<Vec<Batch>, Refused> {
+    let names = spec.names()?;
+    let mut out = Collector::new(spec.kind, now, spec.reading(true)?);
+    let mut row = 0;
+    while row < frame.height() {
+        let part = frame.slice(row as i64, FILE_BATCH_ROWS);
+        fill_frame(&names, &part, row as u64 + 1, &mut out)?;
+        out.added(part.height())?;
+        row += part.height();
+    }
+    out.cut()?;
+    if !out.has_chunk() {
+        return Err(Refused::Whole("there is no row in it".into()));
+    }
+    whole(std::iter::from_fn(|| out.next_chunk().map(Ok)))
+}
+
+/// All batches, when no row is bad.
+fn whole(chunks: impl Iterator<Item = Result<Chunk, Refused>>) -> Result<Vec<Batch>, Refused> {
+    let (mut batches, mut errors, mut error_count) = (Vec::new(), Vec::new(), 0);
+    for chunk in chunks {
+        let chunk = chunk?;
+        error_count += chunk.bad.len();
+        let room = MAX_LISTED_ERRORS - errors.len();
+        errors.extend(chunk.bad.into_iter().flat_map(|row| row.problems).take(room));
+        // After a bad row only the others of its kind matter.
+        batches.extend(chunk.batch.filter(|_| error_count == 0));
+    }
+    match error_count {
+        0 => Ok(batches),
+        _ => Err(Refused::Rows { errors, error_count }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

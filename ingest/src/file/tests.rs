@@ -1,0 +1,192 @@
+//! Files of every format, with good rows and bad ones.
+
+use std::io::Write as _;
+
+use polars::prelude::{DataType, IntoColumn as _, NamedFrom as _, Series, TimeUnit, TimeZone};
+use polars_io::{
+    SerWriter as _,
+    ipc::{IpcStreamWriter, IpcWriter},
+    parquet::write::ParquetWriter,
+};
+use store::Kind;
+
+use super::*;
+
+fn now() -> Timestamp {
+    Timestamp::parse("2016-06-02T00:00:00Z").unwrap()
+}
+
+fn spec(mapping: Mapping) -> FileSpec {
+    FileSpec { kind: Kind::Predictions, mapping }
+}
+
+fn chunks(path: &Path, spec: &FileSpec) -> Vec<Chunk> {
+    FileReader::open(path, spec, now()).unwrap().map(Result::unwrap).collect()
+}
+
+/// The digests of all batches, and how many rows they have.
+fn digests(chunks: &[Chunk]) -> (Vec<String>, usize) {
+    let batches = || chunks.iter().filter_map(|chunk| chunk.batch.as_ref());
+    (batches().map(Batch::digest).collect(), batches().map(Batch::rows).sum())
+}
+
+/// Rows of many days: more than a batch may touch.
+fn rows(count: usize) -> Vec<(String, i64, f64)> {
+    let day = |row: usize| 1_370_000_000_000_000 + row as i64 / 60 * store::time::DAY_MICROS;
+    (0..count).map(|row| (format!("k{row}"), day(row), row as f64 / count as f64)).collect()
+}
+
+fn frame(rows: &[(String, i64, f64)], with_zone: bool) -> DataFrame {
+    let (unit, divisor, zone) = match with_zone {
+        true => (TimeUnit::Microseconds, 1, Some(TimeZone::UTC)),
+        false => (TimeUnit::Milliseconds, 1_000, None),
+    };
+    let times = rows.iter().map(|row| row.1 / divisor).collect::<Vec<_>>();
+    let times = Series::new("at".into(), times).cast(&DataType::Datetime(unit, zone)).unwrap();
+    let columns = vec![
+        Series::new("id".into(), rows.iter().map(|row| row.0.clone()).collect::<Vec<_>>()).into_column(),
+        times.into_column(),
+        Series::new("release".into(), vec!["v1"; rows.len()]).into_column(),
+        Series::new("score".into(), rows.iter().map(|row| row.2).collect::<Vec<_>>()).into_column(),
+        Series::new("carrier".into(), vec!["UA"; rows.len()]).into_column(),
+    ];
+    DataFrame::new(rows.len(), columns).unwrap()
+}
+
+fn mapping() -> Mapping {
+    Mapping {
+        renames: vec![("key".into(), "id".into()), ("predicted_at".into(), "at".into())],
+        tags: vec!["carrier".into()],
+        ..Mapping::default()
+    }
+}
+
+#[test]
+fn every_format_gives_the_same_batches_each_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let rows = rows(60_000);
+    let time = |micros| Timestamp::from_micros(micros).unwrap().to_string();
+    let lines: String = rows
+        .iter()
+        .map(|(key, at, score)| {
+            format!(
+                "{{\"id\":\"{key}\",\"at\":\"{}\",\"release\":\"v1\",\"score\":{score:?},\"carrier\":\"UA\"}}\n",
+                time(*at)
+            )
+        })
+        .collect();
+    fs::write(path("a.ndjson"), &lines).unwrap();
+    fs::write(path("a.jsonl.zst"), zstd::encode_all(lines.as_bytes(), 1).unwrap()).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(lines.as_bytes()).unwrap();
+    fs::write(path("a.ndjson.gz"), gzip.finish().unwrap()).unwrap();
+    fs::write(path("a.json"), format!("[{}]", lines.trim_end().replace('\n', ","))).unwrap();
+    let csv = rows.iter().map(|(key, at, score)| format!("{key},{},v1,{score:?},UA\n", time(*at)));
+    let csv: String = std::iter::once("id,at,release,score,carrier\n".to_owned()).chain(csv).collect();
+    fs::write(path("a.csv"), csv).unwrap();
+    let mut zoned = frame(&rows, true);
+    ParquetWriter::new(fs::File::create(path("a.parquet")).unwrap()).finish(&mut zoned).unwrap();
+    IpcStreamWriter::new(fs::File::create(path("a.arrows")).unwrap()).finish(&mut zoned).unwrap();
+    IpcWriter::new(fs::File::create(path("a.arrow")).unwrap()).finish(&mut zoned).unwrap();
+    let expected = digests(&chunks(&path("a.ndjson"), &spec(mapping())));
+    assert_eq!(expected.1, 60_000);
+    // 50,000 rows touch 834 days, the other 10,000 then 167.
+    assert_eq!(expected.0.len(), 4);
+    let names =
+        ["a.ndjson", "a.jsonl.zst", "a.ndjson.gz", "a.json", "a.csv", "a.parquet", "a.arrows", "a.arrow"];
+    for name in names {
+        let chunks = chunks(&path(name), &spec(mapping()));
+        assert_eq!(digests(&chunks), expected, "{name}");
+        assert!(chunks.iter().all(|chunk| chunk.bad.is_empty()), "{name}");
+        let size = fs::metadata(path(name)).unwrap().len();
+        assert_eq!(chunks.last().unwrap().bytes, size, "{name}");
+        assert_eq!(read_file(&path(name), &spec(mapping()), now()).unwrap().len(), 4);
+    }
+    assert_eq!(batches_of(&zoned, &spec(mapping()), now()).unwrap().len(), 4);
+}
+
+#[test]
+fn local_times_are_read_where_the_mapping_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    let mut local = frame(&rows(10), false);
+    ParquetWriter::new(fs::File::create(&path).unwrap()).finish(&mut local).unwrap();
+    let refused = read_file(&path, &spec(mapping()), now()).unwrap_err().to_string();
+    assert!(refused.contains("its times have no time zone"), "{refused}");
+    let mapping = Mapping { time_zone: Some(chrono_tz::America::New_York), ..mapping() };
+    let batches = read_file(&path, &spec(mapping.clone()), now()).unwrap();
+    let at = batches[0].columns.column("predicted_at").unwrap().time(0);
+    assert_eq!(at, Some(1_370_000_000_000_000 + 4 * 3_600_000_000));
+    let path = dir.path().join("a.csv");
+    let rows = "2013-05-31 11:33:20\n1,2013-11-03T01:30:00\n2,2013-03-10T02:30:00\n3,2013-05-31T00:00:00Z";
+    let csv =
+        format!("id,at,release,score\n0,{rows}\n").replace('\n', ",v1,0.5\n").replacen(",v1,0.5", "", 1);
+    fs::write(&path, csv).unwrap();
+    let read = chunks(&path, &spec(Mapping { tags: Vec::new(), ..mapping }));
+    assert_eq!(read[0].batch.as_ref().unwrap().columns.column("predicted_at").unwrap().time(0), at);
+    let bad: Vec<_> = read[0].bad.iter().map(|row| (row.number, row.problems[0].message.as_str())).collect();
+    insta::assert_debug_snapshot!(bad);
+}
+
+#[test]
+fn bad_rows_are_handed_out_and_the_good_ones_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = |key: &str| {
+        format!(r#"{{"key":"{key}","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5}}"#)
+    };
+    let path = dir.path().join("a.ndjson");
+    let with_id = good("c").replace("}", r#","event_id":"x"}"#);
+    let lines =
+        [good("a"), "oops".into(), String::new(), good("b").replace("0.5", "1.5"), good("d"), with_id];
+    fs::write(&path, lines.join("\n")).unwrap();
+    let read = chunks(&path, &spec(Mapping::default()));
+    assert_eq!(read.len(), 1);
+    let batch = read[0].batch.as_ref().unwrap();
+    assert_eq!((batch.rows(), batch.numbers.as_slice()), (2, [1, 5].as_slice()));
+    assert_eq!(batch.columns.column("key").unwrap().text(1), Some("d"));
+    let bad: Vec<_> = read[0]
+        .bad
+        .iter()
+        .map(|row| (row.number, row.raw.as_deref().map(String::from_utf8_lossy), &row.problems[0].message))
+        .collect();
+    insta::assert_debug_snapshot!(bad);
+    assert!(matches!(
+        read_file(&path, &spec(Mapping::default()), now()),
+        Err(Refused::Rows { error_count: 3, .. })
+    ));
+    let path = dir.path().join("a.csv");
+    fs::write(
+        &path,
+        "key,predicted_at,release,score\r\n\r\na,2013-06-01T04:30:00Z,v1,0.5\r\n\"b\n\",2013-06-01T04:30:00Z,v1,nan\r\nc,,v1\n",
+    )
+    .unwrap();
+    let read = chunks(&path, &spec(Mapping::default()));
+    assert_eq!(read[0].batch.as_ref().unwrap().rows(), 1);
+    let raw: Vec<_> = read[0].bad.iter().map(|row| (row.number, row.raw.clone().unwrap())).collect();
+    let expected = [(2, b"\"b\n\",2013-06-01T04:30:00Z,v1,nan".to_vec()), (3, b"c,,v1".to_vec())];
+    assert_eq!(raw, expected);
+}
+
+#[test]
+fn what_is_no_such_file_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.ndjson", "a.csv", "a.json", "a.parquet", "a.arrow", "a.ndjson.gz", "a.csv.zst"] {
+        let path = dir.path().join(name);
+        assert!(read_file(&path, &spec(Mapping::default()), now()).is_err(), "{name} is not there");
+        for content in [&b""[..], b"\xff\xff\xff\xff garbage", b"ARROW1", b"PAR1PAR1"] {
+            fs::write(&path, content).unwrap();
+            assert!(read_file(&path, &spec(Mapping::default()), now()).is_err(), "{name}: {content:?}");
+        }
+    }
+    for name in ["a.txt", "a", "a.gz", "a.parquet.gz"] {
+        assert!(
+            FileReader::open(&dir.path().join(name), &spec(Mapping::default()), now()).is_err(),
+            "{name}"
+        );
+    }
+    let wrong = Mapping { renames: vec![("prob".into(), "score".into())], ..Mapping::default() };
+    let path = dir.path().join("a.ndjson");
+    let refused = read_file(&path, &spec(wrong), now()).unwrap_err().to_string();
+    assert!(refused.starts_with("the field `prob` is not known"), "{refused}");
+}

@@ -1,0 +1,205 @@
+//! Where the rows of a row format go: into the draft of a request, or, for a file, into one chunk
+//! after the other.
+
+use std::collections::VecDeque;
+
+use store::{Day, Kind, Timestamp};
+use web::RowProblem;
+
+use crate::{
+    batch::{Batch, Refused},
+    draft::{Draft, Reading, row::Row},
+    limits::{FILE_BATCH_ROWS, FILE_CHUNK_BYTES, MAX_BATCH_DAYS, MAX_BATCH_ROWS},
+};
+
+/// A bad row of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// Its number, from 1; in NDJSON its line.
+    pub number: u64,
+    /// What is wrong with it: the first few of its errors.
+    pub problems: Vec<RowProblem>,
+    /// How it stood in the file, without the end of the line, where the format has lines.
+    pub raw: Option<Vec<u8>>,
+}
+
+/// A part of a file: always the same part of the same file.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Its good rows; `None` when there is none.
+    pub batch: Option<Batch>,
+    /// Its bad rows.
+    pub bad: Vec<BadRow>,
+    /// How many bytes of the file were read so far.
+    pub bytes: u64,
+}
+
+/// The rows of a chunk as they stood in the file.
+#[derive(Default)]
+struct Raw {
+    bytes: Vec<u8>,
+    /// The number of each row and where it ends in `bytes`.
+    ends: Vec<(u64, usize)>,
+}
+
+impl Raw {
+    fn push(&mut self, number: u64, raw: &[u8]) {
+        self.bytes.extend_from_slice(raw);
+        self.ends.push((number, self.bytes.len()));
+    }
+
+    fn get(&self, number: u64) -> Option<Vec<u8>> {
+        let at = self.ends.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before].1);
+        Some(self.bytes[start..self.ends[at].1].to_vec())
+    }
+}
+
+/// The chunks of a file so far.
+#[derive(Default)]
+struct Chunks {
+    raw: Raw,
+    done: VecDeque<Chunk>,
+}
+
+/// Collects rows.
+pub(crate) struct Collector {
+    kind: Kind,
+    now: Timestamp,
+    reading: Reading,
+    pub(crate) draft: Draft,
+    /// How many rows there were, good or bad, since the last chunk.
+    rows: usize,
+    chunks: Option<Chunks>,
+}
+
+impl Collector {
+    /// A collector of the rows of one request, or, when they are imported, of a file.
+    pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
+        let chunks = reading.import.then(Chunks::default);
+        let draft = Draft::new(kind, now, reading.clone());
+        Self { kind, now, reading, draft, rows: 0, chunks }
+    }
+
+    /// Takes a row that was read; `raw` is how it stood there.
+    #[inline]
+    pub(crate) fn row(&mut self, number: u64, row: &mut Row<'_>, raw: &[u8]) -> Result<(), Refused> {
+        self.begin()?;
+        self.draft.push(number, row);
+        self.end(number, raw)
+    }
+
+    /// Takes a row that could not be read.
+    pub(crate) fn unreadable(&mut self, number: u64, message: String, raw: &[u8]) -> Result<(), Refused> {
+        self.begin()?;
+        self.draft.refuse_row(number, message);
+        self.end(number, raw)
+    }
+
+    #[inline]
+    fn begin(&mut self) -> Result<(), Refused> {
+        self.rows += 1;
+        match self.chunks.is_none() && self.rows > MAX_BATCH_ROWS {
+            true => Err(too_many_rows()),
+            false => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn end(&mut self, number: u64, raw: &[u8]) -> Result<(), Refused> {
+        let Some(chunks) = &mut self.chunks else { return Ok(()) };
+        chunks.raw.push(number, raw);
+        if self.rows >= FILE_BATCH_ROWS || chunks.raw.bytes.len() >= FILE_CHUNK_BYTES {
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    /// How many more rows go into the chunk, for a format that comes by column.
+    pub(crate) fn room(&self) -> usize {
+        FILE_BATCH_ROWS.saturating_sub(self.rows)
+    }
+
+    /// Counts rows that were put into the draft by columns; ends the chunk when it is full.
+    pub(crate) fn added(&mut self, rows: usize) -> Result<(), Refused> {
+        self.rows += rows;
+        if self.chunks.is_some() && self.rows >= FILE_BATCH_ROWS {
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the chunk of a file.
+    pub(crate) fn cut(&mut self) -> Result<(), Refused> {
+        let Some(chunks) = &mut self.chunks else { return Ok(()) };
+        if self.rows == 0 && self.draft.rows() == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let raw = std::mem::take(&mut chunks.raw);
+        let full = std::mem::replace(&mut self.draft, Draft::new(self.kind, self.now, self.reading.clone()));
+        let sorted = full.sort()?;
+        let bad = sorted.bad.into_iter();
+        let bad = bad.map(|(number, problems)| BadRow { number, problems, raw: raw.get(number) }).collect();
+        let mut batches = sorted.good.map_or_else(Vec::new, by_days).into_iter();
+        chunks.done.push_back(Chunk { batch: batches.next(), bad, bytes: 0 });
+        chunks.done.extend(batches.map(|batch| Chunk { batch: Some(batch), bad: Vec::new(), bytes: 0 }));
+        Ok(())
+    }
+
+    /// Whether a chunk is complete.
+    pub(crate) fn has_chunk(&self) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| !chunks.done.is_empty())
+    }
+
+    /// The next chunk that is complete.
+    pub(crate) fn next_chunk(&mut self) -> Option<Chunk> {
+        self.chunks.as_mut()?.done.pop_front()
+    }
+
+    /// The batch of a request.
+    pub(crate) fn finish(self) -> Result<Batch, Refused> {
+        self.draft.finish()
+    }
+}
+
+/// That a request has more rows than a batch may have.
+pub(crate) fn too_many_rows() -> Refused {
+    Refused::TooLarge(format!("there are more than the {MAX_BATCH_ROWS} rows of a batch; send several"))
+}
+
+/// Cuts a batch wherever the next row would be of one day too many.
+fn by_days(batch: Batch) -> Vec<Batch> {
+    let mut cuts = Vec::new();
+    let mut days = std::collections::BTreeSet::<Day>::new();
+    for (row, day) in batch.days.iter().enumerate() {
+        if !days.contains(day) {
+            if days.len() == MAX_BATCH_DAYS {
+                cuts.push(row);
+                days.clear();
+            }
+            days.insert(*day);
+        }
+    }
+    if cuts.is_empty() {
+        return vec![batch];
+    }
+    cuts.push(batch.rows());
+    let mut from = 0;
+    let part = |to: usize| {
+        let rows: Vec<usize> = (from..to).collect();
+        from = to;
+        let mut columns = batch.columns.take(&rows);
+        let kind = batch.kind;
+        let is_required = |name: &str| kind.field(name).is_some_and(|field| field.required);
+        columns.columns.retain(|column| column.nulls() < rows.len() || is_required(&column.name));
+        Batch {
+            kind,
+            columns,
+            days: rows.iter().map(|&row| batch.days[row]).collect(),
+            numbers: rows.iter().map(|&row| batch.numbers[row]).collect(),
+            event_id: None,
+        }
+    };
+    cuts.into_iter().map(part).collect()
+}

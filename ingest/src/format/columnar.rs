@@ -1,0 +1,240 @@
+//! Columnar JSON: an object of arrays of equal length, one for each field and tag.
+
+use super::{
+    collect::too_many_rows,
+    token::{closing_quote, scalar, skip_white},
+};
+use crate::{
+    batch::Refused,
+    draft::{
+        Draft,
+        names::{Names, Target, unknown_field},
+        row::Scalar,
+    },
+    limits::{MAX_BATCH_ROWS, MAX_FIELDS},
+};
+
+/// Where the values of a column go.
+#[derive(Clone, Copy)]
+enum Place {
+    Field(usize),
+    PredictedOn,
+    EventId,
+    Tag(usize),
+}
+
+/// Reads the object that is all of `text` into an empty draft.
+///
+/// # Errors
+/// When it is no object of arrays, holds an unknown column, or columns of different lengths.
+pub(crate) fn read(names: &Names, text: &str, draft: &mut Draft) -> Result<(), Refused> {
+    let mut reader = Columnar { text, at: 0, columns: Vec::new(), draft };
+    reader.skip_white();
+    reader.object(|reader, name| match names.find(&name) {
+        None => Err(Refused::Whole(format!("the column `{name}` {}", unknown_field(names.kind)))),
+        Some(Target::Tags) if reader.peek() == Some(b'{') => {
+            reader.object(|reader, tag| reader.tag(&format!("tags.{tag}"), &tag))
+        }
+        Some(Target::Tags) => Err(reader.broken("`tags` should be an object of arrays")),
+        Some(Target::Field(field)) => reader.column(name, Place::Field(field)),
+        Some(Target::PredictedOn) => reader.column(name, Place::PredictedOn),
+        Some(Target::EventId) => reader.column(name, Place::EventId),
+        Some(Target::Tag(skipped)) => {
+            let tag = name[skipped..].to_owned();
+            reader.tag(&name, &tag)
+        }
+    })?;
+    reader.skip_white();
+    match reader.at == text.len() {
+        true => Ok(()),
+        false => Err(reader.broken("something comes after its end")),
+    }
+}
+
+struct Columnar<'a, 'd> {
+    text: &'a str,
+    at: usize,
+    /// The name of each column and how many values it has.
+    columns: Vec<(String, usize)>,
+    draft: &'d mut Draft,
+}
+
+impl Columnar<'_, '_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_white(&mut self) {
+        self.at = skip_white(self.text.as_bytes(), self.at);
+    }
+
+    fn broken(&self, what: &str) -> Refused {
+        Refused::Whole(format!("the body is not an object of arrays: at byte {}: {what}", self.at + 1))
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Refused> {
+        if self.peek() != Some(byte) {
+            return Err(self.broken(&format!("there should be `{}`", char::from(byte))));
+        }
+        self.at += 1;
+        self.skip_white();
+        Ok(())
+    }
+
+    /// Whether another member or element follows; takes the comma, or the closing bracket.
+    #[inline]
+    fn goes_on(&mut self, close: u8) -> Result<bool, Refused> {
+        self.skip_white();
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                self.skip_white();
+                Ok(true)
+            }
+            Some(byte) if byte == close => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => Err(self.broken(&format!("there should be `,` or `{}`", char::from(close)))),
+        }
+    }
+
+    /// Reads an object; `member` reads the value of each name.
+    fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, String) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        self.expect(b'{')?;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        for _ in 0..MAX_FIELDS {
+            let name = self.name()?;
+            self.skip_white();
+            self.expect(b':')?;
+            member(self, name)?;
+            if !self.goes_on(b'}')? {
+                return Ok(());
+            }
+        }
+        Err(self.broken(&format!("there are more than {MAX_FIELDS} columns")))
+    }
+
+    fn name(&mut self) -> Result<String, Refused> {
+        if self.peek() != Some(b'"') {
+            return Err(self.broken("there should be the name of a column in quotes"));
+        }
+        match closing_quote(self.text.as_bytes(), self.at + 1) {
+            Some(end) => {
+                let name = self.text[self.at + 1..end].to_owned();
+                self.at = end + 1;
+                Ok(name)
+            }
+            None => match self.unusual()? {
+                Scalar::Text(name) => Ok(name.into_owned()),
+                _ => Err(self.broken("there should be the name of a column")),
+            },
+        }
+    }
+
+    /// Reads a value that is not as they usually are.
+    #[cold]
+    fn unusual(&mut self) -> Result<Scalar<'static>, Refused> {
+        let mut values = serde_json::Deserializer::from_str(&self.text[self.at..]).into_iter::<Scalar<'_>>();
+        match values.next() {
+            Some(Ok(value)) => {
+                let value = match value {
+                    Scalar::Text(text) => Scalar::Text(text.into_owned().into()),
+                    Scalar::Null => Scalar::Null,
+                    Scalar::Bool(truth) => Scalar::Bool(truth),
+                    Scalar::Int(number) => Scalar::Int(number),
+                    Scalar::Float(number) => Scalar::Float(number),
+                    Scalar::Other(name) => Scalar::Other(name),
+                };
+                self.at += values.byte_offset();
+                Ok(value)
+            }
+            Some(Err(error)) => Err(self.broken(&error.to_string())),
+            None => Err(self.broken("it ends too early")),
+        }
+    }
+
+    fn tag(&mut self, name: &str, tag: &str) -> Result<(), Refused> {
+        let column = self.draft.tag(tag);
+        let column = column.map_err(|message| Refused::Whole(format!("the column `{name}`: {message}")))?;
+        // By both its names it is the same column.
+        self.column(format!("tag.{tag}"), Place::Tag(column))
+    }
+
+    fn column(&mut self, name: String, place: Place) -> Result<(), Refused> {
+        if self.columns.iter().any(|(known, _)| *known == name) {
+            return Err(Refused::Whole(format!("the column `{name}` is given twice")));
+        }
+        if self.peek() != Some(b'[') {
+            return Err(self.broken(&format!("the column `{name}` should be an array")));
+        }
+        self.at += 1;
+        self.skip_white();
+        let mut rows = 0;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+        } else {
+            loop {
+                if rows >= MAX_BATCH_ROWS {
+                    return Err(too_many_rows());
+                }
+                if self.columns.is_empty() {
+                    self.draft.add_rows(rows as u64 + 1, 1);
+                } else if rows >= self.draft.rows() {
+                    rows = self.count_on(rows)?;
+                    break;
+                }
+                self.value(place, rows)?;
+                rows += 1;
+                if !self.goes_on(b']')? {
+                    break;
+                }
+            }
+        }
+        match self.columns.first() {
+            Some((first, expected)) if *expected != rows => Err(Refused::Whole(format!(
+                "the column `{name}` has {rows} values, but `{first}` has {expected}"
+            ))),
+            _ => {
+                self.columns.push((name, rows));
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn value(&mut self, place: Place, row: usize) -> Result<(), Refused> {
+        let value = match scalar(self.text, self.at) {
+            Some((value, end)) => {
+                self.at = end;
+                value
+            }
+            None => self.unusual()?,
+        };
+        match (place, &value) {
+            (_, Scalar::Null) => {}
+            (Place::Field(field), value) => self.draft.set_field(field, row, value),
+            (Place::PredictedOn, value) => self.draft.set_predicted_on(row, value),
+            (Place::EventId, value) => self.draft.set_event_id(row, value),
+            (Place::Tag(column), value) => self.draft.set_tag(column, row, value),
+        }
+        Ok(())
+    }
+
+    /// Counts the values of a column that is longer than the first one, to tell how long it is.
+    fn count_on(&mut self, mut rows: usize) -> Result<usize, Refused> {
+        loop {
+            self.unusual()?;
+            rows += 1;
+            if !self.goes_on(b']')? || rows > MAX_BATCH_ROWS {
+                return Ok(rows);
+            }
+        }
+    }
+}

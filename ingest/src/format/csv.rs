@@ -1,0 +1,151 @@
+//! CSV with a header, read as the bytes come.
+
+use std::borrow::Cow;
+
+use csv_core::{ReadRecordResult, Reader};
+
+use super::{
+    collect::Collector,
+    frame::{Place, places},
+};
+use crate::{
+    batch::Refused,
+    draft::{
+        names::Names,
+        row::{FieldError, Row, Scalar},
+    },
+    limits::{MAX_FIELDS, MAX_LINE_BYTES},
+};
+
+/// Reads records. It holds no more than one that is not complete.
+pub(crate) struct Csv {
+    names: Names,
+    reader: Reader,
+    /// The cells of the record at hand, one after the other, and where each ends.
+    cells: Vec<u8>,
+    cells_len: usize,
+    ends: Vec<usize>,
+    ends_len: usize,
+    /// The record as it stands there, when it is not complete.
+    held: Vec<u8>,
+    columns: Option<Vec<(String, Place)>>,
+    /// An empty row, for its memory.
+    spare: Option<Row<'static>>,
+    /// The number of the row that comes next; the header has none.
+    number: u64,
+}
+
+impl Csv {
+    pub(crate) fn new(names: Names) -> Self {
+        Self {
+            names,
+            reader: Reader::new(),
+            cells: vec![0; 4096],
+            cells_len: 0,
+            ends: vec![0; MAX_FIELDS + 2],
+            ends_len: 0,
+            held: Vec::new(),
+            columns: None,
+            spare: None,
+            number: 1,
+        }
+    }
+
+    pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
+        while !bytes.is_empty() {
+            bytes = self.step(bytes, out)?.0;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self, out: &mut Collector) -> Result<(), Refused> {
+        // An empty input tells the reader that there is no more; it may end one last record.
+        while !self.step(&[], out)?.1 {}
+        match self.columns {
+            Some(_) => Ok(()),
+            None => Err(Refused::Whole("there is no row in it".into())),
+        }
+    }
+
+    /// Reads on; returns what is left, and whether all is read.
+    fn step<'b>(&mut self, bytes: &'b [u8], out: &mut Collector) -> Result<(&'b [u8], bool), Refused> {
+        let (result, read, written, ended) = self.reader.read_record(
+            bytes,
+            &mut self.cells[self.cells_len..],
+            &mut self.ends[self.ends_len..],
+        );
+        self.cells_len += written;
+        self.ends_len += ended;
+        let (raw, rest) = bytes.split_at(read);
+        self.held.extend_from_slice(raw);
+        if self.held.len() > MAX_LINE_BYTES {
+            let message = format!("row {} is longer than {} MiB", self.number, MAX_LINE_BYTES >> 20);
+            return Err(Refused::TooLarge(message));
+        }
+        match result {
+            ReadRecordResult::InputEmpty => {}
+            ReadRecordResult::OutputFull => self.cells.resize(2 * self.cells.len(), 0),
+            ReadRecordResult::OutputEndsFull => {
+                let message = format!("row {} has more than {MAX_FIELDS} cells", self.number);
+                return Err(Refused::Whole(message));
+            }
+            ReadRecordResult::Record => {
+                self.record(out)?;
+                self.held.clear();
+                (self.cells_len, self.ends_len) = (0, 0);
+            }
+            ReadRecordResult::End => return Ok((rest, true)),
+        }
+        Ok((rest, false))
+    }
+
+    fn record(&mut self, out: &mut Collector) -> Result<(), Refused> {
+        let Ok(text) = std::str::from_utf8(&self.cells[..self.cells_len]) else {
+            if self.columns.is_none() {
+                return Err(Refused::Whole("the header is not UTF-8".into()));
+            }
+            self.number += 1;
+            return out.unreadable(self.number - 1, "is not UTF-8".into(), trimmed(&self.held));
+        };
+        let mut start = 0;
+        let cells = self.ends[..self.ends_len].iter().map(|end| {
+            let cell = text.get(start..*end).unwrap_or_default();
+            start = *end;
+            cell
+        });
+        let Some(columns) = &self.columns else {
+            self.columns = Some(places(&self.names, cells)?);
+            return Ok(());
+        };
+        let mut row = self.spare.take().map_or_else(|| Row::new(self.names.kind), Row::recycle);
+        if self.ends_len != columns.len() {
+            let message = format!("has {} cells, but the header has {}", self.ends_len, columns.len());
+            row.errors.push(FieldError::of_row(message));
+        }
+        for ((_, place), cell) in columns.iter().zip(cells) {
+            if cell.is_empty() {
+                continue;
+            }
+            let value = Scalar::Text(Cow::Borrowed(cell));
+            match place {
+                Place::Field(field) => row.fields[*field] = value,
+                Place::PredictedOn => row.predicted_on = value,
+                Place::EventId => row.event_id = value,
+                Place::Tag(tag) => row.tags.push((Cow::Borrowed(tag), value)),
+            }
+        }
+        let number = self.number;
+        self.number += 1;
+        out.row(number, &mut row, trimmed(&self.held))?;
+        self.spare = Some(row.recycle());
+        Ok(())
+    }
+}
+
+/// A record without the end of its line, or of the line before (which the reader leaves to the next).
+fn trimmed(raw: &[u8]) -> &[u8] {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let from = raw.iter().position(|byte| !is_end(byte)).unwrap_or(raw.len());
+    let to = raw.iter().rposition(|byte| !is_end(byte)).map_or(from, |last| last + 1);
+    &raw[from..to]
+}

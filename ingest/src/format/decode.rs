@@ -1,0 +1,157 @@
+//! Content encodings: compressed bytes in, plain bytes out, as they come and never more than a limit.
+
+use std::io::{self, Write};
+
+use flate2::write::MultiGzDecoder;
+use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
+
+use super::Encoding;
+use crate::{batch::Refused, limits::MAX_BODY_BYTES};
+
+/// How many plain bytes are handed on at once.
+const STEP_BYTES: usize = 64 * 1024;
+/// The window that a decoder of zstd keeps: 8 MiB, as RFC 9659 has it for HTTP.
+const BODY_WINDOW_LOG: u32 = 23;
+/// What `zstd --ultra` may want of a file: 128 MiB.
+const FILE_WINDOW_LOG: u32 = 27;
+
+/// Takes plain bytes.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Refused>;
+
+/// Decodes one body or file. Gzip members and zstd frames that follow each other are one.
+pub(crate) struct Decoder {
+    kind: Inner,
+    /// How many plain bytes there may be, and were.
+    limit: u64,
+    decoded: u64,
+}
+
+enum Inner {
+    Identity,
+    Gzip { decoder: Box<MultiGzDecoder<Vec<u8>>>, is_empty: bool },
+    Zstd { decoder: ZstdDecoder<'static>, step: Vec<u8>, is_in_frame: bool, is_empty: bool },
+}
+
+impl Decoder {
+    /// A decoder for a body, or without a limit for a file.
+    pub(crate) fn new(encoding: Encoding, is_file: bool) -> Self {
+        let kind = match encoding {
+            Encoding::Identity => Inner::Identity,
+            Encoding::Gzip => {
+                Inner::Gzip { decoder: Box::new(MultiGzDecoder::new(Vec::new())), is_empty: true }
+            }
+            Encoding::Zstd => {
+                let window = if is_file { FILE_WINDOW_LOG } else { BODY_WINDOW_LOG };
+                let mut decoder = ZstdDecoder::new().expect("memory for a decoder");
+                decoder.set_parameter(DParameter::WindowLogMax(window)).expect("a window that zstd knows");
+                Inner::Zstd { decoder, step: vec![0; STEP_BYTES], is_in_frame: false, is_empty: true }
+            }
+        };
+        let limit = if is_file { u64::MAX } else { MAX_BODY_BYTES as u64 };
+        Self { kind, limit, decoded: 0 }
+    }
+
+    /// Decodes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8], take: Take<'_>) -> Result<(), Refused> {
+        let Self { kind, limit, decoded } = self;
+        let mut take = |plain: &[u8]| {
+            *decoded += plain.len() as u64;
+            if *decoded > *limit {
+                return Err(super::too_large());
+            }
+            plain.chunks(STEP_BYTES).try_for_each(&mut *take)
+        };
+        match kind {
+            Inner::Identity => take(bytes),
+            Inner::Gzip { decoder, is_empty } => {
+                *is_empty &= bytes.is_empty();
+                // A small step in can be no more than a thousand times as much out.
+                for step in bytes.chunks(STEP_BYTES / 64) {
+                    let mut rest = step;
+                    while !rest.is_empty() {
+                        let written = decoder.write(rest).map_err(|error| damaged("gzip", &error))?;
+                        if written == 0 {
+                            return Err(Refused::Whole("something comes after the end of the gzip".into()));
+                        }
+                        rest = &rest[written..];
+                        drain(decoder, &mut take)?;
+                    }
+                }
+                Ok(())
+            }
+            Inner::Zstd { decoder, step, is_in_frame, is_empty } => {
+                *is_empty &= bytes.is_empty();
+                inflate(decoder, step, is_in_frame, bytes, &mut take)
+            }
+        }
+    }
+
+    /// Ends the body.
+    pub(crate) fn finish(self, take: Take<'_>) -> Result<(), Refused> {
+        let Self { kind, limit, mut decoded } = self;
+        let mut take = |plain: &[u8]| {
+            decoded += plain.len() as u64;
+            if decoded > limit {
+                return Err(super::too_large());
+            }
+            take(plain)
+        };
+        match kind {
+            Inner::Identity => Ok(()),
+            Inner::Gzip { is_empty: true, .. } => Err(cut_off("gzip")),
+            Inner::Zstd { is_empty: true, .. } | Inner::Zstd { is_in_frame: true, .. } => {
+                Err(cut_off("zstd"))
+            }
+            Inner::Zstd { .. } => Ok(()),
+            Inner::Gzip { mut decoder, .. } => {
+                decoder.try_finish().map_err(|error| damaged("gzip", &error))?;
+                drain(&mut decoder, &mut take)
+            }
+        }
+    }
+}
+
+fn drain(
+    decoder: &mut MultiGzDecoder<Vec<u8>>,
+    take: &mut impl FnMut(&[u8]) -> Result<(), Refused>,
+) -> Result<(), Refused> {
+    let plain = std::mem::take(decoder.get_mut());
+    take(&plain)?;
+    let mut plain = plain;
+    plain.clear();
+    *decoder.get_mut() = plain;
+    Ok(())
+}
+
+fn inflate(
+    decoder: &mut ZstdDecoder<'static>,
+    step: &mut [u8],
+    is_in_frame: &mut bool,
+    mut bytes: &[u8],
+    take: &mut impl FnMut(&[u8]) -> Result<(), Refused>,
+) -> Result<(), Refused> {
+    loop {
+        if bytes.is_empty() && !*is_in_frame {
+            return Ok(());
+        }
+        let status = decoder.run_on_buffers(bytes, step).map_err(|error| damaged("zstd", &error))?;
+        bytes = &bytes[status.bytes_read..];
+        take(&step[..status.bytes_written])?;
+        *is_in_frame = status.remaining != 0;
+        // With room left in the output and no input left there is nothing more to come.
+        if bytes.is_empty() && status.bytes_written < step.len() {
+            return Ok(());
+        }
+        if status.bytes_read == 0 && status.bytes_written == 0 {
+            return Err(cut_off("zstd"));
+        }
+    }
+}
+
+fn damaged(encoding: &str, error: &io::Error) -> Refused {
+    Refused::Whole(format!("the body is not {encoding} that can be read: {error}"))
+}
+
+fn cut_off(encoding: &str) -> Refused {
+    Refused::Whole(format!("the body is not {encoding} that can be read: it ends too early"))
+}

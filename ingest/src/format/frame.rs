@@ -1,0 +1,324 @@
+//! From the arrays of Arrow into the columns of a draft: whole columns where the type already fits,
+//! value by value where it has to be read.
+
+use std::{borrow::Cow, fmt::Display};
+
+use polars_arrow::{
+    array::{Array, BooleanArray, DictionaryArray, DictionaryKey, PrimitiveArray, Utf8Array, Utf8ViewArray},
+    bitmap::Bitmap,
+    datatypes::{ArrowDataType, IntegerType, TimeUnit},
+    types::NativeType,
+};
+use store::time::DAY_MICROS;
+
+use crate::{
+    batch::Refused,
+    draft::{
+        Draft,
+        filling::{Growing, Mask},
+        names::{Names, Target, unknown_field},
+        row::Scalar,
+    },
+};
+
+/// Where the values of a column go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Field(usize),
+    PredictedOn,
+    EventId,
+    /// Into the tag of this name.
+    Tag(String),
+}
+
+/// Where each column of a table goes, in their order.
+///
+/// # Errors
+/// When one is not known or goes where another one goes.
+pub(crate) fn places<'a>(
+    names: &Names,
+    columns: impl Iterator<Item = &'a str>,
+) -> Result<Vec<(String, Place)>, Refused> {
+    let mut places: Vec<(String, Place)> = Vec::new();
+    for name in columns {
+        let wrong = |message: &str| Refused::Whole(format!("the column `{name}` {message}"));
+        let place = match names.find(name) {
+            Some(Target::Field(field)) => Place::Field(field),
+            Some(Target::PredictedOn) => Place::PredictedOn,
+            Some(Target::EventId) => Place::EventId,
+            Some(Target::Tag(skipped)) => Place::Tag(name[skipped..].to_owned()),
+            Some(Target::Tags) => {
+                return Err(wrong("should be one column for each tag here, called tag.NAME"));
+            }
+            None => return Err(wrong(&unknown_field(names.kind))),
+        };
+        if places.iter().any(|(_, known)| *known == place) {
+            return Err(wrong("is given twice"));
+        }
+        places.push((name.to_owned(), place));
+    }
+    Ok(places)
+}
+
+/// Puts an array into the rows of the draft from `from` on, which were added before.
+///
+/// # Errors
+/// When no value of such a type can be taken.
+pub(crate) fn fill(
+    draft: &mut Draft,
+    (name, place): &(String, Place),
+    from: usize,
+    array: &dyn Array,
+) -> Result<(), Refused> {
+    let place = match place {
+        Place::Field(field) => To::Field(*field),
+        Place::PredictedOn => To::PredictedOn,
+        Place::EventId => To::EventId,
+        Place::Tag(tag) => To::Tag(draft.tag(tag).map_err(|message| wrong(name, message))?),
+    };
+    Filler { draft, name, place, from }.any(array)
+}
+
+fn wrong(name: &str, message: impl Display) -> Refused {
+    Refused::Whole(format!("the column `{name}`: {message}"))
+}
+
+#[derive(Clone, Copy)]
+enum To {
+    Field(usize),
+    PredictedOn,
+    EventId,
+    Tag(usize),
+}
+
+struct Filler<'d> {
+    draft: &'d mut Draft,
+    name: &'d str,
+    place: To,
+    from: usize,
+}
+
+fn mask(validity: Option<&Bitmap>) -> Mask {
+    let validity = validity.filter(|validity| validity.unset_bits() > 0)?;
+    Some(validity.iter().collect())
+}
+
+impl Filler<'_> {
+    fn any(mut self, array: &dyn Array) -> Result<(), Refused> {
+        match array.dtype() {
+            ArrowDataType::Null => Ok(()),
+            ArrowDataType::Float64 => self.floats::<f64>(array, |number| number),
+            ArrowDataType::Float32 => self.floats::<f32>(array, f64::from),
+            ArrowDataType::Int64 => self.ints::<i64>(array, Some),
+            ArrowDataType::Int32 => self.ints::<i32>(array, |number| Some(i64::from(number))),
+            ArrowDataType::Int16 => self.ints::<i16>(array, |number| Some(i64::from(number))),
+            ArrowDataType::Int8 => self.ints::<i8>(array, |number| Some(i64::from(number))),
+            ArrowDataType::UInt64 => self.ints::<u64>(array, |number| i64::try_from(number).ok()),
+            ArrowDataType::UInt32 => self.ints::<u32>(array, |number| Some(i64::from(number))),
+            ArrowDataType::UInt16 => self.ints::<u16>(array, |number| Some(i64::from(number))),
+            ArrowDataType::UInt8 => self.ints::<u8>(array, |number| Some(i64::from(number))),
+            ArrowDataType::Timestamp(unit, zone) => self.times(array, *unit, zone.is_some()),
+            ArrowDataType::Date32 => self.days(array),
+            ArrowDataType::Boolean => {
+                let array = self.cast::<BooleanArray>(array)?;
+                self.each(array.iter().map(|truth| truth.map_or(Scalar::Null, Scalar::Bool)));
+                Ok(())
+            }
+            ArrowDataType::Utf8 => {
+                let array = self.cast::<Utf8Array<i32>>(array)?;
+                self.texts(array.len(), array.validity(), |row| array.value(row))
+            }
+            ArrowDataType::LargeUtf8 => {
+                let array = self.cast::<Utf8Array<i64>>(array)?;
+                self.texts(array.len(), array.validity(), |row| array.value(row))
+            }
+            ArrowDataType::Utf8View => {
+                let array = self.cast::<Utf8ViewArray>(array)?;
+                self.texts(array.len(), array.validity(), |row| array.value(row))
+            }
+            ArrowDataType::Dictionary(keys, _, _) => match keys {
+                IntegerType::Int8 => self.dictionary::<i8>(array),
+                IntegerType::Int16 => self.dictionary::<i16>(array),
+                IntegerType::Int32 => self.dictionary::<i32>(array),
+                IntegerType::Int64 => self.dictionary::<i64>(array),
+                IntegerType::UInt8 => self.dictionary::<u8>(array),
+                IntegerType::UInt16 => self.dictionary::<u16>(array),
+                IntegerType::UInt32 => self.dictionary::<u32>(array),
+                IntegerType::UInt64 => self.dictionary::<u64>(array),
+                other => Err(wrong(self.name, format!("keys of type {other:?} are not known here"))),
+            },
+            other => Err(wrong(self.name, format!("values of type {other:?} are not known here"))),
+        }
+    }
+
+    fn cast<'a, A: 'static>(&self, array: &'a dyn Array) -> Result<&'a A, Refused> {
+        array.as_any().downcast_ref().ok_or_else(|| wrong(self.name, "its values are not of its type"))
+    }
+
+    /// The place, when it is a field that `is_such`.
+    fn whole(&mut self, is_such: fn(&Growing) -> bool) -> Option<usize> {
+        match self.place {
+            To::Field(field) if is_such(&self.draft.field(field).values) => Some(field),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, row: usize, value: &Scalar<'_>) {
+        let at = self.from + row;
+        match self.place {
+            To::Field(field) => self.draft.set_field(field, at, value),
+            To::PredictedOn => self.draft.set_predicted_on(at, value),
+            To::EventId => self.draft.set_event_id(at, value),
+            To::Tag(column) => self.draft.set_tag(column, at, value),
+        }
+    }
+
+    fn each<'a>(&mut self, values: impl Iterator<Item = Scalar<'a>>) {
+        for (row, value) in values.enumerate() {
+            if value != Scalar::Null {
+                self.set(row, &value);
+            }
+        }
+    }
+
+    fn texts<'a>(
+        &mut self,
+        rows: usize,
+        validity: Option<&Bitmap>,
+        text: impl Fn(usize) -> &'a str,
+    ) -> Result<(), Refused> {
+        for row in 0..rows {
+            if validity.is_none_or(|validity| validity.get_bit(row)) {
+                self.set(row, &Scalar::Text(Cow::Borrowed(text(row))));
+            }
+        }
+        Ok(())
+    }
+
+    fn dictionary<K: DictionaryKey>(&mut self, array: &dyn Array) -> Result<(), Refused> {
+        let array = self.cast::<DictionaryArray<K>>(array)?;
+        let values = array.values();
+        let texts: Vec<Option<&str>> = if let Some(values) = values.as_any().downcast_ref::<Utf8Array<i32>>()
+        {
+            values.iter().collect()
+        } else if let Some(values) = values.as_any().downcast_ref::<Utf8Array<i64>>() {
+            values.iter().collect()
+        } else if let Some(values) = values.as_any().downcast_ref::<Utf8ViewArray>() {
+            values.iter().collect()
+        } else {
+            return Err(wrong(self.name, "a dictionary should hold text"));
+        };
+        for (row, key) in array.keys_iter().enumerate() {
+            match key.map(|key| texts.get(key)) {
+                None | Some(Some(None)) => {}
+                Some(Some(Some(text))) => self.set(row, &Scalar::Text(Cow::Borrowed(text))),
+                Some(None) => return Err(wrong(self.name, "a key is beyond its dictionary")),
+            }
+        }
+        Ok(())
+    }
+
+    fn floats<T: NativeType>(&mut self, array: &dyn Array, float: fn(T) -> f64) -> Result<(), Refused> {
+        let array = self.cast::<PrimitiveArray<T>>(array)?;
+        let numbers = array.values_iter().map(|number| float(*number));
+        match self.whole(|values| matches!(values, Growing::Float(_))) {
+            Some(field) => self.draft.field(field).extend_floats(self.from, numbers, mask(array.validity())),
+            None => self.each(valid(array.validity(), numbers.map(Scalar::Float))),
+        }
+        Ok(())
+    }
+
+    /// Whole numbers; one that is too large for an `i64` is the nearest double, as it is in JSON.
+    fn ints<T: NativeType>(&mut self, array: &dyn Array, int: fn(T) -> Option<i64>) -> Result<(), Refused>
+    where
+        T: Display,
+    {
+        let array = self.cast::<PrimitiveArray<T>>(array)?;
+        let value = |number: &T| match int(*number) {
+            Some(number) => Scalar::Int(number),
+            None => Scalar::Float(number.to_string().parse().unwrap_or(f64::INFINITY)),
+        };
+        let float = |number: &T| match value(number) {
+            Scalar::Int(number) => number as f64,
+            Scalar::Float(number) => number,
+            _ => 0.0,
+        };
+        match self.whole(|values| matches!(values, Growing::Float(_))) {
+            Some(field) => {
+                let numbers = array.values_iter().map(float);
+                self.draft.field(field).extend_floats(self.from, numbers, mask(array.validity()));
+            }
+            None => self.each(valid(array.validity(), array.values_iter().map(value))),
+        }
+        Ok(())
+    }
+
+    fn times(&mut self, array: &dyn Array, unit: TimeUnit, has_zone: bool) -> Result<(), Refused> {
+        let array = self.cast::<PrimitiveArray<i64>>(array)?;
+        if !has_zone && !self.draft.reading().times.has_zone() {
+            return Err(wrong(self.name, "its times have no time zone; store them with UTC"));
+        }
+        // What does not fit is outside of the years 1 to 9999 in any case, and stays so.
+        let micros = |time: &i64| match unit {
+            TimeUnit::Second => time.saturating_mul(1_000_000),
+            TimeUnit::Millisecond => time.saturating_mul(1_000),
+            TimeUnit::Microsecond => *time,
+            TimeUnit::Nanosecond => time.div_euclid(1_000),
+        };
+        let times = array.values_iter().map(micros);
+        match self.whole(|values| matches!(values, Growing::Time(_))) {
+            Some(field) if has_zone => {
+                self.draft.field(field).extend_times(self.from, times, mask(array.validity()));
+                Ok(())
+            }
+            _ => self.each_time(array.validity(), times, has_zone),
+        }
+    }
+
+    fn days(&mut self, array: &dyn Array) -> Result<(), Refused> {
+        let array = self.cast::<PrimitiveArray<i32>>(array)?;
+        let times = array.values_iter().map(|day| i64::from(*day) * DAY_MICROS);
+        self.each_time(array.validity(), times, true)
+    }
+
+    fn each_time(
+        &mut self,
+        validity: Option<&Bitmap>,
+        times: impl Iterator<Item = i64>,
+        has_zone: bool,
+    ) -> Result<(), Refused> {
+        for (row, time) in times.enumerate() {
+            if validity.is_some_and(|validity| !validity.get_bit(row)) {
+                continue;
+            }
+            let at = self.from + row;
+            let time = if has_zone { Ok(time) } else { self.draft.reading().times.local(time) };
+            match (time, self.place) {
+                (Ok(time), To::PredictedOn) => self.draft.set_predicted_at_day(at, time),
+                (Ok(time), To::Field(field))
+                    if matches!(self.draft.field(field).values, Growing::Time(_)) =>
+                {
+                    self.draft.field(field).push_time(at, time);
+                }
+                (Err(message), To::Field(field)) => {
+                    self.draft.field(field).note_wrong(at);
+                    self.draft.note_field(field, at, message);
+                }
+                _ => self.set(row, &Scalar::Other("a time")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values that are not null under `validity`, and nulls.
+fn valid<'a>(
+    validity: Option<&Bitmap>,
+    values: impl Iterator<Item = Scalar<'a>>,
+) -> impl Iterator<Item = Scalar<'a>> {
+    values.enumerate().map(move |(row, value)| match validity {
+        Some(validity) if !validity.get_bit(row) => Scalar::Null,
+        _ => value,
+    })
+}

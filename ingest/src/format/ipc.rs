@@ -1,0 +1,159 @@
+//! The stream format of Arrow. Before anything is decoded, its messages are walked: what they claim
+//! must lie within the body and within the limits.
+
+use std::io::Cursor;
+
+use polars_arrow::io::ipc::read::{StreamReader, StreamState, read_stream_metadata};
+use polars_arrow_format::ipc::{
+    MessageHeaderRef, MessageRef, RecordBatchRef, SchemaRef, planus, planus::ReadAsRoot,
+};
+
+use super::{caught, collect::Collector, collect::too_many_rows, frame};
+use crate::{
+    batch::Refused,
+    draft::names::Names,
+    limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_FIELDS},
+};
+
+/// What begins a message, since version 0.15 of the format.
+const CONTINUATION: u32 = u32::MAX;
+/// The most batches of dictionaries in a body; the decoder handles those in a row by recursion.
+const MAX_DICTIONARIES: usize = 256;
+
+fn broken(what: impl std::fmt::Display) -> Refused {
+    Refused::Whole(format!("the body is not an Arrow stream that can be read: {what}"))
+}
+
+/// Reads a whole stream into the draft.
+///
+/// # Errors
+/// When it is none, exceeds a limit, or has a column that is not known.
+pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<(), Refused> {
+    check(body)?;
+    caught("an Arrow stream", || {
+        let mut bytes = Cursor::new(body);
+        let metadata = read_stream_metadata(&mut bytes).map_err(broken)?;
+        let places = frame::places(names, metadata.schema.iter_names().map(|name| name.as_str()))?;
+        for state in StreamReader::new(bytes, metadata, None) {
+            let StreamState::Some(batch) = state.map_err(broken)? else { break };
+            let from = out.draft.rows();
+            if from + batch.len() > MAX_BATCH_ROWS {
+                return Err(too_many_rows());
+            }
+            out.draft.add_rows(from as u64 + 1, batch.len());
+            for (place, array) in places.iter().zip(batch.arrays()) {
+                frame::fill(&mut out.draft, place, from, array.as_ref())?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What the messages so far add up to.
+#[derive(Default)]
+struct Sums {
+    rows: u64,
+    bytes: u64,
+    dictionaries: usize,
+}
+
+/// Walks the messages without decoding what they hold.
+fn check(body: &[u8]) -> Result<(), Refused> {
+    let mut at = 0;
+    let mut sums = Sums::default();
+    let mut is_first = true;
+    while let Some(mut length) = word(body, at) {
+        at += 4;
+        if length == CONTINUATION {
+            length = word(body, at).ok_or_else(|| broken("a message ends too early"))?;
+            at += 4;
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        let end = at.saturating_add(length as usize);
+        let message = body.get(at..end).ok_or_else(|| broken("a message is longer than the body"))?;
+        let (header, held) = header(message).map_err(broken)?;
+        let held = usize::try_from(held).ok().and_then(|held| end.checked_add(held));
+        let rest = held.and_then(|after| body.get(end..after));
+        let rest = rest.ok_or_else(|| broken("a message claims more than the body holds"))?;
+        match header {
+            Some(MessageHeaderRef::Schema(schema)) if is_first => check_schema(schema)?,
+            _ if is_first => return Err(broken("it does not begin with a schema")),
+            Some(MessageHeaderRef::RecordBatch(batch)) => {
+                let rows = u64::try_from(batch.length().map_err(broken)?).unwrap_or(u64::MAX);
+                sums.rows = sums.rows.saturating_add(rows);
+                check_batch(batch, rest, &mut sums)?;
+            }
+            Some(MessageHeaderRef::DictionaryBatch(dictionary)) => {
+                sums.dictionaries += 1;
+                let data = dictionary.data().map_err(broken)?;
+                check_batch(data.ok_or_else(|| broken("an empty dictionary"))?, rest, &mut sums)?;
+            }
+            _ => return Err(broken("a message of an unknown kind")),
+        }
+        if sums.dictionaries > MAX_DICTIONARIES {
+            return Err(broken(format!("there are more than {MAX_DICTIONARIES} batches of dictionaries")));
+        }
+        is_first = false;
+        at = end + rest.len();
+    }
+    if is_first { Err(broken("it ends too early")) } else { Ok(()) }
+}
+
+fn word(body: &[u8], at: usize) -> Option<u32> {
+    body.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+fn header(message: &[u8]) -> planus::Result<(Option<MessageHeaderRef<'_>>, i64)> {
+    let message = MessageRef::read_as_root(message)?;
+    Ok((message.header()?, message.body_length()?))
+}
+
+/// Lists and structs are not taken; so no schema nests deeper than the decoder's stack.
+fn check_schema(schema: SchemaRef<'_>) -> Result<(), Refused> {
+    let fields = schema.fields().map_err(broken)?.ok_or_else(|| broken("it has no columns"))?;
+    if fields.len() > MAX_FIELDS {
+        return Err(broken(format!("there are more than {MAX_FIELDS} columns")));
+    }
+    for field in fields.iter() {
+        let field = field.map_err(broken)?;
+        let name = field.name().map_err(broken)?.unwrap_or_default();
+        if field.children().map_err(broken)?.is_some_and(|children| !children.is_empty()) {
+            return Err(Refused::Whole(format!("the column `{name}`: lists and structs are not known here")));
+        }
+    }
+    Ok(())
+}
+
+/// Its buffers lie within the message, and are not larger than a body when they are inflated.
+fn check_batch(batch: RecordBatchRef<'_>, held: &[u8], sums: &mut Sums) -> Result<(), Refused> {
+    if sums.rows > MAX_BATCH_ROWS as u64 {
+        return Err(too_many_rows());
+    }
+    for node in batch.nodes().map_err(broken)?.into_iter().flatten() {
+        // A dictionary may be longer than the batch has rows, but not longer than its own bytes.
+        if !(0..=held.len().max(MAX_BATCH_ROWS) as i64).contains(&node.length()) {
+            return Err(broken("an array is longer than it can be"));
+        }
+    }
+    let is_compressed = batch.compression().map_err(broken)?.is_some();
+    for buffer in batch.buffers().map_err(broken)?.into_iter().flatten() {
+        let range = usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
+        let bytes = range.and_then(|(from, length)| held.get(from..from.checked_add(length)?));
+        let bytes = bytes.ok_or_else(|| broken("a buffer lies outside of its message"))?;
+        let inflated = match bytes.first_chunk() {
+            _ if !is_compressed || bytes.is_empty() => bytes.len() as u64,
+            Some(length) => match i64::from_le_bytes(*length) {
+                -1 => bytes.len() as u64,
+                length => u64::try_from(length).map_err(|_| broken("a buffer of negative length"))?,
+            },
+            None => return Err(broken("a compressed buffer without its length")),
+        };
+        sums.bytes = sums.bytes.saturating_add(inflated);
+        if sums.bytes > MAX_BODY_BYTES as u64 {
+            return Err(super::too_large());
+        }
+    }
+    Ok(())
+}

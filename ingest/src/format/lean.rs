@@ -1,0 +1,155 @@
+//! Reads an object of the expected shape by hand: known fields in about the order of the row before,
+//! simple values, tags as an object. It says `None` to everything else, which then goes to
+//! [`super::object`]; so both give the same row always.
+
+use std::borrow::Cow;
+
+use super::token::{closing_quote, scalar, skip_white};
+use crate::{
+    draft::{
+        names::{Names, Target},
+        row::Row,
+    },
+    limits::MAX_FIELDS,
+};
+
+/// A field where it was last seen.
+struct Planned {
+    /// Its name in quotes.
+    quoted: String,
+    target: Target,
+}
+
+/// Reads objects, and remembers how the last one was laid out.
+#[derive(Default)]
+pub(crate) struct Lean {
+    plan: Vec<Planned>,
+}
+
+impl Lean {
+    /// Reads the object that begins at `at` into `row`, which is clear. Returns where it ends.
+    /// After a `None` the row holds anything.
+    pub(crate) fn object<'a>(
+        &mut self,
+        names: &Names,
+        text: &'a str,
+        at: usize,
+        row: &mut Row<'a>,
+    ) -> Option<usize> {
+        let bytes = text.as_bytes();
+        if *bytes.get(at)? != b'{' {
+            return None;
+        }
+        let mut at = skip_white(bytes, at + 1);
+        if *bytes.get(at)? == b'}' {
+            return Some(at + 1);
+        }
+        let mut seen = 0u64;
+        for member in 0..MAX_FIELDS {
+            let (target, end) = self.name(names, text, at, member)?;
+            let name_ends = end - 1;
+            let begin = colon(bytes, end)?;
+            let after = if target == Target::Tags {
+                tags(text, begin, row)?
+            } else {
+                let (value, after) = scalar(text, begin)?;
+                match target {
+                    Target::Field(field) => row.fields[field] = value,
+                    Target::PredictedOn => row.predicted_on = value,
+                    Target::EventId => row.event_id = value,
+                    Target::Tag(skipped) => {
+                        let name = text.get(at + 1 + skipped..name_ends)?;
+                        if row.tags.iter().any(|(tag, _)| tag == name) {
+                            return None;
+                        }
+                        row.tags.push((Cow::Borrowed(name), value));
+                    }
+                    Target::Tags => return None,
+                }
+                after
+            };
+            let bit = bit(target);
+            if seen & bit != 0 {
+                return None;
+            }
+            seen |= bit;
+            let after = skip_white(bytes, after);
+            match bytes.get(after)? {
+                b',' => at = skip_white(bytes, after + 1),
+                b'}' => return Some(after + 1),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// What the name that stands at `at` means, and where it ends: first whether it is that which the
+    /// last object had there.
+    #[inline]
+    fn name(&mut self, names: &Names, text: &str, at: usize, member: usize) -> Option<(Target, usize)> {
+        let bytes = text.as_bytes();
+        if let Some(planned) = self.plan.get(member) {
+            if bytes[at..].starts_with(planned.quoted.as_bytes()) {
+                return Some((planned.target, at + planned.quoted.len()));
+            }
+        }
+        if *bytes.get(at)? != b'"' {
+            return None;
+        }
+        let end = closing_quote(bytes, at + 1)?;
+        let target = names.find(text.get(at + 1..end)?)?;
+        let planned = Planned { quoted: text.get(at..=end)?.to_owned(), target };
+        if member < self.plan.len() {
+            self.plan[member] = planned;
+        } else if member == self.plan.len() {
+            self.plan.push(planned);
+        }
+        Some((target, end + 1))
+    }
+}
+
+/// The bit that says that a target was seen; tags by name have none.
+fn bit(target: Target) -> u64 {
+    match target {
+        Target::Field(field) => 1 << field,
+        Target::PredictedOn => 1 << 60,
+        Target::EventId => 1 << 61,
+        Target::Tags => 1 << 62,
+        Target::Tag(_) => 0,
+    }
+}
+
+/// Where the value begins, after the colon.
+#[inline]
+fn colon(bytes: &[u8], at: usize) -> Option<usize> {
+    let at = skip_white(bytes, at);
+    (*bytes.get(at)? == b':').then(|| skip_white(bytes, at + 1))
+}
+
+/// Reads an object of simple values into the tags; returns where it ends.
+fn tags<'a>(text: &'a str, at: usize, row: &mut Row<'a>) -> Option<usize> {
+    let bytes = text.as_bytes();
+    if *bytes.get(at)? != b'{' {
+        return None;
+    }
+    let mut at = skip_white(bytes, at + 1);
+    if *bytes.get(at)? == b'}' {
+        return Some(at + 1);
+    }
+    for _ in 0..MAX_FIELDS {
+        if *bytes.get(at)? != b'"' {
+            return None;
+        }
+        let end = closing_quote(bytes, at + 1)?;
+        let name = text.get(at + 1..end)?;
+        let (value, after) = scalar(text, colon(bytes, end + 1)?)?;
+        row.tags.push((Cow::Borrowed(name), value));
+        let after = skip_white(bytes, after);
+        match bytes.get(after)? {
+            b',' => at = skip_white(bytes, after + 1),
+            b'}' => return Some(after + 1),
+            _ => return None,
+        }
+    }
+    None
+}

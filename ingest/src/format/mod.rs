@@ -1,0 +1,254 @@
+//! The formats of a body: from bytes, as they come, to a checked batch.
+//!
+//! A [`BodyReader`] decodes ([`decode`]), splits and reads rows ([`ndjson`], [`array`], [`csv`]) or
+//! columns ([`columnar`], [`ipc`], [`parquet`]) and puts them into a draft, which checks them.
+
+mod array;
+mod collect;
+mod columnar;
+mod csv;
+mod decode;
+pub(crate) mod frame;
+mod ipc;
+mod lean;
+mod ndjson;
+mod object;
+mod parquet;
+mod thrift;
+mod token;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use store::{Kind, Timestamp};
+
+pub use self::collect::{BadRow, Chunk};
+pub(crate) use self::{collect::Collector, decode::Decoder, parquet::fill as fill_frame};
+use crate::{
+    batch::{Batch, Refused},
+    draft::{Reading, names::Names},
+    limits::MAX_BODY_BYTES,
+};
+
+/// How the events of a body are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A JSON object a line.
+    Ndjson,
+    /// An array of JSON objects, or one object of arrays; the first byte tells them apart.
+    Json,
+    /// The stream format of Arrow (in files also the file format).
+    Arrow,
+    /// Parquet.
+    Parquet,
+    /// CSV with a header.
+    Csv,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Format; 5] = [Format::Ndjson, Format::Json, Format::Arrow, Format::Parquet, Format::Csv];
+
+    /// The format of a media type such as `application/json; charset=utf-8`.
+    pub fn from_media_type(media_type: &str) -> Option<Self> {
+        let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        Some(match essence.as_str() {
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Format::Ndjson,
+            "application/json" => Format::Json,
+            "application/vnd.apache.arrow.stream" => Format::Arrow,
+            "application/vnd.apache.parquet" => Format::Parquet,
+            "text/csv" => Format::Csv,
+            _ => return None,
+        })
+    }
+
+    /// Its media type; the first where it has several.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::Ndjson => "application/x-ndjson",
+            Format::Json => "application/json",
+            Format::Arrow => "application/vnd.apache.arrow.stream",
+            Format::Parquet => "application/vnd.apache.parquet",
+            Format::Csv => "text/csv",
+        }
+    }
+
+    /// The format of a file's ending, without the dot.
+    pub fn from_ending(ending: &str) -> Option<Self> {
+        Some(match ending.to_ascii_lowercase().as_str() {
+            "ndjson" | "jsonl" => Format::Ndjson,
+            "json" => Format::Json,
+            "arrow" | "arrows" | "ipc" | "feather" => Format::Arrow,
+            "parquet" | "pq" => Format::Parquet,
+            "csv" => Format::Csv,
+            _ => return None,
+        })
+    }
+}
+
+/// How the bytes of a body are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Not at all.
+    Identity,
+    /// Gzip, RFC 1952; several members are one after the other.
+    Gzip,
+    /// Zstandard, RFC 8878; several frames are one after the other.
+    Zstd,
+}
+
+impl Encoding {
+    /// All encodings.
+    pub const ALL: [Encoding; 3] = [Encoding::Identity, Encoding::Gzip, Encoding::Zstd];
+
+    /// The encoding of a token in `Content-Encoding`.
+    pub fn from_token(token: &str) -> Option<Self> {
+        Some(match token.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Encoding::Identity,
+            "gzip" | "x-gzip" => Encoding::Gzip,
+            "zstd" => Encoding::Zstd,
+            _ => return None,
+        })
+    }
+
+    /// The encoding of a file's last ending, without the dot; `None` when it is an ending of another kind.
+    pub fn from_ending(ending: &str) -> Option<Self> {
+        Some(match ending.to_ascii_lowercase().as_str() {
+            "gz" => Encoding::Gzip,
+            "zst" => Encoding::Zstd,
+            _ => return None,
+        })
+    }
+}
+
+/// Reads the body of a request as it comes.
+///
+/// NDJSON, CSV and arrays of JSON objects are read piece by piece: besides the columns no more is held
+/// than one row that is not complete. An object of arrays, Arrow and Parquet are held whole, at most
+/// [`MAX_BODY_BYTES`], and read at the end.
+pub struct BodyReader {
+    decoder: Decoder,
+    parser: Parser,
+    out: Collector,
+}
+
+impl BodyReader {
+    /// A reader of events of `kind` that arrive at `now`.
+    pub fn new(kind: Kind, format: Format, encoding: Encoding, now: Timestamp) -> Self {
+        // Cells of CSV are text whatever they mean, and columns of text often hold numbers.
+        let loose_text = matches!(format, Format::Csv | Format::Arrow | Format::Parquet);
+        let reading = Reading { loose_text, ..Reading::default() };
+        Self {
+            decoder: Decoder::new(encoding, false),
+            parser: Parser::new(format, Names::new(kind)),
+            out: Collector::new(kind, now, reading),
+        }
+    }
+
+    /// Reads the next bytes, in pieces of any size.
+    ///
+    /// # Errors
+    /// As soon as it is clear that the body cannot be taken, except for bad rows: they are all told by
+    /// [`BodyReader::finish`]. After an error the reader is of no more use.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        let Self { decoder, parser, out } = self;
+        decoder.push(bytes, &mut |plain| parser.push(plain, out))
+    }
+
+    /// Ends the body: the batch.
+    ///
+    /// # Errors
+    /// What is wrong with the rows or with the whole.
+    pub fn finish(self) -> Result<Batch, Refused> {
+        let Self { decoder, mut parser, mut out } = self;
+        decoder.finish(&mut |plain| parser.push(plain, &mut out))?;
+        parser.finish(&mut out)?;
+        out.finish()
+    }
+}
+
+/// A parser of one format.
+pub(crate) enum Parser {
+    Lines(ndjson::Lines),
+    /// JSON of which no more than white space was seen.
+    Json(Names),
+    Array(Box<array::Array>),
+    Csv(Box<csv::Csv>),
+    /// A format that is read whole.
+    Whole(Whole, Names, Vec<u8>),
+}
+
+/// A format that is read whole.
+#[derive(Clone, Copy)]
+pub(crate) enum Whole {
+    Columnar,
+    Arrow,
+    Parquet,
+}
+
+impl Parser {
+    pub(crate) fn new(format: Format, names: Names) -> Self {
+        match format {
+            Format::Ndjson => Parser::Lines(ndjson::Lines::new(names)),
+            Format::Json => Parser::Json(names),
+            Format::Csv => Parser::Csv(Box::new(csv::Csv::new(names))),
+            Format::Arrow => Parser::Whole(Whole::Arrow, names, Vec::new()),
+            Format::Parquet => Parser::Whole(Whole::Parquet, names, Vec::new()),
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
+        match self {
+            Parser::Lines(lines) => lines.push(bytes, out),
+            Parser::Array(array) => array.push(bytes, out),
+            Parser::Csv(csv) => csv.push(bytes, out),
+            Parser::Whole(_, _, held) => {
+                if held.len() + bytes.len() > MAX_BODY_BYTES {
+                    return Err(too_large());
+                }
+                held.extend_from_slice(bytes);
+                Ok(())
+            }
+            Parser::Json(names) => {
+                let bytes = &bytes[token::skip_white(bytes, 0)..];
+                let Some(first) = bytes.first() else { return Ok(()) };
+                *self = match first {
+                    b'{' => Parser::Whole(Whole::Columnar, names.clone(), Vec::new()),
+                    _ => Parser::Array(Box::new(array::Array::new(names.clone()))),
+                };
+                self.push(bytes, out)
+            }
+        }
+    }
+
+    pub(crate) fn finish(self, out: &mut Collector) -> Result<(), Refused> {
+        match self {
+            Parser::Lines(lines) => lines.finish(out),
+            Parser::Array(array) => array.finish(),
+            Parser::Csv(csv) => csv.finish(out),
+            Parser::Json(_) => Err(Refused::Whole("the body is empty; send an array of objects".into())),
+            Parser::Whole(Whole::Arrow, names, body) => ipc::read(&names, &body, out),
+            Parser::Whole(Whole::Parquet, names, body) => parquet::read(&names, body, out),
+            Parser::Whole(Whole::Columnar, names, body) => match std::str::from_utf8(&body) {
+                Ok(text) => columnar::read(&names, text, &mut out.draft),
+                Err(error) => Err(Refused::Whole(format!("the body is not UTF-8: {error}"))),
+            },
+        }
+    }
+}
+
+/// Runs a decoder of a library: should it panic on what it is given, then that is no `what`.
+pub(crate) fn caught<T>(what: &str, decode: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+    match catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(done) => done,
+        Err(_) => Err(Refused::Whole(format!("this is not {what} that can be read: its decoder gave up"))),
+    }
+}
+
+/// That a body is larger than the limit when it is decoded.
+pub(crate) fn too_large() -> Refused {
+    let limit = MAX_BODY_BYTES >> 20;
+    Refused::TooLarge(format!("the body is larger than {limit} MiB when it is decoded; send several batches"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! NDJSON: an object a line, read as the bytes come.
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::{collect::Collector, lean::Lean, object, token::skip_white};
+use crate::{
+    batch::Refused,
+    draft::{names::Names, row::Row},
+    limits::MAX_LINE_BYTES,
+};
+
+/// Reads lines. It holds no more than one that is not complete.
+pub(crate) struct Lines {
+    names: Names,
+    lean: Lean,
+    held: Vec<u8>,
+    /// The number of the line that comes next.
+    number: u64,
+}
+
+impl Lines {
+    pub(crate) fn new(names: Names) -> Self {
+        Self { names, lean: Lean::default(), held: Vec::new(), number: 1 }
+    }
+
+    pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
+        if !self.held.is_empty() {
+            let Some(end) = memchr(b'\n', bytes) else { return self.hold(bytes) };
+            self.hold(&bytes[..end])?;
+            let held = std::mem::take(&mut self.held);
+            self.complete(&held, out)?;
+            self.held = held;
+            self.held.clear();
+            bytes = &bytes[end + 1..];
+        }
+        let (complete, rest) = match memrchr(b'\n', bytes) {
+            Some(end) => (Some(&bytes[..end]), &bytes[end + 1..]),
+            None => (None, bytes),
+        };
+        if let Some(complete) = complete {
+            self.complete(complete, out)?;
+        }
+        self.hold(rest)
+    }
+
+    pub(crate) fn finish(mut self, out: &mut Collector) -> Result<(), Refused> {
+        let held = std::mem::take(&mut self.held);
+        self.complete(&held, out)
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        self.held.extend_from_slice(bytes);
+        self.check_length(self.held.len())
+    }
+
+    #[inline]
+    fn check_length(&self, length: usize) -> Result<(), Refused> {
+        match length > MAX_LINE_BYTES {
+            true => Err(Refused::TooLarge(format!(
+                "line {} is longer than {} MiB",
+                self.number,
+                MAX_LINE_BYTES >> 20
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads lines that are complete, the last without its line end.
+    fn complete(&mut self, bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
+        let text = std::str::from_utf8(bytes).ok();
+        let mut row = Row::new(self.names.kind);
+        let mut start = 0;
+        for end in memchr_iter(b'\n', bytes).chain([bytes.len()]) {
+            let line = &bytes[start..end];
+            // Where one line is not UTF-8, each is looked at by itself.
+            let text = match text {
+                Some(text) => text.get(start..end),
+                None => std::str::from_utf8(line).ok(),
+            };
+            self.line(line, text, &mut row, out)?;
+            self.number += 1;
+            start = end + 1;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        text: Option<&'a str>,
+        row: &mut Row<'a>,
+        out: &mut Collector,
+    ) -> Result<(), Refused> {
+        self.check_length(line.len())?;
+        let begin = skip_white(line, 0);
+        if let Some(text) = text {
+            row.clear();
+            if let Some(end) = self.lean.object(&self.names, text, begin, row) {
+                if skip_white(line, end) == line.len() {
+                    return out.row(self.number, row, line);
+                }
+            }
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Ok(());
+        }
+        match object::read(&self.names, line) {
+            Ok(mut row) => out.row(self.number, &mut row, line),
+            Err(error) => out.unreadable(self.number, not_an_object(&error), line),
+        }
+    }
+}
+
+/// That a row is not what it should be.
+pub(crate) fn not_an_object(error: &serde_json::Error) -> String {
+    format!("is not a JSON object of the expected form: {error}")
+}

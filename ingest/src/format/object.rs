@@ -1,0 +1,206 @@
+//! Reads any JSON object into a row, through `serde_json` and without a generic value.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+
+use crate::{
+    draft::{
+        names::{Names, TAGS, Target, unknown_field},
+        row::{FieldError, Row, Scalar},
+    },
+    limits::MAX_FIELDS,
+};
+
+/// Reads the object that is all of `json`.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn read<'a>(names: &Names, json: &'a [u8]) -> serde_json::Result<Row<'a>> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let row = RowSeed(names).deserialize(&mut deserializer)?;
+    deserializer.end().map(|()| row)
+}
+
+/// Reads an object into a [`Row`].
+struct RowSeed<'n>(&'n Names);
+
+impl<'de> DeserializeSeed<'de> for RowSeed<'_> {
+    type Value = Row<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Row<'de>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RowSeed<'_> {
+    type Value = Row<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
+        let mut row = Row::new(self.0.kind);
+        let mut seen = Vec::with_capacity(8);
+        while let Some(Text(name)) = map.next_key()? {
+            if seen.len() >= MAX_FIELDS {
+                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} fields")));
+            }
+            if seen.contains(&name) {
+                row.errors.push(FieldError::new(&name, "is given twice"));
+            }
+            match self.0.find(&name) {
+                Some(Target::Tags) => match map.next_value()? {
+                    Tags::Given(tags) => row.tags.extend(tags),
+                    Tags::Wrong => row.errors.push(FieldError::new(TAGS, "should be an object of strings")),
+                },
+                Some(Target::Field(field)) => row.fields[field] = map.next_value()?,
+                Some(Target::PredictedOn) => row.predicted_on = map.next_value()?,
+                Some(Target::EventId) => row.event_id = map.next_value()?,
+                Some(Target::Tag(skipped)) => {
+                    let tag = Cow::Owned(name[skipped..].to_owned());
+                    row.tags.push((tag, map.next_value()?));
+                }
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                    row.errors.push(FieldError::new(&name, unknown_field(self.0.kind)));
+                }
+            }
+            seen.push(name);
+        }
+        Ok(row)
+    }
+}
+
+/// A string, borrowed from the body where it has no escapes.
+#[derive(PartialEq)]
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Ok(Text(text)),
+            _ => Err(serde::de::Error::custom("expected a string")),
+        }
+    }
+}
+
+/// The tags of a row.
+enum Tags<'a> {
+    Given(Vec<(Cow<'a, str>, Scalar<'a>)>),
+    Wrong,
+}
+
+impl<'de> Deserialize<'de> for Tags<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TagsVisitor)
+    }
+}
+
+struct TagsVisitor;
+
+impl<'de> Visitor<'de> for TagsVisitor {
+    type Value = Tags<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tags<'de>, A::Error> {
+        let mut tags = Vec::new();
+        while let Some((Text(name), value)) = map.next_entry()? {
+            if tags.len() >= MAX_FIELDS {
+                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} tags")));
+            }
+            tags.push((name, value));
+        }
+        Ok(Tags::Given(tags))
+    }
+
+    fn visit_unit<E>(self) -> Result<Tags<'de>, E> {
+        Ok(Tags::Given(Vec::new()))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Tags<'de>, E> {
+        Ok(Tags::Wrong)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tags<'de>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Tags::Wrong)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Scalar<'de>, E> {
+        Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Float(value))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Text(Cow::Owned(value.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar<'de>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other("a list"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other("an object"))
+    }
+}

@@ -1,0 +1,507 @@
+//! Every format over the same events, over any bytes, and over what is made to do harm.
+
+use std::io::Write as _;
+
+use polars::prelude::{DataFrame, DataType, IntoColumn as _, NamedFrom as _, Series, TimeUnit, TimeZone};
+use polars_io::{
+    SerWriter as _,
+    ipc::{IpcCompression, IpcStreamWriter},
+    parquet::write::{ParquetCompression, ParquetWriter},
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    draft::row::Row,
+    limits::{MAX_BATCH_ROWS, MAX_LINE_BYTES},
+};
+
+fn now() -> Timestamp {
+    Timestamp::parse("2013-06-03T00:00:00Z").unwrap()
+}
+
+fn read_in(kind: Kind, (format, encoding): (Format, Encoding), pieces: &[&[u8]]) -> Result<Batch, Refused> {
+    let mut reader = BodyReader::new(kind, format, encoding, now());
+    for piece in pieces {
+        reader.push(piece)?;
+    }
+    reader.finish()
+}
+
+fn read(format: Format, body: &[u8]) -> Result<Batch, Refused> {
+    read_in(Kind::Predictions, (format, Encoding::Identity), &[body])
+}
+
+fn packed(encoding: Encoding, body: &[u8]) -> Vec<u8> {
+    match encoding {
+        Encoding::Identity => body.to_vec(),
+        Encoding::Gzip => {
+            let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            writer.write_all(body).unwrap();
+            writer.finish().unwrap()
+        }
+        Encoding::Zstd => zstd::encode_all(body, 1).unwrap(),
+    }
+}
+
+/// A prediction; the texts hold no commas, quotes or line ends, and are not empty.
+#[derive(Clone, Debug)]
+struct Event {
+    key: String,
+    micros: i64,
+    release: String,
+    score: Option<f64>,
+    label: Option<String>,
+    carrier: Option<String>,
+}
+
+impl Event {
+    fn time(&self) -> String {
+        Timestamp::from_micros(self.micros).unwrap().to_string()
+    }
+
+    fn json(&self) -> String {
+        let mut fields = vec![
+            format!("\"key\":{:?}", self.key),
+            format!("\"predicted_at\":\"{}\"", self.time()),
+            format!("\"release\":\"{}\"", self.release),
+        ];
+        fields.extend(self.score.map(|score| format!("\"score\":{score:?}")));
+        fields.extend(self.label.as_ref().map(|label| format!("\"label\":\"{label}\"")));
+        fields.extend(self.carrier.as_ref().map(|tag| format!("\"tags\":{{\"carrier\":\"{tag}\"}}")));
+        format!("{{{}}}", fields.join(","))
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let times = 1_369_958_400_000_000i64..1_370_131_200_000_000;
+    let text = || "[a-zA-Zé0-9]{1,9}";
+    let scores = prop::option::of(0.0f64..=1.0);
+    (text(), times, "v[1-3]", scores, prop::option::of(text()), prop::option::of(text())).prop_map(
+        |(key, micros, release, score, label, carrier)| {
+            let label = label.or(score.is_none().then(|| "x".to_owned()));
+            Event { key, micros, release, score, label, carrier }
+        },
+    )
+}
+
+fn frame(events: &[Event]) -> DataFrame {
+    let times = Series::new("predicted_at".into(), events.iter().map(|e| e.micros).collect::<Vec<_>>());
+    let times = times.cast(&DataType::Datetime(TimeUnit::Microseconds, Some(TimeZone::UTC))).unwrap();
+    let columns = vec![
+        Series::new("key".into(), events.iter().map(|e| e.key.clone()).collect::<Vec<_>>()).into_column(),
+        times.into_column(),
+        Series::new("release".into(), events.iter().map(|e| e.release.clone()).collect::<Vec<_>>())
+            .into_column(),
+        Series::new("score".into(), events.iter().map(|e| e.score).collect::<Vec<_>>()).into_column(),
+        Series::new("label".into(), events.iter().map(|e| e.label.clone()).collect::<Vec<_>>()).into_column(),
+        Series::new("tag.carrier".into(), events.iter().map(|e| e.carrier.clone()).collect::<Vec<_>>())
+            .into_column(),
+    ];
+    DataFrame::new(events.len(), columns).unwrap()
+}
+
+fn arrow(frame: &mut DataFrame, compression: Option<IpcCompression>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    IpcStreamWriter::new(&mut bytes).with_compression(compression).finish(frame).unwrap();
+    bytes
+}
+
+fn parquet(frame: &mut DataFrame, compression: ParquetCompression) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ParquetWriter::new(&mut bytes).with_compression(compression).finish(frame).unwrap();
+    bytes
+}
+
+/// The events in every format.
+fn bodies(events: &[Event]) -> Vec<(Format, Vec<u8>)> {
+    let lines: Vec<String> = events.iter().map(Event::json).collect();
+    let list = |cell: &dyn Fn(&Event) -> serde_json::Value| {
+        serde_json::to_string(&events.iter().map(cell).collect::<Vec<_>>()).unwrap()
+    };
+    let columns = format!(
+        r#" {{"key":{},"predicted_at":{},"release":{},"score":{},"label":{},"tags":{{"carrier":{}}}}} "#,
+        list(&|e| e.key.clone().into()),
+        list(&|e| e.time().into()),
+        list(&|e| e.release.clone().into()),
+        list(&|e| e.score.into()),
+        list(&|e| e.label.clone().into()),
+        list(&|e| e.carrier.clone().into()),
+    );
+    let mut csv = "key,predicted_at,release,score,label,tag.carrier\r\n".to_owned();
+    for event in events {
+        let score = event.score.map(|score| format!("{score:?}")).unwrap_or_default();
+        let (label, carrier) = (event.label.as_deref(), event.carrier.as_deref());
+        let cells = [&event.key, &event.time(), &event.release, &score];
+        csv += &cells.map(|cell| format!("\"{cell}\"")).join(",");
+        csv += &format!(",{},{}\n", label.unwrap_or_default(), carrier.unwrap_or_default());
+    }
+    let mut frame = frame(events);
+    vec![
+        (Format::Ndjson, lines.join("\n").into_bytes()),
+        (Format::Json, format!("[{}]", lines.join(" ,\n")).into_bytes()),
+        (Format::Json, columns.into_bytes()),
+        (Format::Csv, csv.into_bytes()),
+        (Format::Arrow, arrow(&mut frame, None)),
+        (Format::Arrow, arrow(&mut frame, Some(IpcCompression::LZ4))),
+        (Format::Parquet, parquet(&mut frame, ParquetCompression::Snappy)),
+    ]
+}
+
+fn split<'a>(body: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+    ends.push(body.len());
+    ends.sort_unstable();
+    let mut start = 0;
+    let part = |end| {
+        let part = &body[start..end];
+        start = end;
+        part
+    };
+    ends.into_iter().map(part).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn equal_events_give_equal_batches(
+        events in prop::collection::vec(event(), 1..20),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let expected = crate::json::read_ndjson(Kind::Predictions, &bodies(&events)[0].1, now()).unwrap();
+        for (format, body) in bodies(&events) {
+            for encoding in Encoding::ALL {
+                let body = packed(encoding, &body);
+                let batch = read_in(Kind::Predictions, (format, encoding), &split(&body, &cuts)).unwrap();
+                prop_assert_eq!(&batch, &expected);
+                prop_assert_eq!(batch.digest(), expected.digest());
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_read(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        for format in Format::ALL {
+            for encoding in Encoding::ALL {
+                for kind in Kind::ALL {
+                    _ = read_in(kind, (format, encoding), &split(&bytes, &cuts));
+                }
+                _ = read_in(Kind::Metrics, (format, encoding), &split(&packed(encoding, &bytes), &cuts));
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_bodies_are_refused_or_read(
+        events in prop::collection::vec(event(), 1..6),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        for (format, body) in bodies(&events) {
+            for encoding in Encoding::ALL {
+                let mut body = packed(encoding, &body);
+                for (at, byte) in &damage {
+                    let at = at.index(body.len());
+                    body[at] = *byte;
+                }
+                _ = read_in(Kind::Predictions, (format, encoding), &[&body]);
+                body.truncate(cut.index(body.len()));
+                if damage.is_empty() && encoding != Encoding::Identity {
+                    prop_assert!(read_in(Kind::Predictions, (format, encoding), &[&body]).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_read_by_hand_are_those_of_serde(text in odd_row(), cut in prop::option::of(any::<prop::sample::Index>())) {
+        let mut text = text;
+        if let Some(cut) = cut {
+            text = text.chars().take(cut.index(text.chars().count() + 1)).collect();
+        }
+        for kind in Kind::ALL {
+            let names = Names::new(kind);
+            let mut row = Row::new(kind);
+            let mut lean = lean::Lean::default();
+            for _ in 0..2 {
+                row.clear();
+                if let Some(end) = lean.object(&names, &text, token::skip_white(text.as_bytes(), 0), &mut row) {
+                    let expected = object::read(&names, &text.as_bytes()[..end]);
+                    prop_assert_eq!(&row, &expected.unwrap(), "{}", text);
+                }
+            }
+            // And the same by way of the columns, where a second row shares the first one's memory.
+            let lines = format!("{text}\n{text}");
+            let by_hand = crate::json::read_ndjson(kind, lines.as_bytes(), now());
+            let mut out = Collector::new(kind, now(), Reading::default());
+            for (number, line) in (1..).zip(lines.split('\n')) {
+                if line.trim_matches([' ', '\t', '\r', '\u{c}']).is_empty() {
+                    continue;
+                }
+                match object::read(&names, line.as_bytes()) {
+                    Ok(mut row) => out.row(number, &mut row, &[]).unwrap(),
+                    Err(error) => out.unreadable(number, ndjson::not_an_object(&error), &[]).unwrap(),
+                }
+            }
+            prop_assert_eq!(by_hand, out.finish());
+        }
+    }
+}
+
+/// An object of the fields that there are and some that there are not, as odd as JSON may be.
+fn odd_row() -> impl Strategy<Value = String> {
+    let names = prop::sample::select(vec![
+        "key",
+        "predicted_at",
+        "release",
+        "score",
+        "label",
+        "value",
+        "tags",
+        "tag.a",
+        "tag.b",
+        "event_id",
+        "observed_at",
+        "predicted_on",
+        "name",
+        "measured_at",
+        "x",
+        "k\\u0065y",
+        "",
+    ]);
+    let plain = prop_oneof![
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        Just("false".to_owned()),
+        "-?[0-9]{1,20}(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?",
+        Just("\"2013-06-01T04:30:00Z\"".to_owned()),
+        Just("\"2013-06-01\"".to_owned()),
+        "\"v[0-9]\"",
+        "\"\\PC{0,6}\"",
+        "\"[a-z]{0,3}\\\\[nu\"/x]([0-9a-f]{4})?\"",
+        Just("[1,{\"a\":[]}]".to_owned()),
+        Just("{\"a\":{\"b\":1}}".to_owned()),
+        "[0-9a-z\"]{0,3}",
+    ];
+    let tags = prop::collection::vec(("[a-c ]{0,2}", plain.clone()), 0..4).prop_map(|tags| {
+        let tags: Vec<String> = tags.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+        format!("{{{}}}", tags.join(" ,"))
+    });
+    let value = prop_oneof![4 => plain, 1 => tags];
+    let white = prop::sample::select(vec!["", "", "", " ", "\t", "\r", " \t "]);
+    let field = (white.clone(), names, white.clone(), value, white.clone())
+        .prop_map(|(a, name, b, value, c)| format!("{a}\"{name}\"{b}:{c}{value}{a}"));
+    (white.clone(), prop::collection::vec(field, 0..8), white)
+        .prop_map(|(a, fields, b)| format!("{a}{{{}}}{b}", fields.join(",")))
+}
+
+const ROW: &str = r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5"#;
+
+#[test]
+fn pieces_that_follow_each_other_are_one_body() {
+    let body = format!("{ROW}}}\n");
+    for encoding in [Encoding::Gzip, Encoding::Zstd] {
+        let mut twice = packed(encoding, body.as_bytes());
+        twice.extend_from_slice(&packed(encoding, body.as_bytes()));
+        let batch = read_in(Kind::Predictions, (Format::Ndjson, encoding), &[&twice]).unwrap();
+        assert_eq!(batch.rows(), 2);
+        let single: Vec<&[u8]> = twice.chunks(1).collect();
+        assert_eq!(read_in(Kind::Predictions, (Format::Ndjson, encoding), &single).unwrap(), batch);
+        twice.extend_from_slice(b"garbage that is neither");
+        assert!(read_in(Kind::Predictions, (Format::Ndjson, encoding), &[&twice]).is_err());
+        assert!(read_in(Kind::Predictions, (Format::Ndjson, encoding), &[]).is_err());
+    }
+}
+
+#[test]
+fn bombs_are_refused_before_they_go_off() {
+    // A gigabyte of zeros, made of one member or frame for each 16 MiB.
+    for encoding in [Encoding::Gzip, Encoding::Zstd] {
+        let part = packed(encoding, &vec![0; 16 << 20]);
+        let bomb: Vec<u8> = std::iter::repeat_n(&part, 64).flatten().copied().collect();
+        for format in Format::ALL {
+            let refused = read_in(Kind::Metrics, (format, encoding), &[&bomb]).unwrap_err();
+            let is_told = matches!(refused, Refused::TooLarge(_)) || format == Format::Json;
+            assert!(is_told, "{format:?}: {refused}");
+        }
+        let spaces = packed(encoding, &vec![b'\n'; 80 << 20]);
+        for format in Format::ALL {
+            let refused = read_in(Kind::Metrics, (format, encoding), &[&spaces]).unwrap_err();
+            assert!(matches!(refused, Refused::TooLarge(_)), "{format:?}: {refused}");
+        }
+    }
+    let deep = format!("[{}", "[".repeat(100_000));
+    let deep_columns = format!("{{\"key\":{}", "[".repeat(100_000));
+    for body in [&deep, &deep_columns, &format!("{}{}", deep, "]".repeat(100_001))] {
+        assert!(read(Format::Json, body.as_bytes()).is_err());
+        assert!(read(Format::Ndjson, body.as_bytes()).is_err());
+    }
+    let long = "x".repeat(MAX_LINE_BYTES + 1);
+    for format in [Format::Ndjson, Format::Csv] {
+        assert!(matches!(read(format, long.as_bytes()), Err(Refused::TooLarge(_))), "{format:?}");
+    }
+    assert!(matches!(read(Format::Json, format!("[{long}").as_bytes()), Err(Refused::TooLarge(_))));
+    let rows = "{}\n".repeat(MAX_BATCH_ROWS + 1);
+    assert!(matches!(read(Format::Ndjson, rows.as_bytes()), Err(Refused::TooLarge(_))));
+    let nulls = vec!["null"; MAX_BATCH_ROWS + 1].join(",");
+    assert!(matches!(
+        read(Format::Json, format!("{{\"key\":[{nulls}]}}").as_bytes()),
+        Err(Refused::TooLarge(_))
+    ));
+}
+
+#[test]
+fn columns_that_claim_too_much_are_refused_before_they_are_read() {
+    let rows = MAX_BATCH_ROWS + 1;
+    let mut nulls =
+        DataFrame::new(rows, vec![Series::new("key".into(), vec![Some("x"); rows]).into_column()]).unwrap();
+    for (format, body) in [
+        (Format::Parquet, parquet(&mut nulls, ParquetCompression::Snappy)),
+        (Format::Arrow, arrow(&mut nulls, Some(IpcCompression::LZ4))),
+    ] {
+        assert!(body.len() < 2 << 20);
+        assert!(matches!(read(format, &body), Err(Refused::TooLarge(_))), "{format:?}");
+    }
+    // 80 MiB of one letter in a few rows.
+    let long = "x".repeat(16 << 20);
+    let mut long = DataFrame::new(
+        5,
+        vec![
+            Series::new("key".into(), (0..5).map(|n| format!("{n}{long}")).collect::<Vec<_>>()).into_column(),
+        ],
+    )
+    .unwrap();
+    for (format, body) in [
+        (Format::Parquet, parquet(&mut long, ParquetCompression::Zstd(None))),
+        (Format::Arrow, arrow(&mut long, Some(IpcCompression::ZSTD(Default::default())))),
+    ] {
+        assert!(body.len() < 1 << 20, "{}", body.len());
+        assert!(matches!(read(format, &body), Err(Refused::TooLarge(_))), "{format:?}");
+    }
+}
+
+#[test]
+fn an_event_may_name_itself_when_it_is_alone() {
+    let event = |id: &str| format!("{ROW},\"event_id\":{id}}}");
+    let batch = read(Format::Ndjson, event("\"a-1\"").as_bytes()).unwrap();
+    assert_eq!(batch.event_id.as_deref(), Some("a-1"));
+    assert!(batch.columns.column("event_id").is_none());
+    let batch = read(Format::Json, format!("[{}]", event("17")).as_bytes()).unwrap();
+    assert_eq!(batch.event_id.as_deref(), Some("17"));
+    let csv = "key,predicted_at,release,score,event_id\na,2013-06-01T04:30:00Z,v1,0.5,a-1\n";
+    assert_eq!(read(Format::Csv, csv.as_bytes()).unwrap().event_id.as_deref(), Some("a-1"));
+    assert_eq!(read(Format::Ndjson, format!("{ROW}}}").as_bytes()).unwrap().event_id, None);
+    let told = |body: &str| match read(Format::Ndjson, body.as_bytes()).unwrap_err() {
+        Refused::Rows { errors, .. } => {
+            let error = &errors[0];
+            format!("{} {} {}", error.row, error.field.as_deref().unwrap_or("-"), error.message)
+        }
+        other => panic!("{other}"),
+    };
+    let alone = "event_id names a single event; send it alone, or give the whole batch an Idempotency-Key";
+    assert_eq!(told(&format!("{ROW}}}\n{}", event("\"a\""))), format!("2 {alone}"));
+    assert_eq!(told(&event("\"\"")), "1 event_id is empty");
+    assert_eq!(
+        told(&event("\"a b\"")),
+        "1 event_id holds something else than printable ASCII without blanks"
+    );
+    assert_eq!(
+        told(&event(&format!("\"{}\"", "x".repeat(257)))),
+        "1 event_id is 257 bytes long, more than 256"
+    );
+    assert_eq!(told(&event("[]")), "1 event_id should be a string, but is a list");
+}
+
+#[test]
+fn columns_must_fit_each_other() {
+    let told = |format, body: &str| read(format, body.as_bytes()).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        [
+            told(Format::Json, r#"{"key":["a","b"],"score":[1]}"#),
+            told(Format::Json, r#"{"key":["a"],"score":[1,0,"x",[1]]}"#),
+            told(Format::Json, r#"{"key":["a"],"key":["a"]}"#),
+            told(Format::Json, r#"{"tags":{"a":["a"]},"tag.a":["a"]}"#),
+            told(Format::Json, r#"{"kex":["a"]}"#),
+            told(Format::Json, r#"{"key":"a"}"#),
+            told(Format::Json, r#"{"key":["a"]} {}"#),
+            told(Format::Json, r#"{"key":["a"#),
+            told(Format::Json, r#"{"key":["a" "b"]}"#),
+            told(Format::Json, "{}"),
+            told(Format::Json, "  "),
+            told(Format::Json, "true"),
+            told(Format::Json, "[{}, oops]"),
+            told(Format::Json, "[{}"),
+            told(Format::Csv, "key,kex\na,b\n"),
+            told(Format::Csv, "key,key\na,b\n"),
+            told(Format::Csv, "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1\n"),
+            told(Format::Csv, "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1,high\n"),
+            told(Format::Csv, ""),
+        ]
+        .join("\n")
+    );
+}
+
+/// A column of a body that came in Arrow, put into a draft and checked.
+fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Result<Batch, Refused> {
+    let mut out = Collector::new(kind, now(), Reading { loose_text: true, ..Reading::default() });
+    let places = frame::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
+    out.draft.add_rows(1, columns[0].1.len());
+    for (place, (_, array)) in places.iter().zip(columns) {
+        frame::fill(&mut out.draft, place, 0, *array)?;
+    }
+    out.finish()
+}
+
+#[test]
+fn arrays_of_other_types_are_taken_for_what_they_mean() {
+    use polars_arrow::{
+        array::{BooleanArray, DictionaryArray, PrimitiveArray, Utf8Array},
+        datatypes::{ArrowDataType, TimeUnit},
+    };
+    let keys = PrimitiveArray::<i64>::from_vec(vec![7, 8, 9]);
+    let day = Timestamp::parse("2013-06-01T00:00:00Z").unwrap().day();
+    let days = PrimitiveArray::<i32>::from_slice([day.number(); 3]).to(ArrowDataType::Date32);
+    let seconds = PrimitiveArray::<i64>::from_slice([day.start().micros() / 1_000_000; 3])
+        .to(ArrowDataType::Timestamp(TimeUnit::Second, Some("Europe/Berlin".into())));
+    let words = Utf8Array::<i32>::from_slice(["late", "early"]);
+    let codes = PrimitiveArray::<u8>::from(vec![Some(1), None, Some(0)]);
+    let labels = DictionaryArray::try_from_keys(codes, words.boxed(), false).unwrap();
+    let values = PrimitiveArray::<u64>::from(vec![None, Some(u64::MAX), Some(3)]);
+    let batch = filled(
+        Kind::Outcomes,
+        &[
+            ("key", &keys),
+            ("predicted_on", &days),
+            ("observed_at", &seconds),
+            ("label", &labels),
+            ("value", &values),
+        ],
+    )
+    .unwrap();
+    let column = |name: &str| batch.columns.column(name).unwrap();
+    assert_eq!(batch.days, [day; 3]);
+    assert_eq!(column("key").text(2), Some("9"));
+    assert_eq!(column("observed_at").time(0), Some(day.start().micros()));
+    assert_eq!([0, 1, 2].map(|row| column("label").text(row)), [Some("early"), None, Some("late")]);
+    assert_eq!([0, 1, 2].map(|row| column("value").float(row)), [None, Some(u64::MAX as f64), Some(3.0)]);
+    let truths = BooleanArray::from_slice([true, false, true]);
+    let told = |label: &dyn polars_arrow::array::Array, on: &dyn polars_arrow::array::Array| {
+        let columns: [(&str, &dyn polars_arrow::array::Array); 4] =
+            [("key", &keys), ("predicted_on", on), ("observed_at", &seconds), ("label", label)];
+        filled(Kind::Outcomes, &columns)
+    };
+    assert_eq!(told(&truths, &days).unwrap().columns.column("label").unwrap().text(1), Some("false"));
+    let floats = PrimitiveArray::<f32>::from_vec(vec![0.5, 1.0, 2.0]);
+    insta::assert_snapshot!(
+        [told(&floats, &days), told(&truths, &keys), told(&truths, &truths)]
+            .map(|refused| refused.unwrap_err().to_string())
+            .join("\n")
+    );
+    let local =
+        PrimitiveArray::<i64>::from_slice([0; 3]).to(ArrowDataType::Timestamp(TimeUnit::Second, None));
+    assert!(told(&truths, &local).unwrap_err().to_string().contains("no time zone"));
+}

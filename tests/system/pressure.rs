@@ -1,0 +1,145 @@
+//! Backpressure over HTTP: slow bodies, too many requests, and a stop in the middle of one.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use support::{Place, Service, ndjson, run_ok};
+
+const ROW: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.5}"#;
+
+/// Slots, and places in line, of one workspace (`ingest::gate::Bounds`).
+const SLOTS_OF_WORKSPACE: usize = 6;
+const WAITING_OF_WORKSPACE: usize = 128;
+
+/// A request whose body comes piece by piece.
+struct Slow {
+    stream: BufReader<TcpStream>,
+}
+
+impl Slow {
+    /// Sends the head of a request with a chunked body.
+    fn begin(service: &Service, workspace: &str) -> Self {
+        let address = service.address();
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        write!(
+            stream,
+            "POST /v1/workspaces/{workspace}/predictions HTTP/1.1\r\nHost: {address}\r\n\
+             Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+        )
+        .unwrap();
+        Self { stream: BufReader::new(stream) }
+    }
+
+    /// Waits until the service asks for the body: from then on the request is under way.
+    fn is_read(mut self) -> Self {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        assert!(line.starts_with("HTTP/1.1 100"), "{line}");
+        self.stream.read_line(&mut line).unwrap();
+        self
+    }
+
+    fn send(&mut self, text: &str) {
+        write!(self.stream.get_mut(), "{:x}\r\n{text}\r\n", text.len()).unwrap();
+    }
+
+    fn end(&mut self) {
+        self.stream.get_mut().write_all(b"0\r\n\r\n").unwrap();
+    }
+
+    /// The status, the head and the body of the answer.
+    fn answer(mut self) -> (u16, String, String) {
+        let (mut head, mut line) = (String::new(), String::new());
+        while self.stream.read_line(&mut line).unwrap() > 2 {
+            head += &line.to_ascii_lowercase();
+            line.clear();
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        self.stream.read_exact(&mut body).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head, String::from_utf8(body).unwrap())
+    }
+}
+
+fn place() -> Place {
+    let place = Place::sqlite();
+    for workspace in ["a/one", "a/two"] {
+        run_ok(&place, &["workspace", "create", workspace]);
+        run_ok(&place, &["model", "create", "m", "-w", workspace]);
+        run_ok(&place, &["release", "create", "v1", "-w", workspace, "--model", "m"]);
+    }
+    place
+}
+
+#[test]
+fn a_body_that_does_not_come_is_given_up() {
+    let place = place();
+    let service = Service::start(&place);
+    let mut slow = Slow::begin(&service, "a/one").is_read();
+    slow.send(ROW);
+    let (status, _, body) = slow.answer();
+    assert_eq!(status, 408, "{body}");
+    assert!(body.contains("no pause may last 10 s"), "{body}");
+    assert_eq!(stored(&place), 0);
+}
+
+#[test]
+fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
+    let place = place();
+    let service = Service::start(&place);
+    let reading: Vec<Slow> =
+        (0..SLOTS_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one").is_read()).collect();
+    let waiting: Vec<Slow> = (0..WAITING_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one")).collect();
+    // All who wait have arrived once one more is turned away.
+    let (status, head, body) = std::iter::repeat_with(|| Slow::begin(&service, "a/one"))
+        .take(WAITING_OF_WORKSPACE)
+        .find_map(|more| {
+            more.stream.get_ref().set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            let is_answered = more.stream.get_ref().peek(&mut [0]).is_ok();
+            is_answered.then(|| more.answer())
+        })
+        .unwrap();
+    assert_eq!(status, 429, "{body}");
+    assert!(head.contains("retry-after: 1"), "{head}");
+    assert!(body.contains("this workspace has too many requests under way"), "{body}");
+    // Another workspace is let through, and small requests are.
+    let mut other = Slow::begin(&service, "a/two").is_read();
+    other.send(ROW);
+    other.end();
+    assert_eq!(other.answer().0, 201);
+    let small = service.post("/v1/workspaces/a/one/predictions", "application/x-ndjson", None, ROW);
+    assert_eq!(small.status, 201, "{}", small.text());
+    drop((reading, waiting));
+}
+
+#[test]
+fn what_was_begun_is_ended_before_the_stop() {
+    let place = place();
+    let service = Service::start(&place);
+    let mut slow = Slow::begin(&service, "a/one").is_read();
+    slow.send(ROW);
+    let address = service.address();
+    let stopping = std::thread::spawn(move || drop(service));
+    // Nobody new is let in once the service stops.
+    while TcpStream::connect(&address).is_ok() {
+        std::thread::yield_now();
+    }
+    slow.end();
+    let (status, _, body) = slow.answer();
+    assert_eq!(status, 201, "{body}");
+    stopping.join().unwrap();
+    assert_eq!(stored(&place), 1);
+}
+
+fn stored(place: &Place) -> usize {
+    let window = ["--from", "2026-06-01", "--to", "2026-06-01", "--format", "ndjson"];
+    ndjson(&run_ok(place, &[&["query", "predictions", "-w", "a/one"], &window[..]].concat())).len()
+}
