@@ -89,7 +89,10 @@ fn calls(document: &Value, path: &str, operation: &Value) -> Vec<Call> {
     };
     let mut calls = Vec::new();
     for (media, content) in contents.as_object().unwrap() {
-        if let Some(example) = content.get("example") {
+        let examples = content["examples"].as_object().into_iter().flatten();
+        for example in
+            content.get("example").into_iter().chain(examples.map(|(_, example)| &example["value"]))
+        {
             assert_eq!(errors(document, &content["schema"], example), [""; 0], "{path}: {media}");
             let mut headers = headers.clone();
             headers.push(("Content-Type".to_owned(), media.clone()));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::{Router, handler::Handler, routing::on};
-use utoipa::openapi::{PathItem, Paths, RefOr, Schema};
+use utoipa::openapi::{Paths, RefOr, Schema};
 
 use crate::Operation;
 
@@ -49,7 +49,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub fn merge(mut self, other: Self) -> Self {
         self.router = self.router.merge(other.router);
         for (path, item) in other.paths.paths {
-            self.paths.paths.entry(path).or_insert_with(PathItem::default).merge_operations(item);
+            self.paths.paths.entry(path).or_default().merge_operations(item);
         }
         self.schemas.extend(other.schemas);
         self

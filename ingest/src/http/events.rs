@@ -1,14 +1,14 @@
 //! Events as JSON Schemas, made of the fields that the kinds have.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use store::{
     Kind,
-    event::{Field, FieldType},
+    event::{Field, FieldType, TAG_PREFIX},
     id::MAX_NAME_BYTES,
 };
 use web::{
     content,
-    openapi::{Content, RefOr, Schema, Type, schema::ObjectBuilder},
+    openapi::{Content, ContentBuilder, RefOr, Schema, Type, example::ExampleBuilder, schema::ObjectBuilder},
     schema,
 };
 
@@ -26,20 +26,25 @@ pub(super) fn event_name(kind: Kind) -> String {
 }
 
 /// The body of an append, in each format that it may have.
-pub(super) fn contents(kind: Kind) -> impl Iterator<Item = (&'static str, Content)> {
-    let events = move || {
+pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len()] {
+    let events = || {
         let events = schema::array(schema::component(&event_name(kind)));
         events.min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS))
     };
-    Format::ALL.into_iter().map(move |format| {
-        let example = || Some(example(kind));
+    Format::ALL.map(|format| {
         let media = format.media_type();
         let content = match format {
-            Format::Ndjson => content(events().description(Some("One object a line.")), example()),
-            Format::Json => content(schema::any_of([events().into(), columns(kind)]), example()),
+            Format::Ndjson => content(events().description(Some("One object a line.")), Some(example(kind))),
+            Format::Json => ContentBuilder::new()
+                .schema(Some(schema::any_of([events().into(), columns(kind)])))
+                .examples_from_iter(
+                    [("rows", example(kind)), ("columns", turned(&example(kind)))]
+                        .map(|(name, value)| (name, ExampleBuilder::new().value(Some(value)))),
+                )
+                .build(),
             Format::Csv => {
                 let says = "A header with the names of fields, and tags as `tag.NAME`.";
-                content(schema::string().description(Some(says)), Some(json!(csv(kind))))
+                content(schema::string().description(Some(says)), Some(json!(csv(&example(kind)))))
             }
             Format::Arrow | Format::Parquet => content(schema::bytes(media), None),
         };
@@ -54,7 +59,6 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
         let event = event.property(field.name, value(field, !field.required));
         if field.required { event.required(field.name) } else { event }
     });
-    event = event.property("event_id", event_id());
     if kind == Kind::Outcomes {
         let day = schema::day().schema_type(schema::types(&[Type::String], true));
         event = event.property("predicted_on", day.description(Some("The UTC day of the prediction.")));
@@ -62,6 +66,7 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     if kind.has_tags() {
         event = event.property("tags", tags());
     }
+    event = event.property("event_id", event_id());
     let given = |names: &[&str]| {
         schema::any_of(names.iter().map(|name| {
             let value = match kind.field(name) {
@@ -98,6 +103,7 @@ fn columns(kind: Kind) -> RefOr<Schema> {
     if kind.has_tags() {
         columns = columns.property("tags", schema::map(Some(tag_name()), column(tag().into())));
     }
+    columns = columns.property("event_id", column(event_id().into()).max_items(Some(1)));
     columns.description(Some("An object of arrays of equal length, one for each field.")).into()
 }
 
@@ -140,15 +146,14 @@ fn as_text(nullable: bool) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(text).minimum(Some(i64::MIN as isize)).maximum(Some(i64::MAX as isize))
 }
 
-/// What an event that comes alone may call itself.
 fn event_id() -> ObjectBuilder {
-    let says = "Names a single event, as Idempotency-Key names a batch; only where it comes alone.";
     ObjectBuilder::new()
-        .schema_type(schema::types(&[Type::String], true))
-        .min_length(Some(1))
-        .max_length(Some(MAX_EVENT_ID_BYTES))
+        .schema_type(schema::types(&[Type::String, Type::Integer], true))
+        .minimum(Some(i64::MIN as isize))
+        .maximum(Some(i64::MAX as isize))
         .pattern(Some("^[!-~]+$"))
-        .description(Some(says))
+        .max_length(Some(MAX_EVENT_ID_BYTES))
+        .description(Some("Names an event that is alone in its request, as Idempotency-Key names a batch."))
 }
 
 fn tag_name() -> ObjectBuilder {
@@ -192,29 +197,49 @@ fn example(kind: Kind) -> Value {
     }
 }
 
-/// The same as CSV. None of its values needs quotes.
-fn csv(kind: Kind) -> String {
-    let events = example(kind);
-    let row = |event: &Value| -> Vec<(String, String)> {
-        let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let fields = event.as_object().into_iter().flatten();
-        fields
-            .flat_map(|(name, value)| match value.as_object() {
-                Some(tags) => tags.iter().map(|(tag, value)| (format!("tag.{tag}"), cell(value))).collect(),
-                None => vec![(name.clone(), cell(value))],
-            })
-            .collect()
-    };
-    let rows: Vec<_> = events.as_array().into_iter().flatten().map(row).collect();
-    let line = |cells: Vec<&str>| cells.join(",") + "\n";
-    let header = rows.first().map(|row| line(row.iter().map(|(name, _)| name.as_str()).collect()));
-    let lines = rows.iter().map(|row| line(row.iter().map(|(_, cell)| cell.as_str()).collect()));
-    header.into_iter().chain(lines).collect()
+/// The cells of an event by the names of their columns; those of tags are `tag.NAME`.
+fn cells(event: &Value) -> Vec<(String, Value)> {
+    let fields = event.as_object().into_iter().flatten();
+    let cells = fields.flat_map(|(name, value)| match value.as_object() {
+        Some(tags) => tags.iter().map(|(tag, value)| (format!("{TAG_PREFIX}{tag}"), value.clone())).collect(),
+        None => vec![(name.clone(), value.clone())],
+    });
+    cells.collect()
+}
+
+/// Events that all have the same fields, as an object of arrays.
+fn turned(events: &Value) -> Value {
+    let rows = events.as_array().into_iter().flatten();
+    let mut columns = Map::new();
+    for (name, value) in rows.flat_map(cells) {
+        let (object, name) = match name.strip_prefix(TAG_PREFIX) {
+            Some(tag) => (columns.entry("tags").or_insert_with(|| json!({})), tag),
+            None => {
+                columns
+                    .entry(name)
+                    .or_insert_with(|| json!([]))
+                    .as_array_mut()
+                    .map(|cells| cells.push(value));
+                continue;
+            }
+        };
+        let object = object.as_object_mut().map(|tags| tags.entry(name).or_insert_with(|| json!([])));
+        object.and_then(Value::as_array_mut).map(|cells| cells.push(value));
+    }
+    Value::Object(columns)
+}
+
+/// The same as CSV. None of the values needs quotes.
+fn csv(events: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let rows: Vec<_> = events.as_array().into_iter().flatten().map(cells).collect();
+    let header = rows.first().map(|row| row.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+    let lines = rows.iter().map(|row| row.iter().map(|(_, value)| text(value)).collect());
+    header.into_iter().chain(lines).map(|line| line.join(",") + "\n").collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
     use store::Timestamp;
 
     use super::*;
@@ -307,7 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_csv_as_well() {
-        insta::assert_snapshot!(Kind::ALL.map(csv).join("\n"));
+    fn examples_are_columns_as_well() {
+        let columns = Kind::ALL.map(|kind| turned(&example(kind)).to_string() + "\n");
+        insta::assert_snapshot!(columns.concat());
+        insta::assert_snapshot!(Kind::ALL.map(|kind| csv(&example(kind))).join("\n"));
     }
 }

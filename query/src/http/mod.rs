@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn every_parameter_is_described() {
         let uri = "/?nonsense=1".parse().unwrap();
-        let refused = axum::extract::Query::<Parameters>::try_from_uri(&uri).unwrap_err().body_text();
+        let refused = axum::extract::Query::<Parameters>::try_from_uri(&uri).err().unwrap().body_text();
         let known = refused.split_once("expected one of ").unwrap().1;
         let known: BTreeSet<String> =
             known.split(", ").map(|name| name.trim_matches('`').to_owned()).collect();
