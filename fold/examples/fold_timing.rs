@@ -135,6 +135,9 @@ fn main() -> fold::Result<()> {
     let with_tags = tagged(&left);
     measure("rollup of predictions, score and two tags", ROWS, || rollup(Kind::Predictions, &with_tags));
     measure("rollup of outcomes, label only", ROWS, || rollup(Kind::Outcomes, &same_order));
+    if std::env::args().len() > 1 {
+        return Ok(());
+    }
     let cases = [
         ("outcomes in the order of predictions", &same_order),
         ("outcomes in any order", &any_order),

@@ -8,8 +8,6 @@
 //! <https://arxiv.org/abs/2004.08604>). How often that happens depends on the set of bins alone: so
 //! any grouping and order of the numbers gives the same sketch.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::rollup::Merge;
@@ -30,9 +28,9 @@ const COARSEST_SHIFT: u32 = 63;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch<const MAX: usize> {
     shift: u32,
-    /// By bin: `bits >> shift` of a number without the sign bit, and `-1 - (bits >> shift)` of the
+    /// By bin, in order: `bits >> shift` of a number without the sign bit, and `-1 - (bits >> shift)` of the
     /// size of a number with it.
-    bins: BTreeMap<i64, u64>,
+    bins: Vec<(i64, u64)>,
 }
 
 /// The finest bin of a finite number.
@@ -44,9 +42,12 @@ pub(crate) fn bin(number: f64) -> i64 {
     size ^ (bits >> 63)
 }
 
-fn count(bins: &mut BTreeMap<i64, u64>, bin: i64, n: u64) {
-    let known = bins.entry(bin).or_default();
-    *known = known.saturating_add(n);
+/// Adds a bin after all others of a sorted list, or to the last one if it is the same.
+fn push(bins: &mut Vec<(i64, u64)>, bin: i64, n: u64) {
+    match bins.last_mut() {
+        Some((last, known)) if *last == bin => *known = known.saturating_add(n),
+        _ => bins.push((bin, n)),
+    }
 }
 
 impl<const MAX: usize> Sketch<MAX> {
@@ -60,28 +61,29 @@ impl<const MAX: usize> Sketch<MAX> {
 
     /// How many numbers it knows.
     pub fn n(&self) -> u64 {
-        self.bins.values().fold(0, |n, more| n.saturating_add(*more))
+        self.bins.iter().fold(0, |n, (_, more)| n.saturating_add(*more))
     }
 
-    /// Counts `n` numbers in the finest bin `bin`.
-    pub(crate) fn add(&mut self, bin: i64, n: u64) {
-        count(&mut self.bins, bin >> (self.shift - FINEST_SHIFT), n);
-        if self.bins.len() > MAX {
-            self.collapse();
-        }
+    /// Counts in the finest bins, in order.
+    pub(crate) fn of(bins: impl IntoIterator<Item = (i64, u64)>) -> Self {
+        let mut sketch = Self { shift: FINEST_SHIFT, bins: bins.into_iter().collect() };
+        debug_assert!(sketch.bins.is_sorted_by(|a, b| a.0 < b.0));
+        sketch.collapse();
+        sketch
     }
 
     fn collapse(&mut self) {
         while self.bins.len() > MAX {
-            self.coarsen();
+            self.coarsen(1);
         }
     }
 
-    /// Merges bins in pairs. An arithmetic shift serves both signs: -1 - size becomes -1 - size / 2.
-    fn coarsen(&mut self) {
-        self.shift += 1;
-        let mut merged = BTreeMap::new();
-        self.bins.iter().for_each(|(bin, n)| count(&mut merged, bin >> 1, *n));
+    /// Merges bins: two by two, or more for more bits. An arithmetic shift serves both signs: -1 - size
+    /// becomes -1 - size / 2.
+    fn coarsen(&mut self, bits: u32) {
+        self.shift += bits;
+        let mut merged = Vec::with_capacity(self.bins.len());
+        self.bins.iter().for_each(|&(bin, n)| push(&mut merged, bin >> bits, n));
         self.bins = merged;
     }
 
@@ -98,7 +100,7 @@ impl<const MAX: usize> Sketch<MAX> {
         let n = self.n();
         let rank = q.clamp(0.0, 1.0) * n.saturating_sub(1) as f64;
         let mut before = 0u64;
-        for (&bin, &count) in &self.bins {
+        for &(bin, count) in &self.bins {
             if rank < before.saturating_add(count) as f64 {
                 let (from, to) = self.bounds(bin);
                 let within = (rank - before as f64 + 0.5) / count as f64;
@@ -124,17 +126,29 @@ impl<const MAX: usize> Sketch<MAX> {
 
 impl<const MAX: usize> Default for Sketch<MAX> {
     fn default() -> Self {
-        Self { shift: FINEST_SHIFT, bins: BTreeMap::new() }
+        Self { shift: FINEST_SHIFT, bins: Vec::new() }
     }
 }
 
 impl<const MAX: usize> Merge for Sketch<MAX> {
     fn merge(&mut self, other: &Self) {
-        while self.shift < other.shift {
-            self.coarsen();
+        if self.shift < other.shift {
+            self.coarsen(other.shift - self.shift);
         }
         let more = self.shift - other.shift;
-        other.bins.iter().for_each(|(bin, n)| count(&mut self.bins, bin >> more, *n));
+        let mut bins = Vec::with_capacity(self.bins.len() + other.bins.len());
+        let mut rest = other.bins.iter().map(|&(bin, n)| (bin >> more, n)).peekable();
+        for &(bin, n) in &self.bins {
+            while let Some((before, n)) = rest.next_if(|(other, _)| *other < bin) {
+                push(&mut bins, before, n);
+            }
+            push(&mut bins, bin, n);
+            while let Some((_, n)) = rest.next_if(|(other, _)| *other == bin) {
+                push(&mut bins, bin, n);
+            }
+        }
+        rest.for_each(|(bin, n)| push(&mut bins, bin, n));
+        self.bins = bins;
         self.collapse();
     }
 }
@@ -146,7 +160,7 @@ impl<const MAX: usize> Serialize for Sketch<MAX> {
             flat.push(i128::from(self.shift));
         }
         let mut last = 0;
-        for (&bin, &n) in &self.bins {
+        for &(bin, n) in &self.bins {
             flat.extend([i128::from(bin - last), i128::from(n)]);
             last = bin;
         }
@@ -165,12 +179,12 @@ fn read<const MAX: usize>(flat: &[i128]) -> Option<Sketch<MAX>> {
     let Some((&shift, pairs)) = flat.split_first() else { return Some(Sketch::default()) };
     let shift = u32::try_from(shift).ok().filter(|shift| (FINEST_SHIFT..=COARSEST_SHIFT).contains(shift))?;
     let range = 1i64 << (COARSEST_SHIFT - shift);
-    let (mut bins, mut bin) = (BTreeMap::new(), 0i64);
+    let (mut bins, mut bin) = (Vec::<(i64, u64)>::new(), 0i64);
     for pair in pairs.chunks(2) {
         let &[step, n] = pair else { return None };
         bin = i64::try_from(i128::from(bin) + step).ok().filter(|bin| (-range..range).contains(bin))?;
-        let is_next = bins.last_key_value().is_none_or(|(&last, _)| last < bin);
-        bins.insert(bin, u64::try_from(n).ok().filter(|&n| n > 0 && is_next)?);
+        let is_next = bins.last().is_none_or(|(last, _)| *last < bin);
+        bins.push((bin, u64::try_from(n).ok().filter(|&n| n > 0 && is_next)?));
     }
     (!bins.is_empty() && bins.len() <= MAX).then_some(Sketch { shift, bins })
 }
@@ -183,7 +197,7 @@ mod tests {
 
     fn sketch<const MAX: usize>(numbers: &[f64]) -> Sketch<MAX> {
         let mut sketch = Sketch::default();
-        numbers.iter().for_each(|&number| sketch.add(bin(number), 1));
+        numbers.iter().for_each(|&number| sketch.merge(&Sketch::of([(bin(number), 1)])));
         sketch
     }
 

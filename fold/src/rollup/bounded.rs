@@ -110,6 +110,11 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
     /// The most bytes of its text.
     pub const MAX_TEXT: usize = BUDGET + V::MAX_BYTES + 64;
 
+    /// Names that are known to fit, and with the first hash beyond them the value of the others.
+    pub(super) fn admitted(names: BTreeMap<String, V>, others: Option<(u64, V)>) -> Self {
+        Self { names, rest: others.map(|(beyond, others)| Rest { beyond, others }) }
+    }
+
     /// Adds `value` to what `name` has.
     pub fn add(&mut self, name: &str, value: &V) {
         if let Some(known) = self.names.get_mut(name) {
@@ -126,7 +131,7 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
     }
 
     /// Adds `value` to the others: the values of names from hash `beyond` on.
-    pub(super) fn add_others(&mut self, beyond: u64, value: &V) {
+    fn add_others(&mut self, beyond: u64, value: &V) {
         match &mut self.rest {
             Some(rest) => {
                 rest.beyond = rest.beyond.min(beyond);
@@ -168,6 +173,8 @@ pub(super) fn cut<'a>(
         return None;
     }
     hashes.sort_unstable();
+    // The strings of a segment may hold one twice.
+    hashes.dedup_by_key(|(hash, _)| *hash);
     let mut total = 0;
     let over = hashes.iter().find(|(_, weight)| {
         total += weight;

@@ -124,7 +124,7 @@ fn tags(columns: &Columns, delta: &mut Delta, cells: impl Fn(&Admitted<'_>) -> V
         let Some(strings) = texts(columns, &column.name)? else { continue };
         let strings = strings.codes();
         let groups = Admitted::new::<TagCell, TAG_VALUES_BUDGET>(&strings);
-        let values = groups.collect(&cells(&groups));
+        let values = groups.collect(cells(&groups));
         if values.is_empty() {
             continue;
         }

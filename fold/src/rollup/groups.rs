@@ -1,7 +1,7 @@
 //! Grouping the rows of a segment: by one column of strings or by the pairs of two. Whole-column
 //! loops over small numbers, so that a row costs a few nanoseconds whatever its strings are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{
     bounded::{Bounded, Cell, cut},
@@ -55,34 +55,46 @@ pub(super) fn sketches<const MAX: usize>(
     groups: usize,
     column: Numbers<'_, f64>,
 ) -> Vec<Sketch<MAX>> {
-    let mut sketches = vec![Sketch::default(); groups];
     // Zero is frequent and far from all other numbers, so it would make the array long.
     let zero = sketch::bin(0.0);
     let mut zeros = vec![0; groups];
     let (mut least, mut greatest) = (i64::MAX, i64::MIN);
     each(codes, column, |_, number| {
         let bin = sketch::bin(number);
-        (least, greatest) = if bin == zero { (least, greatest) } else { (least.min(bin), greatest.max(bin)) };
+        least = least.min(if bin == zero { i64::MAX } else { bin });
+        greatest = greatest.max(if bin == zero { i64::MIN } else { bin });
     });
     let width = usize::try_from(greatest.saturating_sub(least)).map_or(0, |width| width + 1);
-    if width.saturating_mul(groups) <= DENSE_BINS {
-        let mut counts = vec![0u64; width * groups];
-        each(codes, column, |group, number| match sketch::bin(number) {
-            bin if bin == zero => zeros[group] += 1,
-            bin => counts[group * width + (bin - least) as usize] += 1,
-        });
-        for (at, &n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
-            sketches[at / width].add(least + (at % width) as i64, n);
-        }
-    } else {
-        let mut counts = HashMap::<(usize, i64), u64>::new();
-        each(codes, column, |group, number| *counts.entry((group, sketch::bin(number))).or_default() += 1);
-        counts.into_iter().for_each(|((group, bin), n)| sketches[group].add(bin, n));
+    if width.saturating_mul(groups) > DENSE_BINS {
+        return sparse_sketches(codes, groups, column);
     }
-    for (sketch, n) in sketches.iter_mut().zip(zeros).filter(|(_, n)| *n > 0) {
-        sketch.add(zero, n);
+    let mut counts = vec![0u64; width * groups];
+    each(codes, column, |group, number| match sketch::bin(number) {
+        bin if bin == zero => zeros[group] += 1,
+        bin => counts[group * width + (bin - least) as usize] += 1,
+    });
+    let of_group = |(group, zeros): (usize, u64)| {
+        let bins = (least..).zip(&counts[group * width..][..width]).map(|(bin, &n)| (bin, n));
+        let (below, above): (Vec<_>, Vec<_>) = bins.filter(|(_, n)| *n > 0).partition(|(bin, _)| *bin < zero);
+        let zeros = (zeros > 0).then_some((zero, zeros));
+        Sketch::of(below.into_iter().chain(zeros).chain(above))
+    };
+    zeros.into_iter().enumerate().map(of_group).collect()
+}
+
+fn sparse_sketches<const MAX: usize>(
+    codes: &[u32],
+    groups: usize,
+    column: Numbers<'_, f64>,
+) -> Vec<Sketch<MAX>> {
+    let mut bins = Vec::new();
+    each(codes, column, |group, number| bins.push((group, sketch::bin(number))));
+    bins.sort_unstable();
+    let mut counts = vec![Vec::new(); groups];
+    for same in bins.chunk_by(|a, b| a == b) {
+        counts[same[0].0].push((same[0].1, same.len() as u64));
     }
-    sketches
+    counts.into_iter().map(Sketch::of).collect()
 }
 
 /// The numbers of each group with their quantiles.
@@ -137,20 +149,24 @@ impl<'a> Admitted<'a> {
     }
 
     /// The breakdown of the values of the groups.
-    pub(super) fn collect<V: Cell, const BUDGET: usize>(&self, values: &[V]) -> Bounded<V, BUDGET> {
-        let mut all = Bounded::default();
-        if let Some(beyond) = self.beyond {
-            all.add_others(beyond, &values[self.names.len()]);
+    pub(super) fn collect<V: Cell, const BUDGET: usize>(&self, values: Vec<V>) -> Bounded<V, BUDGET> {
+        let mut values = values.into_iter();
+        let mut names = BTreeMap::<String, V>::new();
+        for (name, value) in self.names.iter().zip(values.by_ref()) {
+            // A coded column may hold a string twice.
+            match names.get_mut(*name) {
+                Some(known) => known.merge(&value),
+                None => drop(names.insert((*name).to_owned(), value)),
+            }
         }
-        self.names.iter().zip(values).for_each(|(name, value)| all.add(name, value));
-        all
+        Bounded::admitted(names, self.beyond.zip(values.next()))
     }
 }
 
 /// How often each string occurs; nulls are none.
 pub(super) fn counts<const BUDGET: usize>(strings: &Codes<'_>) -> Bounded<u64, BUDGET> {
     let groups = Admitted::new::<u64, BUDGET>(strings);
-    groups.collect(&count(&groups.codes, groups.len()))
+    groups.collect(count(&groups.codes, groups.len()))
 }
 
 /// Rows grouped by the pair of two columns.
