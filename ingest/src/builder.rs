@@ -220,6 +220,9 @@ impl Builder {
             Typed::Float(number) if field == "score" && !(0.0..=1.0).contains(number) => wrong(format!(
                 "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"
             )),
+            Typed::Float(number) if field == "latency_ms" && *number < 0.0 => {
+                wrong(format!("is how long it took, but {number} was given"))
+            }
             Typed::Float(_) => Ok(()),
             Typed::Time(time) if *time > self.latest => wrong("is more than 24 hours in the future".into()),
             Typed::Time(time) if Timestamp::from_micros(*time).is_none() => {
