@@ -3,11 +3,15 @@
 
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
 
-use fold::{Delta, ExactSum, LogSegment, evaluate, join, rollup::Merge};
+use fold::{
+    Delta, ExactSum, LogSegment, evaluate, join,
+    rollup::{Merge, wants},
+};
 use store::catalog::Task;
 use store::{
     Column, Columns, Kind, Values,
     columns::{Coded, Strings},
+    segment,
 };
 
 const ROWS: usize = 1_000_000;
@@ -134,10 +138,14 @@ fn main() -> fold::Result<()> {
     measure("rollup of predictions, score only", ROWS, || rollup(Kind::Predictions, &left));
     let with_tags = tagged(&left);
     measure("rollup of predictions, score and two tags", ROWS, || rollup(Kind::Predictions, &with_tags));
+    let packed: Vec<Vec<u8>> =
+        with_tags.iter().map(|columns| segment::encode(columns).expect("within bounds")).collect();
+    let decode = |wanted: &dyn Fn(&str) -> bool| {
+        packed.iter().for_each(|bytes| drop(black_box(segment::decode_only(bytes, wanted))));
+    };
+    measure("decode of all columns, with two tags", ROWS, || decode(&|_| true));
+    measure("decode of what their rollup needs", ROWS, || decode(&|name| wants(Kind::Predictions, name)));
     measure("rollup of outcomes, label only", ROWS, || rollup(Kind::Outcomes, &same_order));
-    if std::env::args().len() > 1 {
-        return Ok(());
-    }
     let cases = [
         ("outcomes in the order of predictions", &same_order),
         ("outcomes in any order", &any_order),
