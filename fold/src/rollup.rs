@@ -107,29 +107,29 @@ impl Merge for Rollup {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// Releases.
-    Release(ReleasePart),
+    Release(Box<ReleasePart>),
     /// Metrics.
-    Metric(MetricPart),
+    Metric(Box<MetricPart>),
     /// Tags.
-    Tag(TagPart),
+    Tag(Box<TagPart>),
 }
 
 impl Part {
     /// An empty part.
     pub fn of(by: By) -> Self {
         match by {
-            By::Release => Self::Release(ReleasePart::default()),
-            By::Metric => Self::Metric(MetricPart::default()),
-            By::Tag => Self::Tag(TagPart::default()),
+            By::Release => Self::Release(Box::default()),
+            By::Metric => Self::Metric(Box::default()),
+            By::Tag => Self::Tag(Box::default()),
         }
     }
 
     /// Its text: JSON without white space, keys in order, the same for the same events.
     pub fn to_state(&self) -> String {
         match self {
-            Self::Release(part) => state::write(STATE_VERSION, part),
-            Self::Metric(part) => state::write(STATE_VERSION, part),
-            Self::Tag(part) => state::write(STATE_VERSION, part),
+            Self::Release(part) => state::write(STATE_VERSION, part.as_ref()),
+            Self::Metric(part) => state::write(STATE_VERSION, part.as_ref()),
+            Self::Tag(part) => state::write(STATE_VERSION, part.as_ref()),
         }
     }
 
@@ -150,9 +150,9 @@ impl Part {
 impl Merge for Part {
     fn merge(&mut self, other: &Self) {
         match (self, other) {
-            (Self::Release(this), Self::Release(other)) => this.merge(other),
-            (Self::Metric(this), Self::Metric(other)) => this.merge(other),
-            (Self::Tag(this), Self::Tag(other)) => this.merge(other),
+            (Self::Release(this), Self::Release(other)) => this.merge(other.as_ref()),
+            (Self::Metric(this), Self::Metric(other)) => this.merge(other.as_ref()),
+            (Self::Tag(this), Self::Tag(other)) => this.merge(other.as_ref()),
             _ => debug_assert!(false, "a part is merged with one of another breakdown"),
         }
     }

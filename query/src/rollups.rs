@@ -108,13 +108,16 @@ const COUNTS: [&str; 5] = ["names", "predictions", "outcomes", "metrics", "relea
 /// A day of rollups: the rollup and the parts that were asked for.
 type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
 
+/// The rows of a day; the tag is empty unless it is by a tag.
+type RowsOfDay = fn(&DayParts, &str) -> Vec<Figures>;
+
 /// Counts, sums and quantiles, day by day.
 pub(crate) async fn rollups(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<DataFrame> {
     if request.as_of.is_some() {
         return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
     }
     let days = stored(table, workspace, request).await?;
-    let (columns, rows): (Vec<&str>, fn(&DayParts, &str) -> Vec<Figures>) = match &request.by {
+    let (columns, rows): (Vec<&str>, RowsOfDay) = match &request.by {
         By::Release => (RELEASE_COLUMNS.to_vec(), |day, _| by_release(day)),
         By::Metric => (METRIC_COLUMNS.to_vec(), |day, _| by_metric(day)),
         By::Tag(tag) => ([tag.as_str()].iter().chain(TAG_COLUMNS).copied().collect(), by_tag),

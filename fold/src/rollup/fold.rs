@@ -12,12 +12,12 @@ use super::{
     Delta, Part, Rollup,
     bounded::Merge,
     groups::{Admitted, Pairs, count, counts, distributions, labels_by, score_bins, sketches},
-    metric::{MaybeSeries, Metric, MetricPart, Series},
+    metric::{MaybeSeries, Metric, Series},
     numbers::Headline,
     parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup},
-    release::{ReleaseCounts, ReleaseDetail, ReleasePart},
+    release::{ReleaseCounts, ReleaseDetail},
     sums::numbers,
-    tag::{TAG_VALUES_BUDGET, TagCell, TagPart},
+    tag::{TAG_VALUES_BUDGET, TagCell},
 };
 use crate::{
     Result,
@@ -79,10 +79,10 @@ fn predictions(columns: &Columns, delta: &mut Delta) -> Result<()> {
 /// Adds to what is known of a release.
 fn release(delta: &mut Delta, name: &str, counts: &ReleaseCounts, detail: Option<&ReleaseDetail>) {
     let part = delta.parts.entry(Breakdown::of(By::Release, name)).or_insert_with(|| Part::of(By::Release));
-    if let Part::Release(ReleasePart { counts: all, details }) = part {
-        all.add(name, counts);
+    if let Part::Release(part) = part {
+        part.counts.add(name, counts);
         if let Some(detail) = detail {
-            details.add(name, detail);
+            part.details.add(name, detail);
         }
     }
 }
@@ -129,8 +129,8 @@ fn tags(columns: &Columns, delta: &mut Delta, cells: impl Fn(&Admitted<'_>) -> V
             continue;
         }
         let part = delta.parts.entry(Breakdown::of(By::Tag, tag)).or_insert_with(|| Part::of(By::Tag));
-        if let Part::Tag(TagPart { tags }) = part {
-            tags.add(tag, &values);
+        if let Part::Tag(part) = part {
+            part.tags.add(tag, &values);
         }
     }
     Ok(())
@@ -174,8 +174,8 @@ fn metrics(columns: &Columns, delta: &mut Delta) -> Result<()> {
         metric.sketch = std::mem::take(&mut sketches[name as usize]);
         let name = names.names[name as usize];
         let part = delta.parts.entry(Breakdown::of(By::Metric, name)).or_insert_with(|| Part::of(By::Metric));
-        if let Part::Metric(MetricPart { metrics }) = part {
-            metrics.add(name, &metric);
+        if let Part::Metric(part) = part {
+            part.metrics.add(name, &metric);
         }
     }
     let of_release = count(&releases.codes, releases.len());

@@ -253,7 +253,7 @@ fn long(n: usize) -> String {
 
 fn wild(n: usize) -> f64 {
     let size = 2f64.powi(n as i32 % 190 - 96) * (1.0 + n as f64 * 1e-7);
-    if n % 3 == 0 { -size } else { size }
+    if n.is_multiple_of(3) { -size } else { size }
 }
 
 /// Rows of which every name is long and every number needs many digits.
