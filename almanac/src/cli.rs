@@ -114,6 +114,9 @@ pub(crate) struct QueryArgs {
     /// Only these columns, with commas between.
     #[arg(long)]
     pub(crate) columns: Option<String>,
+    /// By what rollups are broken down: release (the default), metric, or tag.NAME.
+    #[arg(long)]
+    pub(crate) by: Option<String>,
     /// Only what had been appended by this instant (or by the beginning of this day).
     #[arg(long, value_name = "TIME")]
     pub(crate) as_of: Option<String>,

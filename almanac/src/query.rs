@@ -18,6 +18,7 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         to: &args.to,
         release: args.release.as_deref(),
         columns: args.columns.as_deref(),
+        by: args.by.as_deref(),
         as_of: args.as_of.as_deref(),
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use fold::Rollup;
+use fold::Delta;
 use store::Kind;
 
 mod common;
@@ -15,10 +15,7 @@ fn rollup(criterion: &mut Criterion) {
         let columns = common::predictions(rows);
         group.throughput(Throughput::Elements(rows as u64));
         group.bench_with_input(BenchmarkId::new("predictions", rows), &columns, |bencher, columns| {
-            bencher.iter(|| {
-                let mut day = Rollup::default();
-                day.fold(Kind::Predictions, black_box(columns)).map(|()| day)
-            });
+            bencher.iter(|| Delta::of(Kind::Predictions, black_box(columns)));
         });
     }
     group.finish();

@@ -3,11 +3,15 @@
 
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
 
-use fold::{ExactSum, LogSegment, Rollup, evaluate, join};
+use fold::{
+    Delta, ExactSum, LogSegment, evaluate, join,
+    rollup::{Merge, wants},
+};
 use store::catalog::Task;
 use store::{
     Column, Columns, Kind, Values,
     columns::{Coded, Strings},
+    segment,
 };
 
 const ROWS: usize = 1_000_000;
@@ -71,6 +75,21 @@ fn outcomes(rows: &[usize], numbers: &mut Numbers, with_instant: bool) -> Column
     Columns { rows: rows.len(), columns }
 }
 
+/// The same with a tag of 16 values and one of 100.
+fn tagged(segments: &[Columns]) -> Vec<Columns> {
+    let names: Vec<String> = (0..100).map(|n| format!("value {n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let with = |columns: &Columns| {
+        let mut columns = columns.clone();
+        for (tag, count) in [("tag.carrier", 16), ("tag.airport", 100)] {
+            let codes = (0..columns.rows).map(|row| (row * 31 % count) as u8).collect();
+            columns.columns.push(Column::new(tag, coded(&names[..count], codes)));
+        }
+        columns
+    };
+    segments.iter().map(with).collect()
+}
+
 fn log(segments: &[Columns]) -> Vec<LogSegment<'_>> {
     segments.iter().zip(1..).map(|(columns, seq)| LogSegment { lane: 0, seq, columns }).collect()
 }
@@ -110,11 +129,22 @@ fn main() -> fold::Result<()> {
     let terms: Vec<f64> = (0..ROWS).map(|_| numbers.unit()).collect();
     measure("exact sum", ROWS, || terms.iter().copied().collect::<ExactSum>().value());
     measure("plain sum", ROWS, || terms.iter().sum::<f64>());
-    let rollup = |kind: Kind, segments: &[Columns]| {
-        let mut day = Rollup::default();
-        segments.iter().try_for_each(|columns| day.fold(kind, columns)).map(|()| day.to_state())
+    let rollup = |kind: Kind, segments: &[Columns]| -> fold::Result<Vec<String>> {
+        let mut day = Delta::default();
+        segments.iter().try_for_each(|columns| Delta::of(kind, columns).map(|delta| day.merge(&delta)))?;
+        let parts = day.parts.iter().map(|(breakdown, part)| format!("{breakdown} {}", part.to_state()));
+        Ok([day.rollup.to_state()].into_iter().chain(parts).collect())
     };
     measure("rollup of predictions, score only", ROWS, || rollup(Kind::Predictions, &left));
+    let with_tags = tagged(&left);
+    measure("rollup of predictions, score and two tags", ROWS, || rollup(Kind::Predictions, &with_tags));
+    let packed: Vec<Vec<u8>> =
+        with_tags.iter().map(|columns| segment::encode(columns).expect("within bounds")).collect();
+    let decode = |wanted: &dyn Fn(&str) -> bool| {
+        packed.iter().for_each(|bytes| drop(black_box(segment::decode_only(bytes, wanted))));
+    };
+    measure("decode of all columns, with two tags", ROWS, || decode(&|_| true));
+    measure("decode of what their rollup needs", ROWS, || decode(&|name| wants(Kind::Predictions, name)));
     measure("rollup of outcomes, label only", ROWS, || rollup(Kind::Outcomes, &same_order));
     let cases = [
         ("outcomes in the order of predictions", &same_order),
@@ -126,7 +156,8 @@ fn main() -> fold::Result<()> {
         measure(&format!("evaluate, {what}"), ROWS, || evaluate(&log(&left), &log(right), &tasks));
     }
     let evaluation = evaluate(&log(&left), &log(&any_order), &tasks)?;
-    println!("state of the rollup: {} B", rollup(Kind::Predictions, &left)?.len());
+    let states = rollup(Kind::Predictions, &with_tags)?;
+    states.iter().for_each(|state| println!("{} B of state: {state:.60}...", state.len()));
     println!("state of the evaluation: {} B", evaluation.to_state().len());
     Ok(())
 }

@@ -9,25 +9,25 @@ pub enum FoldError {
     #[error("column `{column}` is missing")]
     Missing {
         /// Its name.
-        column: &'static str,
+        column: String,
     },
     /// A column holds values of another type than its field.
     #[error("column `{column}` is of the wrong type")]
     Type {
         /// Its name.
-        column: &'static str,
+        column: String,
     },
     /// A column is not as long as the segment, or a code points beyond the dictionary.
     #[error("column `{column}` does not fit its segment")]
     Shape {
         /// Its name.
-        column: &'static str,
+        column: String,
     },
     /// A required field is null.
     #[error("column `{column}` is null at row {row}")]
     Null {
         /// Its name.
-        column: &'static str,
+        column: String,
         /// The row in its segment, from 0.
         row: usize,
     },
@@ -35,7 +35,7 @@ pub enum FoldError {
     #[error("column `{column}` is not finite at row {row}")]
     NotFinite {
         /// Its name.
-        column: &'static str,
+        column: String,
         /// The row in its segment, from 0.
         row: usize,
     },

@@ -6,8 +6,9 @@
 //! again, and a writer that lost a race may simply fold once more.
 //!
 //! In reading order:
-//! - [`exact`]: sums of doubles that do not depend on the order of their terms, under everything else;
-//! - [`rollup`]: counts, sums and histograms of one day, of one segment after the other;
+//! - [`exact`] and [`fixed`]: sums of doubles that do not depend on the order of their terms;
+//! - [`sketch`]: quantiles that do not depend on it either;
+//! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric and tag;
 //! - [`mod@join`]: which outcome judges which prediction, including repeats and corrections;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: how good each release was on one day.
@@ -15,7 +16,7 @@
 //! Each of them names the columns that it needs, so that readers decode no others.
 //!
 //! ```
-//! use fold::Rollup;
+//! use fold::{Delta, Rollup, rollup::Merge};
 //! use store::{Column, Columns, Kind, Values};
 //!
 //! let predictions = Columns {
@@ -25,10 +26,11 @@
 //!         Column::new("score", Values::Float(vec![0.1, 0.5, 0.2])),
 //!     ],
 //! };
+//! let segment = Delta::of(Kind::Predictions, &predictions)?;
 //! let mut day = Rollup::default();
-//! day.fold(Kind::Predictions, &predictions)?;
+//! day.merge(&segment.rollup);
 //! assert_eq!(day.events(Kind::Predictions), 3);
-//! assert_eq!(day.events_by_release(Kind::Predictions)["delay-1"], 2);
+//! assert_eq!(day.predictions.releases.names()["delay-1"].n, 2);
 //! assert_eq!(Rollup::from_state(&day.to_state())?, day);
 //! # Ok::<(), fold::FoldError>(())
 //! ```
@@ -36,12 +38,14 @@
 mod error;
 pub mod evaluation;
 pub mod exact;
+pub mod fixed;
 mod hash;
 pub mod join;
 pub mod metrics;
 mod read;
 pub mod rollup;
 mod segment;
+pub mod sketch;
 mod state;
 #[cfg(test)]
 mod testing;
@@ -50,5 +54,5 @@ pub use error::{FoldError, Result};
 pub use evaluation::{Evaluation, evaluate};
 pub use exact::ExactSum;
 pub use join::{Joined, join};
-pub use rollup::Rollup;
+pub use rollup::{Delta, Rollup};
 pub use segment::{LogSegment, RowRef};

@@ -112,30 +112,39 @@ impl Codes<'_> {
     }
 }
 
+/// How many rows have a value of an optional field.
+pub(crate) fn present(columns: &Columns, name: &str) -> Result<u64> {
+    Ok(find(columns, name)?.map_or(0, |column| columns.rows - column.nulls()) as u64)
+}
+
 /// The times of an optional field; `None` when the column is absent.
-pub(crate) fn times<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<Numbers<'a, i64>>> {
+pub(crate) fn times<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, i64>>> {
     let Some(column) = find(columns, name)? else { return Ok(None) };
-    let Values::Time(values) = &column.values else { return Err(FoldError::Type { column: name }) };
+    let Values::Time(values) = &column.values else {
+        return Err(FoldError::Type { column: name.to_owned() });
+    };
     Ok(Some(Numbers { values, valid: column.valid.as_deref() }))
 }
 
 /// The numbers of an optional field, all of them finite; `None` when the column is absent.
-pub(crate) fn floats<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<Numbers<'a, f64>>> {
+pub(crate) fn floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, f64>>> {
     let Some(column) = find(columns, name)? else { return Ok(None) };
-    let Values::Float(values) = &column.values else { return Err(FoldError::Type { column: name }) };
+    let Values::Float(values) = &column.values else {
+        return Err(FoldError::Type { column: name.to_owned() });
+    };
     let numbers = Numbers { values, valid: column.valid.as_deref() };
     // The short check first: what stands under a null is nearly always finite too.
     if !values.iter().all(|value| value.is_finite())
         && let Some(row) =
             (0..values.len()).find(|&row| numbers.get(row).is_some_and(|value| !value.is_finite()))
     {
-        return Err(FoldError::NotFinite { column: name, row });
+        return Err(FoldError::NotFinite { column: name.to_owned(), row });
     }
     Ok(Some(numbers))
 }
 
 /// The strings of an optional field; `None` when the column is absent.
-pub(crate) fn texts<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<Texts<'a>>> {
+pub(crate) fn texts<'a>(columns: &'a Columns, name: &str) -> Result<Option<Texts<'a>>> {
     let Some(column) = find(columns, name)? else { return Ok(None) };
     let values = match &column.values {
         Values::Text(strings) => TextValues::Text(strings),
@@ -143,48 +152,48 @@ pub(crate) fn texts<'a>(columns: &'a Columns, name: &'static str) -> Result<Opti
             let distinct = coded.dictionary.len();
             let beyond = |row: usize| column.is_valid(row) && coded.codes[row] as usize >= distinct;
             if coded.codes.iter().any(|&code| code as usize >= distinct) && (0..columns.rows).any(beyond) {
-                return Err(FoldError::Shape { column: name });
+                return Err(FoldError::Shape { column: name.to_owned() });
             }
             TextValues::Coded(coded)
         }
-        _ => return Err(FoldError::Type { column: name }),
+        _ => return Err(FoldError::Type { column: name.to_owned() }),
     };
     Ok(Some(Texts { values, valid: column.valid.as_deref() }))
 }
 
 /// The times of a required field.
-pub(crate) fn required_times<'a>(columns: &'a Columns, name: &'static str) -> Result<&'a [i64]> {
-    let times = times(columns, name)?.ok_or(FoldError::Missing { column: name })?;
+pub(crate) fn required_times<'a>(columns: &'a Columns, name: &str) -> Result<&'a [i64]> {
+    let times = times(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
     no_null(times.valid, name)?;
     Ok(times.values)
 }
 
 /// The numbers of a required field, all of them finite.
-pub(crate) fn required_floats<'a>(columns: &'a Columns, name: &'static str) -> Result<&'a [f64]> {
-    let floats = floats(columns, name)?.ok_or(FoldError::Missing { column: name })?;
+pub(crate) fn required_floats<'a>(columns: &'a Columns, name: &str) -> Result<&'a [f64]> {
+    let floats = floats(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
     no_null(floats.valid, name)?;
     Ok(floats.values)
 }
 
 /// The strings of a required field.
-pub(crate) fn required_texts<'a>(columns: &'a Columns, name: &'static str) -> Result<Texts<'a>> {
-    let texts = texts(columns, name)?.ok_or(FoldError::Missing { column: name })?;
+pub(crate) fn required_texts<'a>(columns: &'a Columns, name: &str) -> Result<Texts<'a>> {
+    let texts = texts(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
     no_null(texts.valid, name)?;
     Ok(texts)
 }
 
-fn find<'a>(columns: &'a Columns, name: &'static str) -> Result<Option<&'a Column>> {
+fn find<'a>(columns: &'a Columns, name: &str) -> Result<Option<&'a Column>> {
     let Some(column) = columns.column(name) else { return Ok(None) };
     let fits = |len: usize| len == columns.rows;
     if !fits(column.values.len()) || !column.valid.as_ref().is_none_or(|valid| fits(valid.len())) {
-        return Err(FoldError::Shape { column: name });
+        return Err(FoldError::Shape { column: name.to_owned() });
     }
     Ok(Some(column))
 }
 
-fn no_null(valid: Valid<'_>, name: &'static str) -> Result<()> {
+fn no_null(valid: Valid<'_>, name: &str) -> Result<()> {
     match valid.and_then(|valid| valid.iter().position(|present| !present)) {
-        Some(row) => Err(FoldError::Null { column: name, row }),
+        Some(row) => Err(FoldError::Null { column: name.to_owned(), row }),
         None => Ok(()),
     }
 }

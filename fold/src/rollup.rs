@@ -1,48 +1,59 @@
-//! The rollup of one workspace and day: counts, sums, extremes and histograms, by release.
+//! The rollup of one workspace and day, and its breakdowns by release, metric and tag.
 //!
-//! It keeps exact things only (whole numbers, [`crate::ExactSum`], extremes), never a mean or another
-//! rounded result: those are derived when they are read. So folding a log in any pieces and in any
-//! order, and merging the pieces, gives the same state byte for byte.
+//! They keep exact things only (whole numbers, fixed-point sums, extremes, counts of bins), never a mean
+//! or another rounded result: those are derived when they are read. So folding a log in any pieces and
+//! in any order, and merging the pieces, gives the same state byte for byte.
+//!
+//! The [`Rollup`] itself is a few KB. What grows with the number of releases, metrics and tags is cut
+//! into [`Part`]s by a hash of the name, each of them a projection with a bound of its own
+//! ([`MAX_PART_BYTES`]).
 
-mod breakdown;
+pub mod bounded;
 mod fold;
 mod groups;
-mod parts;
+pub mod metric;
+pub mod numbers;
+pub mod parts;
+pub mod release;
+mod sums;
+pub mod tag;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use store::{Columns, Kind};
-
-pub use breakdown::{Breakdown, Merge};
-pub use parts::{
-    Labels, MetricRollup, NumberRollup, OutcomeRollup, PredictionRollup, ReleasePredictions, ReleaseRollup,
-    SCORE_BINS, Series,
+use store::{
+    Columns, Kind,
+    event::TAG_PREFIX,
+    key::{Breakdown, By},
 };
+
+pub use bounded::{Bounded, Merge};
+pub use metric::{Metric, MetricPart, Series};
+pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
+pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
+pub use release::{ReleaseCounts, ReleaseDetail, ReleasePart};
+pub use tag::{TagCell, TagPart, TagValues};
 
 use crate::{Result, state};
 
-/// Version of the text of a rollup.
-const STATE_VERSION: u32 = 1;
+/// Version of the text of a rollup and of its parts. Version 1 was one item for everything.
+const STATE_VERSION: u32 = 2;
 
-/// More releases than this in one day, and predictions (or release changes, or a metric) are no
-/// longer broken down by release. It keeps a rollup far below the 400 KB of a DynamoDB item.
-pub const MAX_RELEASES: usize = 500;
+/// No rollup is longer than this.
+pub const MAX_ROLLUP_BYTES: usize = 72 * 1024;
 
-/// More distinct labels than this in one day, and labels are no longer counted one by one.
-pub const MAX_LABELS: usize = 100;
+/// No part is longer than this. An item of DynamoDB may have 400 KB.
+pub const MAX_PART_BYTES: usize = 340 * 1024;
 
-/// More differently named metrics than this in one day, and metrics are only counted.
-pub const MAX_METRICS: usize = 500;
-
-/// The columns that [`Rollup::fold`] needs of each kind.
-pub const fn columns(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Predictions => &["release", "score", "label", "value"],
-        Kind::Outcomes => &["label", "value"],
+/// Whether a fold needs the column `name` of events of a kind.
+pub fn wants(kind: Kind, name: &str) -> bool {
+    let fields: &[&str] = match kind {
+        Kind::Predictions => &["release", "score", "label", "value", "latency_ms"],
+        Kind::Outcomes => &["predicted_at", "label", "value"],
         Kind::Metrics => &["name", "measured_at", "value", "release"],
-        Kind::Releases => &["release", "action"],
-    }
+        Kind::Releases => &["release", "action", "configuration", "environment"],
+    };
+    fields.contains(&name) || kind.has_tags() && name.starts_with(TAG_PREFIX)
 }
 
 /// What the events of one workspace and day add up to.
@@ -59,62 +70,14 @@ pub struct Rollup {
 }
 
 impl Rollup {
-    /// Adds the events of a segment.
-    ///
-    /// # Errors
-    /// When the columns are not what the kind must have, or a number is not finite. Then `self` is
-    /// as it was.
-    pub fn fold(&mut self, kind: Kind, columns: &Columns) -> Result<()> {
-        if columns.rows == 0 {
-            return Ok(());
-        }
-        match kind {
-            Kind::Predictions => self.predictions.merge(&fold::predictions(columns)?),
-            Kind::Outcomes => self.outcomes.merge(&fold::outcomes(columns)?),
-            Kind::Metrics => self.metrics.merge(&fold::metrics(columns)?),
-            Kind::Releases => self.releases.merge(&fold::releases(columns)?),
-        }
-        Ok(())
-    }
-
-    /// Adds the events of another part of the same day.
-    pub fn merge(&mut self, other: &Self) {
-        self.predictions.merge(&other.predictions);
-        self.outcomes.merge(&other.outcomes);
-        self.metrics.merge(&other.metrics);
-        self.releases.merge(&other.releases);
-    }
-
     /// How many events of a kind there are.
     pub fn events(&self, kind: Kind) -> u64 {
         match kind {
-            Kind::Predictions => self.predictions.n,
+            Kind::Predictions => self.predictions.total.n,
             Kind::Outcomes => self.outcomes.n,
             Kind::Metrics => self.metrics.n,
             Kind::Releases => self.releases.n,
         }
-    }
-
-    /// How many events of a kind name each release. None for outcomes, which name no release, and
-    /// none when there were too many releases ([`MAX_RELEASES`]) to tell them apart.
-    pub fn events_by_release(&self, kind: Kind) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::<String, u64>::new();
-        let mut count = |release: &str, n: u64| *counts.entry(release.to_owned()).or_default() += n;
-        match kind {
-            Kind::Predictions => {
-                self.predictions.releases.iter().for_each(|(release, part)| count(release, part.n))
-            }
-            Kind::Outcomes => {}
-            Kind::Metrics => {
-                let series = self.metrics.names.iter().flat_map(|(_, releases)| releases.iter());
-                let named = series.filter(|(release, _)| !release.is_empty());
-                named.for_each(|(release, series)| count(release, series.numbers.n));
-            }
-            Kind::Releases => {
-                self.releases.releases.iter().for_each(|(release, part)| count(release, part.n))
-            }
-        }
-        counts
     }
 
     /// Its text: JSON without white space, keys in order, the same for the same events.
@@ -129,6 +92,109 @@ impl Rollup {
     pub fn from_state(text: &str) -> Result<Self> {
         state::read("a rollup", STATE_VERSION, text)
     }
+}
+
+impl Merge for Rollup {
+    fn merge(&mut self, other: &Self) {
+        self.predictions.merge(&other.predictions);
+        self.outcomes.merge(&other.outcomes);
+        self.metrics.merge(&other.metrics);
+        self.releases.merge(&other.releases);
+    }
+}
+
+/// A part of a breakdown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Releases.
+    Release(Box<ReleasePart>),
+    /// Metrics.
+    Metric(Box<MetricPart>),
+    /// Tags.
+    Tag(Box<TagPart>),
+}
+
+impl Part {
+    /// An empty part.
+    pub fn of(by: By) -> Self {
+        match by {
+            By::Release => Self::Release(Box::default()),
+            By::Metric => Self::Metric(Box::default()),
+            By::Tag => Self::Tag(Box::default()),
+        }
+    }
+
+    /// Its text: JSON without white space, keys in order, the same for the same events.
+    pub fn to_state(&self) -> String {
+        match self {
+            Self::Release(part) => state::write(STATE_VERSION, part.as_ref()),
+            Self::Metric(part) => state::write(STATE_VERSION, part.as_ref()),
+            Self::Tag(part) => state::write(STATE_VERSION, part.as_ref()),
+        }
+    }
+
+    /// Reads the text of a part. Every older version is understood here and nowhere else.
+    ///
+    /// # Errors
+    /// When it is not such a text, or of a version that is not known.
+    pub fn from_state(by: By, text: &str) -> Result<Self> {
+        Ok(match by {
+            By::Release => Self::Release(state::read("a breakdown by release", STATE_VERSION, text)?),
+            By::Metric => Self::Metric(state::read("a breakdown by metric", STATE_VERSION, text)?),
+            By::Tag => Self::Tag(state::read("a breakdown by tag", STATE_VERSION, text)?),
+        })
+    }
+}
+
+/// Adds a part of the same kind; parts of different kinds have nothing to do with each other.
+impl Merge for Part {
+    fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Release(this), Self::Release(other)) => this.merge(other.as_ref()),
+            (Self::Metric(this), Self::Metric(other)) => this.merge(other.as_ref()),
+            (Self::Tag(this), Self::Tag(other)) => this.merge(other.as_ref()),
+            _ => debug_assert!(false, "a part is merged with one of another breakdown"),
+        }
+    }
+}
+
+/// What a segment, or several, add to a day: to its rollup, and to those parts that it touches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delta {
+    /// The rollup of the segment.
+    pub rollup: Rollup,
+    /// The parts that it touches.
+    pub parts: BTreeMap<Breakdown, Part>,
+}
+
+impl Delta {
+    /// Folds a segment.
+    ///
+    /// # Errors
+    /// When the columns are not what the kind must have, or a number is not finite.
+    pub fn of(kind: Kind, columns: &Columns) -> Result<Self> {
+        fold::segment(kind, columns)
+    }
+}
+
+impl Merge for Delta {
+    fn merge(&mut self, other: &Self) {
+        self.rollup.merge(&other.rollup);
+        for (breakdown, part) in &other.parts {
+            self.parts.entry(*breakdown).or_insert_with(|| Part::of(breakdown.by)).merge(part);
+        }
+    }
+}
+
+/// How many events of each kind name each release.
+pub fn release_counts<'a>(
+    parts: impl IntoIterator<Item = &'a Part>,
+) -> impl Iterator<Item = (&'a str, &'a ReleaseCounts)> {
+    let releases = parts.into_iter().filter_map(|part| match part {
+        Part::Release(part) => Some(part),
+        Part::Metric(_) | Part::Tag(_) => None,
+    });
+    releases.flat_map(|part| part.counts.names()).map(|(name, counts)| (name.as_str(), counts))
 }
 
 #[cfg(test)]

@@ -27,6 +27,9 @@ pub(crate) fn read<T: DeserializeOwned>(what: &'static str, known: u32, text: &s
     }
     let wrong = |why: String| FoldError::State { what, why };
     let version: Version = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    if version.v < known {
+        return Err(wrong(format!("version {} is of an older Almanac; rebuild the projections", version.v)));
+    }
     if version.v != known {
         return Err(wrong(format!("version {} was written by a newer Almanac; update this one", version.v)));
     }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use fold::Rollup;
+use fold::rollup::release_counts;
+use futures::future::try_join_all;
 use store::{
     Error, ErrorKind, Item, Kind, Result, Table,
     item::Value,
@@ -14,28 +15,35 @@ use store::{
     table::Condition,
 };
 
-use crate::{MAX_ATTEMPTS, WorkspaceDay};
+use crate::{MAX_ATTEMPTS, WorkspaceDay, day::DayFold};
 
-/// The counts of a day: for the workspace and for each release, by kind.
-pub(crate) fn of(rollup: &Rollup) -> BTreeMap<Counted, BTreeMap<Kind, u64>> {
+/// How many counters are written at once.
+const WRITES_AT_ONCE: usize = 16;
+
+/// The counts of a day: for the workspace, and for each release in the parts that were touched, by kind.
+pub(crate) fn of(day: &DayFold<'_>) -> BTreeMap<Counted, BTreeMap<Kind, u64>> {
     let mut counts = BTreeMap::<Counted, BTreeMap<Kind, u64>>::new();
     for kind in Kind::ALL {
-        let events = rollup.events(kind);
+        let events = day.rollup.events(kind);
         if events > 0 {
             counts.entry(Counted::Workspace).or_default().insert(kind, events);
         }
-        for (release, events) in rollup.events_by_release(kind) {
-            counts.entry(Counted::Release(release)).or_default().insert(kind, events);
-        }
+    }
+    for (release, of_release) in release_counts(day.parts.values().map(|part| &part.part)) {
+        let kinds = counts.entry(Counted::Release(release.to_owned())).or_default();
+        let present = Kind::ALL.into_iter().map(|kind| (kind, of_release.of(kind))).filter(|(_, n)| *n > 0);
+        kinds.extend(present);
     }
     counts
 }
 
 /// Writes the counts of a day, each only where it is greater than what is there.
-pub(crate) async fn write(table: &dyn Table, day: &WorkspaceDay, rollup: &Rollup) -> Result<()> {
-    let counts = of(rollup);
-    let writes = counts.iter().map(|(counted, counts)| write_one(table, day, counted, counts));
-    futures::future::try_join_all(writes).await?;
+pub(crate) async fn write(table: &dyn Table, day: &WorkspaceDay, fold: &DayFold<'_>) -> Result<()> {
+    let counts = of(fold);
+    let counts: Vec<_> = counts.iter().collect();
+    for some in counts.chunks(WRITES_AT_ONCE) {
+        try_join_all(some.iter().map(|(counted, counts)| write_one(table, day, counted, counts))).await?;
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@
 //! reordering changes can delay a rollup; it cannot make it wrong.
 
 pub mod counters;
+mod day;
 pub mod evaluate;
 pub mod project;
 pub mod sweep;

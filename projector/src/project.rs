@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fold::{Rollup, rollup::columns as rollup_columns};
+use fold::{Delta, Rollup, rollup::wants};
 use store::{
     Error, ErrorKind, Result, Table,
     key::{self, LogId},
@@ -10,7 +10,7 @@ use store::{
     scan,
 };
 
-use crate::{MAX_ATTEMPTS, PROJECTION_VERSION, WorkspaceDay, counters};
+use crate::{MAX_ATTEMPTS, PROJECTION_VERSION, WorkspaceDay, counters, day::DayFold};
 
 /// How many segments are read at once: some megabytes.
 const SEGMENTS_AT_ONCE: u64 = 64;
@@ -48,27 +48,32 @@ pub async fn read(table: &dyn Table, day: &WorkspaceDay) -> Result<(Projected, R
 /// Those of the table, and `Corrupt` for a segment that cannot be read.
 pub async fn project(table: &dyn Table, day: &WorkspaceDay, dirty: &BTreeSet<LogId>) -> Result<Projection> {
     for _ in 0..MAX_ATTEMPTS {
-        let (stored, mut rollup) = read(table, day).await?;
+        let (stored, rollup) = read(table, day).await?;
+        let mut fold = DayFold::stored(table, day, rollup);
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
         for log in logs {
-            let last =
-                fold_from(table, &log, applied.get(&log.name()).copied().unwrap_or(0), u64::MAX, &mut rollup)
-                    .await?;
+            let from = applied.get(&log.name()).copied().unwrap_or(0);
+            let last = fold_from(table, &log, from, u64::MAX, &mut fold).await?;
             if last > 0 {
                 applied.insert(log.name(), last);
             }
         }
         if applied == stored.applied {
-            return Ok(Projection { rollup, applied, grown: false });
+            return Ok(Projection { rollup: fold.rollup, applied, grown: false });
         }
-        // Counters go first: a crash between the two leaves the rollup behind, which is noticed.
-        counters::write(table, day, &rollup).await?;
+        // The rollup goes last: a crash in between leaves it behind, which is noticed.
+        match fold.write_parts(table, day).await {
+            Ok(()) => {}
+            Err(error) if error.is_conflict() => continue,
+            Err(error) => return Err(error),
+        }
+        counters::write(table, day, &fold).await?;
         let key = key::rollup(&day.workspace, PROJECTION_VERSION, day.day);
-        let (item, condition) = stored.replace(key, &applied, rollup.to_state());
+        let (item, condition) = stored.replace(key, &applied, fold.rollup.to_state());
         match table.put(item, condition).await {
-            Ok(()) => return Ok(Projection { rollup, applied, grown: true }),
+            Ok(()) => return Ok(Projection { rollup: fold.rollup, applied, grown: true }),
             Err(error) if error.is_conflict() => continue,
             Err(error) => return Err(error),
         }
@@ -82,18 +87,18 @@ pub(crate) async fn fold_from(
     log: &LogId,
     applied: u64,
     last: u64,
-    rollup: &mut Rollup,
+    into: &mut DayFold<'_>,
 ) -> Result<u64> {
-    let wanted = rollup_columns(log.kind);
     let mut applied = applied;
     loop {
         let until = last.min(applied.saturating_add(SEGMENTS_AT_ONCE)).min(key::MAX_SEQ);
         let segments = scan::segments(table, log, applied + 1, until).await?;
         for segment in &segments {
-            let columns = segment.unpack(|name| wanted.contains(&name))?;
-            rollup.fold(log.kind, &columns).map_err(|error| {
+            let columns = segment.unpack(|name| wants(log.kind, name))?;
+            let delta = Delta::of(log.kind, &columns).map_err(|error| {
                 Error::corrupt(format!("segment {}: {error}", key::segment(log, segment.seq)))
             })?;
+            into.add(log, segment.seq, &delta).await?;
             applied = segment.seq;
         }
         if segments.is_empty() || applied == last || (segments.len() as u64) < SEGMENTS_AT_ONCE {

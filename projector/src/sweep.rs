@@ -59,6 +59,8 @@ pub(crate) async fn applied(
         match key::parse_projection(&item.key)? {
             (day, Projection::Rollup) => rollups.insert(day, applied),
             (day, Projection::Evaluation) => evaluations.insert(day, applied),
+            // Written before its rollup: what the rollup covers, it does as well.
+            (_, Projection::Breakdown(_)) => None,
         };
     }
     Ok((rollups, evaluations))

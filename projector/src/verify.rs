@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use fold::Rollup;
 use store::{
     Day, Error, ErrorKind, Id, Kind, Result, Table,
     catalog::Catalog,
@@ -18,6 +17,7 @@ use store::{
 
 use crate::{
     PROJECTION_VERSION, WorkspaceDay, counters,
+    day::{DayFold, PartFold, stored_parts},
     evaluate::{compute, judged, tasks},
     project::{fold_from, read},
     sweep::applied,
@@ -34,6 +34,8 @@ pub struct Report {
     pub events: u64,
     /// Rollups that were compared.
     pub rollups: usize,
+    /// Parts of breakdowns that were compared.
+    pub parts: usize,
     /// Evaluations that were compared.
     pub evaluations: usize,
     /// Counts that were compared.
@@ -48,8 +50,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} days, {} segments, {} events folded again: {} rollups, {} evaluations and {} counts compared",
-            self.days, self.segments, self.events, self.rollups, self.evaluations, self.counts
+            "{} days, {} segments, {} events folded again: {} rollups, {} breakdowns, {} evaluations \
+             and {} counts compared",
+            self.days, self.segments, self.events, self.rollups, self.parts, self.evaluations, self.counts
         )
     }
 }
@@ -118,6 +121,7 @@ impl Report {
         self.segments += day.segments;
         self.events += day.events;
         self.rollups += day.rollups;
+        self.parts += day.parts;
         self.evaluations += day.evaluations;
         self.counts += day.counts;
         self.behind += day.behind;
@@ -138,22 +142,23 @@ impl DayCheck<'_> {
 
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
         self.logs(heads).await?;
-        let (stored, rollup) = read(self.table, self.day).await?;
+        let (stored, _) = read(self.table, self.day).await?;
         let fresh = self.refold(&stored.applied).await?;
-        self.report.events += Kind::ALL.into_iter().map(|kind| fresh.events(kind)).sum::<u64>();
+        self.report.events += Kind::ALL.into_iter().map(|kind| fresh.rollup.events(kind)).sum::<u64>();
         if !stored.applied.is_empty() {
             self.report.rollups += 1;
-            if fresh.to_state() != stored.state {
+            if fresh.rollup.to_state() != stored.state {
                 self.fault("the rollup is not what its segments fold to");
             }
         }
+        self.parts(&stored.applied, &fresh).await?;
         let behind: u64 = heads
             .iter()
             .map(|head| head.seq - stored.applied.get(&head.log.name()).copied().unwrap_or(0).min(head.seq))
             .sum();
         self.report.behind += behind;
         if behind == 0 {
-            self.counters(&rollup).await?;
+            self.counters(&fresh).await?;
         }
         self.evaluation(&stored, behind == 0, catalog).await
     }
@@ -175,8 +180,8 @@ impl DayCheck<'_> {
         Ok(())
     }
 
-    async fn refold(&mut self, applied: &Applied) -> Result<Rollup> {
-        let mut fresh = Rollup::default();
+    async fn refold(&mut self, applied: &Applied) -> Result<DayFold<'static>> {
+        let mut fresh = DayFold::fresh();
         for (name, last) in applied {
             let wrong = || Error::corrupt(format!("`applied` names `{name}`, which is no log"));
             let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
@@ -190,8 +195,40 @@ impl DayCheck<'_> {
         Ok(fresh)
     }
 
-    async fn counters(&mut self, rollup: &Rollup) -> Result<()> {
-        for (counted, counts) in counters::of(rollup) {
+    /// Every part is what its segments fold to, and covers at least what the rollup does. One that is
+    /// ahead of the rollup was written by a projector that did not come to the rollup.
+    async fn parts(&mut self, applied: &Applied, fresh: &DayFold<'_>) -> Result<()> {
+        let stored = stored_parts(self.table, self.day).await?;
+        for breakdown in fresh.parts.keys().filter(|breakdown| !stored.contains_key(breakdown)) {
+            self.fault(format_args!("the breakdown {breakdown} is not there"));
+        }
+        for (breakdown, part) in stored {
+            self.report.parts += 1;
+            let known = |log: &String| applied.get(log).copied().unwrap_or(0);
+            let is_ahead = part.applied.iter().any(|(log, seq)| *seq > known(log));
+            let ahead = if is_ahead {
+                let mut all = applied.clone();
+                part.applied.iter().for_each(|(log, seq)| {
+                    let known = all.entry(log.clone()).or_default();
+                    *known = (*known).max(*seq);
+                });
+                Some(self.refold(&all).await?)
+            } else {
+                None
+            };
+            let expected = ahead.as_ref().unwrap_or(fresh).parts.get(&breakdown);
+            let is_same = |expected: &PartFold| {
+                expected.applied == part.applied && expected.part.to_state() == part.stored_state()
+            };
+            if !expected.is_some_and(is_same) {
+                self.fault(format_args!("the breakdown {breakdown} is not what its segments fold to"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn counters(&mut self, fresh: &DayFold<'_>) -> Result<()> {
+        for (counted, counts) in counters::of(fresh) {
             let key = key::counter(&self.day.workspace, &counted, &self.day.day.month());
             let stored = match self.table.get(&key).await? {
                 Some(item) => counters::read_day(&item, self.day)?,

@@ -3,10 +3,11 @@
 use store::{Kind, event::FieldType};
 
 use crate::{
-    daily::{EVALUATION_COLUMNS, ROLLUP_COLUMNS},
+    daily::EVALUATION_COLUMNS,
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
     request::What,
+    rollups,
 };
 
 /// What a column holds. Only a day is never null.
@@ -23,8 +24,9 @@ pub(crate) enum ColumnType {
 /// The type of a column of rollups or evaluations besides the day.
 fn type_of_daily(name: &str) -> ColumnType {
     match name {
-        "release" => ColumnType::Field(FieldType::Text),
-        "predictions" | "labelled" | "positives" | "outcomes" | "metrics" | "releases" => ColumnType::Count,
+        "release" | "metric" => ColumnType::Field(FieldType::Text),
+        "labelled" | "positives" => ColumnType::Count,
+        _ if rollups::COUNTS.contains(&name) => ColumnType::Count,
         _ => ColumnType::Field(FieldType::Float),
     }
 }
@@ -34,7 +36,7 @@ impl What {
     pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
         let fields =
             |kind: Kind| kind.fields().iter().map(|field| (field.name, ColumnType::Field(field.kind)));
-        let daily = |names: &'static [&'static str]| names.iter().map(|name| (*name, type_of_daily(name)));
+        let daily = |name: &'static str| (name, type_of_daily(name));
         let mut columns = vec![(DAY, ColumnType::Day)];
         match self {
             What::Events(kind) => {
@@ -45,8 +47,8 @@ impl What {
                 columns.extend(fields(Kind::Predictions));
                 columns.extend(OUTCOME_COLUMNS.map(|(name, _, kind)| (name, ColumnType::Field(kind))));
             }
-            What::Rollups => columns.extend(daily(ROLLUP_COLUMNS)),
-            What::Evaluations => columns.extend(daily(EVALUATION_COLUMNS)),
+            What::Rollups => columns.extend(rollups::columns().map(daily)),
+            What::Evaluations => columns.extend(EVALUATION_COLUMNS.iter().copied().map(daily)),
         }
         columns
     }
@@ -56,7 +58,8 @@ impl What {
         match self {
             What::Events(kind) => kind.has_tags(),
             What::Joined => Kind::Predictions.has_tags(),
-            What::Rollups | What::Evaluations => false,
+            What::Rollups => true,
+            What::Evaluations => false,
         }
     }
 

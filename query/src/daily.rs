@@ -1,13 +1,14 @@
-//! The daily series: rollups and evaluations, a row for each day and release.
+//! The daily series of evaluations, a row for each day and release; and what series have in common.
 
 use std::sync::Arc;
 
-use fold::{Evaluation, Rollup, evaluate, evaluation};
+use fold::{Evaluation, evaluate, evaluation};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
     Day, Error, Id, Kind, Result, Table,
     catalog::Catalog,
+    event::TAG_PREFIX,
     key::{self, Projection},
     rollup::{PROJECTION_VERSION, Projected},
     table::{Query, query_all},
@@ -26,72 +27,14 @@ const DAYS_AT_ONCE: usize = 2;
 
 /// One cell.
 #[derive(Clone, Debug)]
-enum Cell {
+pub(crate) enum Cell {
     Text(Option<String>),
     Int(Option<u64>),
     Float(Option<f64>),
 }
 
 /// A row: the day, and its cells in the order of the columns.
-type Row = (Day, Vec<Cell>);
-
-/// The columns of rollups, after the day.
-pub(crate) const ROLLUP_COLUMNS: &[&str] = &[
-    "release",
-    "predictions",
-    "outcomes",
-    "metrics",
-    "releases",
-    "score_mean",
-    "score_min",
-    "score_max",
-    "value_mean",
-];
-
-/// Counts and sums: a row a day with no release for the whole workspace, and one for each release.
-pub(crate) async fn rollups(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<DataFrame> {
-    if request.as_of.is_some() {
-        return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
-    }
-    let mut rows = Vec::new();
-    for (day, state) in stored(table, workspace, request, Projection::Rollup).await? {
-        let rollup = Rollup::from_state(&state).map_err(|error| Error::corrupt(format!("{day}: {error}")))?;
-        rows.extend(rollup_rows(&rollup).into_iter().map(|cells| (day, cells)));
-    }
-    series(ROLLUP_COLUMNS, &rows, request)
-}
-
-fn rollup_rows(rollup: &Rollup) -> Vec<Vec<Cell>> {
-    let counts = Kind::ALL.map(|kind| Cell::Int(Some(rollup.events(kind))));
-    let nothing = [Cell::Float(None), Cell::Float(None), Cell::Float(None), Cell::Float(None)];
-    let mut rows = vec![[Cell::Text(None)].into_iter().chain(counts).chain(nothing).collect()];
-    let [predictions, metrics, releases] =
-        [Kind::Predictions, Kind::Metrics, Kind::Releases].map(|kind| rollup.events_by_release(kind));
-    let mut names: Vec<&String> = predictions.keys().chain(metrics.keys()).chain(releases.keys()).collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
-        let count = |of: &std::collections::BTreeMap<String, u64>| {
-            Cell::Int(Some(of.get(name).copied().unwrap_or(0)))
-        };
-        let part =
-            rollup.predictions.releases.iter().find(|(release, _)| *release == name).map(|(_, part)| part);
-        let score = part.and_then(|part| part.score.as_ref());
-        let value = part.and_then(|part| part.value.as_ref());
-        rows.push(vec![
-            Cell::Text(Some(name.clone())),
-            count(&predictions),
-            Cell::Int(None),
-            count(&metrics),
-            count(&releases),
-            Cell::Float(score.map(fold::rollup::NumberRollup::mean)),
-            Cell::Float(score.map(|score| score.min)),
-            Cell::Float(score.map(|score| score.max)),
-            Cell::Float(value.map(fold::rollup::NumberRollup::mean)),
-        ]);
-    }
-    rows
-}
+pub(crate) type Row = (Day, Vec<Cell>);
 
 /// The columns of evaluations, after the day.
 pub(crate) const EVALUATION_COLUMNS: &[&str] = &[
@@ -124,7 +67,7 @@ pub(crate) async fn evaluations(
     let evaluations = if request.as_of.is_some() {
         evaluate_as_of(table, catalog, workspace, request).await?
     } else {
-        let stored = stored(table, workspace, request, Projection::Evaluation).await?.into_iter();
+        let stored = stored(table, workspace, request).await?.into_iter();
         let read = |(day, state): (Day, String)| {
             let evaluation = Evaluation::from_state(&state);
             Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
@@ -193,18 +136,12 @@ async fn evaluate_as_of(
     stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await
 }
 
-/// The stored states of a window.
-async fn stored(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
-    request: &Request,
-    wanted: Projection,
-) -> Result<Vec<(Day, String)>> {
+/// The stored evaluations of a window.
+async fn stored(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<Vec<(Day, String)>> {
     let range = key::projections(workspace, PROJECTION_VERSION, request.window.from(), request.window.to());
     let mut states = Vec::new();
     for item in query_all(&**table, Query::table(range)).await? {
-        let (day, found) = key::parse_projection(&item.key)?;
-        if found == wanted {
+        if let (day, Projection::Evaluation) = key::parse_projection(&item.key)? {
             states.push((day, Projected::from_item(&item)?.state));
         }
     }
@@ -212,9 +149,10 @@ async fn stored(
 }
 
 /// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.
-fn series(columns: &[&'static str], rows: &[Row], request: &Request) -> Result<DataFrame> {
+pub(crate) fn series(columns: &[&str], rows: &[Row], request: &Request) -> Result<DataFrame> {
     const DAY: &str = "day";
-    let rows: Vec<&Row> = rows.iter().filter(|(_, cells)| is_of(cells, request.release.as_deref())).collect();
+    let rows: Vec<&Row> =
+        rows.iter().filter(|(_, cells)| is_of(columns, cells, request.release.as_deref())).collect();
     let all: Vec<&str> = [DAY].iter().chain(columns).copied().collect();
     let names: Vec<&str> = match &request.columns {
         Some(names) => names.iter().map(String::as_str).collect(),
@@ -233,8 +171,9 @@ fn series(columns: &[&'static str], rows: &[Row], request: &Request) -> Result<D
     frame::frame(rows.len(), frame)
 }
 
-fn is_of(cells: &[Cell], release: Option<&str>) -> bool {
-    match (release, cells.first()) {
+fn is_of(columns: &[&str], cells: &[Cell], release: Option<&str>) -> bool {
+    let of_row = columns.iter().position(|column| *column == "release").map(|at| &cells[at]);
+    match (release, of_row) {
         (Some(wanted), Some(Cell::Text(found))) => found.as_deref() == Some(wanted),
         _ => true,
     }
@@ -244,16 +183,18 @@ fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
     let cells = || rows.iter().map(|(_, cells)| &cells[at]);
     let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { None };
     match name {
-        "release" => {
-            let texts: Vec<Option<String>> = cells().map(text).collect();
-            frame::texts(name, texts.iter().map(Option::as_deref))
-        }
-        "predictions" | "labelled" | "positives" | "outcomes" | "metrics" | "releases" => {
+        "release" | "metric" => texts(name, cells().map(text).collect()),
+        "predictions" | "labelled" | "positives" | "outcomes" | "metrics" | "releases" | "names" => {
             frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
         }
+        _ if name.starts_with(TAG_PREFIX) => texts(name, cells().map(text).collect()),
         _ => frame::floats(
             name,
             cells().map(|cell| if let Cell::Float(number) = cell { *number } else { None }),
         ),
     }
+}
+
+fn texts(name: &str, texts: Vec<Option<String>>) -> Series {
+    frame::texts(name, texts.iter().map(Option::as_deref))
 }

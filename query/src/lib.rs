@@ -15,6 +15,7 @@ mod joined;
 pub mod output;
 mod read;
 pub mod request;
+mod rollups;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use polars::prelude::DataFrame;
 use store::{Error, Id, Result, Table, catalog::Catalog};
 
 pub use output::Format;
-pub use request::{Request, What, Words};
+pub use request::{By, Request, What, Words};
 
 /// Answers questions about workspaces.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ impl Query {
                 events::events(&self.table, workspace, request.window, &filter).await
             }
             What::Joined => joined::joined(&self.table, workspace, request).await,
-            What::Rollups => daily::rollups(&self.table, workspace, request).await,
+            What::Rollups => rollups::rollups(&self.table, workspace, request).await,
             What::Evaluations => daily::evaluations(&self.table, &self.catalog, workspace, request).await,
         }
     }

@@ -1,6 +1,6 @@
 //! What may be asked, and in which words: the same for the command line and for HTTP.
 
-use store::{Day, Error, Kind, Result, Timestamp, Window};
+use store::{Day, Error, Kind, Result, Timestamp, Window, event::TAG_PREFIX};
 
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
@@ -46,6 +46,35 @@ impl What {
     }
 }
 
+/// By what rollups are broken down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By release.
+    #[default]
+    Release,
+    /// By metric, and within it by release.
+    Metric,
+    /// By the values of a tag, which is named as its column is: `tag.carrier`.
+    Tag(String),
+}
+
+impl By {
+    fn parse(what: What, word: Option<&str>) -> Result<Self> {
+        let Some(word) = word else { return Ok(Self::default()) };
+        if what != What::Rollups {
+            return Err(Error::invalid("by: only rollups are broken down"));
+        }
+        match word {
+            "release" => Ok(Self::Release),
+            "metric" => Ok(Self::Metric),
+            _ if word.strip_prefix(TAG_PREFIX).is_some_and(|tag| !tag.is_empty()) => {
+                Ok(Self::Tag(word.to_owned()))
+            }
+            _ => Err(Error::invalid(format!("by: `{word}` is none of release, metric, tag.NAME"))),
+        }
+    }
+}
+
 /// A question about a window of days.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -57,6 +86,8 @@ pub struct Request {
     pub release: Option<String>,
     /// Only these columns, in this order.
     pub columns: Option<Vec<String>>,
+    /// By what rollups are broken down.
+    pub by: By,
     /// Only what had been appended by then.
     pub as_of: Option<Timestamp>,
 }
@@ -72,6 +103,8 @@ pub struct Words<'a> {
     pub release: Option<&'a str>,
     /// Names of columns with commas between.
     pub columns: Option<&'a str>,
+    /// By what rollups are broken down: `release`, `metric` or `tag.NAME`.
+    pub by: Option<&'a str>,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
 }
@@ -101,9 +134,14 @@ impl Request {
         if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
             return Err(Error::invalid(format!("columns: `{twice}` is named twice")));
         }
+        let by = By::parse(what, words.by)?;
+        if matches!(by, By::Tag(_)) && words.release.is_some() {
+            return Err(Error::invalid("release: tags are not broken down by release"));
+        }
         Ok(Self {
             what,
             window,
+            by,
             release: words.release.map(str::to_owned),
             columns,
             as_of: as_of.transpose().map_err(|error| named("as-of", error))?,
@@ -122,6 +160,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         let fails = |words| Request::parse(What::Joined, &words).unwrap_err().to_string();
+        let rollups = |words| Request::parse(What::Rollups, &words).unwrap_err().to_string();
         let lines = [
             fails(words("2013-02-30", "2013-03-01")),
             fails(words("2013-03-01", "March")),
@@ -129,6 +168,13 @@ mod tests {
             fails(words("1990-01-01", "2013-03-01")),
             fails(Words { as_of: Some("noon"), ..words("2013-03-01", "2013-03-01") }),
             fails(Words { columns: Some("key,score,key"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Words { by: Some("metric"), ..words("2013-03-01", "2013-03-01") }),
+            rollups(Words { by: Some("tag."), ..words("2013-03-01", "2013-03-01") }),
+            rollups(Words {
+                by: Some("tag.carrier"),
+                release: Some("v1"),
+                ..words("2013-03-01", "2013-03-01")
+            }),
             What::parse("prediction").unwrap_err().to_string(),
         ];
         insta::assert_snapshot!(lines.join("\n"));

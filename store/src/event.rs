@@ -55,6 +55,7 @@ const PREDICTIONS: &[Field] = &[
     optional("score", FieldType::Float),
     optional("label", FieldType::Text),
     optional("value", FieldType::Float),
+    optional("latency_ms", FieldType::Float),
 ];
 
 const OUTCOMES: &[Field] = &[

@@ -249,7 +249,67 @@ pub fn evaluation(workspace: &Id, version: u32, day: Day) -> Key {
     Key::new(rollup_partition(workspace, version), format!("day#{day}/eval"))
 }
 
-/// The rollups and evaluations from day `from` to day `to`.
+/// Into how many items a breakdown of a day is cut at most. Only those that hold something exist.
+pub const BREAKDOWN_BUCKETS: u32 = 256;
+
+/// By what a breakdown is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum By {
+    /// By release.
+    Release,
+    /// By metric.
+    Metric,
+    /// By tag.
+    Tag,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [By; 3] = [By::Release, By::Metric, By::Tag];
+
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Release => "release",
+            By::Metric => "metric",
+            By::Tag => "tag",
+        }
+    }
+}
+
+/// One item of a breakdown of a day: all that is known of the names in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Breakdown {
+    /// By what it is.
+    pub by: By,
+    /// Which of the items.
+    pub bucket: u8,
+}
+
+impl Breakdown {
+    /// The one that holds `name`: the bucket is the CRC-32 of the name modulo [`BREAKDOWN_BUCKETS`].
+    pub fn of(by: By, name: &str) -> Self {
+        Self { by, bucket: (crc32fast::hash(name.as_bytes()) % BREAKDOWN_BUCKETS) as u8 }
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:02x}", self.by.name(), self.bucket)
+    }
+}
+
+/// An item of a breakdown of a day.
+pub fn breakdown(workspace: &Id, version: u32, day: Day, breakdown: Breakdown) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/{breakdown}"))
+}
+
+/// All items of one breakdown of a day.
+pub fn breakdowns(workspace: &Id, version: u32, day: Day, by: By) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), &format!("day#{day}/{}/", by.name()))
+}
+
+/// The rollups, breakdowns and evaluations from day `from` to day `to`.
 pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
     KeyRange {
         pk: rollup_partition(workspace, version),
@@ -258,7 +318,7 @@ pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange
     }
 }
 
-/// All rollups and evaluations.
+/// All rollups, breakdowns and evaluations.
 pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(rollup_partition(workspace, version), "day#")
 }
@@ -268,23 +328,34 @@ pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
 pub enum Projection {
     /// Counts, sums, histograms.
     Rollup,
+    /// The same by release, metric or tag.
+    Breakdown(Breakdown),
     /// Predictions judged by outcomes.
     Evaluation,
 }
 
-/// The day of a rollup or evaluation and which of them it is.
+/// The day of a projection and which of them it is.
 ///
 /// # Errors
-/// `Corrupt`, when the key is neither.
+/// `Corrupt`, when the key is of none.
 pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
     let parse = || {
-        let rest = key.sk.strip_prefix("day#")?;
-        Some(match rest.strip_suffix("/eval") {
-            Some(day) => (day.parse().ok()?, Projection::Evaluation),
-            None => (rest.parse().ok()?, Projection::Rollup),
-        })
+        let mut parts = key.sk.strip_prefix("day#")?.split('/');
+        let day = parts.next()?.parse().ok()?;
+        let found = match (parts.next(), parts.next()) {
+            (None, None) => Projection::Rollup,
+            (Some("eval"), None) => Projection::Evaluation,
+            (Some(by), Some(bucket)) => {
+                let by = By::ALL.into_iter().find(|one| one.name() == by)?;
+                let breakdown = Breakdown { by, bucket: u8::from_str_radix(bucket, 16).ok()? };
+                (format!("{breakdown}") == format!("{}/{bucket}", by.name())).then_some(())?;
+                Projection::Breakdown(breakdown)
+            }
+            (None, Some(_)) | (Some(_), None) => return None,
+        };
+        parts.next().is_none().then_some((day, found))
     };
-    parse().ok_or_else(|| Error::corrupt(format!("{key} is not the key of a rollup or an evaluation")))
+    parse().ok_or_else(|| Error::corrupt(format!("{key} is not the key of a projection")))
 }
 
 #[cfg(test)]
@@ -324,6 +395,10 @@ mod tests {
             lanes(&w).to_string(),
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
+            breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
+            breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
+            breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
+            breakdown(&w, 1, day, Breakdown { by: By::Tag, bucket: 0 }).to_string(),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }
@@ -345,6 +420,34 @@ mod tests {
         assert_eq!(parse_log(&log().workspace, &log().to_string()), Some(log()));
         assert_eq!(parse_log(&log().workspace, "day#2013-06-01/p"), None);
         assert_eq!(parse_segment(&rollup(&log().workspace, 1, log().day)), None);
+    }
+
+    #[test]
+    fn projections_are_parsed_as_what_they_are() {
+        let (w, day) = (log().workspace, log().day);
+        let tag = Breakdown::of(By::Tag, "carrier");
+        for (key, expected) in [
+            (rollup(&w, 2, day), Projection::Rollup),
+            (evaluation(&w, 2, day), Projection::Evaluation),
+            (breakdown(&w, 2, day, tag), Projection::Breakdown(tag)),
+        ] {
+            assert_eq!(parse_projection(&key).unwrap(), (day, expected));
+            let range = projections(&w, 2, day, day);
+            assert!(range.from <= key.sk && key.sk <= range.to);
+        }
+        for sk in [
+            "day#2013-06-31",
+            "day#2013-06-01/",
+            "day#2013-06-01/eval/00",
+            "day#2013-06-01/tag",
+            "day#2013-06-01/tag/0",
+            "day#2013-06-01/tag/0A",
+            "day#2013-06-01/tag/+a",
+            "day#2013-06-01/tag/00/00",
+            "day#2013-06-01/carrier/00",
+        ] {
+            assert!(parse_projection(&Key::new(rollup_partition(&w, 1), sk)).is_err(), "{sk}");
+        }
     }
 
     proptest! {

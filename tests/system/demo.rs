@@ -64,6 +64,38 @@ fn every_event_is_counted_once() {
 }
 
 #[test]
+fn breakdowns_add_up_to_the_day() {
+    let day = "2013-06-13";
+    let rollups = query("rollups", day, day, &[]);
+    let total = &rollups[0];
+    assert!(total["release"].is_null());
+    for by in ["tag.carrier", "tag.origin"] {
+        let rows = query("rollups", day, day, &["--by", by]);
+        assert!(rows.iter().all(|row| row[by].is_string() && row["names"] == 1), "{by}");
+        let predictions: u64 = rows.iter().map(|row| row["predictions"].as_u64().unwrap()).sum();
+        assert_eq!(predictions, total["predictions"].as_u64().unwrap(), "{by}");
+    }
+    // Of the scores themselves.
+    let mut scores: Vec<f64> = query("predictions", day, day, &["--release", "v1", "--columns", "score"])
+        .iter()
+        .map(|row| row["score"].as_f64().unwrap())
+        .collect();
+    scores.sort_by(f64::total_cmp);
+    let v1 = rollups.iter().find(|row| row["release"] == "v1").unwrap();
+    let figure = |name: &str| v1[name].as_f64().unwrap();
+    let n = scores.len() as f64;
+    let mean = scores.iter().sum::<f64>() / n;
+    let std = (scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / n).sqrt();
+    assert!((figure("score_mean") - mean).abs() < 1e-12 && (figure("score_std") - std).abs() < 1e-12);
+    assert_eq!((figure("score_min"), figure("score_max")), (scores[0], scores[scores.len() - 1]));
+    for (name, q) in [("score_p50", 0.5), ("score_p90", 0.9), ("score_p99", 0.99)] {
+        let exact = scores[(q * (n - 1.0)) as usize];
+        assert!((figure(name) / exact - 1.0).abs() < 0.07, "{name}: {} is not near {exact}", figure(name));
+    }
+    assert_eq!((figure("label_null_rate"), figure("value_null_rate")), (0.0, 1.0));
+}
+
+#[test]
 fn evaluations_agree_with_scikit_learn() {
     let reference: Value = serde_json::from_str(REFERENCE).unwrap();
     let days = reference["days"].as_array().unwrap();

@@ -44,7 +44,7 @@ fn body(batch: usize) -> String {
     let row = |row: usize| {
         let day = 1 + (batch + row) % 3;
         format!(
-            r#"{{"key":"{batch}-{row}","predicted_at":"2026-06-0{day}T04:30:00Z","release":"v1","score":0.5}}"#
+            r#"{{"key":"{batch}-{row}","predicted_at":"2026-06-0{day}T04:30:00Z","release":"v1","score":0.5,"tags":{{"batch":"{batch}"}}}}"#
         )
     };
     (0..ROWS).map(row).collect::<Vec<_>>().join("\n")

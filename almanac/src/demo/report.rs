@@ -16,7 +16,7 @@ const CHART_LINES: usize = 6;
 /// Prints what was replayed, as the evaluations say it.
 pub(super) async fn print(query: &Query, workspace: &Workspace) -> anyhow::Result<()> {
     let ask = async |from: &str, to: &str, release: Option<&str>, columns: Option<&str>| {
-        let words = Words { from, to, release, columns, as_of: None };
+        let words = Words { from, to, release, columns, ..Words::default() };
         query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await
     };
     let june = "day,predictions,labelled,accuracy,auc,log_loss,brier";

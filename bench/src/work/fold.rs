@@ -1,6 +1,9 @@
 //! Folding a backlog: segments unpacked and folded into rollups, beside only unpacking the same columns.
 
-use ::fold::{Rollup, rollup};
+use ::fold::{
+    Delta,
+    rollup::{Merge, wants},
+};
 use store::{Kind, Table, log::Segment, scan};
 use tokio::time::Instant;
 
@@ -63,20 +66,20 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
 
 /// Folds a day; how many events that were.
 fn folded(segments: &[Segment]) -> anyhow::Result<u64> {
-    let mut day = Rollup::default();
+    let mut day = Delta::default();
     for segment in segments {
-        let wanted = rollup::columns(segment.log.kind);
-        day.fold(segment.log.kind, &segment.unpack(|name| wanted.contains(&name))?)?;
+        let kind = segment.log.kind;
+        day.merge(&Delta::of(kind, &segment.unpack(|name| wants(kind, name))?)?);
     }
-    Ok(KINDS.iter().map(|kind| day.events(*kind)).sum())
+    Ok(KINDS.iter().map(|kind| day.rollup.events(*kind)).sum())
 }
 
 /// Unpacks a day; how many events that were.
 fn unpacked(segments: &[Segment]) -> anyhow::Result<u64> {
     let mut rows = 0;
     for segment in segments {
-        let wanted = rollup::columns(segment.log.kind);
-        rows += std::hint::black_box(segment.unpack(|name| wanted.contains(&name))?).rows;
+        let kind = segment.log.kind;
+        rows += std::hint::black_box(segment.unpack(|name| wants(kind, name))?).rows;
     }
     Ok(rows as u64)
 }

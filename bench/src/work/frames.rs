@@ -23,7 +23,7 @@ pub(super) fn request(
     as_of: Option<&str>,
 ) -> anyhow::Result<Request> {
     let (from, to) = (context.data.day(first).to_string(), context.data.day(last).to_string());
-    let words = Words { from: &from, to: &to, release: None, columns, as_of };
+    let words = Words { from: &from, to: &to, release: None, columns, by: None, as_of };
     Ok(Request::parse(What::parse(what)?, &words)?)
 }
 

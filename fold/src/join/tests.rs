@@ -98,8 +98,8 @@ fn nothing_joins_nothing() {
 fn missing_columns_are_refused() {
     let columns =
         testing::columns(vec![texts("key", &[Some("a")], true), texts("release", &[Some("r")], true)]);
-    assert_eq!(join(&one(&columns), &[]), Err(FoldError::Missing { column: "predicted_at" }));
-    assert_eq!(join(&[], &one(&columns)), Err(FoldError::Missing { column: "observed_at" }));
+    assert_eq!(join(&one(&columns), &[]), Err(FoldError::Missing { column: "predicted_at".into() }));
+    assert_eq!(join(&[], &one(&columns)), Err(FoldError::Missing { column: "observed_at".into() }));
 }
 
 #[test]

@@ -1,49 +1,157 @@
-//! From the columns of one segment to the rollup of that segment.
+//! From the columns of one segment to what it adds to the projections of its day.
 
-use store::Columns;
+use std::collections::BTreeMap;
+
+use store::{
+    Columns, Kind,
+    event::TAG_PREFIX,
+    key::{Breakdown, By},
+};
 
 use super::{
-    breakdown::Breakdown,
-    groups::{Pairs, count, numbers, score_bins},
-    parts::{
-        Labels, MetricRollup, OutcomeRollup, PredictionRollup, ReleasePredictions, ReleaseRollup, Series,
-    },
+    Delta, Part, Rollup,
+    bounded::Merge,
+    groups::{Admitted, Pairs, count, counts, distributions, labels_by, score_bins, sketches},
+    metric::{MaybeSeries, Metric, Series},
+    numbers::Headline,
+    parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup},
+    release::{ReleaseCounts, ReleaseDetail},
+    sums::numbers,
+    tag::{TAG_VALUES_BUDGET, TagCell},
 };
 use crate::{
     Result,
-    read::{Codes, floats, required_floats, required_texts, required_times, texts},
+    read::{Codes, Numbers, Texts, floats, present, required_floats, required_texts, required_times, texts},
 };
 
-pub(super) fn predictions(columns: &Columns) -> Result<PredictionRollup> {
+/// What a segment of a kind adds.
+pub(super) fn segment(kind: Kind, columns: &Columns) -> Result<Delta> {
+    let mut delta = Delta::default();
+    if columns.rows > 0 {
+        match kind {
+            Kind::Predictions => predictions(columns, &mut delta)?,
+            Kind::Outcomes => outcomes(columns, &mut delta.rollup)?,
+            Kind::Metrics => metrics(columns, &mut delta)?,
+            Kind::Releases => releases(columns, &mut delta)?,
+        }
+    }
+    Ok(delta)
+}
+
+fn predictions(columns: &Columns, delta: &mut Delta) -> Result<()> {
     let releases = required_texts(columns, "release")?.codes();
     let label = optional_codes(columns, "label")?;
     let (score, value) = (floats(columns, "score")?, floats(columns, "value")?);
-    let counts = count(&releases.codes, releases.len());
-    let scores = numbers(&releases, score);
-    let bins = score_bins(&releases, score);
-    let values = numbers(&releases, value);
-    let labels = labels_by(&releases, &label);
-    let mut rollup = PredictionRollup { n: columns.rows as u64, releases: Breakdown::default() };
-    let groups = counts.into_iter().zip(scores).zip(bins).zip(values).zip(labels);
-    for (name, ((((n, score), score_bins), value), labels)) in releases.names.iter().zip(groups) {
+    let latency = floats(columns, "latency_ms")?;
+    let (codes, groups) = (&releases.codes, releases.len());
+    let ns = count(codes, groups);
+    let mut labels = labels_by(&releases, &label);
+    let mut scores = distributions(codes, groups, score);
+    let bins = score_bins(codes, groups, score);
+    let mut values = distributions(codes, groups, value);
+    let mut latencies = distributions(codes, groups, latency);
+    let mut rollup = PredictionRollup::default();
+    for (at, name) in releases.names.iter().enumerate() {
         // A dictionary may hold strings that no row uses.
-        if n > 0 {
-            rollup.releases.add(name, ReleasePredictions { n, score, score_bins, labels, value });
+        if ns[at] == 0 {
+            continue;
+        }
+        let (labelled, labels) = std::mem::take(&mut labels[at]);
+        let detail = ReleaseDetail {
+            n: ns[at],
+            labelled,
+            score: scores[at].take(),
+            score_bins: bins[at],
+            value: values[at].take(),
+            latency: latencies[at].take(),
+            labels,
+            ..ReleaseDetail::default()
+        };
+        rollup.releases.add(name, &detail.headline());
+        rollup.total.merge(&detail.headline());
+        rollup.score_bins.merge(&detail.score_bins);
+        release(delta, name, &ReleaseCounts::new(Kind::Predictions, ns[at]), Some(&detail));
+    }
+    delta.rollup.predictions = rollup;
+    tags(columns, delta, |tag| prediction_cells(tag, &label, score, value, latency))
+}
+
+/// Adds to what is known of a release.
+fn release(delta: &mut Delta, name: &str, counts: &ReleaseCounts, detail: Option<&ReleaseDetail>) {
+    let part = delta.parts.entry(Breakdown::of(By::Release, name)).or_insert_with(|| Part::of(By::Release));
+    if let Part::Release(part) = part {
+        part.counts.add(name, counts);
+        if let Some(detail) = detail {
+            part.details.add(name, detail);
         }
     }
-    Ok(rollup)
 }
 
-pub(super) fn outcomes(columns: &Columns) -> Result<OutcomeRollup> {
-    let all = Codes::null(columns.rows);
+/// The predictions of each value of a tag.
+fn prediction_cells(
+    tag: &Admitted<'_>,
+    label: &Codes<'_>,
+    score: Option<Numbers<'_, f64>>,
+    value: Option<Numbers<'_, f64>>,
+    latency: Option<Numbers<'_, f64>>,
+) -> Vec<TagCell> {
+    let (codes, groups) = (&tag.codes, tag.len());
+    let mut labelled = vec![0; groups];
+    let null = label.names.len() as u32;
+    if null > 0 {
+        codes.iter().zip(&label.codes).for_each(|(&group, &label)| {
+            labelled[group as usize] += u64::from(label != null);
+        });
+    }
+    let scores = numbers(codes, groups, score).into_iter().zip(score_bins(codes, groups, score));
+    let others = numbers(codes, groups, value).into_iter().zip(numbers(codes, groups, latency));
+    let counts = count(codes, groups).into_iter().zip(labelled);
+    counts
+        .zip(scores)
+        .zip(others)
+        .map(|(((n, labelled), (score, score_bins)), (value, latency))| TagCell {
+            predictions: Headline { n, labelled, score, value, latency },
+            score_bins,
+            metrics: 0,
+        })
+        .collect()
+}
+
+/// Breaks down by every tag; `cells` gives the values of the groups.
+fn tags(columns: &Columns, delta: &mut Delta, cells: impl Fn(&Admitted<'_>) -> Vec<TagCell>) -> Result<()> {
+    for column in &columns.columns {
+        let Some(tag) = column.name.strip_prefix(TAG_PREFIX) else { continue };
+        let Some(strings) = texts(columns, &column.name)? else { continue };
+        let strings = strings.codes();
+        let groups = Admitted::new::<TagCell, TAG_VALUES_BUDGET>(&strings);
+        let values = groups.collect(cells(&groups));
+        if values.is_empty() {
+            continue;
+        }
+        let part = delta.parts.entry(Breakdown::of(By::Tag, tag)).or_insert_with(|| Part::of(By::Tag));
+        if let Part::Tag(part) = part {
+            part.tags.add(tag, &values);
+        }
+    }
+    Ok(())
+}
+
+fn outcomes(columns: &Columns, rollup: &mut Rollup) -> Result<()> {
     let label = optional_codes(columns, "label")?;
     let value = floats(columns, "value")?;
-    let labels = labels_by(&all, &label).pop().unwrap_or_default();
-    let value = numbers(&all, value).pop().flatten();
-    Ok(OutcomeRollup { n: columns.rows as u64, labels, value })
+    let all = vec![0; columns.rows];
+    let nulls = label.codes.iter().filter(|&&code| code as usize == label.names.len()).count();
+    rollup.outcomes = OutcomeRollup {
+        n: columns.rows as u64,
+        with_instant: present(columns, "predicted_at")?,
+        labelled: (columns.rows - nulls) as u64,
+        labels: counts(&label),
+        value: numbers(&all, 1, value).pop().flatten(),
+    };
+    Ok(())
 }
 
-pub(super) fn metrics(columns: &Columns) -> Result<MetricRollup> {
+fn metrics(columns: &Columns, delta: &mut Delta) -> Result<()> {
     let names = required_texts(columns, "name")?.codes();
     let times = required_times(columns, "measured_at")?;
     let values = required_floats(columns, "value")?;
@@ -53,39 +161,54 @@ pub(super) fn metrics(columns: &Columns) -> Result<MetricRollup> {
     for ((&pair, &at), &value) in pairs.codes.iter().zip(times).zip(values) {
         series[pair as usize].add(at, value);
     }
-    let mut rollup = MetricRollup { n: columns.rows as u64, names: Breakdown::default() };
+    let mut by_name = BTreeMap::<u32, Metric>::new();
     for (&(name, release), series) in pairs.pairs.iter().zip(series) {
         let release = releases.names.get(release as usize).copied().unwrap_or("");
-        let mut of_release = Breakdown::default();
-        of_release.add(release, series);
-        rollup.names.add(names.names[name as usize], of_release);
+        let metric = by_name.entry(name).or_default();
+        let series = MaybeSeries(Some(series));
+        metric.total.merge(&series);
+        metric.releases.add(release, &series);
     }
-    Ok(rollup)
-}
-
-pub(super) fn releases(columns: &Columns) -> Result<ReleaseRollup> {
-    let releases = required_texts(columns, "release")?.codes();
-    let actions = required_texts(columns, "action")?.codes();
-    let mut rollup = ReleaseRollup { n: columns.rows as u64, releases: Breakdown::default() };
-    for (name, labels) in releases.names.iter().zip(labels_by(&releases, &actions)) {
-        if labels.n > 0 {
-            rollup.releases.add(name, labels);
+    let mut sketches = sketches(&names.codes, names.len(), Numbers { values, valid: None });
+    for (name, mut metric) in by_name {
+        metric.sketch = std::mem::take(&mut sketches[name as usize]);
+        let name = names.names[name as usize];
+        let part = delta.parts.entry(Breakdown::of(By::Metric, name)).or_insert_with(|| Part::of(By::Metric));
+        if let Part::Metric(part) = part {
+            part.metrics.add(name, &metric);
         }
     }
-    Ok(rollup)
+    let of_release = count(&releases.codes, releases.len());
+    for (name, &n) in releases.names.iter().zip(&of_release).filter(|(name, n)| **n > 0 && !name.is_empty()) {
+        release(delta, name, &ReleaseCounts::new(Kind::Metrics, n), None);
+    }
+    delta.rollup.metrics = MetricRollup {
+        n: columns.rows as u64,
+        with_release: of_release[..releases.names.len()].iter().sum(),
+        names: counts(&names),
+    };
+    let cell = |metrics| TagCell { metrics, ..TagCell::default() };
+    tags(columns, delta, |tag| count(&tag.codes, tag.len()).into_iter().map(cell).collect())
+}
+
+fn releases(columns: &Columns, delta: &mut Delta) -> Result<()> {
+    let releases = required_texts(columns, "release")?.codes();
+    let actions = required_texts(columns, "action")?.codes();
+    for (name, (n, actions)) in releases.names.iter().zip(labels_by(&releases, &actions)) {
+        if n > 0 {
+            let detail = ReleaseDetail { actions, ..ReleaseDetail::default() };
+            release(delta, name, &ReleaseCounts::new(Kind::Releases, n), Some(&detail));
+        }
+    }
+    delta.rollup.releases = ReleaseRollup {
+        n: columns.rows as u64,
+        with_configuration: present(columns, "configuration")?,
+        with_environment: present(columns, "environment")?,
+        actions: counts(&actions),
+    };
+    Ok(())
 }
 
 fn optional_codes<'a>(columns: &'a Columns, name: &'static str) -> Result<Codes<'a>> {
-    Ok(texts(columns, name)?.map_or_else(|| Codes::null(columns.rows), |texts| texts.codes()))
-}
-
-/// How often each label occurs in each group; nulls are no labels.
-fn labels_by(groups: &Codes<'_>, labels: &Codes<'_>) -> Vec<Labels> {
-    let mut counts = vec![Labels::default(); groups.len()];
-    for ((group, label), n) in Pairs::new(groups, labels).counts() {
-        if let Some(label) = labels.names.get(label as usize) {
-            counts[group as usize].add(label, n);
-        }
-    }
-    counts
+    Ok(texts(columns, name)?.map_or_else(|| Codes::null(columns.rows), |texts: Texts<'a>| texts.codes()))
 }

@@ -130,6 +130,7 @@ impl Draft {
         let name = self.kind.fields()[field].name;
         let is_good = |number: f64| match name {
             "score" => (0.0..=1.0).contains(&number),
+            "latency_ms" => number.is_finite() && number >= 0.0,
             _ => number.is_finite(),
         };
         // Under a null stands 0, which is good everywhere.
@@ -139,9 +140,10 @@ impl Draft {
         let mut budget = self.notes.budget();
         for (at, number) in values.iter().enumerate() {
             if !is_good(*number) && self.fields[field].is_valid(at) {
-                let message = || match number.is_finite() {
-                    false => "is not a finite number".to_owned(),
-                    true => format!(
+                let message = || match name {
+                    _ if !number.is_finite() => "is not a finite number".to_owned(),
+                    "latency_ms" => format!("is how long it took, but {number} was given"),
+                    _ => format!(
                         "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"
                     ),
                 };

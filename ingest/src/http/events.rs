@@ -117,6 +117,7 @@ fn value(field: &Field, nullable: bool) -> ObjectBuilder {
         FieldType::Float => {
             let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], nullable));
             match field.name {
+                "latency_ms" => number.minimum(Some(0)).description(Some("How long it took.")),
                 "score" => number.minimum(Some(0)).maximum(Some(1)).description(Some("A probability.")),
                 _ => number,
             }

@@ -52,7 +52,7 @@ pub(super) fn query(what: What, named: Named) -> Operation {
     let rows = match what {
         What::Events(kind) => format!("Query {kind} of a window of days"),
         What::Joined => "Query predictions with the outcomes that judge them".into(),
-        What::Rollups => "Query daily counts and sums, by release".into(),
+        What::Rollups => "Query daily counts, sums and quantiles, by release, metric or tag".into(),
         What::Evaluations => "Query how good the predictions were, by day and release".into(),
     };
     let operation = named
@@ -89,6 +89,12 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     if what.has_history() {
         let says = "Only what had been appended by this instant, or by the beginning of this day.";
         parameters.push(parameter("as-of", schema::any_of([schema::time().into(), day()]), None, says));
+    }
+    if what == What::Rollups {
+        let says = "By what they are broken down: by release (the default), by metric, or by a tag.";
+        let tag = schema::string().pattern(Some(schema::TAG_COLUMN_PATTERN)).into();
+        let by = schema::any_of([schema::one_of(["release", "metric"]).into(), tag]);
+        parameters.push(parameter("by", by, None, says));
     }
     let format = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
     parameters.push(parameter("format", format.into(), None, "The format of the answer."));
@@ -167,6 +173,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         ("name", name(false)),
         ("task", schema::one_of(Task::NAMES).into()),
         ("positive_label", label.into()),
+        ("counts", counts()),
     ]);
     let release = schema::object([
         ("name", name(false)),

@@ -53,6 +53,7 @@ struct Parameters {
     to: String,
     release: Option<String>,
     columns: Option<String>,
+    by: Option<String>,
     #[serde(rename = "as-of")]
     as_of: Option<String>,
     format: Option<String>,
@@ -75,6 +76,7 @@ async fn answer(
         to: &parameters.to,
         release: parameters.release.as_deref(),
         columns: parameters.columns.as_deref(),
+        by: parameters.by.as_deref(),
         as_of: parameters.as_of.as_deref(),
     };
     let request = Request::parse(what, &words)?;
@@ -140,6 +142,7 @@ fn page_json(page: &WorkspacePage) -> Value {
             "name": model.entity.name,
             "task": model.task.name(),
             "positive_label": model.task.positive_label(),
+            "counts": page.model_counts(&model.entity.name),
         })
     });
     let releases = page.releases.iter().map(|release| {

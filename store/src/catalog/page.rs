@@ -61,6 +61,19 @@ impl WorkspacePage {
     }
 }
 
+impl WorkspacePage {
+    /// How many events of each kind the releases of a model have together. (A release belongs to one
+    /// model for good, so nothing more need be stored.)
+    pub fn model_counts(&self, model: &str) -> BTreeMap<String, i64> {
+        let mut totals = BTreeMap::<String, i64>::new();
+        for release in self.releases.iter().filter(|release| release.model == model) {
+            let counts = self.counts.get(&Counted::Release(release.entity.name.clone()));
+            counts.into_iter().flatten().for_each(|(kind, n)| *totals.entry(kind.clone()).or_default() += n);
+        }
+        totals
+    }
+}
+
 fn add_counts(item: &Item, counts: &mut BTreeMap<Counted, BTreeMap<String, i64>>) -> Result<()> {
     let Some((counted, _)) = key::parse_counter(&item.key) else { return Ok(()) };
     item.check_version(COUNTER_VERSION)?;

@@ -1,0 +1,118 @@
+//! The breakdown by metric, and within a metric by release.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    bounded::{Bounded, Cell, Merge},
+    numbers::NumberRollup,
+};
+use crate::sketch::Sketch;
+
+/// The most bins of the sketch of a metric.
+pub const METRIC_SKETCH_BINS: usize = 96;
+
+/// Bytes for the releases of one metric: about 40 whatever they hold.
+pub const METRIC_RELEASES_BUDGET: usize = 16 * 1024;
+
+/// Bytes for the metrics of one of 256 items: about 12 whatever they hold.
+pub const METRICS_BUDGET: usize = 272 * 1024;
+
+/// Observations of a metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The observed values.
+    pub numbers: NumberRollup,
+    /// When the last one was measured, in microseconds since 1970-01-01T00:00:00Z.
+    pub last_at: i64,
+    /// The last observed value; of several at the same instant the greatest.
+    pub last: f64,
+}
+
+impl Series {
+    /// The most bytes of its text.
+    pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + 20 + 24 + 36;
+
+    /// No observation yet; never stored.
+    pub(super) const fn empty() -> Self {
+        Self { numbers: NumberRollup::empty(), last_at: i64::MIN, last: f64::NEG_INFINITY }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, at: i64, value: f64) {
+        self.numbers.add(value);
+        self.latest(at, value);
+    }
+
+    #[inline]
+    fn latest(&mut self, at: i64, value: f64) {
+        if at > self.last_at || at == self.last_at && value.total_cmp(&self.last).is_gt() {
+            (self.last_at, self.last) = (at, value);
+        }
+    }
+}
+
+impl Merge for Series {
+    fn merge(&mut self, other: &Self) {
+        self.numbers.merge(&other.numbers);
+        self.latest(other.last_at, other.last);
+    }
+}
+
+/// A series, or none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MaybeSeries(pub Option<Series>);
+
+impl Merge for MaybeSeries {
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(&other.0);
+    }
+}
+
+impl Cell for MaybeSeries {
+    const MAX_BYTES: usize = Series::MAX_TEXT;
+}
+
+/// One metric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// All observations. (Of the metrics that did not fit together, only their number means anything.)
+    pub total: MaybeSeries,
+    /// Where the values lie.
+    pub sketch: Sketch<METRIC_SKETCH_BINS>,
+    /// By release; under the empty name those of no release.
+    pub releases: Bounded<MaybeSeries, METRIC_RELEASES_BUDGET>,
+}
+
+impl Merge for Metric {
+    fn merge(&mut self, other: &Self) {
+        self.total.merge(&other.total);
+        self.sketch.merge(&other.sketch);
+        self.releases.merge(&other.releases);
+    }
+}
+
+impl Cell for Metric {
+    const MAX_BYTES: usize = Series::MAX_TEXT
+        + Sketch::<METRIC_SKETCH_BINS>::MAX_TEXT
+        + Bounded::<MaybeSeries, METRIC_RELEASES_BUDGET>::MAX_TEXT
+        + 40;
+}
+
+/// Metrics whose names have the same hash modulo [`store::key::BREAKDOWN_BUCKETS`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricPart {
+    /// By name.
+    pub metrics: Bounded<Metric, METRICS_BUDGET>,
+}
+
+impl MetricPart {
+    /// The most bytes of its text.
+    pub const MAX_TEXT: usize = Bounded::<Metric, METRICS_BUDGET>::MAX_TEXT + 20;
+}
+
+impl Merge for MetricPart {
+    fn merge(&mut self, other: &Self) {
+        self.metrics.merge(&other.metrics);
+    }
+}

@@ -1,0 +1,252 @@
+//! What is kept of numbers: count, sums, extremes, a histogram of scores.
+
+use serde::{Deserialize, Serialize};
+
+use super::bounded::{Cell, Merge};
+use crate::{
+    fixed::{Squares, Sum, is_summable, variance},
+    sketch::Sketch,
+};
+
+/// How many equal bins of [0, 1] scores are counted in.
+pub const SCORE_BINS: usize = 20;
+
+/// Count, sums and extremes of finite numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NumberRollup {
+    /// How many numbers.
+    pub n: u64,
+    /// Their sum; `None` when one of them is too large in size ([`crate::fixed::LIMIT_EXPONENT`]).
+    pub sum: Option<Sum>,
+    /// The sum of their squares; `None` when the sum is.
+    pub squares: Option<Squares>,
+    /// The least one; negative zero is less than zero. Infinite when there is no number.
+    pub min: f64,
+    /// The greatest one; zero is greater than negative zero.
+    pub max: f64,
+}
+
+impl NumberRollup {
+    /// No number yet. Such a one is never stored, it has no extremes: see [`Self::some`].
+    pub(super) const fn empty() -> Self {
+        Self {
+            n: 0,
+            sum: Some(Sum::ZERO),
+            squares: Some(Squares::ZERO),
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+        }
+    }
+
+    /// Itself, if there was a number.
+    pub(super) fn some(self) -> Option<Self> {
+        (self.n > 0).then_some(self)
+    }
+
+    /// The arithmetic mean: the sum, rounded, divided by the count.
+    pub fn mean(&self) -> Option<f64> {
+        self.sum.map(|sum| sum.value() / self.n as f64)
+    }
+
+    /// The population variance, that is the mean squared distance from the mean (divided by the count,
+    /// not by one less). The sums are exact, so nothing cancels.
+    pub fn variance(&self) -> Option<f64> {
+        Some(variance(self.n, &self.sum?, &self.squares?))
+    }
+
+    /// The population standard deviation.
+    pub fn std(&self) -> Option<f64> {
+        self.variance().map(f64::sqrt)
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, number: f64) {
+        self.count(number);
+        self.add_sums(number);
+    }
+
+    /// Counts a number without adding it.
+    #[inline]
+    pub(super) fn count(&mut self, number: f64) {
+        self.n += 1;
+        self.extremes(number, number);
+    }
+
+    /// Adds a number without counting it.
+    #[inline]
+    pub(super) fn add_sums(&mut self, number: f64) {
+        match (&mut self.sum, &mut self.squares) {
+            (Some(sum), Some(squares)) if is_summable(number) => {
+                sum.add(number);
+                squares.add_square(number);
+            }
+            _ => (self.sum, self.squares) = (None, None),
+        }
+    }
+
+    /// Adds what numbers of one exponent add up to, and their squares, in units of their last place.
+    pub(super) fn add_whole(&mut self, sum: i128, squares: u128, exponent: i32) {
+        if let (Some(sums), Some(all)) = (&mut self.sum, &mut self.squares) {
+            sums.add_whole(sum, exponent);
+            all.add_whole(squares, exponent);
+        }
+    }
+
+    /// `f64::min` may return either of two zeros; a total order leaves no choice.
+    #[inline]
+    fn extremes(&mut self, min: f64, max: f64) {
+        if min.total_cmp(&self.min).is_lt() {
+            self.min = min;
+        }
+        if max.total_cmp(&self.max).is_gt() {
+            self.max = max;
+        }
+    }
+}
+
+impl Merge for NumberRollup {
+    fn merge(&mut self, other: &Self) {
+        self.n = self.n.saturating_add(other.n);
+        match (&mut self.sum, &mut self.squares, &other.sum, &other.squares) {
+            (Some(sum), Some(squares), Some(more), Some(more_squares)) => {
+                sum.merge(more);
+                squares.merge(more_squares);
+            }
+            _ => (self.sum, self.squares) = (None, None),
+        }
+        self.extremes(other.min, other.max);
+    }
+}
+
+impl NumberRollup {
+    /// The most bytes of its text: a count, two sums, two doubles of 24 characters, and the names.
+    pub const MAX_TEXT: usize = 20 + Sum::MAX_TEXT + Squares::MAX_TEXT + 2 * 24 + 48;
+}
+
+/// Numbers with a sketch of where they lie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Distribution<const MAX: usize> {
+    /// Count, sums, extremes.
+    pub numbers: NumberRollup,
+    /// Their quantiles.
+    pub sketch: Sketch<MAX>,
+}
+
+impl<const MAX: usize> Distribution<MAX> {
+    /// The most bytes of its text.
+    pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + Sketch::<MAX>::MAX_TEXT + 24;
+
+    /// The number below which the share `q` of the numbers lies: [`Sketch::quantile`], within the
+    /// extremes, which are exact.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        // `clamp` panics when a stored state has its extremes the wrong way round.
+        self.sketch.quantile(q).map(|number| number.max(self.numbers.min).min(self.numbers.max))
+    }
+}
+
+impl<const MAX: usize> Merge for Distribution<MAX> {
+    fn merge(&mut self, other: &Self) {
+        self.numbers.merge(&other.numbers);
+        self.sketch.merge(&other.sketch);
+    }
+}
+
+/// Scores by bin: bin b counts those with b = floor(20 score) in double arithmetic, the last one also
+/// the score 1. A score outside of [0, 1] is in no bin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bins(pub [u64; SCORE_BINS]);
+
+impl Bins {
+    /// The most bytes of its text.
+    pub const MAX_TEXT: usize = SCORE_BINS * 21 + 2;
+
+    /// Whether no score is in a bin.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|&n| n == 0)
+    }
+
+    /// How many scores are in a bin.
+    pub fn n(&self) -> u64 {
+        self.0.iter().fold(0, |n, more| n.saturating_add(*more))
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, score: f64) {
+        if (0.0..=1.0).contains(&score) {
+            self.0[((score * SCORE_BINS as f64) as usize).min(SCORE_BINS - 1)] += 1;
+        }
+    }
+
+    /// The score below which the share `q` of the scores lies, taken as evenly spread within a bin: so
+    /// it is at most the width of a bin off, 0.05. `None` without scores.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let rank = q.clamp(0.0, 1.0) * self.n().saturating_sub(1) as f64;
+        let mut before = 0u64;
+        for (bin, &n) in self.0.iter().enumerate() {
+            if rank < before.saturating_add(n) as f64 {
+                let within = ((rank - before as f64 + 0.5) / n as f64).min(1.0);
+                return Some((bin as f64 + within) / SCORE_BINS as f64);
+            }
+            before = before.saturating_add(n);
+        }
+        None
+    }
+}
+
+impl Merge for Bins {
+    fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(bin, more)| *bin = bin.saturating_add(more));
+    }
+}
+
+/// How many predictions there are, and what their numbers add up to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Headline {
+    /// How many predictions. What has no score, label, value or latency follows from the counts.
+    pub n: u64,
+    /// How many have a label.
+    pub labelled: u64,
+    /// Their scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<NumberRollup>,
+    /// Their values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<NumberRollup>,
+    /// How long they took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<NumberRollup>,
+}
+
+impl Headline {
+    /// The most bytes of its text.
+    pub const MAX_TEXT: usize = 2 * 20 + 3 * NumberRollup::MAX_TEXT + 60;
+
+    /// The share of predictions without one of their numbers, such as [`Headline::score`].
+    pub fn null_rate(&self, numbers: Option<&NumberRollup>) -> Option<f64> {
+        share(self.n - numbers.map_or(0, |numbers| numbers.n).min(self.n), self.n)
+    }
+
+    /// The share of predictions without a label.
+    pub fn label_null_rate(&self) -> Option<f64> {
+        share(self.n - self.labelled.min(self.n), self.n)
+    }
+}
+
+/// `part` of `whole`, if there is any.
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl Merge for Headline {
+    fn merge(&mut self, other: &Self) {
+        self.n = self.n.saturating_add(other.n);
+        self.labelled = self.labelled.saturating_add(other.labelled);
+        self.score.merge(&other.score);
+        self.value.merge(&other.value);
+        self.latency.merge(&other.latency);
+    }
+}
+
+impl Cell for Headline {
+    const MAX_BYTES: usize = Self::MAX_TEXT;
+}

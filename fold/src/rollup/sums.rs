@@ -1,0 +1,88 @@
+//! The numbers of many groups in one pass over a column.
+//!
+//! Adding a double to a fixed-point sum shifts its bits to where they belong. Doubles of the same
+//! exponent belong to the same place; so their bits are added up as whole numbers first, and one shift
+//! for each group and exponent follows. The sums are the same, bit for bit.
+
+use super::{groups::each, numbers::NumberRollup};
+use crate::{fixed, read::Numbers};
+
+/// So many exponents from the greatest down are added up apart; smaller numbers are rare.
+const EXPONENTS: i32 = 24;
+
+/// With more rows than this the whole numbers might overflow: 2^53 squared, 2^20 times.
+const MAX_ROWS: usize = 1 << 20;
+
+/// With more groups than this, the memory is not worth it.
+const MAX_GROUPS: usize = 512;
+
+/// The numbers of each group; `None` where there is none.
+pub(super) fn numbers(
+    codes: &[u32],
+    groups: usize,
+    column: Option<Numbers<'_, f64>>,
+) -> Vec<Option<NumberRollup>> {
+    let Some(column) = column else { return vec![None; groups] };
+    let mut rollups = vec![NumberRollup::empty(); groups];
+    let greatest = column.values.iter().map(|&number| fixed::exponent(number)).max().unwrap_or(0);
+    let least = (greatest + 1 - EXPONENTS).max(fixed::LEAST_WHOLE_EXPONENT);
+    if codes.len() > MAX_ROWS || groups > MAX_GROUPS || greatest >= fixed::LIMIT || greatest < least {
+        each(codes, column, |group, number| rollups[group].add(number));
+    } else {
+        let width = (greatest + 1 - least) as usize;
+        let mut cells = vec![(0i128, 0u128); groups * width];
+        each(codes, column, |group, number| {
+            let rollup = &mut rollups[group];
+            rollup.count(number);
+            let above = fixed::exponent(number) - least;
+            if above >= 0 {
+                let (bits, _) = fixed::parts(number);
+                let (sum, squares) = &mut cells[group * width + above as usize];
+                let sign = i64::from(number.is_sign_negative());
+                *sum += i128::from((bits as i64 ^ -sign) + sign);
+                *squares += u128::from(bits) * u128::from(bits);
+            } else if number != 0.0 {
+                rollup.add_sums(number);
+            }
+        });
+        for (group, cells) in cells.chunks(width).enumerate() {
+            for (&(sum, squares), exponent) in
+                cells.iter().zip(least..).filter(|((_, squares), _)| *squares > 0)
+            {
+                rollups[group].add_whole(sum, squares, exponent);
+            }
+        }
+    }
+    rollups.into_iter().map(NumberRollup::some).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, option, prelude::*};
+
+    use super::*;
+
+    fn number() -> impl Strategy<Value = f64> {
+        let whole = proptest::num::f64::NORMAL | proptest::num::f64::ZERO | proptest::num::f64::SUBNORMAL;
+        prop_oneof![4 => 0.0..1.0f64, 2 => -1e6..1e6f64, 1 => whole, 1 => (-120i32..120).prop_map(|e| 2f64.powi(e))]
+    }
+
+    proptest! {
+        #[test]
+        fn the_sums_are_those_of_one_by_one(
+            rows in vec((0u32..3, option::weighted(0.9, number())), 0..80),
+            small in any::<bool>(),
+        ) {
+            let rows: Vec<_> = rows.into_iter().filter(|(_, x)| !small || x.is_none_or(|x| x.abs() < 1e28)).collect();
+            let codes: Vec<u32> = rows.iter().map(|(group, _)| *group).collect();
+            let values: Vec<f64> = rows.iter().map(|(_, number)| number.unwrap_or(0.0)).collect();
+            let valid: Vec<bool> = rows.iter().map(|(_, number)| number.is_some()).collect();
+            let found = numbers(&codes, 3, Some(Numbers { values: &values, valid: Some(&valid) }));
+            for group in 0..3 {
+                let mut expected = NumberRollup::empty();
+                rows.iter().filter(|row| row.0 == group).filter_map(|row| row.1).for_each(|x| expected.add(x));
+                prop_assert_eq!(&found[group as usize], &expected.some());
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the log of a day folds to: its rollup and the parts of its breakdowns.
+//!
+//! Each part is an item of its own, with the segments that it covers: for every log the last segment
+//! that changed it. Parts are written before the rollup. So after a crash between the two a part is
+//! ahead of the rollup; the segments are folded again from where the rollup is, and a part takes only
+//! those after its own. A part that is not there covers nothing that the rollup does: whoever moved
+//! the rollup had written it before.
+
+use std::collections::BTreeMap;
+
+use fold::{
+    Delta, Rollup,
+    rollup::{Merge, Part},
+};
+use futures::future::try_join_all;
+use store::{
+    Item, Result, Table,
+    key::{self, Breakdown, LogId, Projection},
+    rollup::{Applied, Projected},
+    table::{Query, query_all},
+};
+
+use crate::{PROJECTION_VERSION, WorkspaceDay};
+
+/// How many parts are read or written at once.
+const PARTS_AT_ONCE: usize = 16;
+
+/// A part while segments are folded into it.
+#[derive(Clone, Debug)]
+pub(crate) struct PartFold {
+    stored: Projected,
+    /// For every log the last segment that changed it.
+    pub(crate) applied: Applied,
+    /// What it folds to.
+    pub(crate) part: Part,
+}
+
+impl PartFold {
+    fn empty(breakdown: Breakdown) -> Self {
+        Self { stored: Projected::empty(), applied: Applied::new(), part: Part::of(breakdown.by) }
+    }
+
+    fn read(breakdown: Breakdown, item: &Item) -> Result<Self> {
+        let stored = Projected::from_item(item)?;
+        let part = Part::from_state(breakdown.by, &stored.state).map_err(|error| item.corrupt(error))?;
+        Ok(Self { applied: stored.applied.clone(), stored, part })
+    }
+
+    /// Its text as it was read.
+    pub(crate) fn stored_state(&self) -> &str {
+        &self.stored.state
+    }
+}
+
+/// A day while segments are folded into it.
+#[derive(Debug)]
+pub(crate) struct DayFold<'a> {
+    /// Where the parts are read from; a day that is folded from nothing reads none.
+    source: Option<(&'a dyn Table, &'a WorkspaceDay)>,
+    /// The rollup.
+    pub(crate) rollup: Rollup,
+    /// The parts that segments touched.
+    pub(crate) parts: BTreeMap<Breakdown, PartFold>,
+}
+
+impl<'a> DayFold<'a> {
+    /// Goes on from what is stored.
+    pub(crate) fn stored(table: &'a dyn Table, day: &'a WorkspaceDay, rollup: Rollup) -> Self {
+        Self { source: Some((table, day)), rollup, parts: BTreeMap::new() }
+    }
+
+    /// Begins with nothing.
+    pub(crate) fn fresh() -> Self {
+        Self { source: None, rollup: Rollup::default(), parts: BTreeMap::new() }
+    }
+
+    /// Adds what segment `seq` of a log folds to.
+    pub(crate) async fn add(&mut self, log: &LogId, seq: u64, delta: &Delta) -> Result<()> {
+        self.load(delta).await?;
+        self.rollup.merge(&delta.rollup);
+        for (breakdown, part) in &delta.parts {
+            let known = self.parts.entry(*breakdown).or_insert_with(|| PartFold::empty(*breakdown));
+            let applied = known.applied.entry(log.name()).or_default();
+            if seq > *applied {
+                *applied = seq;
+                known.part.merge(part);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the parts that a segment touches and none before did.
+    async fn load(&mut self, delta: &Delta) -> Result<()> {
+        let Some((table, day)) = self.source else { return Ok(()) };
+        let missing: Vec<Breakdown> =
+            delta.parts.keys().filter(|breakdown| !self.parts.contains_key(breakdown)).copied().collect();
+        for some in missing.chunks(PARTS_AT_ONCE) {
+            let reads = some.iter().map(|breakdown| read_part(table, day, *breakdown));
+            self.parts.extend(try_join_all(reads).await?);
+        }
+        Ok(())
+    }
+
+    /// Writes the parts that changed.
+    ///
+    /// # Errors
+    /// Those of the table; a conflict, when another projector wrote one since it was read. The others
+    /// may be written or not.
+    pub(crate) async fn write_parts(&self, table: &dyn Table, day: &WorkspaceDay) -> Result<()> {
+        let mut changed = Vec::new();
+        for (breakdown, part) in &self.parts {
+            if part.applied != part.stored.applied {
+                let key = part_key(day, *breakdown);
+                changed.push(part.stored.replace(key, &part.applied, part.part.to_state()));
+            }
+        }
+        for some in changed.chunks(PARTS_AT_ONCE) {
+            try_join_all(some.iter().cloned().map(|(item, condition)| table.put(item, condition))).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn read_part(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    breakdown: Breakdown,
+) -> Result<(Breakdown, PartFold)> {
+    let part = match table.get(&part_key(day, breakdown)).await? {
+        None => PartFold::empty(breakdown),
+        Some(item) => PartFold::read(breakdown, &item)?,
+    };
+    Ok((breakdown, part))
+}
+
+fn part_key(day: &WorkspaceDay, breakdown: Breakdown) -> key::Key {
+    key::breakdown(&day.workspace, PROJECTION_VERSION, day.day, breakdown)
+}
+
+/// All parts of a day that are stored.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub(crate) async fn stored_parts(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+) -> Result<BTreeMap<Breakdown, PartFold>> {
+    let range = key::projections(&day.workspace, PROJECTION_VERSION, day.day, day.day);
+    let mut parts = BTreeMap::new();
+    for item in query_all(table, Query::table(range)).await? {
+        if let (_, Projection::Breakdown(breakdown)) = key::parse_projection(&item.key)? {
+            parts.insert(breakdown, PartFold::read(breakdown, &item)?);
+        }
+    }
+    Ok(parts)
+}

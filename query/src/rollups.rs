@@ -1,0 +1,347 @@
+//! The daily rollups: by release, by a tag, by metric.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use fold::{
+    Rollup,
+    rollup::{
+        Bins, Bounded, Distribution, Headline, Merge, Metric, NumberRollup, Part, ReleaseDetail, Series,
+        bounded::Cell as Value,
+    },
+};
+use polars::prelude::DataFrame;
+use store::{
+    Day, Error, Id, Kind, Result, Table,
+    key::{self, Breakdown, Projection},
+    rollup::{PROJECTION_VERSION, Projected},
+    table::{Query, query_all},
+};
+
+use crate::{
+    daily::{Cell, Row, series},
+    request::{By, Request},
+};
+
+/// What stands in the place of a name for all names that a breakdown does not keep apart.
+pub(crate) const OTHERS: &str = "(others)";
+
+/// The columns of rollups by release, besides the day.
+const RELEASE_COLUMNS: &[&str] = &[
+    "release",
+    "names",
+    "predictions",
+    "outcomes",
+    "metrics",
+    "releases",
+    "score_mean",
+    "score_std",
+    "score_min",
+    "score_p50",
+    "score_p90",
+    "score_p99",
+    "score_max",
+    "score_null_rate",
+    "label_null_rate",
+    "value_mean",
+    "value_std",
+    "value_min",
+    "value_p50",
+    "value_p90",
+    "value_p99",
+    "value_max",
+    "value_null_rate",
+    "latency_mean",
+    "latency_std",
+    "latency_min",
+    "latency_p50",
+    "latency_p90",
+    "latency_p99",
+    "latency_max",
+    "latency_null_rate",
+];
+
+/// The columns of rollups by a tag, besides the day and the tag.
+const TAG_COLUMNS: &[&str] = &[
+    "names",
+    "predictions",
+    "metrics",
+    "score_mean",
+    "score_std",
+    "score_min",
+    "score_p50",
+    "score_p90",
+    "score_p99",
+    "score_max",
+    "score_null_rate",
+    "label_null_rate",
+    "value_mean",
+    "value_std",
+    "value_min",
+    "value_max",
+    "value_null_rate",
+    "latency_mean",
+    "latency_std",
+    "latency_min",
+    "latency_max",
+    "latency_null_rate",
+];
+
+/// The columns of rollups by metric, besides the day.
+const METRIC_COLUMNS: &[&str] = &[
+    "metric",
+    "release",
+    "names",
+    "metrics",
+    "value_mean",
+    "value_std",
+    "value_min",
+    "value_p50",
+    "value_p90",
+    "value_p99",
+    "value_max",
+    "value_last",
+];
+
+/// All columns that rollups may have, besides the day and tags.
+pub(crate) fn columns() -> impl Iterator<Item = &'static str> {
+    let more = METRIC_COLUMNS.iter().filter(|column| !RELEASE_COLUMNS.contains(column));
+    RELEASE_COLUMNS.iter().chain(more).copied()
+}
+
+/// Columns that hold whole numbers.
+pub(crate) const COUNTS: [&str; 5] = ["names", "predictions", "outcomes", "metrics", "releases"];
+
+/// A day of rollups: the rollup and the parts that were asked for.
+type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
+
+/// The rows of a day; the tag is empty unless it is by a tag.
+type RowsOfDay = fn(&DayParts, &str) -> Vec<Figures>;
+
+/// Counts, sums and quantiles, day by day.
+pub(crate) async fn rollups(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<DataFrame> {
+    if request.as_of.is_some() {
+        return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
+    }
+    let days = stored(table, workspace, request).await?;
+    let (columns, rows): (Vec<&str>, RowsOfDay) = match &request.by {
+        By::Release => (RELEASE_COLUMNS.to_vec(), |day, _| by_release(day)),
+        By::Metric => (METRIC_COLUMNS.to_vec(), |day, _| by_metric(day)),
+        By::Tag(tag) => ([tag.as_str()].iter().chain(TAG_COLUMNS).copied().collect(), by_tag),
+    };
+    let tag = if let By::Tag(tag) = &request.by { tag.as_str() } else { "" };
+    let of_day = |(day, parts): (&Day, &DayParts)| -> Vec<Row> {
+        let cells = |figures: Figures| columns.iter().map(|column| figures.cell(column)).collect();
+        rows(parts, tag).into_iter().map(|figures| (*day, cells(figures))).collect()
+    };
+    let rows: Vec<Row> = days.iter().flat_map(of_day).collect();
+    series(&columns, &rows, request)
+}
+
+/// The rollups of a window, with the parts by what was asked for.
+async fn stored(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+) -> Result<BTreeMap<Day, DayParts>> {
+    let range = key::projections(workspace, PROJECTION_VERSION, request.window.from(), request.window.to());
+    let wanted = match &request.by {
+        By::Release => key::By::Release,
+        By::Metric => key::By::Metric,
+        By::Tag(_) => key::By::Tag,
+    };
+    let mut days = BTreeMap::<Day, DayParts>::new();
+    for item in query_all(&**table, Query::table(range)).await? {
+        let (day, found) = key::parse_projection(&item.key)?;
+        let wrong = |error| Error::corrupt(format!("{day}: {error}"));
+        let (rollup, parts) = days.entry(day).or_default();
+        match found {
+            Projection::Rollup => {
+                *rollup = Some(Rollup::from_state(&Projected::from_item(&item)?.state).map_err(wrong)?);
+            }
+            Projection::Breakdown(breakdown) if breakdown.by == wanted => {
+                let state = Projected::from_item(&item)?.state;
+                parts.insert(breakdown, Part::from_state(wanted, &state).map_err(wrong)?);
+            }
+            Projection::Breakdown(_) | Projection::Evaluation => {}
+        }
+    }
+    Ok(days)
+}
+
+/// The figures of a row, by the name of their column.
+#[derive(Default)]
+struct Figures {
+    texts: BTreeMap<String, String>,
+    counts: BTreeMap<&'static str, u64>,
+    numbers: BTreeMap<String, f64>,
+}
+
+impl Figures {
+    fn cell(&self, column: &str) -> Cell {
+        if COUNTS.contains(&column) {
+            Cell::Int(self.counts.get(column).copied())
+        } else if column == "release" || column == "metric" || column.starts_with(store::event::TAG_PREFIX) {
+            Cell::Text(self.texts.get(column).cloned())
+        } else {
+            Cell::Float(self.numbers.get(column).copied())
+        }
+    }
+
+    fn text(mut self, column: &str, text: &str) -> Self {
+        self.texts.insert(column.to_owned(), text.to_owned());
+        self
+    }
+
+    fn count(mut self, column: &'static str, n: u64) -> Self {
+        self.counts.insert(column, n);
+        self
+    }
+
+    /// A figure that is not finite, such as the mean of nothing, is none.
+    fn number(&mut self, column: String, number: Option<f64>) {
+        self.numbers.extend(number.filter(|number| number.is_finite()).map(|number| (column, number)));
+    }
+
+    fn numbers(&mut self, of: &str, numbers: &NumberRollup) {
+        self.number(format!("{of}_mean"), numbers.mean());
+        self.number(format!("{of}_std"), numbers.std());
+        self.number(format!("{of}_min"), Some(numbers.min));
+        self.number(format!("{of}_max"), Some(numbers.max));
+    }
+
+    fn quantiles(&mut self, of: &str, quantile: impl Fn(f64) -> Option<f64>) {
+        for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
+            self.number(format!("{of}_{name}"), quantile(q));
+        }
+    }
+
+    fn headline(mut self, head: &Headline) -> Self {
+        for (of, numbers) in [("score", &head.score), ("value", &head.value), ("latency", &head.latency)] {
+            self.number(format!("{of}_null_rate"), head.null_rate(numbers.as_ref()));
+            numbers.iter().for_each(|numbers| self.numbers(of, numbers));
+        }
+        self.number("label_null_rate".into(), head.label_null_rate());
+        self.count("predictions", head.n)
+    }
+
+    fn distribution<const MAX: usize>(&mut self, of: &str, distribution: Option<&Distribution<MAX>>) {
+        if let Some(distribution) = distribution {
+            self.quantiles(of, |q| distribution.quantile(q));
+        }
+    }
+
+    fn detail(self, detail: &ReleaseDetail) -> Self {
+        let mut figures = self.headline(&detail.headline());
+        figures.distribution("score", detail.score.as_ref());
+        figures.distribution("value", detail.value.as_ref());
+        figures.distribution("latency", detail.latency.as_ref());
+        figures
+    }
+}
+
+/// How many names a row of others stands for, about.
+fn others<V: Value, const BUDGET: usize>(names: &Bounded<V, BUDGET>) -> u64 {
+    (names.distinct() - names.names().len() as f64).round() as u64
+}
+
+/// A row for the whole workspace, with no release, then one for each release.
+fn by_release((rollup, parts): &DayParts) -> Vec<Figures> {
+    let parts =
+        parts.values().filter_map(|part| if let Part::Release(part) = part { Some(part) } else { None });
+    let (mut all, mut rest, mut rest_names) = (ReleaseDetail::default(), ReleaseDetail::default(), 0);
+    let (mut rows, mut distinct) = (BTreeMap::<&str, Figures>::new(), 0.0);
+    for part in parts {
+        distinct += part.counts.distinct();
+        for (name, counts) in part.counts.names() {
+            let detail = part.details.get(name);
+            let row = Figures::default().text("release", name).count("names", 1);
+            let row =
+                detail.map_or_else(Figures::default, |detail| Figures::default().detail(detail)).merged(row);
+            let row =
+                row.count("predictions", counts.p).count("metrics", counts.m).count("releases", counts.r);
+            rows.insert(name, row);
+        }
+        part.details.names().values().chain(part.details.others()).for_each(|detail| all.merge(detail));
+        if let Some(others_of) = part.details.others() {
+            rest.merge(others_of);
+            rest_names += others(&part.details);
+        }
+    }
+    let Some(rollup) = rollup else { return Vec::new() };
+    let mut whole = Figures::default().detail(&all).count("names", distinct.round() as u64);
+    for kind in Kind::ALL {
+        whole = whole.count(kind.name(), rollup.events(kind));
+    }
+    let rest = (rest_names > 0)
+        .then(|| Figures::default().detail(&rest).text("release", OTHERS).count("names", rest_names));
+    [whole].into_iter().chain(rows.into_values()).chain(rest).collect()
+}
+
+impl Figures {
+    fn merged(mut self, more: Self) -> Self {
+        self.texts.extend(more.texts);
+        self.counts.extend(more.counts);
+        self.numbers.extend(more.numbers);
+        self
+    }
+}
+
+/// A row for each value of the tag that is called `column`.
+fn by_tag((_, parts): &DayParts, column: &str) -> Vec<Figures> {
+    let tag = column.strip_prefix(store::event::TAG_PREFIX).unwrap_or(column);
+    let Some(Part::Tag(part)) = parts.get(&Breakdown::of(key::By::Tag, tag)) else { return Vec::new() };
+    let Some(values) = part.tags.get(tag) else { return Vec::new() };
+    let row = |name: &str, names: u64, cell: &fold::rollup::TagCell| {
+        let mut figures =
+            Figures::default().text(column, name).count("names", names).headline(&cell.predictions);
+        let bins: &Bins = &cell.score_bins;
+        if let Some(score) = &cell.predictions.score {
+            // Within the extremes, which are exact.
+            figures.quantiles("score", |q| bins.quantile(q).map(|found| found.max(score.min).min(score.max)));
+        }
+        figures.count("metrics", cell.metrics)
+    };
+    let rest = values.others().map(|cell| row(OTHERS, others(values), cell));
+    values.names().iter().map(|(name, cell)| row(name, 1, cell)).chain(rest).collect()
+}
+
+/// A row for each metric, with no release, then one for each release that it was observed for.
+fn by_metric((_, parts): &DayParts) -> Vec<Figures> {
+    let parts =
+        parts.values().filter_map(|part| if let Part::Metric(part) = part { Some(part) } else { None });
+    let mut rows = BTreeMap::<&str, Vec<Figures>>::new();
+    let mut rest = (0, 0);
+    for part in parts {
+        for (name, metric) in part.metrics.names() {
+            rows.insert(name, rows_of_metric(name, metric));
+        }
+        if let Some(series) = part.metrics.others().and_then(|metric| metric.total.0.as_ref()) {
+            rest = (rest.0 + others(&part.metrics), rest.1 + series.numbers.n);
+        }
+    }
+    // Means over different metrics mean nothing.
+    let rest = (rest.0 > 0)
+        .then(|| Figures::default().text("metric", OTHERS).count("names", rest.0).count("metrics", rest.1));
+    rows.into_values().flatten().chain(rest).collect()
+}
+
+fn rows_of_metric(name: &str, metric: &Metric) -> Vec<Figures> {
+    let row = |names: u64, series: &Series| {
+        let mut figures = Figures::default().text("metric", name).count("names", names);
+        figures.numbers("value", &series.numbers);
+        figures.number("value_last".into(), Some(series.last));
+        figures.count("metrics", series.numbers.n)
+    };
+    let total = metric.total.0.as_ref().map(|series| {
+        let mut figures = row(metric.releases.distinct().round() as u64, series);
+        let within = |found: f64| found.max(series.numbers.min).min(series.numbers.max);
+        figures.quantiles("value", |q| metric.sketch.quantile(q).map(within));
+        figures
+    });
+    let releases = metric.releases.names().iter().filter(|(release, _)| !release.is_empty());
+    let releases =
+        releases.filter_map(|(release, series)| Some(row(1, series.0.as_ref()?).text("release", release)));
+    let rest = metric.releases.others().and_then(|series| series.0.as_ref());
+    let rest = rest.map(|series| row(others(&metric.releases), series).text("release", OTHERS));
+    total.into_iter().chain(releases).chain(rest).collect()
+}
