@@ -9,7 +9,7 @@ use std::{
 
 use fold::Rollup;
 use store::{
-    Day, Error, ErrorKind, Id, Kind, Result, Table,
+    Day, Error, ErrorKind, Id, Kind, Result, Table, active,
     catalog::Catalog,
     key::{self, Counted},
     rollup::{Applied, Projected},
@@ -17,7 +17,8 @@ use store::{
 };
 
 use crate::{
-    PROJECTION_VERSION, WorkspaceDay, counters,
+    WorkspaceDay, counters,
+    dlq::{self, Refused},
     evaluate::{compute, judged, tasks},
     project::{fold_from, read},
     sweep::applied,
@@ -38,6 +39,8 @@ pub struct Report {
     pub evaluations: usize,
     /// Counts that were compared.
     pub counts: usize,
+    /// Segments that an operator left out of the rollups: no fault, but no part of them either.
+    pub skipped: u64,
     /// Segments that are not folded yet: no fault, the projector is behind.
     pub behind: u64,
     /// What is wrong, a line each.
@@ -63,7 +66,8 @@ pub async fn verify(
     workspace: &Id,
     progress: impl Fn(usize, usize),
 ) -> Result<Report> {
-    let (rollups, _) = applied(&**table, workspace).await?;
+    let version = active::load(&**table, workspace).await?.version;
+    let (rollups, _) = applied(&**table, version, workspace).await?;
     let mut days = BTreeMap::<Day, Vec<LogHead>>::new();
     for head in scan::heads(&**table, workspace).await? {
         days.entry(head.log.day).or_default().push(head);
@@ -103,7 +107,9 @@ async fn heads_of(table: &Arc<dyn Table>, day: &WorkspaceDay) -> Result<Vec<LogH
 
 async fn check_day(table: &Arc<dyn Table>, day: &WorkspaceDay, heads: &[LogHead]) -> Result<Report> {
     let mut report = Report::default();
-    let mut check = DayCheck { table: &**table, day, report: &mut report };
+    // A rebuild may make another version the active one while this one is looked at.
+    let version = active::load(&**table, &day.workspace).await?.version;
+    let mut check = DayCheck { table: &**table, version, day, report: &mut report };
     let catalog = Catalog::new(Arc::clone(table));
     match check.run(heads, &catalog).await {
         Ok(()) => {}
@@ -120,6 +126,7 @@ impl Report {
         self.rollups += day.rollups;
         self.evaluations += day.evaluations;
         self.counts += day.counts;
+        self.skipped += day.skipped;
         self.behind += day.behind;
         self.faults.extend(day.faults);
     }
@@ -127,6 +134,7 @@ impl Report {
 
 struct DayCheck<'a> {
     table: &'a dyn Table,
+    version: u32,
     day: &'a WorkspaceDay,
     report: &'a mut Report,
 }
@@ -138,7 +146,7 @@ impl DayCheck<'_> {
 
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
         self.logs(heads).await?;
-        let (stored, rollup) = read(self.table, self.day).await?;
+        let (stored, rollup) = read(self.table, self.version, self.day).await?;
         let fresh = self.refold(&stored.applied).await?;
         self.report.events += Kind::ALL.into_iter().map(|kind| fresh.events(kind)).sum::<u64>();
         if !stored.applied.is_empty() {
@@ -160,28 +168,40 @@ impl DayCheck<'_> {
 
     /// Every segment is there, can be read, and holds as many events as it says.
     async fn logs(&mut self, heads: &[LogHead]) -> Result<()> {
+        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
         for head in heads {
-            let segments = scan::segments(self.table, &head.log, 1, head.seq).await?;
-            if segments.len() as u64 != head.seq {
-                self.fault(format_args!("{} has a hole after segment {}", head.log, segments.len()));
-            }
-            for segment in &segments {
-                if let Err(error) = segment.unpack(|_| true) {
-                    self.fault(error);
+            let left_out = |seq: u64| skipped.contains(&(head.log.name(), seq));
+            let mut next = 1;
+            while next <= head.seq {
+                let until = (next..=head.seq).find(|seq| left_out(*seq)).unwrap_or(head.seq + 1) - 1;
+                let segments = scan::segments(self.table, &head.log, next, until).await?;
+                let found = next + segments.len() as u64 - 1;
+                if found != until {
+                    self.fault(format_args!("{} has a hole after segment {found}", head.log));
                 }
+                for segment in &segments {
+                    if let Err(error) = segment.unpack(|_| true) {
+                        self.fault(error);
+                    }
+                }
+                self.report.segments += segments.len() as u64;
+                next = until + 2;
             }
-            self.report.segments += segments.len() as u64;
         }
         Ok(())
     }
 
     async fn refold(&mut self, applied: &Applied) -> Result<Rollup> {
         let mut fresh = Rollup::default();
+        let skipped = dlq::skipped(self.table, self.version, self.day, &[Refused::Rollup]).await?;
+        self.report.skipped += skipped.len() as u64;
         for (name, last) in applied {
             let wrong = || Error::corrupt(format!("`applied` names `{name}`, which is no log"));
             let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
-            let folded = fold_from(self.table, &log, 0, *last, &mut fresh).await?;
-            if folded != *last {
+            let (folded, stopped) = fold_from(self.table, &log, 0, *last, &skipped, &mut fresh).await?;
+            if let Some(stopped) = stopped {
+                self.fault(format_args!("{} cannot be folded at {}: {}", log, stopped.seq, stopped.reason));
+            } else if folded != *last {
                 self.fault(format_args!(
                     "the rollup covers {name} up to {last}, but the log ends at {folded}"
                 ));
@@ -212,7 +232,7 @@ impl DayCheck<'_> {
     }
 
     async fn evaluation(&mut self, rollup: &Projected, is_complete: bool, catalog: &Catalog) -> Result<()> {
-        let key = key::evaluation(&self.day.workspace, PROJECTION_VERSION, self.day.day);
+        let key = key::evaluation(&self.day.workspace, self.version, self.day.day);
         let Some(item) = self.table.get(&key).await? else {
             let has_predictions =
                 rollup.applied.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
@@ -224,8 +244,11 @@ impl DayCheck<'_> {
         let stored = Projected::from_item(&item)?;
         self.report.evaluations += 1;
         let tasks = tasks(catalog, &self.day.workspace).await?;
-        if compute(self.table, self.day, &stored.applied, &tasks).await?.to_state() != stored.state {
-            self.fault("the evaluation is not what its predictions and outcomes give");
+        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
+        match compute(self.table, self.day, &stored.applied, &tasks, &skipped).await? {
+            Ok((fresh, _)) if fresh.to_state() == stored.state => {}
+            Ok(_) => self.fault("the evaluation is not what its predictions and outcomes give"),
+            Err(stopped) => self.fault(format_args!("the evaluation cannot be repeated: {}", stopped.reason)),
         }
         if is_complete && stored.applied != judged(&rollup.applied) {
             self.report.behind += 1;

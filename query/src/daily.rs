@@ -6,10 +6,10 @@ use fold::{Evaluation, Rollup, evaluate, evaluation};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
-    Day, Error, Id, Kind, Result, Table,
+    Day, Error, Id, Kind, Result, Table, active,
     catalog::Catalog,
     key::{self, Projection},
-    rollup::{PROJECTION_VERSION, Projected},
+    rollup::Projected,
     table::{Query, query_all},
 };
 
@@ -198,15 +198,25 @@ async fn stored(
     request: &Request,
     wanted: Projection,
 ) -> Result<Vec<(Day, String)>> {
-    let range = key::projections(workspace, PROJECTION_VERSION, request.window.from(), request.window.to());
-    let mut states = Vec::new();
-    for item in query_all(&**table, Query::table(range)).await? {
-        let (day, found) = key::parse_projection(&item.key)?;
-        if found == wanted {
-            states.push((day, Projected::from_item(&item)?.state));
+    let mut version = active::load(&**table, workspace).await?.version;
+    loop {
+        let range = key::projections(workspace, version, request.window.from(), request.window.to());
+        let items = query_all(&**table, Query::table(range)).await?;
+        // A rebuild may have made another version the active one, and deleted what was being read.
+        let now = active::load(&**table, workspace).await?.version;
+        if now != version {
+            version = now;
+            continue;
         }
+        let mut states = Vec::new();
+        for item in items {
+            let (day, found) = key::parse_projection(&item.key)?;
+            if found == wanted {
+                states.push((day, Projected::from_item(&item)?.state));
+            }
+        }
+        return Ok(states);
     }
-    Ok(states)
 }
 
 /// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.
