@@ -96,6 +96,11 @@ impl Coordinator {
         let (found, beats) = futures::try_join!(leases(table, &stream), heartbeats(table))?;
         let mut found: BTreeMap<String, Lease> =
             found.into_iter().map(|lease| (lease.shard.clone(), lease)).collect();
+        let is_new = |lease: &&Lease| self.shards.iter().all(|shard| shard.id != lease.shard);
+        if found.values().filter(|lease| lease.shard != SWEEP && !lease.is_done).any(|one| is_new(&one)) {
+            // Others know of a shard that is not in the list yet.
+            self.discover_at = Instant::now();
+        }
         let plan = self.plan(&stream, &found, &beats);
         for (lease, before) in plan.takes {
             match lease.write(table, before, shared.now()).await {
@@ -148,15 +153,15 @@ impl Coordinator {
     }
 
     /// Starts and ends readers so that the shards in `found` that are its own and those to be read
-    /// along are read, and no others.
+    /// along are read, and no others. Under a new lease, reading begins at its checkpoint.
     async fn follow(&mut self, found: &BTreeMap<String, Lease>, along: &BTreeSet<String>) -> Result<()> {
         let me = self.shared.options.worker.clone();
         let mine = |shard: &str| found.get(shard).filter(|lease| lease.owner.as_deref() == Some(&me));
         let following: Vec<_> = lock(&self.shared.following).values().cloned().collect();
         for one in following {
             let lease = mine(&one.shard);
-            one.adopt(lease);
-            if lease.is_none() && !along.contains(&one.shard) {
+            let is_wanted = lease.is_some() || along.contains(&one.shard);
+            if !is_wanted || !one.is_under(lease) {
                 lock(&self.shared.following).remove(&one.shard);
                 if let Some(reader) = self.aborts.remove(&one.shard) {
                     reader.abort();
@@ -175,8 +180,7 @@ impl Coordinator {
     }
 
     async fn start(&mut self, lease: &Lease, mine: Option<&Lease>) -> Result<()> {
-        let following = Arc::new(Following::new(&lease.shard));
-        following.adopt(mine);
+        let following = Arc::new(Following::new(&lease.shard, mine));
         if lease.shard != SWEEP {
             let from = match &lease.checkpoint {
                 Some(checkpoint) => Some(checkpoint.clone()),

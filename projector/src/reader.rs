@@ -63,8 +63,9 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    pub(crate) fn new(shard: &str) -> Self {
-        Self { shard: shard.to_owned(), lease: Mutex::default(), progress: Mutex::default() }
+    pub(crate) fn new(shard: &str, lease: Option<&Lease>) -> Self {
+        let lease = Mutex::new(lease.cloned());
+        Self { shard: shard.to_owned(), lease, progress: Mutex::default() }
     }
 
     /// Whether it is read under a lease.
@@ -72,13 +73,10 @@ impl Following {
         lock(&self.lease).is_some()
     }
 
-    /// Takes in what the table says of the lease; `None`, when it is somebody else's.
-    pub(crate) fn adopt(&self, found: Option<&Lease>) {
-        let mut lease = lock(&self.lease);
-        // Of the same epoch, the own copy is the newer one.
-        if lease.as_ref().map(|lease| lease.epoch) != found.map(|found| found.epoch) {
-            *lease = found.cloned();
-        }
+    /// Whether it is read under this lease, or without one when `None`. Another epoch is another
+    /// lease: its checkpoint may be past what was read without it.
+    pub(crate) fn is_under(&self, found: Option<&Lease>) -> bool {
+        lock(&self.lease).as_ref().map(|lease| lease.epoch) == found.map(|found| found.epoch)
     }
 
     /// For how long news has waited for the checkpoint to move past it.

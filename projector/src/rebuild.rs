@@ -79,7 +79,7 @@ pub async fn rebuild(
     catalog: &Catalog,
     workspace: &Id,
     pace: &Pace,
-    progress: impl Fn(Progress),
+    progress: impl Fn(Progress) + Sync,
 ) -> Result<Report> {
     let mut rebuild = Rebuild {
         table,
@@ -119,7 +119,7 @@ struct Rebuild<'a> {
     table: &'a dyn Table,
     workspace: &'a Id,
     pace: &'a Pace,
-    progress: &'a dyn Fn(Progress),
+    progress: &'a (dyn Fn(Progress) + Sync),
     tasks: Tasks,
     report: Report,
     /// Logs that cannot be folded any further.

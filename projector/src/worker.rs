@@ -190,6 +190,7 @@ impl Projector {
             )
         };
         let ended = tokio::select! {
+            biased;
             () = shutdown => Ok(()),
             ended = loops => ended.map(|_| ()),
         };
