@@ -3,14 +3,15 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use axum::{Router, extract::Request, routing::get};
+use axum::{Router, extract::Request};
 use ingest::Ingest;
+use projector::{Options, Projector};
 use query::Query;
 use store::{Clock, Table};
 use tokio::{net::TcpListener, sync::watch};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 
-use crate::{config::Config, open};
+use crate::{config::Config, health, open};
 
 /// How long requests that were begun may take after the services were asked to stop.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -35,8 +36,11 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
-    let projector = tokio::spawn(projector::run(Arc::clone(&table), until(stopped.clone())));
-    let server = axum::serve(listener, router(table, clock)).with_graceful_shutdown(until(stopped));
+    let worker = Projector::new(Arc::clone(&table), Options::new(Clock::system()));
+    let router = router(table, clock, health::router(worker.clone()));
+    let end = until(stopped.clone());
+    let projector = tokio::spawn(async move { worker.run(end).await });
+    let server = axum::serve(listener, router).with_graceful_shutdown(until(stopped));
     let mut server = tokio::spawn(async move { server.await });
     tokio::pin!(shutdown);
     let mut projector = projector;
@@ -60,12 +64,12 @@ pub async fn run(
     Ok(())
 }
 
-fn router(table: Arc<dyn Table>, clock: Clock) -> Router {
+fn router(table: Arc<dyn Table>, clock: Clock, health: Router) -> Router {
     let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock));
     let query = Arc::new(Query::new(table));
     let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
+        .merge(health)
         .merge(ingest::http::router(ingest))
         .merge(query::http::router(query))
         .fallback(web::no_such_path)
@@ -80,7 +84,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 }
 
 /// Returns when the process is asked to stop, by ctrl-c or SIGTERM.
-async fn asked_to_stop() {
+pub(crate) async fn asked_to_stop() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

@@ -18,7 +18,9 @@ use std::{
 use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog};
 use tokio::{sync::Notify, time::Instant};
 
-use crate::{coordinator::Coordinator, heartbeat, reader::Following, schedule::Schedule, sweeper, work};
+use crate::{
+    coordinator::Coordinator, heartbeat, lease::SWEEP, reader::Following, schedule::Schedule, sweeper, work,
+};
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -154,7 +156,7 @@ impl Projector {
         let now = Instant::now();
         let (dirty_days, waiting, oldest) = shared.schedule().backlog();
         let following = lock(&shared.following);
-        let held = following.values().filter(|one| one.has_lease());
+        let held = following.values().filter(|one| one.shard != SWEEP && one.has_lease());
         let stats = &shared.stats;
         let figure = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         Health {

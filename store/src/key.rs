@@ -214,6 +214,14 @@ pub fn parse_segment(key: &Key) -> Option<(LogId, u64)> {
     parse_place(key.pk.strip_prefix("w#")?.strip_suffix("/day")?, &key.sk)
 }
 
+/// The log and number of a segment as people name it: day, kind, lane and number, such as
+/// `2013-06-01/p/00/42`.
+pub fn parse_segment_name(workspace: &Id, name: &str) -> Option<(LogId, u64)> {
+    let (log, seq) = name.rsplit_once('/')?;
+    let seq: u64 = seq.parse().ok().filter(|seq| *seq <= MAX_SEQ)?;
+    parse_place(workspace.as_str(), &format!("day#{log}/{seq:010}"))
+}
+
 /// The log and number that a sort key names in a workspace.
 fn parse_place(workspace: &str, sk: &str) -> Option<(LogId, u64)> {
     let workspace = Id::parse(workspace).ok()?;
@@ -412,6 +420,8 @@ mod tests {
     fn keys_of_the_projector_are_parsed() {
         assert_eq!(parse_active(&active(&log().workspace)), Some(log().workspace));
         assert_eq!(parse_active(&segment(&log(), 1)), None);
+        assert_eq!(parse_segment_name(&log().workspace, "2013-06-01/p/03/42"), Some((log(), 42)));
+        assert_eq!(parse_segment_name(&log().workspace, "2013-06-01/p/03"), None);
         assert_eq!(parse_dead_letter(&dead_letter(&log(), 7, 42)), Some((log(), 42, 7)));
         assert_eq!(parse_dead_letter(&segment(&log(), 42)), None);
         assert_eq!(parse_lease(&lease("s", "a/b")), Some("a/b"));

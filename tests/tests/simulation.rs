@@ -67,6 +67,14 @@ fn planted_bugs_are_found() {
     }
 }
 
+/// A day that grows by many small segments is not read again for each of them.
+#[test]
+fn evaluating_a_growing_day_costs_at_most_three_passes() {
+    let (rows, evaluated) = tests::sim::grow(1_500);
+    assert!(rows > 2_000);
+    assert!((rows..=3 * rows).contains(&evaluated), "{evaluated} rows were joined for {rows}");
+}
+
 /// Seeds that found something, and what.
 mod found {
     use tests::sim::run;

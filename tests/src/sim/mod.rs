@@ -15,7 +15,7 @@ mod scene;
 pub mod world;
 
 pub use ops::{Op, ops};
-pub use scene::{Outcome, run, run_ops};
+pub use scene::{Outcome, grow, run, run_ops};
 
 /// A bug that the simulation must find. It is planted below the projector, in what its process makes of
 /// its calls, so that the projector itself has no switch for it.

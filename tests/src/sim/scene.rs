@@ -87,8 +87,34 @@ pub fn run_ops(seed: u64, ops: &[Op], planted: Option<Planted>) -> Outcome {
     })
 }
 
+/// Appends segments to one log, a few milliseconds apart, beside one projector. Returns how many rows
+/// there are in the end, and how many were joined in all evaluations together.
+///
+/// # Panics
+/// When something is wrong.
+pub fn grow(segments: usize) -> (u64, u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let mut scene = Scene::new(0, None).await.expect("a catalog in memory");
+        scene.world.faults.store(0, Ordering::Relaxed);
+        scene.start(0);
+        let projector = scene.processes[0].as_ref().expect("it runs").projector.clone();
+        for _ in 0..segments {
+            scene.append(0, false);
+            sleep(Duration::from_millis(5)).await;
+        }
+        let world = Arc::clone(&scene.world);
+        let outcome = scene.settle().await;
+        assert_eq!(outcome.violations, Vec::<String>::new());
+        let state = world.lock();
+        let rows: usize = state.logs.values().flatten().flatten().map(|columns| columns.rows).sum();
+        (rows as u64, projector.health().evaluated_rows)
+    })
+}
+
 struct Running {
     name: String,
+    projector: Projector,
     gate: Arc<Gate>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Result<()>>,
@@ -278,8 +304,9 @@ impl Scene {
         };
         let (stop, stopped) = oneshot::channel();
         let projector = Projector::new(table, options);
-        let task = tokio::spawn(async move { projector.run(async move { _ = stopped.await }).await });
-        self.processes[process] = Some(Running { name, gate, stop: Some(stop), task });
+        let runs = projector.clone();
+        let task = tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
+        self.processes[process] = Some(Running { name, projector, gate, stop: Some(stop), task });
     }
 
     fn crash(&mut self, process: usize) {
