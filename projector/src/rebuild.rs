@@ -32,6 +32,9 @@ const MAX_ATTEMPTS: usize = 100;
 /// How often the log may have grown again while the last of it was folded.
 const MAX_PASSES: usize = 1_000;
 
+/// How many versions before the active one are looked at when the old ones are deleted.
+const LOOK_BACK: u32 = 3;
+
 /// How long to wait after a failure of the table, and how often in a row.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const MAX_RETRIES: usize = 60;
@@ -259,9 +262,11 @@ impl Rebuild<'_> {
         self.change(change).await.map(|_| ())
     }
 
-    /// Deletes the versions before the active one, with what a worker may have written to them late.
+    /// Deletes the versions before the active one, and looks at some that were deleted before: a worker
+    /// that was away for long may have written to them since.
     async fn delete_old(&mut self, found: Active) -> Result<()> {
-        for version in found.oldest.min(found.version.saturating_sub(1)).max(1)..found.version {
+        let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
+        for version in first..found.version {
             for range in
                 [key::all_projections(self.workspace, version), key::dead_letters(self.workspace, version)]
             {
@@ -278,7 +283,6 @@ impl Rebuild<'_> {
                 }
             }
         }
-        // The last one stays named: a worker that was away for long may still write to it.
         let oldest = found.version;
         let change = |now: Active| (now.oldest < oldest).then_some(Active { oldest, ..now });
         self.change(change).await.map(|_| ())

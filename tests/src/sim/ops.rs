@@ -130,5 +130,34 @@ pub fn ops(seed: u64) -> Vec<Op> {
             },
         });
     }
-    ops
+    match random.hits(3) {
+        true => steady(&ops, &random),
+        false => ops,
+    }
+}
+
+/// The same with all projectors there from the beginning, of which some die at the end right after an
+/// append. Nothing sweeps then, so whoever takes over must be told of everything again.
+fn steady(ops: &[Op], random: &Random) -> Vec<Op> {
+    let starts = (0..PROCESSES).map(|process| Op::Start { process });
+    let mut steady: Vec<Op> = starts.chain([Op::Advance { millis: 5_000 }]).collect();
+    let sweeps = |op: &Op| {
+        matches!(
+            op,
+            Op::Start { .. } | Op::Stop { .. } | Op::Crash { .. } | Op::TrimStream | Op::Drop | Op::Rebuild
+        )
+    };
+    steady.extend(ops.iter().filter(|op| !sweeps(op)));
+    let survivor = random.below(PROCESSES as u64) as usize;
+    for process in (0..PROCESSES).filter(|process| *process != survivor) {
+        let log = random.below(LOGS as u64) as usize;
+        let millis = random.below(10_000);
+        steady.extend([
+            Op::Advance { millis },
+            Op::Append { log, segments: 1, told: true },
+            Op::Advance { millis: random.below(200) },
+            Op::Crash { process },
+        ]);
+    }
+    steady
 }
