@@ -23,8 +23,15 @@ const KILOROWS_AT_ONCE: usize = 4_000;
 
 /// What came of a job.
 enum Done {
-    Folded(WorkspaceDay, Dirty, Result<(u32, Projection)>),
+    Folded(WorkspaceDay, Dirty, Result<Written>),
     Evaluated(WorkspaceDay, Pending, Instant, Result<Outcome>),
+}
+
+/// What came of folding.
+struct Written {
+    folded: Folded,
+    segments: u64,
+    retries: u64,
 }
 
 /// What came of evaluating.
@@ -75,7 +82,7 @@ impl Shared {
         }
     }
 
-    async fn fold(&self, day: &WorkspaceDay, dirty: &Dirty) -> Result<(u32, Projection)> {
+    async fn fold(&self, day: &WorkspaceDay, dirty: &Dirty) -> Result<Written> {
         let table = &*self.table;
         // Read each time: after a rebuild, what comes from now on belongs to the new version.
         let version = active::load(table, &day.workspace).await?.version;
@@ -83,7 +90,10 @@ impl Shared {
         for stopped in &projection.stopped {
             self.note(version, stopped, Refused::Rollup).await?;
         }
-        Ok((version, projection))
+        let Projection { rollup, applied, grown, segments, retries, .. } = projection;
+        let kinds = [Kind::Predictions, Kind::Outcomes];
+        let events = kinds.map(|kind| rollup.events(kind)).iter().sum();
+        Ok(Written { folded: Folded { version, applied, events, grown }, segments, retries })
     }
 
     async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Outcome> {
@@ -112,13 +122,10 @@ impl Shared {
     async fn settle(&self, done: Done) {
         let now = Instant::now();
         match done {
-            Done::Folded(day, dirty, Ok((version, projection))) => {
-                add(&self.stats.segments, projection.segments);
-                add(&self.stats.retries, projection.retries);
-                let kinds = [Kind::Predictions, Kind::Outcomes];
-                let events = kinds.map(|kind| projection.rollup.events(kind)).iter().sum();
-                let folded = Folded { version, applied: projection.applied, events, grown: projection.grown };
-                self.schedule().folded(&day, dirty, now, folded);
+            Done::Folded(day, dirty, Ok(written)) => {
+                add(&self.stats.segments, written.segments);
+                add(&self.stats.retries, written.retries);
+                self.schedule().folded(&day, dirty, now, written.folded);
             }
             Done::Folded(day, dirty, Err(error)) if may_pass(&error) => {
                 tracing::warn!(%day, %error, "the table is not available; trying again");

@@ -75,7 +75,7 @@ fn evaluating_a_growing_day_costs_at_most_three_passes() {
     assert!((rows..=3 * rows).contains(&evaluated), "{evaluated} rows were joined for {rows}");
 }
 
-/// Seeds that found something, and what.
+/// Seeds that found something, and what. They mean it as long as the operations of a seed stay the same.
 mod found {
     use tests::sim::run;
 

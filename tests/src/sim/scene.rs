@@ -64,6 +64,9 @@ pub struct Outcome {
     pub taken: u64,
 }
 
+/// A version, and what its rollups cover.
+type Seen = (u32, Vec<(Day, Applied)>);
+
 /// Runs the operations of a seed.
 pub fn run(seed: u64, planted: Option<Planted>) -> Outcome {
     run_ops(seed, &ops(seed), planted)
@@ -359,7 +362,7 @@ impl Scene {
     /// A reader never sees less of a version than a reader before it.
     async fn query(&mut self) {
         let (_, table) = self.table("reader");
-        let read = async || -> Result<Option<(u32, Vec<(Day, Applied)>)>> {
+        let read = async || -> Result<Option<Seen>> {
             let version = active::load(&*table, &self.workspace).await?.version;
             let range = key::all_projections(&self.workspace, version);
             let mut found = Vec::new();
@@ -415,17 +418,9 @@ impl Scene {
         loop {
             self.look_at_processes().await;
             let left = self.left_to_rebuild();
-            let mut state = self.world.lock();
-            let unfinished = if left.is_some() { Vec::new() } else { state.unfinished() };
-            let is_done = left.is_none() && unfinished.is_empty();
-            let is_late = begin.elapsed() > patience;
-            if is_late && !is_done {
-                state.violations.extend(left.into_iter().chain(unfinished));
+            if let Some(outcome) = self.world.lock().settled(left, begin.elapsed() > patience) {
+                return outcome;
             }
-            if is_done || is_late || !state.violations.is_empty() {
-                return state.outcome();
-            }
-            drop(state);
             sleep(LOOK).await;
         }
     }
@@ -444,6 +439,17 @@ impl Scene {
 }
 
 impl State {
+    /// What came of it, if it is over: nothing is `left` or unfinished, it is too late, or something is
+    /// wrong.
+    fn settled(&mut self, left: Option<String>, is_late: bool) -> Option<Outcome> {
+        let unfinished = if left.is_some() { Vec::new() } else { self.unfinished() };
+        let is_done = left.is_none() && unfinished.is_empty();
+        if is_late && !is_done {
+            self.violations.extend(left.into_iter().chain(unfinished));
+        }
+        (is_done || is_late || !self.violations.is_empty()).then(|| self.outcome())
+    }
+
     fn outcome(&self) -> Outcome {
         let number = |item: &Item, name| item.int(name).unwrap_or(0) as u64;
         let items = || self.items.values().map(|stored| &stored.item);

@@ -44,6 +44,9 @@ pub(super) struct Stored {
     pub(super) created: u64,
 }
 
+/// A segment: its kind, its lane and number, and its events.
+type Folded<'a> = (Kind, (u8, u64), &'a Columns);
+
 #[derive(Debug, Default)]
 struct Told {
     parent: Option<usize>,
@@ -333,7 +336,7 @@ impl State {
         workspace: &store::Id,
         day: store::Day,
         applied: &Applied,
-    ) -> std::result::Result<Vec<(Kind, (u8, u64), &Columns)>, String> {
+    ) -> std::result::Result<Vec<Folded<'_>>, String> {
         let mut prefix = Vec::new();
         for (name, last) in applied {
             let log = scan::log_named(workspace, day, name).ok_or("`applied` names no log")?;
