@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     catalog,
     config::{self, Flags},
-    demo, import, query, table, up, verify,
+    demo, dlq, import, projector, query, rebuild, status, table, up, verify,
 };
 
 /// Exit code for a request that cannot be answered as it was put.
@@ -31,6 +31,8 @@ struct Cli {
 enum Command {
     /// Run ingest, projector and query in one process.
     Up,
+    /// Run a projector by itself; several share the work.
+    Projector,
     /// Replay a year of flights: register, append, project, query.
     Demo(DemoArgs),
     /// Append the events of a file: NDJSON, CSV or Parquet.
@@ -39,6 +41,17 @@ enum Command {
     Query(QueryArgs),
     /// Fold the log again and compare with what is stored.
     Verify(VerifyArgs),
+    /// Fold a workspace anew, beside what is served, and then serve that.
+    Rebuild(RebuildArgs),
+    /// List, show, retry or skip segments that the projector refused.
+    #[command(subcommand)]
+    Dlq(DlqCommand),
+    /// Show how far behind everything is, the workers and the leases.
+    Status {
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
     /// Create, list or show workspaces.
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
@@ -133,6 +146,41 @@ pub(crate) struct VerifyArgs {
     /// Only this workspace; all when it is not given.
     #[arg(long, short)]
     pub(crate) workspace: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RebuildArgs {
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+    /// The share of the time to work, above 0 and at most 1; the rest is left to others.
+    #[arg(long, default_value_t = 0.5)]
+    pub(crate) share: f64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DlqCommand {
+    /// List the dead letters.
+    List {
+        /// Only of this workspace; of all when it is not given.
+        #[arg(long, short)]
+        workspace: Option<String>,
+    },
+    /// Show a dead letter.
+    Show(Letter),
+    /// Fold the segment again: after an update, it may be readable.
+    Retry(Letter),
+    /// Leave the segment out, and go on after it.
+    Skip(Letter),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Letter {
+    /// The segment, as `dlq list` names it: 2013-06-01/p/00/42.
+    pub(crate) segment: String,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -273,6 +321,10 @@ async fn run(cli: Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::from(FAILED));
             }
         }
+        Command::Projector => projector::command(config).await?,
+        Command::Rebuild(args) => rebuild::command(config, &args).await?,
+        Command::Dlq(command) => dlq::command(config, command).await?,
+        Command::Status { format } => status::command(config, format).await?,
         Command::Workspace(command) => catalog::workspace(config, command).await?,
         Command::Model(command) => catalog::model(config, command).await?,
         Command::Release(command) => catalog::release(config, command).await?,

@@ -32,6 +32,22 @@ pub(crate) fn health() -> Operation {
         .answers(StatusCode::OK, answer("It is.", "text/plain", schema::one_of(["ok\n"])))
 }
 
+pub(crate) fn ready() -> Operation {
+    Operation::get("/readyz", "ready")
+        .tag("service")
+        .summary("Tell whether the projector keeps up")
+        .answers(StatusCode::OK, answer("It does.", "text/plain", schema::one_of(["ready\n"])))
+        .fails(&[StatusCode::SERVICE_UNAVAILABLE])
+}
+
+pub(crate) fn metrics(media_type: &'static str) -> Operation {
+    let text = answer("Figures in the text format of Prometheus.", media_type, schema::string());
+    Operation::get("/metrics", "metrics")
+        .tag("service")
+        .summary("Tell the figures by which to watch the services")
+        .answers(StatusCode::OK, text)
+}
+
 /// The routes and, as one more, the document that describes all of them.
 pub(crate) fn with_document(routes: Routes) -> Router {
     let any = || web::openapi::ObjectBuilder::new().schema_type(Type::Object);

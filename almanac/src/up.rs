@@ -5,13 +5,14 @@ use std::{future::Future, sync::Arc};
 use anyhow::Context;
 use axum::{Router, extract::Request};
 use ingest::Ingest;
+use projector::{Options, Projector};
 use query::Query;
 use store::{Clock, Table};
 use tokio::{net::TcpListener, sync::watch};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 use web::Routes;
 
-use crate::{config::Config, open, openapi, serve::serve};
+use crate::{config::Config, health, open, openapi, serve::serve};
 
 pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
     let table = open::create(config).await?;
@@ -33,10 +34,13 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
-    let projector = tokio::spawn(projector::run(Arc::clone(&table), until(stopped.clone())));
+    let worker = Projector::new(Arc::clone(&table), Options::new(Clock::system()));
     let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock));
     let gate = Arc::clone(ingest.gate());
-    let server = tokio::spawn(serve(listener, router(table, ingest), until(stopped)));
+    let router = router(table, ingest, worker.clone());
+    let end = until(stopped.clone());
+    let projector = tokio::spawn(async move { worker.run(end).await });
+    let server = tokio::spawn(serve(listener, router, until(stopped)));
     tokio::pin!(shutdown);
     let mut projector = projector;
     let early = tokio::select! {
@@ -53,11 +57,11 @@ pub async fn run(
     Ok(())
 }
 
-fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>) -> Router {
+fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>, worker: Projector) -> Router {
     let query = Arc::new(Query::new(table));
     let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
     let routes = Routes::new()
-        .add(openapi::health(), async || "ok\n")
+        .merge(health::routes(worker))
         .merge(ingest::http::routes(ingest))
         .merge(query::http::routes(query));
     openapi::with_document(routes)
@@ -73,7 +77,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 }
 
 /// Returns when the process is asked to stop, by ctrl-c or SIGTERM.
-async fn asked_to_stop() {
+pub(crate) async fn asked_to_stop() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

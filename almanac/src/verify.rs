@@ -32,6 +32,12 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
                 workspace.path, report.behind
             );
         }
+        if report.skipped > 0 {
+            println!(
+                "{}: {} segments were skipped by an operator; see `almanac dlq`",
+                workspace.path, report.skipped
+            );
+        }
         for fault in &report.faults {
             println!("{}: FAULT {fault}", workspace.path);
         }

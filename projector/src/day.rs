@@ -20,7 +20,7 @@ use store::{
     table::{Query, query_all},
 };
 
-use crate::{PROJECTION_VERSION, WorkspaceDay};
+use crate::WorkspaceDay;
 
 /// How many parts are read or written at once.
 const PARTS_AT_ONCE: usize = 16;
@@ -56,7 +56,7 @@ impl PartFold {
 #[derive(Debug)]
 pub(crate) struct DayFold<'a> {
     /// Where the parts are read from; a day that is folded from nothing reads none.
-    source: Option<(&'a dyn Table, &'a WorkspaceDay)>,
+    source: Option<Source<'a>>,
     /// The rollup.
     pub(crate) rollup: Rollup,
     /// The parts that segments touched.
@@ -65,8 +65,8 @@ pub(crate) struct DayFold<'a> {
 
 impl<'a> DayFold<'a> {
     /// Goes on from what is stored.
-    pub(crate) fn stored(table: &'a dyn Table, day: &'a WorkspaceDay, rollup: Rollup) -> Self {
-        Self { source: Some((table, day)), rollup, parts: BTreeMap::new() }
+    pub(crate) fn stored(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay, rollup: Rollup) -> Self {
+        Self { source: Some(Source { table, version, day }), rollup, parts: BTreeMap::new() }
     }
 
     /// Begins with nothing.
@@ -91,11 +91,11 @@ impl<'a> DayFold<'a> {
 
     /// Reads the parts that a segment touches and none before did.
     async fn load(&mut self, delta: &Delta) -> Result<()> {
-        let Some((table, day)) = self.source else { return Ok(()) };
+        let Some(source) = self.source else { return Ok(()) };
         let missing: Vec<Breakdown> =
             delta.parts.keys().filter(|breakdown| !self.parts.contains_key(breakdown)).copied().collect();
         for some in missing.chunks(PARTS_AT_ONCE) {
-            let reads = some.iter().map(|breakdown| read_part(table, day, *breakdown));
+            let reads = some.iter().map(|breakdown| source.read(*breakdown));
             self.parts.extend(try_join_all(reads).await?);
         }
         Ok(())
@@ -106,35 +106,43 @@ impl<'a> DayFold<'a> {
     /// # Errors
     /// Those of the table; a conflict, when another projector wrote one since it was read. The others
     /// may be written or not.
-    pub(crate) async fn write_parts(&self, table: &dyn Table, day: &WorkspaceDay) -> Result<()> {
+    pub(crate) async fn write_parts(&self) -> Result<()> {
+        let Some(source) = self.source else { return Ok(()) };
         let mut changed = Vec::new();
         for (breakdown, part) in &self.parts {
             if part.applied != part.stored.applied {
-                let key = part_key(day, *breakdown);
+                let key = source.key(*breakdown);
                 changed.push(part.stored.replace(key, &part.applied, part.part.to_state()));
             }
         }
         for some in changed.chunks(PARTS_AT_ONCE) {
-            try_join_all(some.iter().cloned().map(|(item, condition)| table.put(item, condition))).await?;
+            try_join_all(some.iter().cloned().map(|(item, condition)| source.table.put(item, condition)))
+                .await?;
         }
         Ok(())
     }
 }
 
-async fn read_part(
-    table: &dyn Table,
-    day: &WorkspaceDay,
-    breakdown: Breakdown,
-) -> Result<(Breakdown, PartFold)> {
-    let part = match table.get(&part_key(day, breakdown)).await? {
-        None => PartFold::empty(breakdown),
-        Some(item) => PartFold::read(breakdown, &item)?,
-    };
-    Ok((breakdown, part))
+/// Where the parts of a day are.
+#[derive(Clone, Copy, Debug)]
+struct Source<'a> {
+    table: &'a dyn Table,
+    version: u32,
+    day: &'a WorkspaceDay,
 }
 
-fn part_key(day: &WorkspaceDay, breakdown: Breakdown) -> key::Key {
-    key::breakdown(&day.workspace, PROJECTION_VERSION, day.day, breakdown)
+impl Source<'_> {
+    async fn read(&self, breakdown: Breakdown) -> Result<(Breakdown, PartFold)> {
+        let part = match self.table.get(&self.key(breakdown)).await? {
+            None => PartFold::empty(breakdown),
+            Some(item) => PartFold::read(breakdown, &item)?,
+        };
+        Ok((breakdown, part))
+    }
+
+    fn key(&self, breakdown: Breakdown) -> key::Key {
+        key::breakdown(&self.day.workspace, self.version, self.day.day, breakdown)
+    }
 }
 
 /// All parts of a day that are stored.
@@ -143,9 +151,10 @@ fn part_key(day: &WorkspaceDay, breakdown: Breakdown) -> key::Key {
 /// Those of the table, and `Corrupt`.
 pub(crate) async fn stored_parts(
     table: &dyn Table,
+    version: u32,
     day: &WorkspaceDay,
 ) -> Result<BTreeMap<Breakdown, PartFold>> {
-    let range = key::projections(&day.workspace, PROJECTION_VERSION, day.day, day.day);
+    let range = key::projections(&day.workspace, version, day.day, day.day);
     let mut parts = BTreeMap::new();
     for item in query_all(table, Query::table(range)).await? {
         if let (_, Projection::Breakdown(breakdown)) = key::parse_projection(&item.key)? {

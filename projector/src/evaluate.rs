@@ -11,7 +11,13 @@ use store::{
     scan,
 };
 
-use crate::{MAX_ATTEMPTS, PROJECTION_VERSION, WorkspaceDay};
+use crate::{
+    MAX_ATTEMPTS, WorkspaceDay, dlq,
+    project::{Skipped, Stopped},
+};
+
+/// Days with fewer events are evaluated at once, without a thread of their own.
+const SMALL_ROWS: usize = 10_000;
 
 /// The task of each release, by its name.
 pub type Tasks = BTreeMap<String, Task>;
@@ -32,39 +38,69 @@ pub async fn tasks(catalog: &Catalog, workspace: &Id) -> Result<Tasks> {
     Ok(catalog.page(workspace).await?.tasks())
 }
 
+/// What evaluating a day took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Rows that were joined.
+    pub rows: u64,
+    /// How often somebody else wrote in between.
+    pub retries: u64,
+    /// A segment that cannot be evaluated; then nothing was stored.
+    pub stopped: Option<Stopped>,
+}
+
 /// Evaluates a day up to `applied` and stores it, unless what is stored covers it already.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt` for a segment that cannot be read.
-pub async fn evaluate(table: &dyn Table, day: &WorkspaceDay, applied: &Applied, tasks: &Tasks) -> Result<()> {
-    let key = key::evaluation(&day.workspace, PROJECTION_VERSION, day.day);
+/// Those of the table, and `Corrupt`.
+pub async fn evaluate(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    applied: &Applied,
+    tasks: &Tasks,
+) -> Result<Effort> {
+    let key = key::evaluation(&day.workspace, version, day.day);
     let wanted = judged(applied);
-    for _ in 0..MAX_ATTEMPTS {
+    let mut effort = Effort::default();
+    if wanted.is_empty() {
+        return Ok(effort);
+    }
+    for retries in 0..MAX_ATTEMPTS as u64 {
+        effort.retries = retries;
         let stored = match table.get(&key).await? {
             Some(item) => Projected::from_item(&item)?,
             None => Projected::empty(),
         };
         let covered = |(log, seq): (&String, &u64)| stored.applied.get(log).is_some_and(|known| known >= seq);
         if wanted.iter().all(covered) {
-            return Ok(());
+            return Ok(effort);
         }
-        let evaluation = compute(table, day, &wanted, tasks).await?;
+        let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
+        let (evaluation, rows) = match compute(table, day, &wanted, tasks, &skipped).await? {
+            Ok(computed) => computed,
+            Err(stopped) => return Ok(Effort { stopped: Some(stopped), ..effort }),
+        };
+        effort.rows += rows;
         let (item, condition) = stored.replace(key.clone(), &wanted, evaluation.to_state());
         match table.put(item, condition).await {
+            Ok(()) => return Ok(effort),
             Err(error) if error.is_conflict() => continue,
-            other => return other,
+            Err(error) => return Err(error),
         }
     }
     Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the evaluation of {day}")))
 }
 
-/// Evaluates the prefix `applied` of a day's logs.
+/// Evaluates the prefix `applied` of a day's logs, without the segments that are `skipped`; or says
+/// which segment it cannot read. Also says how many rows it joined.
 pub(crate) async fn compute(
     table: &dyn Table,
     day: &WorkspaceDay,
     applied: &Applied,
     tasks: &Tasks,
-) -> Result<Evaluation> {
+    skipped: &Skipped,
+) -> Result<Result<(Evaluation, u64), Stopped>> {
     let (mut predictions, mut outcomes) = (Vec::<(u8, u64, Columns)>::new(), Vec::new());
     for (name, last) in applied {
         let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
@@ -72,18 +108,38 @@ pub(crate) async fn compute(
             Kind::Predictions => (&mut predictions, evaluation::PREDICTION_COLUMNS),
             _ => (&mut outcomes, evaluation::OUTCOME_COLUMNS),
         };
-        for segment in scan::segments(table, &log, 1, *last).await? {
-            let columns = segment.unpack(|name| wanted.contains(&name))?;
-            into.push((log.lane, segment.seq, columns));
+        let is_left_out = |seq| skipped.contains(&(name.clone(), seq));
+        let mut next = 1;
+        while next <= *last {
+            // Around what was skipped, which may be no segment at all.
+            let until = (next..=*last).find(|seq| is_left_out(*seq)).map_or(*last, |seq| seq - 1);
+            for segment in scan::segments(table, &log, next, until).await? {
+                match segment.unpack(|name| wanted.contains(&name)) {
+                    Ok(columns) => into.push((log.lane, segment.seq, columns)),
+                    Err(error) => {
+                        let stopped =
+                            Stopped { log: log.clone(), seq: segment.seq, reason: error.to_string() };
+                        return Ok(Err(stopped));
+                    }
+                }
+            }
+            next = if until == *last { until + 1 } else { until + 2 };
         }
     }
-    let tasks = tasks.clone();
-    let judging = tokio::task::spawn_blocking(move || {
-        fold::evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks)
-    });
-    let judged =
-        judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
-    judged.map_err(|error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}")))
+    let rows = |of: &[(u8, u64, Columns)]| of.iter().map(|(_, _, columns)| columns.rows).sum::<usize>();
+    let rows = rows(&predictions) + rows(&outcomes);
+    let judged = if rows < SMALL_ROWS {
+        fold::evaluate(&in_log(&predictions), &in_log(&outcomes), tasks)
+    } else {
+        let tasks = tasks.clone();
+        let judging = tokio::task::spawn_blocking(move || {
+            fold::evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks)
+        });
+        judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
+    };
+    let judged = judged
+        .map_err(|error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}")))?;
+    Ok(Ok((judged, rows as u64)))
 }
 
 fn in_log(segments: &[(u8, u64, Columns)]) -> Vec<LogSegment<'_>> {

@@ -1,29 +1,40 @@
 //! The projector: turns the log into counters, rollups and evaluations.
 //!
-//! The change feed only says which log grew ([`worker`]). What to do about it is read from the
-//! table: a day's rollup knows the prefix of the logs that it covers, so the segments after it are
-//! folded in and both are written under one condition ([`project`], [`counters`]). Evaluations join
-//! the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no change told of,
-//! and [`mod@verify`] folds everything again and compares.
+//! The change feed only says which log grew. Workers share its shards by leases ([`lease`],
+//! [`heartbeat`]); each keeps a schedule of days to fold and to evaluate ([`worker`]). What to do about
+//! a day is read from the table: its rollup knows the prefix of the logs that it covers, so the
+//! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
+//! Evaluations join the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no
+//! change told of, [`dlq`] keeps what cannot be read, [`rebuild`] folds everything anew beside what is
+//! served, [`status`] says how far behind everything is, and [`mod@verify`] folds everything again and
+//! compares.
 //!
 //! It appends nothing to the log, and nobody else writes what it writes. Losing, repeating or
 //! reordering changes can delay a rollup; it cannot make it wrong.
 
+mod coordinator;
 pub mod counters;
 mod day;
+pub mod dlq;
 pub mod evaluate;
+pub mod heartbeat;
+pub mod lease;
+mod plan;
 pub mod project;
+mod reader;
+pub mod rebuild;
+mod schedule;
+pub mod status;
 pub mod sweep;
+mod sweeper;
 pub mod verify;
+mod work;
 pub mod worker;
 
 pub use verify::{Report, verify};
-pub use worker::run;
+pub use worker::{Health, Options, Projector, run};
 
 use store::{Day, Id};
-
-/// The version of the projections that is written and read.
-pub use store::rollup::PROJECTION_VERSION;
 
 /// How often a write may find that somebody else wrote before it gives up.
 const MAX_ATTEMPTS: usize = 100;

@@ -10,7 +10,7 @@ use store::{
     scan,
 };
 
-use crate::{MAX_ATTEMPTS, PROJECTION_VERSION, WorkspaceDay, counters, day::DayFold};
+use crate::{MAX_ATTEMPTS, WorkspaceDay, counters, day::DayFold};
 
 /// How many segments are read at once: some megabytes.
 const SEGMENTS_AT_ONCE: u64 = 64;
@@ -24,14 +24,31 @@ pub struct Projection {
     pub applied: Applied,
     /// Whether anything was new.
     pub grown: bool,
+    /// How many segments were new.
+    pub segments: u64,
+    /// How often somebody else wrote in between, so that it was read and folded again.
+    pub retries: u64,
+    /// Logs that cannot be folded any further.
+    pub stopped: Vec<Stopped>,
+}
+
+/// A segment that cannot be decoded or folded. Its log is folded up to the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The log.
+    pub log: LogId,
+    /// The segment.
+    pub seq: u64,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// Reads the rollup of a day.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
-pub async fn read(table: &dyn Table, day: &WorkspaceDay) -> Result<(Projected, Rollup)> {
-    let key = key::rollup(&day.workspace, PROJECTION_VERSION, day.day);
+pub async fn read(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result<(Projected, Rollup)> {
+    let key = key::rollup(&day.workspace, version, day.day);
     match table.get(&key).await? {
         None => Ok((Projected::empty(), Rollup::default())),
         Some(item) => {
@@ -42,38 +59,50 @@ pub async fn read(table: &dyn Table, day: &WorkspaceDay) -> Result<(Projected, R
     }
 }
 
-/// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`.
+/// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`. A segment that
+/// cannot be read stops its own log only, and is told of.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt` for a segment that cannot be read.
-pub async fn project(table: &dyn Table, day: &WorkspaceDay, dirty: &BTreeSet<LogId>) -> Result<Projection> {
-    for _ in 0..MAX_ATTEMPTS {
-        let (stored, rollup) = read(table, day).await?;
-        let mut fold = DayFold::stored(table, day, rollup);
+/// Those of the table, and `Corrupt` for a rollup that cannot be read.
+pub async fn project(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    dirty: &BTreeSet<LogId>,
+) -> Result<Projection> {
+    for retries in 0..MAX_ATTEMPTS as u64 {
+        let (stored, rollup) = read(table, version, day).await?;
+        let mut fold = DayFold::stored(table, version, day, rollup);
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
+        let (mut segments, mut stopped) = (0, Vec::new());
         for log in logs {
-            let from = applied.get(&log.name()).copied().unwrap_or(0);
-            let last = fold_from(table, &log, from, u64::MAX, &mut fold).await?;
+            let before = applied.get(&log.name()).copied().unwrap_or(0);
+            let (last, stop) = fold_from(table, &log, before, u64::MAX, &Skipped::new(), &mut fold).await?;
+            segments += last - before;
+            stopped.extend(stop);
             if last > 0 {
                 applied.insert(log.name(), last);
             }
         }
-        if applied == stored.applied {
-            return Ok(Projection { rollup: fold.rollup, applied, grown: false });
+        let grown = applied != stored.applied;
+        if !grown {
+            return Ok(Projection { rollup: fold.rollup, applied, grown, segments, retries, stopped });
         }
         // The rollup goes last: a crash in between leaves it behind, which is noticed.
-        match fold.write_parts(table, day).await {
+        match fold.write_parts().await {
             Ok(()) => {}
             Err(error) if error.is_conflict() => continue,
             Err(error) => return Err(error),
         }
         counters::write(table, day, &fold).await?;
-        let key = key::rollup(&day.workspace, PROJECTION_VERSION, day.day);
+        let key = key::rollup(&day.workspace, version, day.day);
         let (item, condition) = stored.replace(key, &applied, fold.rollup.to_state());
         match table.put(item, condition).await {
-            Ok(()) => return Ok(Projection { rollup: fold.rollup, applied, grown: true }),
+            Ok(()) => {
+                return Ok(Projection { rollup: fold.rollup, applied, grown, segments, retries, stopped });
+            }
             Err(error) if error.is_conflict() => continue,
             Err(error) => return Err(error),
         }
@@ -81,28 +110,58 @@ pub async fn project(table: &dyn Table, day: &WorkspaceDay, dirty: &BTreeSet<Log
     Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the rollup of {day}")))
 }
 
-/// Folds the segments of a log after `applied` up to `last`; returns the last one that was folded.
+/// Folds the segments of a log after `applied` up to `last`, without those that are `skipped`;
+/// returns the last one that was folded, and the one that could not be.
 pub(crate) async fn fold_from(
     table: &dyn Table,
     log: &LogId,
     applied: u64,
     last: u64,
+    skipped: &Skipped,
     into: &mut DayFold<'_>,
-) -> Result<u64> {
+) -> Result<(u64, Option<Stopped>)> {
     let mut applied = applied;
+    let mut at_once = SEGMENTS_AT_ONCE;
     loop {
-        let until = last.min(applied.saturating_add(SEGMENTS_AT_ONCE)).min(key::MAX_SEQ);
-        let segments = scan::segments(table, log, applied + 1, until).await?;
+        let until = last.min(applied.saturating_add(at_once)).min(key::MAX_SEQ);
+        let stop = |seq, reason: String| Ok((seq - 1, Some(Stopped { log: log.clone(), seq, reason })));
+        let segments = match scan::segments(table, log, applied + 1, until).await {
+            // One item of several cannot be read: one by one, the others can.
+            Err(error) if error.kind() == ErrorKind::Corrupt && at_once > 1 => {
+                at_once = 1;
+                continue;
+            }
+            Err(error) if error.kind() == ErrorKind::Corrupt => match is_skipped(skipped, log, applied + 1) {
+                true => {
+                    applied += 1;
+                    continue;
+                }
+                false => return stop(applied + 1, error.to_string()),
+            },
+            segments => segments?,
+        };
         for segment in &segments {
-            let columns = segment.unpack(|name| wants(log.kind, name))?;
-            let delta = Delta::of(log.kind, &columns).map_err(|error| {
-                Error::corrupt(format!("segment {}: {error}", key::segment(log, segment.seq)))
-            })?;
-            into.add(log, segment.seq, &delta).await?;
+            if !is_skipped(skipped, log, segment.seq) {
+                let columns = match segment.unpack(|name| wants(log.kind, name)) {
+                    Ok(columns) => columns,
+                    Err(error) => return stop(segment.seq, error.to_string()),
+                };
+                match Delta::of(log.kind, &columns) {
+                    Ok(delta) => into.add(log, segment.seq, &delta).await?,
+                    Err(error) => return stop(segment.seq, error.to_string()),
+                }
+            }
             applied = segment.seq;
         }
-        if segments.is_empty() || applied == last || (segments.len() as u64) < SEGMENTS_AT_ONCE {
-            return Ok(applied);
+        if segments.is_empty() || applied == last || (segments.len() as u64) < at_once {
+            return Ok((applied, None));
         }
     }
+}
+
+/// Segments that an operator left out of a projection, by the name of their log and their number.
+pub(crate) type Skipped = BTreeSet<(String, u64)>;
+
+fn is_skipped(skipped: &Skipped, log: &LogId, seq: u64) -> bool {
+    !skipped.is_empty() && skipped.contains(&(log.name(), seq))
 }

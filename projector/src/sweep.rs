@@ -3,37 +3,52 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::{
-    Day, Id, Kind, Result, Table,
+    Day, Id, Kind, Result, Table, active,
     key::{self, LogId, Projection},
     rollup::{Applied, COVERAGE, Projected},
     scan,
     table::{Query, query_all},
 };
 
-use crate::{PROJECTION_VERSION, WorkspaceDay, evaluate::judged};
+use crate::{WorkspaceDay, evaluate::judged};
 
 /// What is behind in a workspace.
 #[derive(Debug, Default)]
 pub struct Behind {
     /// How many days are projected at all.
     pub days: usize,
-    /// Logs that are longer than what is folded of them.
-    pub logs: BTreeSet<LogId>,
+    /// Logs that are longer than what is folded of them, and the first segment that is not folded.
+    pub logs: BTreeMap<LogId, u64>,
+    /// How many segments are not folded.
+    pub segments: u64,
     /// Days whose evaluation covers less than their rollup.
     pub evaluations: BTreeSet<WorkspaceDay>,
 }
 
-/// Finds what is behind in a workspace.
+/// Finds what is behind in a workspace, in the version of its projections that is read.
+///
+/// It reads two keys for each log, a page at a time what the rollups and evaluations cover, and
+/// which version is active. It skips from log to log, so it finds lanes that nobody told of.
 ///
 /// # Errors
 /// Those of the table.
 pub async fn sweep(table: &dyn Table, workspace: &Id) -> Result<Behind> {
-    let (rollups, evaluations) = applied(table, workspace).await?;
+    sweep_version(table, active::load(table, workspace).await?.version, workspace).await
+}
+
+/// Finds what is behind in one version of a workspace's projections.
+///
+/// # Errors
+/// Those of the table.
+pub async fn sweep_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Behind> {
+    let (rollups, evaluations) = applied(table, version, workspace).await?;
     let mut behind = Behind { days: rollups.len(), ..Behind::default() };
     for head in scan::heads(table, workspace).await? {
         let folded = rollups.get(&head.log.day).and_then(|applied| applied.get(&head.log.name()));
-        if folded.copied().unwrap_or(0) < head.seq {
-            behind.logs.insert(head.log);
+        let folded = folded.copied().unwrap_or(0);
+        if folded < head.seq {
+            behind.segments += head.seq - folded;
+            behind.logs.insert(head.log, folded + 1);
         }
     }
     for (day, applied) in &rollups {
@@ -49,10 +64,11 @@ pub async fn sweep(table: &dyn Table, workspace: &Id) -> Result<Behind> {
 /// What the rollups and the evaluations of a workspace cover, by day.
 pub(crate) async fn applied(
     table: &dyn Table,
+    version: u32,
     workspace: &Id,
 ) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
     let (mut rollups, mut evaluations) = (BTreeMap::new(), BTreeMap::new());
-    let query = Query::table(key::all_projections(workspace, PROJECTION_VERSION)).only(COVERAGE);
+    let query = Query::table(key::all_projections(workspace, version)).only(COVERAGE);
     for item in query_all(table, query).await? {
         // One that cannot be read is as one that is not there: folding its day says what is wrong.
         let Ok(applied) = Projected::applied_of(&item) else { continue };

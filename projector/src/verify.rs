@@ -8,7 +8,7 @@ use std::{
 };
 
 use store::{
-    Day, Error, ErrorKind, Id, Kind, Result, Table,
+    Day, Error, ErrorKind, Id, Kind, Result, Table, active,
     catalog::Catalog,
     key::{self, Counted},
     rollup::{Applied, Projected},
@@ -16,8 +16,9 @@ use store::{
 };
 
 use crate::{
-    PROJECTION_VERSION, WorkspaceDay, counters,
+    WorkspaceDay, counters,
     day::{DayFold, PartFold, stored_parts},
+    dlq::{self, Refused},
     evaluate::{compute, judged, tasks},
     project::{fold_from, read},
     sweep::applied,
@@ -40,6 +41,8 @@ pub struct Report {
     pub evaluations: usize,
     /// Counts that were compared.
     pub counts: usize,
+    /// Segments that an operator left out of the rollups: no fault, but no part of them either.
+    pub skipped: u64,
     /// Segments that are not folded yet: no fault, the projector is behind.
     pub behind: u64,
     /// What is wrong, a line each.
@@ -66,7 +69,8 @@ pub async fn verify(
     workspace: &Id,
     progress: impl Fn(usize, usize),
 ) -> Result<Report> {
-    let (rollups, _) = applied(&**table, workspace).await?;
+    let version = active::load(&**table, workspace).await?.version;
+    let (rollups, _) = applied(&**table, version, workspace).await?;
     let mut days = BTreeMap::<Day, Vec<LogHead>>::new();
     for head in scan::heads(&**table, workspace).await? {
         days.entry(head.log.day).or_default().push(head);
@@ -106,7 +110,9 @@ async fn heads_of(table: &Arc<dyn Table>, day: &WorkspaceDay) -> Result<Vec<LogH
 
 async fn check_day(table: &Arc<dyn Table>, day: &WorkspaceDay, heads: &[LogHead]) -> Result<Report> {
     let mut report = Report::default();
-    let mut check = DayCheck { table: &**table, day, report: &mut report };
+    // A rebuild may make another version the active one while this one is looked at.
+    let version = active::load(&**table, &day.workspace).await?.version;
+    let mut check = DayCheck { table: &**table, version, day, report: &mut report };
     let catalog = Catalog::new(Arc::clone(table));
     match check.run(heads, &catalog).await {
         Ok(()) => {}
@@ -124,6 +130,7 @@ impl Report {
         self.parts += day.parts;
         self.evaluations += day.evaluations;
         self.counts += day.counts;
+        self.skipped += day.skipped;
         self.behind += day.behind;
         self.faults.extend(day.faults);
     }
@@ -131,6 +138,7 @@ impl Report {
 
 struct DayCheck<'a> {
     table: &'a dyn Table,
+    version: u32,
     day: &'a WorkspaceDay,
     report: &'a mut Report,
 }
@@ -142,7 +150,7 @@ impl DayCheck<'_> {
 
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
         self.logs(heads).await?;
-        let (stored, _) = read(self.table, self.day).await?;
+        let (stored, _) = read(self.table, self.version, self.day).await?;
         let fresh = self.refold(&stored.applied).await?;
         self.report.events += Kind::ALL.into_iter().map(|kind| fresh.rollup.events(kind)).sum::<u64>();
         if !stored.applied.is_empty() {
@@ -165,28 +173,40 @@ impl DayCheck<'_> {
 
     /// Every segment is there, can be read, and holds as many events as it says.
     async fn logs(&mut self, heads: &[LogHead]) -> Result<()> {
+        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
         for head in heads {
-            let segments = scan::segments(self.table, &head.log, 1, head.seq).await?;
-            if segments.len() as u64 != head.seq {
-                self.fault(format_args!("{} has a hole after segment {}", head.log, segments.len()));
-            }
-            for segment in &segments {
-                if let Err(error) = segment.unpack(|_| true) {
-                    self.fault(error);
+            let left_out = |seq: u64| skipped.contains(&(head.log.name(), seq));
+            let mut next = 1;
+            while next <= head.seq {
+                let until = (next..=head.seq).find(|seq| left_out(*seq)).unwrap_or(head.seq + 1) - 1;
+                let segments = scan::segments(self.table, &head.log, next, until).await?;
+                let found = next + segments.len() as u64 - 1;
+                if found != until {
+                    self.fault(format_args!("{} has a hole after segment {found}", head.log));
                 }
+                for segment in &segments {
+                    if let Err(error) = segment.unpack(|_| true) {
+                        self.fault(error);
+                    }
+                }
+                self.report.segments += segments.len() as u64;
+                next = until + 2;
             }
-            self.report.segments += segments.len() as u64;
         }
         Ok(())
     }
 
     async fn refold(&mut self, applied: &Applied) -> Result<DayFold<'static>> {
         let mut fresh = DayFold::fresh();
+        let skipped = dlq::skipped(self.table, self.version, self.day, &[Refused::Rollup]).await?;
+        self.report.skipped += skipped.len() as u64;
         for (name, last) in applied {
             let wrong = || Error::corrupt(format!("`applied` names `{name}`, which is no log"));
             let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
-            let folded = fold_from(self.table, &log, 0, *last, &mut fresh).await?;
-            if folded != *last {
+            let (folded, stopped) = fold_from(self.table, &log, 0, *last, &skipped, &mut fresh).await?;
+            if let Some(stopped) = stopped {
+                self.fault(format_args!("{} cannot be folded at {}: {}", log, stopped.seq, stopped.reason));
+            } else if folded != *last {
                 self.fault(format_args!(
                     "the rollup covers {name} up to {last}, but the log ends at {folded}"
                 ));
@@ -198,7 +218,7 @@ impl DayCheck<'_> {
     /// Every part is what its segments fold to, and covers at least what the rollup does. One that is
     /// ahead of the rollup was written by a projector that did not come to the rollup.
     async fn parts(&mut self, applied: &Applied, fresh: &DayFold<'_>) -> Result<()> {
-        let stored = stored_parts(self.table, self.day).await?;
+        let stored = stored_parts(self.table, self.version, self.day).await?;
         for breakdown in fresh.parts.keys().filter(|breakdown| !stored.contains_key(breakdown)) {
             self.fault(format_args!("the breakdown {breakdown} is not there"));
         }
@@ -249,7 +269,7 @@ impl DayCheck<'_> {
     }
 
     async fn evaluation(&mut self, rollup: &Projected, is_complete: bool, catalog: &Catalog) -> Result<()> {
-        let key = key::evaluation(&self.day.workspace, PROJECTION_VERSION, self.day.day);
+        let key = key::evaluation(&self.day.workspace, self.version, self.day.day);
         let Some(item) = self.table.get(&key).await? else {
             let has_predictions =
                 rollup.applied.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
@@ -261,8 +281,11 @@ impl DayCheck<'_> {
         let stored = Projected::from_item(&item)?;
         self.report.evaluations += 1;
         let tasks = tasks(catalog, &self.day.workspace).await?;
-        if compute(self.table, self.day, &stored.applied, &tasks).await?.to_state() != stored.state {
-            self.fault("the evaluation is not what its predictions and outcomes give");
+        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
+        match compute(self.table, self.day, &stored.applied, &tasks, &skipped).await? {
+            Ok((fresh, _)) if fresh.to_state() == stored.state => {}
+            Ok(_) => self.fault("the evaluation is not what its predictions and outcomes give"),
+            Err(stopped) => self.fault(format_args!("the evaluation cannot be repeated: {}", stopped.reason)),
         }
         if is_complete && stored.applied != judged(&rollup.applied) {
             self.report.behind += 1;

@@ -6,11 +6,11 @@ use fold::{Evaluation, evaluate, evaluation};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
-    Day, Error, Id, Kind, Result, Table,
+    Day, Error, Id, Item, Kind, Result, Table, active,
     catalog::Catalog,
     event::TAG_PREFIX,
     key::{self, Projection},
-    rollup::{PROJECTION_VERSION, Projected},
+    rollup::Projected,
     table::{Query, query_all},
 };
 
@@ -138,14 +138,32 @@ async fn evaluate_as_of(
 
 /// The stored evaluations of a window.
 async fn stored(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<Vec<(Day, String)>> {
-    let range = key::projections(workspace, PROJECTION_VERSION, request.window.from(), request.window.to());
     let mut states = Vec::new();
-    for item in query_all(&**table, Query::table(range)).await? {
+    for item in active_items(table, workspace, request).await? {
         if let (day, Projection::Evaluation) = key::parse_projection(&item.key)? {
             states.push((day, Projected::from_item(&item)?.state));
         }
     }
     Ok(states)
+}
+
+/// All items of the projections of a window, of the version that is the active one.
+pub(crate) async fn active_items(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+) -> Result<Vec<Item>> {
+    let mut version = active::load(&**table, workspace).await?.version;
+    loop {
+        let range = key::projections(workspace, version, request.window.from(), request.window.to());
+        let items = query_all(&**table, Query::table(range)).await?;
+        // A rebuild may have made another version the active one, and deleted what was being read.
+        let now = active::load(&**table, workspace).await?.version;
+        if now == version {
+            return Ok(items);
+        }
+        version = now;
+    }
 }
 
 /// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.

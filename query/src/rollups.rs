@@ -13,12 +13,11 @@ use polars::prelude::DataFrame;
 use store::{
     Day, Error, Id, Kind, Result, Table,
     key::{self, Breakdown, Projection},
-    rollup::{PROJECTION_VERSION, Projected},
-    table::{Query, query_all},
+    rollup::Projected,
 };
 
 use crate::{
-    daily::{Cell, Row, series},
+    daily::{Cell, Row, active_items, series},
     request::{By, Request},
 };
 
@@ -143,14 +142,13 @@ async fn stored(
     workspace: &Id,
     request: &Request,
 ) -> Result<BTreeMap<Day, DayParts>> {
-    let range = key::projections(workspace, PROJECTION_VERSION, request.window.from(), request.window.to());
     let wanted = match &request.by {
         By::Release => key::By::Release,
         By::Metric => key::By::Metric,
         By::Tag(_) => key::By::Tag,
     };
     let mut days = BTreeMap::<Day, DayParts>::new();
-    for item in query_all(&**table, Query::table(range)).await? {
+    for item in active_items(table, workspace, request).await? {
         let (day, found) = key::parse_projection(&item.key)?;
         let wrong = |error| Error::corrupt(format!("{day}: {error}"));
         let (rollup, parts) = days.entry(day).or_default();

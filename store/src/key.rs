@@ -211,8 +211,21 @@ pub fn segments(workspace: &Id) -> KeyRange {
 
 /// The log and number of a segment's key. `None`, when the key is not one of a segment.
 pub fn parse_segment(key: &Key) -> Option<(LogId, u64)> {
-    let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/day")?).ok()?;
-    let mut parts = key.sk.strip_prefix("day#")?.split('/');
+    parse_place(key.pk.strip_prefix("w#")?.strip_suffix("/day")?, &key.sk)
+}
+
+/// The log and number of a segment as people name it: day, kind, lane and number, such as
+/// `2013-06-01/p/00/42`.
+pub fn parse_segment_name(workspace: &Id, name: &str) -> Option<(LogId, u64)> {
+    let (log, seq) = name.rsplit_once('/')?;
+    let seq: u64 = seq.parse().ok().filter(|seq| *seq <= MAX_SEQ)?;
+    parse_place(workspace.as_str(), &format!("day#{log}/{seq:010}"))
+}
+
+/// The log and number that a sort key names in a workspace.
+fn parse_place(workspace: &str, sk: &str) -> Option<(LogId, u64)> {
+    let workspace = Id::parse(workspace).ok()?;
+    let mut parts = sk.strip_prefix("day#")?.split('/');
     let day = parts.next()?.parse().ok()?;
     let kind = Kind::from_letter(parts.next()?)?;
     let lane = parts.next().filter(|lane| lane.len() == 2)?.parse().ok()?;
@@ -358,6 +371,71 @@ pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
     parse().ok_or_else(|| Error::corrupt(format!("{key} is not the key of a projection")))
 }
 
+/// Which version of its projections a workspace is read from.
+pub fn active(workspace: &Id) -> Key {
+    Key::new(format!("w#{workspace}/proj"), "active")
+}
+
+/// The workspace of a key of [`active`]. `None`, when it is another key.
+pub fn parse_active(key: &Key) -> Option<Id> {
+    let workspace = key.pk.strip_prefix("w#")?.strip_suffix("/proj").filter(|_| key.sk == "active")?;
+    Id::parse(workspace).ok()
+}
+
+fn dead_letter_partition(workspace: &Id, version: u32) -> String {
+    format!("w#{workspace}/dlq/v{version}")
+}
+
+/// The dead letter of a segment that a projection of this version refused.
+pub fn dead_letter(log: &LogId, version: u32, seq: u64) -> Key {
+    Key::new(dead_letter_partition(&log.workspace, version), format!("{log}/{seq:010}"))
+}
+
+/// All dead letters of a version.
+pub fn dead_letters(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(dead_letter_partition(workspace, version), "day#")
+}
+
+/// The dead letters of one day.
+pub fn dead_letters_of(workspace: &Id, version: u32, day: Day) -> KeyRange {
+    KeyRange::prefix(dead_letter_partition(workspace, version), &format!("day#{day}/"))
+}
+
+/// The segment and the version of a dead letter. `None`, when the key is another one.
+pub fn parse_dead_letter(key: &Key) -> Option<(LogId, u64, u32)> {
+    let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
+    let (log, seq) = parse_place(workspace, &key.sk)?;
+    Some((log, seq, version.parse().ok()?))
+}
+
+fn lease_partition(stream: &str) -> String {
+    format!("sys/lease#{stream}")
+}
+
+/// The lease of a shard of a stream.
+pub fn lease(stream: &str, shard: &str) -> Key {
+    Key::new(lease_partition(stream), format!("shard#{shard}"))
+}
+
+/// All leases of a stream.
+pub fn leases(stream: &str) -> KeyRange {
+    KeyRange::prefix(lease_partition(stream), "shard#")
+}
+
+/// The shard of a lease. `None`, when the key is another one.
+pub fn parse_lease(key: &Key) -> Option<&str> {
+    key.pk.strip_prefix("sys/lease#")?;
+    key.sk.strip_prefix("shard#")
+}
+
+/// The partition of the heartbeats of workers.
+pub const WORKERS: &str = "sys/worker";
+
+/// The heartbeat of a worker.
+pub fn worker(id: &str) -> Key {
+    Key::new(WORKERS, id)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -399,6 +477,10 @@ mod tests {
             breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
             breakdown(&w, 1, day, Breakdown { by: By::Tag, bucket: 0 }).to_string(),
+            active(&w).to_string(),
+            dead_letter(&log(), 2, 42).to_string(),
+            lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
+            worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }
@@ -448,6 +530,18 @@ mod tests {
         ] {
             assert!(parse_projection(&Key::new(rollup_partition(&w, 1), sk)).is_err(), "{sk}");
         }
+    }
+
+    #[test]
+    fn keys_of_the_projector_are_parsed() {
+        assert_eq!(parse_active(&active(&log().workspace)), Some(log().workspace));
+        assert_eq!(parse_active(&segment(&log(), 1)), None);
+        assert_eq!(parse_segment_name(&log().workspace, "2013-06-01/p/03/42"), Some((log(), 42)));
+        assert_eq!(parse_segment_name(&log().workspace, "2013-06-01/p/03"), None);
+        assert_eq!(parse_dead_letter(&dead_letter(&log(), 7, 42)), Some((log(), 42, 7)));
+        assert_eq!(parse_dead_letter(&segment(&log(), 42)), None);
+        assert_eq!(parse_lease(&lease("s", "a/b")), Some("a/b"));
+        assert_eq!(parse_lease(&worker("shard#1")), None);
     }
 
     proptest! {

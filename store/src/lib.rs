@@ -3,11 +3,12 @@
 //! In reading order: [`time`] and [`id`]; the [`event`], the [`columns`] in which events
 //! travel and the [`batch`] that they come in;
 //! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
-//! [`log`] and the [`rollup`] as items; the [`catalog`] of workspaces, models and releases; and the
+//! [`log`] and the [`rollup`] as items, and which version of the rollups is [`active`]; the [`catalog`] of workspaces, models and releases; and the
 //! [`table`] with its engines.
 //!
 //! It is a library of formats and storage. It knows no HTTP, folds nothing and schedules nothing.
 
+pub mod active;
 pub mod batch;
 pub mod catalog;
 pub mod columns;

@@ -1,7 +1,9 @@
 //! What the tests of the whole system share.
 //!
-//! [`mod@conformance`] says what every engine of the table must do, whatever it is built on.
+//! [`mod@conformance`] says what every engine of the table must do, whatever it is built on; [`faulty`] is an
+//! engine on which things go wrong; [`sim`] runs several projectors on a table in memory, in virtual time.
 
 pub mod conformance;
 pub mod faulty;
 pub mod local;
+pub mod sim;

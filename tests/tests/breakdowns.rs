@@ -10,6 +10,7 @@ use store::{
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
     item::Value,
     key::{self, Breakdown, By, Counted, LogId},
+    rollup::PROJECTION_VERSION,
     table::{Condition, Query, query_all, sqlite::SqliteTable},
 };
 
@@ -56,7 +57,7 @@ impl Bench {
     async fn project(&self) {
         let log = |kind| LogId { workspace: self.day.workspace.clone(), day: self.day.day, kind, lane: 0 };
         let logs: BTreeSet<LogId> = Kind::ALL.map(log).into();
-        project::project(&*self.table, &self.day, &logs).await.unwrap();
+        project::project(&*self.table, PROJECTION_VERSION, &self.day, &logs).await.unwrap();
     }
 
     async fn verify(&self) -> Report {

@@ -12,7 +12,9 @@ use projector::{WorkspaceDay, evaluate, project};
 use store::{
     Clock, ErrorKind, Kind, Table, Timestamp,
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    key, scan,
+    key,
+    rollup::PROJECTION_VERSION,
+    scan,
     table::sqlite::SqliteTable,
 };
 use tests::faulty::{Faults, FaultyTable};
@@ -83,8 +85,9 @@ async fn project_all(table: &Arc<dyn Table>, workspace: &Workspace) {
             }
             let tasks = evaluate::tasks(&catalog, workspace.id()).await?;
             for (day, logs) in &days {
-                let projection = project::project(&**table, day, logs).await?;
-                evaluate::evaluate(&**table, day, &projection.applied, &tasks).await?;
+                let version = PROJECTION_VERSION;
+                let projection = project::project(&**table, version, day, logs).await?;
+                evaluate::evaluate(&**table, version, day, &projection.applied, &tasks).await?;
             }
             Ok(())
         };

@@ -156,6 +156,11 @@ impl IntoResponse for Problem {
     }
 }
 
+/// The answer of a service that should not be sent requests for now.
+pub fn not_ready(why: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
 /// The answer to a path that does not exist.
 pub async fn no_such_path() -> Problem {
     Problem::new(

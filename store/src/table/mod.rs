@@ -157,6 +157,14 @@ pub struct Shard {
     pub parent: Option<String>,
 }
 
+impl Shard {
+    /// The stream that it belongs to: what stands before the `/` of its id, else the name of the
+    /// only stream that such an engine has.
+    pub fn stream(&self) -> &str {
+        self.id.rsplit_once('/').map_or("feed", |(stream, _)| stream)
+    }
+}
+
 /// Where to read a shard from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {

@@ -80,7 +80,7 @@ pub async fn a_reader_waits_for_a_change(subject: &Subject) -> Result<()> {
         while keys.is_empty() {
             keys = follower.read(PATIENCE).await?;
         }
-        Ok(keys)
+        Ok::<_, store::Error>(keys)
     };
     let woken = tokio::time::timeout(PATIENCE, async { tokio::join!(read, write) });
     let Ok((read, written)) = woken.await else { panic!("the reader was not woken") };

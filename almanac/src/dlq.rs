@@ -1,0 +1,97 @@
+//! `almanac dlq`: segments that a projection refused, and what to do about them.
+
+use projector::{
+    dlq::{self, DeadLetter, Retried},
+    evaluate,
+};
+use store::{
+    Error, Table,
+    catalog::{Catalog, Workspace},
+    key,
+};
+
+use crate::{
+    cli::{DlqCommand, Letter},
+    config::Config,
+    lines::Lines,
+    open,
+};
+
+pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Result<()> {
+    let table = open::existing(config).await?;
+    let catalog = Catalog::new(table.clone());
+    match command {
+        DlqCommand::List { workspace } => {
+            let workspaces = match workspace {
+                Some(workspace) => vec![catalog.workspace(&workspace).await?],
+                None => catalog.workspaces().await?,
+            };
+            print_list(&*table, &workspaces).await?;
+        }
+        DlqCommand::Show(letter) => print(&find(&*table, &catalog, &letter).await?),
+        DlqCommand::Retry(letter) => {
+            let letter = find(&*table, &catalog, &letter).await?;
+            let tasks = evaluate::tasks(&catalog, &letter.log.workspace).await?;
+            match dlq::retry(&*table, &letter, &tasks).await? {
+                Retried::Done => println!("{letter} is folded; its dead letter is gone"),
+                Retried::Refused(reason) => {
+                    return Err(Error::corrupt(format!("{letter} is refused still: {reason}")).into());
+                }
+            }
+        }
+        DlqCommand::Skip(letter) => {
+            let letter = find(&*table, &catalog, &letter).await?;
+            dlq::skip(&*table, &letter).await?;
+            println!("{letter} is left out; what comes after it is folded by the next projector that runs");
+        }
+    }
+    Ok(())
+}
+
+async fn find(table: &dyn Table, catalog: &Catalog, letter: &Letter) -> anyhow::Result<DeadLetter> {
+    let workspace = catalog.workspace(&letter.workspace).await?;
+    let (log, seq) = key::parse_segment_name(workspace.id(), &letter.segment).ok_or_else(|| {
+        let message = format!("`{}` is no segment such as 2013-06-01/p/00/42", letter.segment);
+        Error::invalid(message)
+    })?;
+    Ok(dlq::find(table, &log, seq).await?)
+}
+
+/// The name by which a command line knows the segment of a dead letter.
+fn name(letter: &DeadLetter) -> String {
+    format!("{}/{}/{}", letter.log.day, letter.log.name(), letter.seq)
+}
+
+async fn print_list(table: &dyn Table, workspaces: &[Workspace]) -> anyhow::Result<()> {
+    let mut lines = Lines::new(&["workspace", "segment", "state", "refused by", "since", "reason"]);
+    for workspace in workspaces {
+        for letter in dlq::list(table, workspace.id()).await? {
+            lines.add(vec![
+                workspace.path.clone(),
+                name(&letter),
+                letter.state.name().to_owned(),
+                letter.refused.name().to_owned(),
+                letter.at.to_string(),
+                letter.reason.clone(),
+            ]);
+        }
+    }
+    match lines.is_empty() {
+        true => println!("there are no dead letters"),
+        false => print!("{lines}"),
+    }
+    Ok(())
+}
+
+fn print(letter: &DeadLetter) {
+    for (label, value) in [
+        ("segment", name(letter)),
+        ("state", letter.state.name().to_owned()),
+        ("refused by", letter.refused.name().to_owned()),
+        ("version", letter.version.to_string()),
+        ("since", letter.at.to_string()),
+        ("reason", letter.reason.clone()),
+    ] {
+        println!("{label:<12}{value}");
+    }
+}

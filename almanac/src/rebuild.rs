@@ -1,0 +1,37 @@
+//! `almanac rebuild`: folds a workspace anew beside what is served.
+
+use std::sync::Mutex;
+
+use projector::rebuild::{self, Pace};
+use store::{Clock, Error, catalog::Catalog};
+
+use crate::{cli::RebuildArgs, config::Config, open, progress::Progress};
+
+pub(crate) async fn command(config: &Config, args: &RebuildArgs) -> anyhow::Result<()> {
+    if !(args.share > 0.0 && args.share <= 1.0) {
+        let message = format!("--share is {}; it must be above 0 and at most 1", args.share);
+        return Err(Error::invalid(message).into());
+    }
+    let table = open::existing(config).await?;
+    let catalog = Catalog::new(table.clone());
+    let workspace = catalog.workspace(&args.workspace).await?;
+    let pace = Pace { share: args.share, clock: Clock::system() };
+    let progress = Mutex::new(None);
+    let tell = |now: rebuild::Progress| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.get_or_insert_with(|| Progress::new("folding", now.of)).at(now.segments, "segments");
+        }
+    };
+    let report = rebuild::rebuild(&*table, &catalog, workspace.id(), &pace, tell).await?;
+    if let Ok(Some(progress)) = progress.into_inner() {
+        progress.finish();
+    }
+    println!(
+        "{}: version {} is read now; {} days, {} segments folded, {} items of older versions deleted",
+        workspace.path, report.version, report.days, report.segments, report.deleted
+    );
+    for letter in &report.stopped {
+        println!("{}: STOPPED at {letter}: {}", workspace.path, letter.reason);
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! `almanac status`: how far behind everything is.
+
+use projector::status::{Status, WorkspaceStatus, status};
+use serde_json::{Value, json};
+use store::{Clock, Timestamp, catalog::Catalog};
+
+use crate::{cli::ShowFormat, config::Config, lines::Lines, open};
+
+pub(crate) async fn command(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
+    let table = open::existing(config).await?;
+    let now = Clock::system().now();
+    let status = status(&*table, &Catalog::new(table.clone()), now).await?;
+    match format {
+        ShowFormat::Table => print!("{}", text(&status, now)),
+        ShowFormat::Json => println!("{:#}", document(&status, now)),
+    }
+    Ok(())
+}
+
+fn seconds(now: Timestamp, at: Timestamp) -> f64 {
+    ((now.micros() - at.micros()) as f64 / 1e6).max(0.0)
+}
+
+fn ago(now: Timestamp, at: Timestamp) -> String {
+    format!("{:.0} s ago", seconds(now, at))
+}
+
+fn text(status: &Status, now: Timestamp) -> String {
+    let mut workspaces = Lines::new(&[
+        "WORKSPACE",
+        "version",
+        "lag",
+        "oldest",
+        "dirty days",
+        "to evaluate",
+        "dead letters",
+        "skipped",
+    ]);
+    for one in &status.workspaces {
+        workspaces.add(vec![
+            one.path.clone(),
+            version(one),
+            format!("{} segments", one.lag_segments),
+            format!("{:.0} s", one.lag_seconds),
+            one.dirty_days.to_string(),
+            one.unevaluated_days.to_string(),
+            one.dead_letters.to_string(),
+            one.skipped.to_string(),
+        ]);
+    }
+    let mut workers = Lines::new(&["WORKER", "heartbeat", "shards", "dirty days", "oldest", "CAS retries"]);
+    for one in &status.workers {
+        workers.add(vec![
+            one.worker.clone(),
+            ago(now, one.at),
+            one.shards.to_string(),
+            one.dirty.to_string(),
+            format!("{:.0} s", one.oldest_ms as f64 / 1e3),
+            one.retries.to_string(),
+        ]);
+    }
+    let mut leases = Lines::new(&["LEASE", "state", "owner", "epoch", "written"]);
+    for one in &status.leases {
+        leases.add(vec![
+            one.shard.clone(),
+            if one.is_done { "done" } else { "open" }.to_owned(),
+            one.owner.clone().unwrap_or_else(|| "nobody".into()),
+            one.epoch.to_string(),
+            ago(now, one.at),
+        ]);
+    }
+    let sweeper = status.sweeper.as_deref().unwrap_or("nobody");
+    format!("{workspaces}\n{workers}\n{leases}\nswept now and then by {sweeper}\n")
+}
+
+fn version(of: &WorkspaceStatus) -> String {
+    match of.building {
+        Some(building) => format!("v{} (v{building} is built)", of.version),
+        None => format!("v{}", of.version),
+    }
+}
+
+fn document(status: &Status, now: Timestamp) -> Value {
+    let workspaces = status.workspaces.iter().map(|one| {
+        json!({
+            "path": one.path,
+            "id": one.id.as_str(),
+            "version": one.version,
+            "building": one.building,
+            "lag_segments": one.lag_segments,
+            "lag_seconds": one.lag_seconds,
+            "dirty_days": one.dirty_days,
+            "unevaluated_days": one.unevaluated_days,
+            "dead_letters": one.dead_letters,
+            "skipped": one.skipped,
+        })
+    });
+    let workers = status.workers.iter().map(|one| {
+        json!({
+            "worker": one.worker,
+            "heartbeat_seconds_ago": seconds(now, one.at),
+            "shards": one.shards,
+            "dirty_days": one.dirty,
+            "oldest_dirty_seconds": one.oldest_ms as f64 / 1e3,
+            "cas_retries": one.retries,
+        })
+    });
+    let leases = status.leases.iter().map(|one| {
+        json!({
+            "shard": one.shard,
+            "state": if one.is_done { "done" } else { "open" },
+            "owner": one.owner,
+            "epoch": one.epoch,
+            "written_seconds_ago": seconds(now, one.at),
+        })
+    });
+    json!({
+        "workspaces": workspaces.collect::<Vec<_>>(),
+        "workers": workers.collect::<Vec<_>>(),
+        "leases": leases.collect::<Vec<_>>(),
+        "sweeper": status.sweeper,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use projector::{heartbeat::Heartbeat, lease::Lease};
+    use store::Id;
+
+    use super::*;
+
+    #[test]
+    fn a_status_is_a_table_that_a_person_reads() {
+        let now = Timestamp::parse("2026-06-10T00:00:30Z").unwrap();
+        let at = Timestamp::parse("2026-06-10T00:00:28Z").unwrap();
+        let workspace = WorkspaceStatus {
+            path: "flights/nyc".into(),
+            id: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            version: 1,
+            building: Some(2),
+            lag_segments: 12,
+            lag_seconds: 3.4,
+            dirty_days: 2,
+            unevaluated_days: 1,
+            dead_letters: 1,
+            skipped: 0,
+        };
+        let lease = Lease {
+            stream: "feed".into(),
+            shard: "sqlite".into(),
+            parent: None,
+            owner: Some("w1".into()),
+            epoch: 3,
+            checkpoint: None,
+            is_done: false,
+            at,
+        };
+        let worker = Heartbeat { worker: "w1".into(), at, shards: 1, dirty: 2, ..Heartbeat::default() };
+        let status = Status {
+            workspaces: vec![workspace],
+            workers: vec![worker],
+            leases: vec![lease],
+            sweeper: Some("w1".into()),
+        };
+        insta::assert_snapshot!(text(&status, now));
+        insta::assert_snapshot!(format!("{:#}", document(&status, now)));
+    }
+}

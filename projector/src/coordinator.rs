@@ -1,0 +1,196 @@
+//! Keeps the heartbeat and the leases of a worker, and a reader for every shard that it should read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use store::{Error, Result, table::Shard};
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::Instant,
+};
+
+use crate::{
+    heartbeat::{Heartbeat, Life, Watch, heartbeats},
+    lease::{Lease, SWEEP, leases},
+    plan::{Plan, View},
+    reader::{self, Following, begin_at_latest},
+    worker::{Shared, lock, may_pass},
+};
+
+/// How often new shards are looked for, besides when one ends.
+const DISCOVER_EVERY: Duration = Duration::from_secs(60);
+
+pub(crate) struct Coordinator {
+    shared: Arc<Shared>,
+    beat: i64,
+    watch: Watch,
+    shards: Vec<Shard>,
+    discover_at: Instant,
+    readers: JoinSet<(String, Result<()>)>,
+    aborts: BTreeMap<String, AbortHandle>,
+    /// Shards that were read to their end.
+    ended: BTreeSet<String>,
+    is_first: bool,
+}
+
+impl Coordinator {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            watch: Watch::new(shared.options.period),
+            shared,
+            beat: 0,
+            shards: Vec::new(),
+            discover_at: Instant::now(),
+            readers: JoinSet::new(),
+            aborts: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            is_first: true,
+        }
+    }
+
+    /// Coordinates forever.
+    pub(crate) async fn run(mut self) -> Result<()> {
+        loop {
+            let next = Instant::now() + self.shared.options.period;
+            match self.tick().await {
+                Ok(()) => {}
+                Err(error) if may_pass(&error) => {
+                    tracing::warn!(%error, "the leases are not available; trying again");
+                }
+                Err(error) => return Err(error),
+            }
+            let shared = Arc::clone(&self.shared);
+            tokio::select! {
+                biased;
+                Some(ended) = self.readers.join_next() => match ended {
+                    Ok((shard, ended)) => {
+                        ended?;
+                        self.aborts.remove(&shard);
+                        lock(&self.shared.following).remove(&shard);
+                        self.ended.insert(shard);
+                        self.discover_at = Instant::now();
+                    }
+                    Err(error) if error.is_cancelled() => {}
+                    Err(error) => return Err(Error::unavailable("reading a shard failed").because(error)),
+                },
+                () = shared.discover.notified() => self.discover_at = Instant::now(),
+                () = tokio::time::sleep_until(next) => {}
+            }
+        }
+    }
+
+    async fn tick(&mut self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        self.show_that_it_is_there().await?;
+        if Instant::now() >= self.discover_at {
+            self.shards = shared.table.shards().await?;
+            self.discover_at = Instant::now() + DISCOVER_EVERY;
+            let shards = &self.shards;
+            self.ended.retain(|ended| shards.iter().any(|shard| shard.id == *ended));
+        }
+        let stream = self.shards.first().map_or("feed", Shard::stream).to_owned();
+        let table = &*shared.table;
+        let (found, beats) = futures::try_join!(leases(table, &stream), heartbeats(table))?;
+        let mut found: BTreeMap<String, Lease> =
+            found.into_iter().map(|lease| (lease.shard.clone(), lease)).collect();
+        let is_new = |lease: &&Lease| self.shards.iter().all(|shard| shard.id != lease.shard);
+        if found.values().filter(|lease| lease.shard != SWEEP && !lease.is_done).any(|one| is_new(&one)) {
+            // Others know of a shard that is not in the list yet.
+            self.discover_at = Instant::now();
+        }
+        let plan = self.plan(&stream, &found, &beats);
+        for (lease, before) in plan.takes {
+            match lease.write(table, before, shared.now()).await {
+                Ok(()) => {
+                    tracing::info!(shard = lease.shard, epoch = lease.epoch, "took the lease");
+                    found.insert(lease.shard.clone(), lease);
+                }
+                // Somebody else was quicker.
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.follow(&found, &plan.along).await?;
+        if self.is_first {
+            self.is_first = false;
+            shared.ask_for_sweep(None);
+        }
+        Ok(())
+    }
+
+    async fn show_that_it_is_there(&mut self) -> Result<()> {
+        self.beat += 1;
+        let shared = &self.shared;
+        let (dirty, _, oldest) = shared.schedule().backlog();
+        let held =
+            lock(&shared.following).values().filter(|one| one.shard != SWEEP && one.has_lease()).count();
+        let beat = Heartbeat {
+            worker: shared.options.worker.clone(),
+            beat: self.beat,
+            at: shared.now(),
+            shards: held as u64,
+            dirty: dirty as u64,
+            oldest_ms: oldest.map_or(0, |oldest| oldest.elapsed().as_millis() as u64),
+            retries: shared.stats.retries.load(std::sync::atomic::Ordering::Relaxed),
+        };
+        beat.write(&*shared.table).await
+    }
+
+    fn plan(&mut self, stream: &str, found: &BTreeMap<String, Lease>, beats: &[Heartbeat]) -> Plan {
+        let now = Instant::now();
+        let me = self.shared.options.worker.as_str();
+        let beats: BTreeMap<String, i64> =
+            beats.iter().map(|beat| (beat.worker.clone(), beat.beat)).filter(|(id, _)| id != me).collect();
+        let owners = found.values().filter_map(|lease| lease.owner.clone()).filter(|id| id != me).collect();
+        self.watch.look(&beats, &owners, now);
+        let others = beats.keys().filter(|worker| self.watch.life(worker, now) != Life::Dead).count();
+        let watch = &self.watch;
+        let life = |worker: &str| watch.life(worker, now);
+        View { me, stream, shards: &self.shards, leases: found, others, life: &life }.plan()
+    }
+
+    /// Starts and ends readers so that the shards in `found` that are its own and those to be read
+    /// along are read, and no others. Under a new lease, reading begins at its checkpoint.
+    async fn follow(&mut self, found: &BTreeMap<String, Lease>, along: &BTreeSet<String>) -> Result<()> {
+        let me = self.shared.options.worker.clone();
+        let mine = |shard: &str| found.get(shard).filter(|lease| lease.owner.as_deref() == Some(&me));
+        let following: Vec<_> = lock(&self.shared.following).values().cloned().collect();
+        for one in following {
+            let lease = mine(&one.shard);
+            let is_wanted = lease.is_some() || along.contains(&one.shard);
+            if !is_wanted || !one.is_under(lease) {
+                lock(&self.shared.following).remove(&one.shard);
+                if let Some(reader) = self.aborts.remove(&one.shard) {
+                    reader.abort();
+                }
+            }
+        }
+        let wanted = found.values().filter(|lease| !lease.is_done);
+        let wanted = wanted.filter(|lease| mine(&lease.shard).is_some() || along.contains(&lease.shard));
+        for lease in wanted {
+            if !lock(&self.shared.following).contains_key(&lease.shard) && !self.ended.contains(&lease.shard)
+            {
+                self.start(lease, mine(&lease.shard)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn start(&mut self, lease: &Lease, mine: Option<&Lease>) -> Result<()> {
+        let following = Arc::new(Following::new(&lease.shard, mine));
+        if lease.shard != SWEEP {
+            let from = match &lease.checkpoint {
+                Some(checkpoint) => Some(checkpoint.clone()),
+                None => begin_at_latest(&self.shared, &following).await?,
+            };
+            let (shared, one) = (Arc::clone(&self.shared), Arc::clone(&following));
+            let reader = async move { (one.shard.clone(), reader::read(shared, one, from).await) };
+            self.aborts.insert(lease.shard.clone(), self.readers.spawn(reader));
+        }
+        lock(&self.shared.following).insert(lease.shard.clone(), following);
+        Ok(())
+    }
+}

@@ -1,0 +1,298 @@
+//! Dead letters: segments that a projection refused, and why.
+//!
+//! A segment that cannot be read stops its own log: everything before it and everything beside it
+//! is folded. Its dead letter says so until somebody either tries again ([`retry`]) or leaves the
+//! segment out ([`skip`]), which moves `applied` past it in the same write.
+
+use std::{collections::BTreeSet, fmt};
+
+use store::{
+    Error, Id, Item, Result, Table, Timestamp, active,
+    item::Value,
+    key::{self, LogId},
+    rollup::Projected,
+    table::{Condition, Query, Write, query_all},
+};
+
+use crate::{
+    WorkspaceDay, evaluate,
+    project::{self, Skipped, Stopped},
+};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// The most bytes of a reason that are kept.
+const MAX_REASON_BYTES: usize = 1_000;
+
+/// The attribute by which two operators cannot overrule each other.
+const STATE: &str = "state";
+
+/// What refused a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The fold of the rollup. Its log is not folded any further.
+    Rollup,
+    /// The evaluation, which reads other columns. Only the day's evaluation stands still.
+    Evaluation,
+}
+
+impl Refused {
+    /// Both.
+    pub const ALL: &'static [Self] = &[Self::Rollup, Self::Evaluation];
+
+    /// Its name, as stored and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rollup => "rollup",
+            Self::Evaluation => "evaluation",
+        }
+    }
+}
+
+/// What is being done about a dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing yet: the log or the evaluation stands still.
+    Stopped,
+    /// The segment was left out.
+    Skipped,
+}
+
+impl State {
+    /// Its name, as stored and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// A segment that a projection refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The version of the projections.
+    pub version: u32,
+    /// The log of the segment.
+    pub log: LogId,
+    /// Its number.
+    pub seq: u64,
+    /// What refused it.
+    pub refused: Refused,
+    /// Why.
+    pub reason: String,
+    /// When it was found, by the clock of who found it.
+    pub at: Timestamp,
+    /// What is being done about it.
+    pub state: State,
+}
+
+impl fmt::Display for DeadLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:010}", self.log, self.seq)
+    }
+}
+
+impl DeadLetter {
+    /// What stopped `refused` of a version.
+    pub fn new(version: u32, stopped: Stopped, refused: Refused, at: Timestamp) -> Self {
+        let mut reason = stopped.reason;
+        reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+        Self { version, log: stopped.log, seq: stopped.seq, refused, reason, at, state: State::Stopped }
+    }
+
+    fn to_item(&self) -> Item {
+        Item::new(key::dead_letter(&self.log, self.version, self.seq))
+            .with("v", ITEM_VERSION)
+            .with("refused", self.refused.name())
+            .with("reason", self.reason.as_str())
+            .with("at", self.at.micros())
+            .with(STATE, self.state.name())
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let (log, seq, version) = key::parse_dead_letter(&item.key)
+            .ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
+        let unknown = |name: &str| item.corrupt(format_args!("`{name}` is not known"));
+        let refused = item.text("refused")?;
+        let state = item.text(STATE)?;
+        Ok(Self {
+            version,
+            log,
+            seq,
+            refused: *Refused::ALL
+                .iter()
+                .find(|one| one.name() == refused)
+                .ok_or_else(|| unknown(refused))?,
+            reason: item.text("reason")?.to_owned(),
+            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
+            state: *[State::Stopped, State::Skipped]
+                .iter()
+                .find(|one| one.name() == state)
+                .ok_or_else(|| unknown(state))?,
+        })
+    }
+
+    fn day(&self) -> WorkspaceDay {
+        WorkspaceDay { workspace: self.log.workspace.clone(), day: self.log.day }
+    }
+}
+
+/// Records a dead letter, unless the segment has one; whether it was new.
+///
+/// # Errors
+/// Those of the table.
+pub async fn record(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
+    match table.put(letter.to_item(), Condition::Absent).await {
+        Err(error) if error.is_conflict() => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// All dead letters of a workspace, in the version that is read.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<DeadLetter>> {
+    let version = active::load(table, workspace).await?.version;
+    list_version(table, version, workspace).await
+}
+
+/// All dead letters of a version.
+pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<DeadLetter>> {
+    let items = query_all(table, Query::table(key::dead_letters(workspace, version))).await?;
+    items.iter().map(DeadLetter::from_item).collect()
+}
+
+/// The segments of a day that were left out of what any of `refused` refused.
+pub(crate) async fn skipped(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    refused: &[Refused],
+) -> Result<Skipped> {
+    let range = key::dead_letters_of(&day.workspace, version, day.day);
+    let mut skipped = Skipped::new();
+    for item in query_all(table, Query::table(range)).await? {
+        let letter = DeadLetter::from_item(&item)?;
+        if letter.state == State::Skipped && refused.contains(&letter.refused) {
+            skipped.insert((letter.log.name(), letter.seq));
+        }
+    }
+    Ok(skipped)
+}
+
+/// The dead letter of a segment, in the version that is read.
+///
+/// # Errors
+/// `NotFound`, when it has none.
+pub async fn find(table: &dyn Table, log: &LogId, seq: u64) -> Result<DeadLetter> {
+    let version = active::load(table, &log.workspace).await?.version;
+    find_version(table, version, log, seq)
+        .await?
+        .ok_or_else(|| Error::not_found(format!("there is no dead letter {log}/{seq:010}")))
+}
+
+pub(crate) async fn find_version(
+    table: &dyn Table,
+    version: u32,
+    log: &LogId,
+    seq: u64,
+) -> Result<Option<DeadLetter>> {
+    table.get(&key::dead_letter(log, version, seq)).await?.as_ref().map(DeadLetter::from_item).transpose()
+}
+
+/// Leaves a segment out: `applied` moves past it in the same write as its dead letter's state.
+///
+/// # Errors
+/// `Conflict`, when it was left out already, or the log does not stand still before it.
+pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
+    if letter.state == State::Skipped {
+        return Err(Error::conflict(format!("{letter} was skipped already")));
+    }
+    let skipped = DeadLetter { state: State::Skipped, ..letter.clone() };
+    let before = Condition::Equals(STATE, Value::from(State::Stopped.name()));
+    if letter.refused == Refused::Evaluation {
+        return table.put(skipped.to_item(), before).await;
+    }
+    let day = letter.day();
+    let key = key::rollup(&day.workspace, letter.version, day.day);
+    let (stored, state) = match table.get(&key).await? {
+        Some(item) => {
+            let stored = Projected::from_item(&item)?;
+            let state = stored.state.clone();
+            (stored, state)
+        }
+        None => (Projected::empty(), fold::Rollup::default().to_state()),
+    };
+    let applied = stored.applied.get(&letter.log.name()).copied().unwrap_or(0);
+    if applied + 1 != letter.seq {
+        return Err(Error::conflict(format!(
+            "{} is folded up to {applied}, so segment {} is not what stops it; `almanac dlq retry` looks again",
+            letter.log, letter.seq
+        )));
+    }
+    let mut past = stored.applied.clone();
+    past.insert(letter.log.name(), letter.seq);
+    let (rollup, unchanged) = stored.replace(key, &past, state);
+    table.transact(vec![Write::Put(rollup, unchanged), Write::Put(skipped.to_item(), before)]).await
+}
+
+/// What became of another try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// The segment is folded or evaluated now, and has no dead letter any more.
+    Done,
+    /// It is refused still, and says why.
+    Refused(String),
+}
+
+/// Tries again what is stopped.
+///
+/// # Errors
+/// `Conflict`, when the segment was left out; those of the table.
+pub async fn retry(table: &dyn Table, letter: &DeadLetter, tasks: &evaluate::Tasks) -> Result<Retried> {
+    if letter.state == State::Skipped {
+        return Err(Error::conflict(format!(
+            "{letter} was skipped; a rebuild (`almanac rebuild`) folds it if it can be folded now"
+        )));
+    }
+    let (day, logs) = (letter.day(), BTreeSet::from([letter.log.clone()]));
+    let projection = project::project(table, letter.version, &day, &logs).await?;
+    let is_it = |stopped: &&Stopped| stopped.log == letter.log && stopped.seq == letter.seq;
+    if let Some(stopped) = projection.stopped.iter().find(is_it) {
+        return Ok(Retried::Refused(stopped.reason.clone()));
+    }
+    let effort = evaluate::evaluate(table, letter.version, &day, &projection.applied, tasks).await?;
+    if let Some(stopped) = effort.stopped.as_ref().filter(is_it) {
+        return Ok(Retried::Refused(stopped.reason.clone()));
+    }
+    let key = key::dead_letter(&letter.log, letter.version, letter.seq);
+    table.delete(&key, Condition::Equals(STATE, Value::from(State::Stopped.name()))).await?;
+    Ok(Retried::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_read_as_it_was_written_and_its_reason_is_bounded() {
+        let log = LogId {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            day: "2013-06-01".parse().unwrap(),
+            kind: store::Kind::Predictions,
+            lane: 3,
+        };
+        let stopped = Stopped { log, seq: 7, reason: "ä".repeat(900) };
+        let letter = DeadLetter::new(2, stopped, Refused::Evaluation, Timestamp::default());
+        assert_eq!(letter.reason.len(), MAX_REASON_BYTES);
+        assert_eq!(letter.to_string(), "day#2013-06-01/p/03/0000000007");
+        assert_eq!(DeadLetter::from_item(&letter.to_item()).unwrap(), letter);
+        let skipped = DeadLetter { state: State::Skipped, refused: Refused::Rollup, ..letter };
+        assert_eq!(DeadLetter::from_item(&skipped.to_item()).unwrap(), skipped);
+        assert!(DeadLetter::from_item(&skipped.to_item().with(STATE, "lost")).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! Heartbeats: how a worker shows that it is there, and how the others tell.
+//!
+//! A heartbeat is a number that grows. Whether it has grown for long is measured on the observer's
+//! own monotonic clock, so clocks that differ between machines do not matter.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use store::{
+    Item, Result, Table, Timestamp, key,
+    table::{Condition, Index, Query, query_all},
+};
+use tokio::time::Instant;
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// A worker is dead when its heartbeat has not moved for so many periods.
+const PERIODS: u32 = 3;
+
+/// How long the heartbeat of a worker that is gone is kept for people to see.
+const KEEP_SECONDS: i64 = 60 * 60;
+
+/// What a worker tells of itself with each heartbeat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The worker.
+    pub worker: String,
+    /// Grows by one with each heartbeat.
+    pub beat: i64,
+    /// When it was written, by the worker's clock. Only people look at it.
+    pub at: Timestamp,
+    /// How many shards it reads.
+    pub shards: u64,
+    /// How many days it still has to write.
+    pub dirty: u64,
+    /// For how many milliseconds the oldest of them has waited.
+    pub oldest_ms: u64,
+    /// How often it had to fold again, since somebody else wrote in between.
+    pub retries: u64,
+}
+
+impl Heartbeat {
+    fn to_item(&self) -> Item {
+        let mut item = Item::new(key::worker(&self.worker))
+            .with("v", ITEM_VERSION)
+            .with("beat", self.beat)
+            .with("at", self.at.micros())
+            .with("expires_at", self.at.micros().div_euclid(1_000_000) + KEEP_SECONDS);
+        for (name, figure) in self.figures() {
+            item = item.with(name, i64::try_from(figure).unwrap_or(i64::MAX));
+        }
+        item
+    }
+
+    fn figures(&self) -> [(&'static str, u64); 4] {
+        [
+            ("shards", self.shards),
+            ("dirty", self.dirty),
+            ("oldest_ms", self.oldest_ms),
+            ("retries", self.retries),
+        ]
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let figure = |name| Ok::<_, store::Error>(u64::try_from(item.int(name)?).unwrap_or_default());
+        Ok(Self {
+            worker: item.key.sk.clone(),
+            beat: item.int("beat")?,
+            at: Timestamp::from_micros(item.int("at")?).unwrap_or_default(),
+            shards: figure("shards")?,
+            dirty: figure("dirty")?,
+            oldest_ms: figure("oldest_ms")?,
+            retries: figure("retries")?,
+        })
+    }
+
+    /// Writes it. Only the worker itself does, so there is no condition.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub(crate) async fn write(&self, table: &dyn Table) -> Result<()> {
+        table.put(self.to_item(), Condition::None).await
+    }
+}
+
+/// Deletes the heartbeat of a worker that stops.
+pub(crate) async fn farewell(table: &dyn Table, worker: &str) -> Result<()> {
+    table.delete(&key::worker(worker), Condition::None).await
+}
+
+/// The heartbeats of all workers that were there in the last hour.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn heartbeats(table: &dyn Table) -> Result<Vec<Heartbeat>> {
+    let items = query_all(table, Query::index(Index::Table, key::WORKERS)).await?;
+    items.iter().map(Heartbeat::from_item).collect()
+}
+
+/// What an observer knows of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Its heartbeat has moved while it was observed.
+    Alive,
+    /// It has not been observed for long enough.
+    Unknown,
+    /// Its heartbeat has not moved for three periods.
+    Dead,
+}
+
+/// Observes heartbeats.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    period: Duration,
+    last_look: Option<Instant>,
+    seen: BTreeMap<String, Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// `None` when the worker has no heartbeat.
+    beat: Option<i64>,
+    since: Instant,
+    has_moved: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(period: Duration) -> Self {
+        Self { period, last_look: None, seen: BTreeMap::new() }
+    }
+
+    /// Takes in the heartbeats of all workers at `now`, and which workers are named as owners.
+    pub(crate) fn look(&mut self, beats: &BTreeMap<String, i64>, owners: &BTreeSet<String>, now: Instant) {
+        // Who did not look for a while cannot say that nothing moved meanwhile.
+        let was_away = self.last_look.is_some_and(|last| now - last > self.period * 2);
+        self.last_look = Some(now);
+        self.seen.retain(|worker, _| beats.contains_key(worker) || owners.contains(worker));
+        for worker in beats.keys().chain(owners) {
+            let beat = beats.get(worker).copied();
+            let seen = self.seen.entry(worker.clone()).or_insert(Seen { beat, since: now, has_moved: false });
+            if seen.beat != beat {
+                *seen = Seen { beat, since: now, has_moved: beat.is_some() };
+            } else if was_away {
+                seen.since = now;
+            }
+        }
+    }
+
+    pub(crate) fn life(&self, worker: &str, now: Instant) -> Life {
+        match self.seen.get(worker) {
+            Some(seen) if now - seen.since >= self.period * PERIODS => Life::Dead,
+            Some(seen) if seen.has_moved => Life::Alive,
+            _ => Life::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_item_is_read_as_it_was_written() {
+        let beat = Heartbeat {
+            worker: "w".into(),
+            beat: 7,
+            shards: 1,
+            dirty: 2,
+            oldest_ms: 3,
+            ..Default::default()
+        };
+        assert_eq!(Heartbeat::from_item(&beat.to_item()).unwrap(), beat);
+    }
+
+    #[test]
+    fn a_worker_is_dead_when_it_has_not_moved_for_three_periods_of_the_observer() {
+        let start = Instant::now();
+        let mut watch = Watch::new(PERIOD);
+        let owners = BTreeSet::from(["gone".to_owned()]);
+        for second in 0..=4 {
+            let now = start + PERIOD * second;
+            watch.look(
+                &BTreeMap::from([("a".to_owned(), i64::from(second)), ("b".to_owned(), 5)]),
+                &owners,
+                now,
+            );
+            assert_eq!(watch.life("a", now), if second == 0 { Life::Unknown } else { Life::Alive });
+            for silent in ["b", "gone"] {
+                assert_eq!(watch.life(silent, now), if second < 3 { Life::Unknown } else { Life::Dead });
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_away_knows_nothing() {
+        let start = Instant::now();
+        let mut watch = Watch::new(PERIOD);
+        let beats = BTreeMap::from([("a".to_owned(), 1)]);
+        watch.look(&beats, &BTreeSet::new(), start);
+        let later = start + PERIOD * 60;
+        watch.look(&beats, &BTreeSet::new(), later);
+        assert_eq!(watch.life("a", later), Life::Unknown);
+    }
+}

@@ -1,0 +1,156 @@
+//! Leases: which worker reads which shard, and how far everything it was told is written.
+//!
+//! A lease is one item. Every write of it demands the epoch that was read, and a new owner counts
+//! the epoch up; so a worker that was away for long cannot write over its successor's. Nobody is
+//! kept from reading a shard, though: what workers write about days is right whoever writes it, and
+//! a lease only keeps them from doing the same work twice.
+
+use store::{
+    Item, Result, Table, Timestamp,
+    item::Value,
+    key,
+    table::{Condition, Position, Query, Shard, query_all},
+};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// How long a lease that nobody writes is kept: longer than the feed is.
+const KEEP_SECONDS: i64 = 48 * 60 * 60;
+
+/// The checkpoint of a shard that is to be read from its oldest change.
+const OLDEST: &str = "oldest";
+
+/// Before the text of any other checkpoint.
+const AFTER: &str = "after:";
+
+/// The attribute that every write of a lease demands.
+const EPOCH: &str = "epoch";
+
+/// Stands for a shard in the lease of the periodic sweep. No shard's id begins so.
+pub const SWEEP: &str = "@sweep";
+
+/// Who reads a shard, and how far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The stream of the shard.
+    pub stream: String,
+    /// The shard.
+    pub shard: String,
+    /// The shard that it goes on from.
+    pub parent: Option<String>,
+    /// The worker that has it.
+    pub owner: Option<String>,
+    /// Grows by one with each change of the owner.
+    pub epoch: i64,
+    /// Everything up to here is written. `None` when that is true of nothing yet.
+    pub checkpoint: Option<Position>,
+    /// Whether the shard is closed and read to its end.
+    pub is_done: bool,
+    /// When it was last written, by the clock of who wrote it. Only people look at it.
+    pub at: Timestamp,
+}
+
+impl Lease {
+    /// The first lease of a shard.
+    pub(crate) fn first(shard: &Shard, stream: &str, owner: &str, checkpoint: Option<Position>) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            shard: shard.id.clone(),
+            parent: shard.parent.clone(),
+            owner: Some(owner.to_owned()),
+            epoch: 1,
+            checkpoint,
+            is_done: false,
+            at: Timestamp::default(),
+        }
+    }
+
+    /// The same lease with another owner, or none.
+    pub(crate) fn passed_to(&self, owner: Option<&str>) -> Self {
+        Self { owner: owner.map(str::to_owned), epoch: self.epoch + 1, ..self.clone() }
+    }
+
+    fn to_item(&self, now: Timestamp) -> Item {
+        let mut item = Item::new(key::lease(&self.stream, &self.shard))
+            .with("v", ITEM_VERSION)
+            .with(EPOCH, self.epoch)
+            .with("state", if self.is_done { "done" } else { "open" })
+            .with("at", now.micros())
+            .with("expires_at", now.micros().div_euclid(1_000_000) + KEEP_SECONDS);
+        for (name, value) in [("owner", &self.owner), ("parent", &self.parent)] {
+            if let Some(value) = value {
+                item = item.with(name, value.as_str());
+            }
+        }
+        match &self.checkpoint {
+            Some(Position::After(text)) => item.with("checkpoint", format!("{AFTER}{text}")),
+            Some(_) => item.with("checkpoint", OLDEST),
+            None => item,
+        }
+    }
+
+    fn from_item(stream: &str, item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let shard =
+            key::parse_lease(&item.key).ok_or_else(|| item.corrupt("its key is not one of a lease"))?;
+        let text = |name| item.optional_text(name).map(str::to_owned);
+        let checkpoint = match item.optional_text("checkpoint") {
+            None => None,
+            Some(OLDEST) => Some(Position::Oldest),
+            Some(text) => {
+                let after = text.strip_prefix(AFTER).ok_or_else(|| item.corrupt("its checkpoint is none"))?;
+                Some(Position::After(after.to_owned()))
+            }
+        };
+        Ok(Self {
+            stream: stream.to_owned(),
+            shard: shard.to_owned(),
+            parent: text("parent"),
+            owner: text("owner"),
+            epoch: item.int(EPOCH)?,
+            checkpoint,
+            is_done: item.text("state")? == "done",
+            at: Timestamp::from_micros(item.int("at")?).unwrap_or_default(),
+        })
+    }
+
+    /// Writes the lease in place of the one whose epoch was `before`; 0 when there was none.
+    ///
+    /// # Errors
+    /// `Conflict`, when somebody else wrote it; those of the table.
+    pub(crate) async fn write(&self, table: &dyn Table, before: i64, now: Timestamp) -> Result<()> {
+        let condition =
+            if before == 0 { Condition::Absent } else { Condition::Equals(EPOCH, Value::from(before)) };
+        table.put(self.to_item(now), condition).await
+    }
+}
+
+/// All leases of a stream.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn leases(table: &dyn Table, stream: &str) -> Result<Vec<Lease>> {
+    let items = query_all(table, Query::table(key::leases(stream))).await?;
+    items.iter().map(|item| Lease::from_item(stream, item)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_read_as_it_was_written() {
+        let now = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let shard = Shard { id: "s/1".into(), parent: Some("s/0".into()) };
+        let first = Lease { at: now, ..Lease::first(&shard, "s", "w", None) };
+        assert_eq!(Lease::from_item("s", &first.to_item(now)).unwrap(), first);
+        for checkpoint in [Position::Oldest, Position::After("oldest".into()), Position::After(String::new())]
+        {
+            let lease =
+                Lease { checkpoint: Some(checkpoint), is_done: true, parent: None, ..first.passed_to(None) };
+            assert_eq!(lease.epoch, 2);
+            assert_eq!(Lease::from_item("s", &lease.to_item(now)).unwrap(), lease);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Folds a workspace anew into the next version of its projections, beside the one that is served.
+//!
+//! Each step is one conditional write, so a rebuild may be broken off anywhere and called again:
+//! 1. The next version is noted as being built.
+//! 2. Days are folded and evaluated in it until nothing is behind.
+//! 3. It becomes the active version. Readers and workers look at each use, so from now on they use it.
+//! 4. What a worker folded into the old version meanwhile is folded into the new one.
+//! 5. The old version is deleted.
+
+use std::{collections::BTreeSet, future::Future, time::Duration};
+
+use store::{
+    Clock, Error, ErrorKind, Id, Result, Table,
+    active::{self, Active},
+    catalog::Catalog,
+    key::{self, LogId},
+    table::{Condition, Query},
+};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    WorkspaceDay,
+    dlq::{self, DeadLetter, Refused, State},
+    evaluate::{self, Tasks, evaluate},
+    project::{Stopped, project},
+    sweep::{applied, sweep_version},
+};
+
+/// How often a write of what is active may be lost to somebody else.
+const MAX_ATTEMPTS: usize = 100;
+
+/// How often the log may have grown again while the last of it was folded.
+const MAX_PASSES: usize = 1_000;
+
+/// How many versions before the active one are looked at when the old ones are deleted.
+const LOOK_BACK: u32 = 3;
+
+/// How long to wait after a failure of the table, and how often in a row.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const MAX_RETRIES: usize = 60;
+
+/// How a rebuild goes about it.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// The share of the time that it works, above 0 and at most 1; the rest is left to others.
+    pub share: f64,
+    /// Tells the time for dead letters.
+    pub clock: Clock,
+}
+
+/// What a rebuild is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Segments that are folded in the new version.
+    pub segments: u64,
+    /// Segments that there are.
+    pub of: u64,
+}
+
+/// What a rebuild has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The version that is read now.
+    pub version: u32,
+    /// Days that were folded.
+    pub days: u64,
+    /// Segments that were folded.
+    pub segments: u64,
+    /// Items of older versions that were deleted.
+    pub deleted: u64,
+    /// Segments that cannot be folded, in the new version as in the old.
+    pub stopped: Vec<DeadLetter>,
+}
+
+/// Rebuilds the projections of a workspace, or goes on with a rebuild that was broken off.
+///
+/// # Errors
+/// `Corrupt`, when the new version would show less than the old, for there are segments that only
+/// the old one could fold; then the old one stays. Those of the table.
+pub async fn rebuild(
+    table: &dyn Table,
+    catalog: &Catalog,
+    workspace: &Id,
+    pace: &Pace,
+    progress: impl Fn(Progress) + Sync,
+) -> Result<Report> {
+    let mut rebuild = Rebuild {
+        table,
+        workspace,
+        pace,
+        progress: &progress,
+        tasks: Tasks::new(),
+        report: Report::default(),
+        stopped: BTreeSet::new(),
+        unevaluated: BTreeSet::new(),
+    };
+    let found = active::load(table, workspace).await?;
+    if found.building.is_none() && found.oldest < found.version {
+        // The last one was broken off while it deleted.
+        rebuild.report.version = found.version;
+        rebuild.delete_old(found).await?;
+        return Ok(rebuild.report);
+    }
+    let building = rebuild.begin().await?;
+    rebuild.tasks = evaluate::tasks(catalog, workspace).await?;
+    rebuild.catch_up(building).await?;
+    rebuild.check_no_less(building).await?;
+    rebuild.flip(building).await?;
+    // A worker that looked just before may have folded into the old version only.
+    rebuild.catch_up(building).await?;
+    rebuild.delete_old(active::load(table, workspace).await?).await?;
+    rebuild.report.version = building;
+    rebuild.report.stopped = dlq::list_version(table, building, workspace)
+        .await?
+        .into_iter()
+        .filter(|letter| letter.state == State::Stopped)
+        .collect();
+    Ok(rebuild.report)
+}
+
+struct Rebuild<'a> {
+    table: &'a dyn Table,
+    workspace: &'a Id,
+    pace: &'a Pace,
+    progress: &'a (dyn Fn(Progress) + Sync),
+    tasks: Tasks,
+    report: Report,
+    /// Logs that cannot be folded any further.
+    stopped: BTreeSet<LogId>,
+    /// Days that cannot be evaluated.
+    unevaluated: BTreeSet<WorkspaceDay>,
+}
+
+impl Rebuild<'_> {
+    async fn begin(&self) -> Result<u32> {
+        let change = |found: Active| match found.building {
+            Some(_) => None,
+            None => Some(Active { building: Some(found.version + 1), ..found }),
+        };
+        let now = self.change(change).await?;
+        now.building.ok_or_else(|| Error::conflict("somebody else ended the rebuild; start it again"))
+    }
+
+    /// Makes a change to what is active, unless it is made already; returns what is active then.
+    async fn change(&self, change: impl Fn(Active) -> Option<Active>) -> Result<Active> {
+        for _ in 0..MAX_ATTEMPTS {
+            let found = active::load(self.table, self.workspace).await?;
+            let Some(wanted) = change(found) else { return Ok(found) };
+            let (item, condition) = wanted.replace(self.workspace);
+            match self.table.put(item, condition).await {
+                Err(error) if error.is_conflict() => continue,
+                other => other?,
+            }
+            return Ok(wanted);
+        }
+        Err(Error::new(ErrorKind::Throttled, "too many rebuilds of one workspace at once"))
+    }
+
+    /// Folds and evaluates until nothing is behind in `version`, but what cannot be folded.
+    async fn catch_up(&mut self, version: u32) -> Result<()> {
+        for _ in 0..MAX_PASSES {
+            let behind = sweep_version(self.table, version, self.workspace).await?;
+            let of = |log: &LogId| WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
+            let logs = behind.logs.keys().filter(|log| !self.stopped.contains(*log));
+            let mut days = behind.evaluations;
+            days.retain(|day| !self.unevaluated.contains(day));
+            days.extend(logs.map(of));
+            if days.is_empty() {
+                return Ok(());
+            }
+            let total = self.report.segments + behind.segments;
+            for day in days {
+                let logs = behind.logs.keys().filter(|log| log.day == day.day).cloned().collect();
+                let started = Instant::now();
+                self.report.segments += again(async || self.day(version, &day, &logs).await).await?;
+                self.report.days += 1;
+                (self.progress)(Progress { segments: self.report.segments, of: total });
+                let share = self.pace.share.clamp(0.01, 1.0);
+                sleep(started.elapsed().mul_f64(1.0 / share - 1.0)).await;
+                self.note_stopped(version, &day).await?;
+            }
+        }
+        Err(Error::unavailable("the log grows faster than it is folded; give the rebuild a greater share"))
+    }
+
+    /// Folds and evaluates a day; returns how many segments were new.
+    async fn day(&self, version: u32, day: &WorkspaceDay, logs: &BTreeSet<LogId>) -> Result<u64> {
+        let mut segments = 0;
+        loop {
+            let projection = project(self.table, version, day, logs).await?;
+            segments += projection.segments;
+            if self.refused(version, projection.stopped, Refused::Rollup).await? {
+                continue;
+            }
+            let effort = evaluate(self.table, version, day, &projection.applied, &self.tasks).await?;
+            if self.refused(version, effort.stopped.into_iter().collect(), Refused::Evaluation).await? {
+                continue;
+            }
+            return Ok(segments);
+        }
+    }
+
+    /// Notes what was refused; whether any of it is left out as it was in the active version, so that
+    /// it is worth going on.
+    async fn refused(&self, version: u32, stopped: Vec<Stopped>, refused: Refused) -> Result<bool> {
+        let mut goes_on = false;
+        for stopped in stopped {
+            let active = active::load(self.table, self.workspace).await?.version;
+            let before = dlq::find_version(self.table, active, &stopped.log, stopped.seq).await?;
+            let letter = DeadLetter::new(version, stopped, refused, self.pace.clock.now());
+            dlq::record(self.table, &letter).await?;
+            if before.is_some_and(|before| before.state == State::Skipped && before.version != version) {
+                dlq::skip(self.table, &letter).await?;
+                goes_on = true;
+            }
+        }
+        Ok(goes_on)
+    }
+
+    async fn note_stopped(&mut self, version: u32, day: &WorkspaceDay) -> Result<()> {
+        let letters = dlq::list_version(self.table, version, self.workspace).await?;
+        let of_day = |letter: &DeadLetter| letter.state == State::Stopped && letter.log.day == day.day;
+        for letter in letters.into_iter().filter(of_day) {
+            match letter.refused {
+                Refused::Rollup => _ = self.stopped.insert(letter.log),
+                Refused::Evaluation => _ = self.unevaluated.insert(day.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a new version that covers less of some log than the old one.
+    async fn check_no_less(&self, building: u32) -> Result<()> {
+        let found = active::load(self.table, self.workspace).await?;
+        if found.version == building {
+            return Ok(());
+        }
+        let (old, _) = applied(self.table, found.version, self.workspace).await?;
+        let (new, _) = applied(self.table, building, self.workspace).await?;
+        for (day, logs) in old {
+            for (log, seq) in logs {
+                let covered = new.get(&day).and_then(|logs| logs.get(&log)).copied().unwrap_or(0);
+                let id = store::scan::log_named(self.workspace, day, &log);
+                let is_stopped = id.is_some_and(|id| self.stopped.contains(&id));
+                if covered < seq && is_stopped {
+                    return Err(Error::corrupt(format!(
+                        "version {building} can fold {day} {log} only up to segment {covered}, \
+                         version {} is at {seq}; version {} stays",
+                        found.version, found.version
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn flip(&self, building: u32) -> Result<()> {
+        let change = |found: Active| match found.version < building {
+            true => Some(Active { version: building, building: None, ..found }),
+            false => None,
+        };
+        self.change(change).await.map(|_| ())
+    }
+
+    /// Deletes the versions before the active one, and looks at some that were deleted before: a worker
+    /// that was away for long may have written to them since.
+    async fn delete_old(&mut self, found: Active) -> Result<()> {
+        let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
+        for version in first..found.version {
+            for range in
+                [key::all_projections(self.workspace, version), key::dead_letters(self.workspace, version)]
+            {
+                let mut query = Query::table(range).only(&["v"]);
+                loop {
+                    let page = self.table.query(&query).await?;
+                    let deletes = page.items.iter().map(|item| self.table.delete(&item.key, Condition::None));
+                    futures::future::try_join_all(deletes).await?;
+                    self.report.deleted += page.items.len() as u64;
+                    match page.next {
+                        Some(next) => query.after = Some(next),
+                        None => break,
+                    }
+                }
+            }
+        }
+        let oldest = found.version;
+        let change = |now: Active| (now.oldest < oldest).then_some(Active { oldest, ..now });
+        self.change(change).await.map(|_| ())
+    }
+}
+
+/// Calls again what failed and may pass.
+async fn again<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> Result<T> {
+    for _ in 0..MAX_RETRIES {
+        match call().await {
+            Err(error) if crate::worker::may_pass(&error) => {
+                tracing::warn!(%error, "the table is not available; trying again");
+                sleep(RETRY_AFTER).await;
+            }
+            other => return other,
+        }
+    }
+    call().await
+}

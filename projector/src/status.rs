@@ -1,0 +1,114 @@
+//! How far behind everything is: read from the table, so that any process can say it.
+
+use std::collections::BTreeSet;
+
+use store::{
+    Id, Result, Table, Timestamp, active,
+    catalog::Catalog,
+    key::{self, LogId},
+};
+
+use crate::{
+    dlq::{self, State},
+    heartbeat::{Heartbeat, heartbeats},
+    lease::{Lease, SWEEP, leases},
+    sweep::sweep_version,
+};
+
+/// How many logs that are behind are looked at for their age; of more, the first in order are.
+const MAX_AGES: usize = 1_000;
+
+/// How a workspace is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkspaceStatus {
+    /// Its path.
+    pub path: String,
+    /// Its id.
+    pub id: Id,
+    /// The version of its projections that is read.
+    pub version: u32,
+    /// The version that a rebuild is writing.
+    pub building: Option<u32>,
+    /// Segments that are not folded.
+    pub lag_segments: u64,
+    /// For how many seconds the oldest of them has been in the log.
+    pub lag_seconds: f64,
+    /// Days that have such segments.
+    pub dirty_days: usize,
+    /// Days whose evaluation covers less than their rollup.
+    pub unevaluated_days: usize,
+    /// Segments that stop their log or their day's evaluation.
+    pub dead_letters: usize,
+    /// Segments that were left out.
+    pub skipped: usize,
+}
+
+/// How everything is doing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// The workspaces, by age.
+    pub workspaces: Vec<WorkspaceStatus>,
+    /// The workers that were there in the last hour.
+    pub workers: Vec<Heartbeat>,
+    /// The leases of the stream.
+    pub leases: Vec<Lease>,
+    /// Who sweeps.
+    pub sweeper: Option<String>,
+}
+
+/// Looks at everything. It costs what a sweep costs.
+///
+/// # Errors
+/// Those of the table.
+pub async fn status(table: &dyn Table, catalog: &Catalog, now: Timestamp) -> Result<Status> {
+    let mut status = Status { workers: heartbeats(table).await?, ..Status::default() };
+    for workspace in catalog.workspaces().await? {
+        status.workspaces.push(workspace_status(table, workspace.id(), &workspace.path, now).await?);
+    }
+    let streams: BTreeSet<String> =
+        table.shards().await?.iter().map(|shard| shard.stream().to_owned()).collect();
+    for stream in streams {
+        status.leases.extend(leases(table, &stream).await?);
+    }
+    status.sweeper =
+        status.leases.iter().find(|lease| lease.shard == SWEEP).and_then(|one| one.owner.clone());
+    status.leases.retain(|lease| lease.shard != SWEEP);
+    Ok(status)
+}
+
+async fn workspace_status(
+    table: &dyn Table,
+    workspace: &Id,
+    path: &str,
+    now: Timestamp,
+) -> Result<WorkspaceStatus> {
+    let found = active::load(table, workspace).await?;
+    let behind = sweep_version(table, found.version, workspace).await?;
+    let letters = dlq::list_version(table, found.version, workspace).await?;
+    let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
+    let mut oldest: Option<i64> = None;
+    for (log, first) in behind.logs.iter().take(MAX_AGES) {
+        let at = appended_at(table, log, *first).await?;
+        oldest = oldest.into_iter().chain(at).min();
+    }
+    let days: BTreeSet<_> = behind.logs.keys().map(|log| log.day).collect();
+    Ok(WorkspaceStatus {
+        path: path.to_owned(),
+        id: workspace.clone(),
+        version: found.version,
+        building: found.building,
+        lag_segments: behind.segments,
+        lag_seconds: oldest.map_or(0.0, |oldest| ((now.micros() - oldest) as f64 / 1e6).max(0.0)),
+        dirty_days: days.len(),
+        unevaluated_days: behind.evaluations.len(),
+        dead_letters: stopped,
+        skipped: letters.len() - stopped,
+    })
+}
+
+/// When a segment was appended, in microseconds since 1970, if it says so.
+async fn appended_at(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<i64>> {
+    let query = store::table::Query::table(key::segments_between(log, seq, seq)).only(&["appended_at"]);
+    let page = table.query(&query).await?;
+    Ok(page.items.first().and_then(|item| item.int("appended_at").ok()))
+}

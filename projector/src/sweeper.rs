@@ -1,0 +1,125 @@
+//! When to sweep: at the start, after gaps, when a workspace's active version changes, and now and
+//! then by the one worker that has the lease of it.
+
+use std::{mem::take, time::Duration};
+
+use store::{Id, Result};
+use tokio::time::Instant;
+
+use crate::{
+    WorkspaceDay,
+    lease::SWEEP,
+    sweep::sweep,
+    worker::{Shared, add, lock, may_pass},
+};
+
+/// How long to wait after a failure of the table.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A sweep that is to be made.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// What it holds back until everything it found is written.
+    mark: u64,
+    /// Only this workspace; all when `None`.
+    workspace: Option<Id>,
+}
+
+impl Shared {
+    /// Asks for a sweep of a workspace, or of all; returns its mark.
+    pub(crate) fn ask_for_sweep(&self, workspace: Option<Id>) -> u64 {
+        let mark = self.schedule().hold();
+        lock(&self.requests).push(Request { mark, workspace });
+        self.sweep.notify_one();
+        mark
+    }
+
+    async fn sweep_all(&self) -> Result<Vec<(WorkspaceDay, Option<store::key::LogId>)>> {
+        let mut found = Vec::new();
+        let mut behind = 0;
+        for workspace in self.catalog.workspaces().await? {
+            behind += self.sweep_one(workspace.id(), &mut found).await?;
+        }
+        add(&self.stats.sweeps, 1);
+        self.stats.swept_behind.store(behind, std::sync::atomic::Ordering::Relaxed);
+        Ok(found)
+    }
+
+    async fn sweep_one(
+        &self,
+        workspace: &Id,
+        found: &mut Vec<(WorkspaceDay, Option<store::key::LogId>)>,
+    ) -> Result<u64> {
+        let behind = match sweep(&*self.table, workspace).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "this workspace cannot be swept; the others go on");
+                return Ok(0);
+            }
+            behind => behind?,
+        };
+        tracing::debug!(%workspace, segments = behind.segments, "swept");
+        found.extend(behind.logs.into_keys().map(|log| {
+            let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
+            (day, Some(log))
+        }));
+        found.extend(behind.evaluations.into_iter().map(|day| (day, None)));
+        Ok(behind.segments)
+    }
+
+    async fn answer(&self, requests: &[Request]) -> Result<()> {
+        let Some(oldest) = requests.iter().map(|request| request.mark).min() else { return Ok(()) };
+        let found = if requests.iter().any(|request| request.workspace.is_none()) {
+            self.sweep_all().await?
+        } else {
+            let mut found = Vec::new();
+            for request in requests {
+                if let Some(workspace) = &request.workspace {
+                    self.sweep_one(workspace, &mut found).await?;
+                }
+            }
+            found
+        };
+        let now = Instant::now();
+        let mut schedule = self.schedule();
+        // Under the oldest mark: nothing that any of these sweeps stands for is settled before.
+        found.into_iter().for_each(|(day, log)| schedule.mark(day, log, Some(oldest), now));
+        requests.iter().for_each(|request| schedule.release(request.mark));
+        drop(schedule);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    fn has_sweep_lease(&self) -> bool {
+        lock(&self.following).get(SWEEP).is_some_and(|sweep| sweep.has_lease())
+    }
+}
+
+/// Sweeps forever.
+pub(crate) async fn run(shared: &Shared) -> Result<()> {
+    shared.ask_for_sweep(None);
+    let mut periodic = Instant::now() + shared.options.sweep_every;
+    loop {
+        let requests = take(&mut *lock(&shared.requests));
+        if !requests.is_empty()
+            && let Err(error) = shared.answer(&requests).await
+        {
+            if !may_pass(&error) {
+                return Err(error);
+            }
+            tracing::warn!(%error, "the table is not available; sweeping again");
+            lock(&shared.requests).extend(requests);
+            tokio::time::sleep(RETRY_AFTER).await;
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = shared.sweep.notified() => {}
+            () = tokio::time::sleep_until(periodic) => {
+                periodic = Instant::now() + shared.options.sweep_every;
+                if shared.has_sweep_lease() {
+                    shared.ask_for_sweep(None);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The workshop: folds dirty days and evaluates them, several side by side.
+
+use std::sync::Arc;
+
+use store::{Error, Kind, Result, active};
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
+
+use crate::{
+    WorkspaceDay,
+    dlq::{self, DeadLetter, Refused},
+    evaluate::{self, Effort},
+    project::{self, Projection, Stopped},
+    schedule::{Dirty, Folded, Job, Pending},
+    worker::{Shared, add, may_pass},
+};
+
+/// How many days are worked on at once.
+const DAYS_AT_ONCE: usize = 4;
+
+/// About how many rows are held in memory for evaluations at once, in thousands. A day of more
+/// than these is evaluated alone.
+const KILOROWS_AT_ONCE: usize = 4_000;
+
+/// What came of a job.
+enum Done {
+    Folded(WorkspaceDay, Dirty, Result<Written>),
+    Evaluated(WorkspaceDay, Pending, Instant, Result<Outcome>),
+}
+
+/// What came of folding.
+struct Written {
+    folded: Folded,
+    segments: u64,
+    retries: u64,
+}
+
+/// What came of evaluating.
+enum Outcome {
+    Stored(Effort),
+    /// Another version is read by now; the day is to be looked at again.
+    Outdated,
+}
+
+/// Works forever.
+pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
+    let room = Arc::new(Semaphore::new(KILOROWS_AT_ONCE));
+    let mut jobs = JoinSet::new();
+    loop {
+        while jobs.len() < DAYS_AT_ONCE {
+            let Some(job) = shared.schedule().next(Instant::now()) else { break };
+            let (shared, room) = (Arc::clone(shared), Arc::clone(&room));
+            jobs.spawn(async move { shared.work_on(job, &room).await });
+        }
+        let next = if jobs.len() < DAYS_AT_ONCE { shared.schedule().next_at() } else { None };
+        tokio::select! {
+            biased;
+            Some(done) = jobs.join_next() => {
+                let done = done.map_err(|error| Error::unavailable("working on a day failed").because(error))?;
+                shared.settle(done).await;
+            }
+            () = shared.work.notified() => {}
+            () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+        }
+    }
+}
+
+impl Shared {
+    async fn work_on(&self, job: Job, room: &Semaphore) -> Done {
+        match job {
+            Job::Fold(day, dirty) => {
+                let folded = self.fold(&day, &dirty).await;
+                Done::Folded(day, dirty, folded)
+            }
+            Job::Evaluate(day, pending) => {
+                let kilorows = (pending.events as usize / 1_000).clamp(1, KILOROWS_AT_ONCE);
+                // It is never closed, so the permit is there in the end.
+                let _permit = room.acquire_many(kilorows as u32).await;
+                let started = Instant::now();
+                let evaluated = self.evaluate(&day, &pending).await;
+                Done::Evaluated(day, pending, started, evaluated)
+            }
+        }
+    }
+
+    async fn fold(&self, day: &WorkspaceDay, dirty: &Dirty) -> Result<Written> {
+        let table = &*self.table;
+        // Read each time: after a rebuild, what comes from now on belongs to the new version.
+        let version = active::load(table, &day.workspace).await?.version;
+        let projection = project::project(table, version, day, &dirty.logs).await?;
+        for stopped in &projection.stopped {
+            self.note(version, stopped, Refused::Rollup).await?;
+        }
+        let Projection { rollup, applied, grown, segments, retries, .. } = projection;
+        let kinds = [Kind::Predictions, Kind::Outcomes];
+        let events = kinds.map(|kind| rollup.events(kind)).iter().sum();
+        Ok(Written { folded: Folded { version, applied, events, grown }, segments, retries })
+    }
+
+    async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Outcome> {
+        let table = &*self.table;
+        if active::load(table, &day.workspace).await?.version != pending.version {
+            return Ok(Outcome::Outdated);
+        }
+        // A release is in the catalog before it can be in the log, so none that matters is missing.
+        let tasks = evaluate::tasks(&self.catalog, &day.workspace).await?;
+        let effort = evaluate::evaluate(table, pending.version, day, &pending.applied, &tasks).await?;
+        if let Some(stopped) = &effort.stopped {
+            self.note(pending.version, stopped, Refused::Evaluation).await?;
+        }
+        Ok(Outcome::Stored(effort))
+    }
+
+    async fn note(&self, version: u32, stopped: &Stopped, refused: Refused) -> Result<()> {
+        let letter = DeadLetter::new(version, stopped.clone(), refused, self.now());
+        if dlq::record(&*self.table, &letter).await? {
+            add(&self.stats.dead_letters, 1);
+            tracing::error!(%letter, reason = letter.reason, "a segment is refused; `almanac dlq` tells more");
+        }
+        Ok(())
+    }
+
+    async fn settle(&self, done: Done) {
+        let now = Instant::now();
+        match done {
+            Done::Folded(day, dirty, Ok(written)) => {
+                add(&self.stats.segments, written.segments);
+                add(&self.stats.retries, written.retries);
+                self.schedule().folded(&day, dirty, now, written.folded);
+            }
+            Done::Folded(day, dirty, Err(error)) if may_pass(&error) => {
+                tracing::warn!(%day, %error, "the table is not available; trying again");
+                self.schedule().not_folded(&day, dirty, now);
+            }
+            Done::Folded(day, dirty, Err(error)) => {
+                tracing::error!(%day, %error, "this day cannot be folded; the others go on");
+                self.schedule().gave_up_folding(&day, &dirty);
+            }
+            Done::Evaluated(day, pending, started, Ok(Outcome::Stored(effort))) => {
+                add(&self.stats.evaluated_rows, effort.rows);
+                add(&self.stats.retries, effort.retries);
+                self.schedule().evaluated(&day, &pending, (started, now));
+            }
+            Done::Evaluated(day, pending, started, Ok(Outcome::Outdated)) => {
+                let mut schedule = self.schedule();
+                schedule.mark(day.clone(), None, Some(pending.mark), now);
+                schedule.evaluated(&day, &pending, (started, now));
+            }
+            Done::Evaluated(day, pending, _, Err(error)) if may_pass(&error) => {
+                tracing::warn!(%day, %error, "the table is not available; trying again");
+                self.schedule().not_evaluated(&day, pending, now);
+            }
+            Done::Evaluated(day, pending, started, Err(error)) => {
+                tracing::error!(%day, %error, "this day cannot be evaluated; the others go on");
+                self.schedule().evaluated(&day, &pending, (started, now));
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Runs a seed of the simulation again and prints what happens: `almanac-sim --seed N [--until M]`.
+
+use std::process::ExitCode;
+
+use tests::sim::{ops, run};
+
+fn number(args: &[String], name: &str) -> Option<u64> {
+    let at = args.iter().position(|arg| arg == name)?;
+    args.get(at + 1)?.parse().ok()
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    let Some(seed) = number(&args, "--seed") else {
+        eprintln!("usage: almanac-sim --seed N [--until M]");
+        return ExitCode::from(2);
+    };
+    let until = number(&args, "--until").unwrap_or(seed);
+    let mut code = ExitCode::SUCCESS;
+    for seed in seed..=until {
+        let outcome = run(seed, None);
+        if until == seed {
+            ops(seed).iter().enumerate().for_each(|(at, op)| println!("{at:>3}  {op:?}"));
+        }
+        if until == seed || !outcome.violations.is_empty() {
+            println!("seed {seed}: {} segments, {} writes", outcome.segments, outcome.writes);
+        }
+        for violation in &outcome.violations {
+            println!("seed {seed}: VIOLATION {violation}");
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}

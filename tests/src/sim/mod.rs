@@ -1,0 +1,38 @@
+//! A simulation of several projectors on one table: in one process, in virtual time, the same for the
+//! same seed.
+//!
+//! - [`Op`] is what happens: writers append, the feed misbehaves, projectors die and are held up.
+//! - [`world`] is the table in memory. It knows every event that was appended, and checks each
+//!   write of a projector against a fold over that list.
+//! - [`process`] is how one process sees the world: calls take time, fail and lose their answers.
+//!   It also does, on demand, what a projector with a certain bug would do ([`Planted`]).
+//! - [`run`] runs a list of operations, lets everything settle, and says what went wrong.
+
+mod ops;
+pub mod process;
+mod random;
+mod scene;
+pub mod world;
+
+pub use ops::{Op, ops};
+pub use scene::{Outcome, grow, run, run_ops};
+
+/// A bug that the simulation must find. It is planted below the projector, in what its process makes of
+/// its calls, so that the projector itself has no switch for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// The checkpoint moves when changes are read, not when what they dirtied is written.
+    CheckpointBeforeCommit,
+    /// A rollup is written whether or not somebody else wrote it in between.
+    BlindIncrement,
+    /// A hole in a log is passed over.
+    NoHoleCheck,
+    /// A lease is written whether or not somebody else has it by now.
+    LeaseWithoutEpoch,
+}
+
+impl Planted {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::CheckpointBeforeCommit, Self::BlindIncrement, Self::NoHoleCheck, Self::LeaseWithoutEpoch];
+}

@@ -1,0 +1,250 @@
+//! The world as one process sees it: calls take time, fail, lose their answers, and hang while the
+//! process is held up.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use store::{
+    Columns, Error, ErrorKind, Item, Result, Table, Timestamp,
+    key::{self, Key},
+    log::Segment,
+    table::{Changes, Condition, Direction, Index, Page, Position, Query, Shard, Write},
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{Planted, random::Random, world::World};
+
+/// The longest that half of a call takes.
+const MAX_HALF_MILLIS: u64 = 12;
+
+/// Holds the calls of a process up. A `watch` channel would wake them in an order that is not the
+/// same in every run.
+#[derive(Debug, Default)]
+pub struct Gate {
+    is_closed: AtomicBool,
+    opened: Notify,
+}
+
+impl Gate {
+    /// Lets no call through.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets all calls through.
+    pub fn open(&self) {
+        self.is_closed.store(false, Ordering::Relaxed);
+        self.opened.notify_waiters();
+    }
+
+    async fn pass(&self) {
+        while self.is_closed.load(Ordering::Relaxed) {
+            self.opened.notified().await;
+        }
+    }
+}
+
+/// A process's table.
+#[derive(Debug)]
+pub struct Process {
+    world: Arc<World>,
+    random: Random,
+    name: String,
+    gate: Arc<Gate>,
+    planted: Option<Planted>,
+}
+
+impl Process {
+    /// A process that is called `name`, whose calls go through `gate`.
+    pub fn new(world: Arc<World>, seed: u64, name: &str, gate: Arc<Gate>, planted: Option<Planted>) -> Self {
+        Self { world, random: Random::new(seed), name: name.to_owned(), gate, planted }
+    }
+
+    /// The way to the table and the way back.
+    async fn half_a_call(&self) {
+        sleep(Duration::from_millis(1 + self.random.below(MAX_HALF_MILLIS))).await;
+        self.gate.pass().await;
+    }
+
+    fn fails(&self) -> bool {
+        self.random.hits(self.world.faults.load(Ordering::Relaxed))
+    }
+
+    async fn call<T>(&self, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.half_a_call().await;
+        if self.fails() {
+            let kind = if self.random.hits(2) { ErrorKind::Throttled } else { ErrorKind::Unavailable };
+            return Err(Error::new(kind, "a simulated fault: the call was not made"));
+        }
+        let answer = call();
+        self.half_a_call().await;
+        match self.fails() {
+            true => Err(Error::unavailable("a simulated fault: the answer is lost")),
+            false => answer,
+        }
+    }
+
+    async fn write(&self, writes: Vec<Write>) -> Result<()> {
+        let planted = || writes.into_iter().map(|write| self.plant(write)).collect();
+        self.call(|| self.world.write(planted())).await
+    }
+
+    /// What a projector with a bug writes instead.
+    fn plant(&self, write: Write) -> Write {
+        match (self.planted, write) {
+            (Some(Planted::BlindIncrement), Write::Put(item, _)) if item.key.pk.contains("/rollup/v") => {
+                Write::Put(item, Condition::None)
+            }
+            (Some(Planted::LeaseWithoutEpoch), Write::Put(item, _))
+                if key::parse_lease(&item.key).is_some() =>
+            {
+                Write::Put(item, Condition::None)
+            }
+            // It has moved the checkpoint before.
+            (Some(Planted::CheckpointBeforeCommit), Write::Put(item, condition))
+                if key::parse_lease(&item.key).is_some() =>
+            {
+                let stored = self.world.lock().items.get(&item.key).map(|stored| stored.item.clone());
+                let checkpoint = stored.and_then(|item| item.attributes.get("checkpoint").cloned());
+                match checkpoint {
+                    Some(checkpoint) => Write::Put(item.with("checkpoint", checkpoint), condition),
+                    None => Write::Put(item, condition),
+                }
+            }
+            (_, write) => write,
+        }
+    }
+
+    /// Moves the checkpoint to where a read has ended.
+    fn checkpoint_early(&self, shard: &str, changes: &Changes) {
+        let Some(Position::After(next)) = &changes.next else { return };
+        let stream = shard.split('/').next().unwrap_or_default();
+        let stored =
+            self.world.lock().items.get(&key::lease(stream, shard)).map(|stored| stored.item.clone());
+        let number = |text: &str| text.rsplit(':').next().and_then(|number| number.parse::<u64>().ok());
+        let is_behind = |item: &Item| item.optional_text("checkpoint").and_then(number) < number(next);
+        let is_own = |item: &Item| item.optional_text("owner") == Some(&self.name);
+        if let Some(item) = stored.filter(|item| is_own(item) && is_behind(item)) {
+            let moved = item.with("checkpoint", format!("after:{next}"));
+            _ = self.world.write(vec![Write::Put(moved, Condition::None)]);
+        }
+    }
+
+    fn page(&self, query: &Query, begun: u64) -> Page {
+        let state = self.world.lock();
+        let attribute = |item: &Item, name| item.optional_text(name).map(str::to_owned);
+        let mut items: Vec<(String, Item)> = match query.index {
+            Index::Table => {
+                let from = Key::new(query.range.pk.clone(), query.range.from.clone());
+                let to = Key::new(query.range.pk.clone(), query.range.to.clone());
+                let stored = if from <= to { Some(state.items.range(from..=to)) } else { None };
+                let found = stored.into_iter().flatten().map(|(_, stored)| stored);
+                // A page is not read at one instant: of what was written meanwhile it has some.
+                let found = found.filter(|stored| stored.created <= begun || self.random.hits(2));
+                found.map(|stored| (stored.item.key.sk.clone(), stored.item.clone())).collect()
+            }
+            Index::Gsi1 | Index::Board => {
+                let found = state.items.values().filter_map(|stored| {
+                    let pk = attribute(&stored.item, "GSI1PK")?;
+                    let sk = attribute(&stored.item, "GSI1SK")?;
+                    (pk == query.range.pk).then(|| (sk, stored.item.clone()))
+                });
+                let mut found: Vec<_> = found.collect();
+                found.sort_by(|a, b| a.0.cmp(&b.0));
+                found
+            }
+        };
+        if query.direction == Direction::Backward {
+            items.reverse();
+        }
+        items.truncate(query.limit.unwrap_or(usize::MAX));
+        let mut items: Vec<Item> = items.into_iter().map(|(_, item)| item).collect();
+        if let Some(names) = &query.attributes {
+            items.iter_mut().for_each(|item| item.attributes.retain(|name, _| names.contains(name)));
+        } else if self.planted == Some(Planted::NoHoleCheck) {
+            items = without_holes(query, items);
+        }
+        // A limit is only ever used to look at the first item: there is no next page.
+        Page { items, next: None }
+    }
+}
+
+/// What a projector sees that does not look for holes: where there is one, nothing to fold.
+fn without_holes(query: &Query, items: Vec<Item>) -> Vec<Item> {
+    let Some((log, first)) = key::parse_segment(&Key::new(query.range.pk.clone(), query.range.from.clone()))
+    else {
+        return items;
+    };
+    let mut next = first.max(1);
+    let mut filled: Vec<Item> = Vec::new();
+    for item in items {
+        if let Some((_, seq)) = key::parse_segment(&item.key) {
+            for missing in next..seq {
+                let nothing = Columns { rows: 0, columns: Vec::new() };
+                let empty = Segment::pack(log.clone(), missing, Timestamp::default(), Vec::new(), &nothing);
+                filled.extend(empty.ok().map(|segment| segment.to_item()));
+            }
+            next = seq + 1;
+        }
+        filled.push(item);
+    }
+    filled
+}
+
+#[async_trait]
+impl Table for Process {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.call(|| Ok(self.world.lock().items.get(key).map(|stored| stored.item.clone()))).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        let begun = self.world.lock().writes;
+        self.call(|| Ok(self.page(query, begun))).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.write(vec![Write::Put(item, condition)]).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.write(vec![Write::Delete(key.clone(), condition)]).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        self.write(writes).await
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.call(|| Ok(self.world.shards())).await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        let deadline = Instant::now() + wait;
+        self.half_a_call().await;
+        let mut from = from.clone();
+        loop {
+            let grown = self.world.grown.notified();
+            let changes = self.world.changes(shard, &from)?;
+            let is_news = !changes.keys.is_empty() || changes.gap || changes.next.is_none();
+            if is_news || Instant::now() >= deadline {
+                let changes = self.call(|| Ok(changes)).await?;
+                if self.planted == Some(Planted::CheckpointBeforeCommit) {
+                    self.checkpoint_early(shard, &changes);
+                }
+                return Ok(changes);
+            }
+            // The newest position stands still while it is waited for.
+            from = changes.next.unwrap_or(from);
+            _ = timeout_at(deadline, grown).await;
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! The table in memory, and the list of everything that was ever appended.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+};
+
+use fold::{Delta, LogSegment, rollup::Merge};
+use projector::evaluate::Tasks;
+use store::{
+    Columns, Error, Item, Kind, Result,
+    item::Value,
+    key::{self, Counted, Key, LogId, Projection},
+    rollup::{Applied, Projected},
+    scan,
+    table::{Changes, Condition, Position, Shard, Write},
+};
+use tokio::sync::Notify;
+
+/// Before the number of a shard.
+const STREAM: &str = "sim/";
+
+/// The most changes in one answer.
+const MAX_CHANGES: usize = 8;
+
+/// The most shards.
+const MAX_SHARDS: usize = 9;
+
+/// The table.
+#[derive(Debug, Default)]
+pub struct World {
+    state: Mutex<State>,
+    /// The feed has grown.
+    pub(super) grown: Notify,
+    /// One call in so many fails; none when 0.
+    pub(super) faults: AtomicU64,
+}
+
+/// What is stored under a key, and when.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) item: Item,
+    /// The number of the write that made it, as a new item.
+    pub(super) created: u64,
+}
+
+/// A segment: its kind, its lane and number, and its events.
+type Folded<'a> = (Kind, (u8, u64), &'a Columns);
+
+#[derive(Debug, Default)]
+struct Told {
+    parent: Option<usize>,
+    entries: Vec<Key>,
+    /// How many of them are trimmed.
+    trimmed: usize,
+    children: Option<[usize; 2]>,
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) items: BTreeMap<Key, Stored>,
+    pub(super) writes: u64,
+    shards: Vec<Told>,
+    /// Changes that the feed does not tell yet.
+    pub(super) held: Vec<Key>,
+    pub(super) is_holding: bool,
+    /// What was appended: `None` for what cannot be decoded.
+    pub(super) logs: BTreeMap<LogId, Vec<Option<Columns>>>,
+    /// Segments that an operator left out.
+    pub(super) skipped: BTreeSet<(LogId, u64)>,
+    pub(super) tasks: Tasks,
+    /// What is wrong.
+    pub(super) violations: Vec<String>,
+}
+
+impl World {
+    /// An empty table with one shard.
+    pub fn new() -> Arc<Self> {
+        let world = Self::default();
+        world.lock().shards.push(Told::default());
+        Arc::new(world)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn shards(&self) -> Vec<Shard> {
+        let state = self.lock();
+        let id = |at: usize| format!("{STREAM}{at}");
+        let shards = state.shards.iter().enumerate();
+        shards.map(|(at, shard)| Shard { id: id(at), parent: shard.parent.map(id) }).collect()
+    }
+
+    pub(super) fn write(&self, writes: Vec<Write>) -> Result<()> {
+        self.lock().write(writes)?;
+        self.grown.notify_waiters();
+        Ok(())
+    }
+
+    /// The changes after `from`.
+    pub(super) fn changes(&self, shard: &str, from: &Position) -> Result<Changes> {
+        let state = self.lock();
+        let number = shard.strip_prefix(STREAM).and_then(|number| number.parse::<usize>().ok());
+        let shard = number.and_then(|number| state.shards.get(number));
+        let shard = shard.ok_or_else(|| Error::not_found("there is no such shard"))?;
+        let end = shard.entries.len();
+        let (at, gap) = match from {
+            Position::Oldest => (shard.trimmed, false),
+            Position::Latest => (end, false),
+            Position::After(text) => {
+                let at: usize =
+                    text.parse().map_err(|_| Error::invalid(format!("`{text}` is no position")))?;
+                (at.max(shard.trimmed), at < shard.trimmed)
+            }
+        };
+        let until = end.min(at + MAX_CHANGES);
+        let is_over = shard.children.is_some() && until == end;
+        Ok(Changes {
+            keys: shard.entries[at..until].to_vec(),
+            next: (!is_over).then(|| Position::After(until.to_string())),
+            gap,
+        })
+    }
+
+    /// Tells of what was held back.
+    pub(super) fn deliver(&self) {
+        let mut state = self.lock();
+        let held = std::mem::take(&mut state.held);
+        held.into_iter().for_each(|key| state.tell(key));
+        drop(state);
+        self.grown.notify_waiters();
+    }
+
+    /// Tells again of a segment.
+    pub(super) fn redeliver(&self, at: u64) {
+        let mut state = self.lock();
+        let logs: Vec<(LogId, u64)> =
+            state.logs.iter().map(|(log, segments)| (log.clone(), segments.len() as u64)).collect();
+        let total: u64 = logs.iter().map(|(_, segments)| segments).sum();
+        let mut at = at % total.max(1);
+        for (log, segments) in logs {
+            if at < segments {
+                state.tell(key::segment(&log, at + 1));
+                break;
+            }
+            at -= segments;
+        }
+        drop(state);
+        self.grown.notify_waiters();
+    }
+
+    /// Closes an open shard.
+    pub(super) fn split(&self, which: u64) {
+        let mut state = self.lock();
+        let open: Vec<usize> =
+            (0..state.shards.len()).filter(|at| state.shards[*at].children.is_none()).collect();
+        if state.shards.len() + 2 <= MAX_SHARDS {
+            let parent = open[which as usize % open.len()];
+            let first = state.shards.len();
+            state.shards[parent].children = Some([first, first + 1]);
+            for _ in 0..2 {
+                state.shards.push(Told { parent: Some(parent), ..Told::default() });
+            }
+        }
+        drop(state);
+        self.grown.notify_waiters();
+    }
+
+    /// Trims every shard that somebody reads from a position of its own. Whoever asks for the oldest
+    /// change has none that could be lost, so to him it would not be told.
+    pub(super) fn trim(&self) {
+        let mut state = self.lock();
+        for at in 0..state.shards.len() {
+            let lease = key::lease(STREAM.trim_end_matches('/'), &format!("{STREAM}{at}"));
+            let checkpoint = state.items.get(&lease).and_then(|lease| lease.item.optional_text("checkpoint"));
+            if checkpoint.is_some_and(|text| text.starts_with("after:")) {
+                state.shards[at].trimmed = state.shards[at].entries.len();
+            }
+        }
+    }
+}
+
+fn whole(item: &Item, name: &str) -> i64 {
+    item.int(name).unwrap_or(0)
+}
+
+impl State {
+    fn holds(&self, key: &Key, condition: &Condition) -> bool {
+        let found = self.items.get(key);
+        match condition {
+            Condition::None => true,
+            Condition::Absent => found.is_none(),
+            Condition::Exists => found.is_some(),
+            Condition::Equals(name, value) => {
+                found.is_some_and(|found| found.item.attributes.get(*name) == Some(value))
+            }
+        }
+    }
+
+    fn write(&mut self, writes: Vec<Write>) -> Result<()> {
+        for write in &writes {
+            let exists = Condition::Exists;
+            let condition = match write {
+                Write::Put(_, condition) | Write::Delete(_, condition) | Write::Check(_, condition) => {
+                    condition
+                }
+                Write::Add(..) => &exists,
+            };
+            if !self.holds(write.key(), condition) {
+                return Err(Error::conflict(format!("the condition of {} does not hold", write.key())));
+            }
+        }
+        self.writes += 1;
+        // What an operator leaves out is known before the rollup that moves past it is looked at.
+        let letters = writes.iter().filter_map(|write| match write {
+            Write::Put(item, _) if item.optional_text("state") == Some("skipped") => {
+                key::parse_dead_letter(&item.key)
+            }
+            _ => None,
+        });
+        self.skipped.extend(letters.map(|(log, seq, _)| (log, seq)));
+        for write in writes {
+            let key = write.key().clone();
+            match write {
+                Write::Put(item, _) => self.put(item),
+                Write::Delete(..) => _ = self.items.remove(&key),
+                Write::Check(..) => continue,
+                Write::Add(_, name, by) => {
+                    if let Some(stored) = self.items.get_mut(&key) {
+                        let sum = whole(&stored.item, &name) + by;
+                        stored.item.attributes.insert(name, Value::from(sum));
+                    }
+                }
+            }
+            match self.is_holding && key::parse_segment(&key).is_some() {
+                true => self.held.push(key),
+                false => self.tell(key),
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, item: Item) {
+        let before = self.items.get(&item.key).map(|stored| stored.item.clone());
+        if let Err(violation) = self.check(before.as_ref(), &item) {
+            self.violations.push(format!("{}: {violation}", item.key));
+        }
+        let created = self.items.get(&item.key).map_or(self.writes, |stored| stored.created);
+        self.items.insert(item.key.clone(), Stored { item, created });
+    }
+
+    fn tell(&mut self, key: Key) {
+        // By the sort key only: ids are not the same in every run.
+        let mut hash = key.sk.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+        });
+        hash ^= hash >> 32;
+        let mut at = 0;
+        while let Some(children) = self.shards[at].children {
+            at = children[(hash & 1) as usize];
+            hash >>= 1;
+        }
+        self.shards[at].entries.push(key);
+    }
+
+    /// What must hold of every write of a projector.
+    fn check(&self, before: Option<&Item>, item: &Item) -> std::result::Result<(), String> {
+        if key::parse_lease(&item.key).is_some() {
+            return check_lease(before, item);
+        }
+        if key::parse_active(&item.key).is_some() {
+            let version = |item: &Item| whole(item, "version");
+            return match before.is_some_and(|before| version(before) > version(item)) {
+                true => Err("the active version moves back".into()),
+                false => Ok(()),
+            };
+        }
+        if item.key.pk.contains("/rollup/v") {
+            let now = Projected::from_item(item).map_err(|error| error.to_string())?;
+            if let Some(before) = before {
+                let before = Projected::from_item(before).map_err(|error| error.to_string())?;
+                for (log, seq) in &before.applied {
+                    if now.applied.get(log).is_none_or(|now| now < seq) {
+                        return Err(format!(
+                            "`applied` moves back: {:?} to {:?}",
+                            before.applied, now.applied
+                        ));
+                    }
+                }
+            }
+            return self.check_projection(item, &now);
+        }
+        Ok(())
+    }
+
+    fn check_projection(&self, item: &Item, found: &Projected) -> std::result::Result<(), String> {
+        let (day, projection) = key::parse_projection(&item.key).map_err(|error| error.to_string())?;
+        let workspace = self.logs.keys().next().map(|log| log.workspace.clone()).ok_or("nothing appended")?;
+        let expected = match projection {
+            Projection::Rollup => self.fold(&workspace, day, &found.applied)?.rollup.to_state(),
+            Projection::Breakdown(breakdown) => {
+                let parts = self.fold(&workspace, day, &found.applied)?.parts;
+                parts.get(&breakdown).ok_or("nothing of it was appended")?.to_state()
+            }
+            Projection::Evaluation => self.evaluation(&workspace, day, &found.applied)?,
+        };
+        match expected == found.state {
+            true => Ok(()),
+            false => Err(format!("it is not the fold of {:?}", found.applied)),
+        }
+    }
+
+    fn fold(
+        &self,
+        workspace: &store::Id,
+        day: store::Day,
+        applied: &Applied,
+    ) -> std::result::Result<Delta, String> {
+        let mut fold = Delta::default();
+        for (kind, _, columns) in self.prefix(workspace, day, applied)? {
+            fold.merge(&Delta::of(kind, columns).map_err(|error| error.to_string())?);
+        }
+        Ok(fold)
+    }
+
+    fn evaluation(
+        &self,
+        workspace: &store::Id,
+        day: store::Day,
+        applied: &Applied,
+    ) -> std::result::Result<String, String> {
+        let segments = self.prefix(workspace, day, applied)?;
+        let of = |wanted: Kind| -> Vec<LogSegment<'_>> {
+            let found = segments.iter().filter(|(kind, ..)| *kind == wanted);
+            found.map(|(_, (lane, seq), columns)| LogSegment { lane: *lane, seq: *seq, columns }).collect()
+        };
+        fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &self.tasks)
+            .map(|evaluation| evaluation.to_state())
+            .map_err(|error| error.to_string())
+    }
+
+    /// The segments up to `applied`, without those that were left out.
+    fn prefix(
+        &self,
+        workspace: &store::Id,
+        day: store::Day,
+        applied: &Applied,
+    ) -> std::result::Result<Vec<Folded<'_>>, String> {
+        let mut prefix = Vec::new();
+        for (name, last) in applied {
+            let log = scan::log_named(workspace, day, name).ok_or("`applied` names no log")?;
+            let segments = self.logs.get(&log).map_or(&[][..], Vec::as_slice);
+            if segments.len() < *last as usize {
+                return Err(format!("{log} has {} segments, not {last}", segments.len()));
+            }
+            for (seq, segment) in (1..=*last).zip(segments) {
+                match segment {
+                    Some(columns) => prefix.push((log.kind, (log.lane, seq), columns)),
+                    // Whether an operator left it out is checked against the dead letters.
+                    None if self.is_left_out(&log, seq) => {}
+                    None => return Err(format!("segment {seq} of {log} cannot be decoded, but is folded")),
+                }
+            }
+        }
+        Ok(prefix)
+    }
+
+    fn is_left_out(&self, log: &LogId, seq: u64) -> bool {
+        self.skipped.contains(&(log.clone(), seq))
+    }
+
+    /// Everything that the projections in use lack or have wrong, once all should be written.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let Some(workspace) = self.logs.keys().next().map(|log| log.workspace.clone()) else { return found };
+        let active = self.items.get(&key::active(&workspace));
+        let version = active.map_or(1, |active| whole(&active.item, "version") as u32);
+        let mut counts = BTreeMap::<String, u64>::new();
+        for (log, segments) in &self.logs {
+            let is_stop =
+                |(seq, segment): &(u64, &Option<Columns>)| segment.is_none() && !self.is_left_out(log, *seq);
+            let stop = (1..).zip(segments).find(is_stop).map_or(segments.len() as u64 + 1, |(seq, _)| seq);
+            let folded = segments.iter().take(stop as usize - 1).flatten();
+            *counts.entry(log.kind.name().to_owned()).or_default() +=
+                folded.map(|columns| columns.rows as u64).sum::<u64>();
+            for (key, what) in [
+                (key::rollup(&workspace, version, log.day), "rollup"),
+                (key::evaluation(&workspace, version, log.day), "evaluation"),
+            ] {
+                let stored = self.items.get(&key).and_then(|stored| Projected::from_item(&stored.item).ok());
+                let applied = stored.and_then(|stored| stored.applied.get(&log.name()).copied()).unwrap_or(0);
+                if applied != stop - 1 && (what == "rollup" || self.has_predictions(log, version)) {
+                    found.push(format!("{log}: the {what} v{version} covers {applied} of {}", stop - 1));
+                }
+            }
+            if stop <= segments.len() as u64
+                && !self.items.contains_key(&key::dead_letter(log, version, stop))
+            {
+                found.push(format!("{log}: segment {stop} has no dead letter"));
+            }
+        }
+        for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            let counted = self.counted(&workspace, &kind);
+            if counted != count {
+                found.push(format!("the counters count {counted} {kind}, not {count}"));
+            }
+        }
+        found
+    }
+
+    /// Without predictions there is nothing to evaluate that anybody must find.
+    fn has_predictions(&self, log: &LogId, version: u32) -> bool {
+        let rollup = self.items.get(&key::rollup(&log.workspace, version, log.day));
+        let applied = rollup.and_then(|stored| Projected::from_item(&stored.item).ok());
+        applied.is_some_and(|stored| stored.applied.keys().any(|name| name.starts_with('p')))
+    }
+
+    fn counted(&self, workspace: &store::Id, kind: &str) -> u64 {
+        let months: BTreeSet<String> = self.logs.keys().map(|log| log.day.month()).collect();
+        let mut sum = 0;
+        for month in months {
+            let Some(stored) = self.items.get(&key::counter(workspace, &Counted::Workspace, &month)) else {
+                continue;
+            };
+            for day in stored.item.map("days").into_iter().flat_map(BTreeMap::values) {
+                if let Value::M(kinds) = day
+                    && let Some(Value::N(count)) = kinds.get(kind)
+                {
+                    sum += count.as_i64().unwrap_or(0) as u64;
+                }
+            }
+        }
+        sum
+    }
+}
+
+fn check_lease(before: Option<&Item>, item: &Item) -> std::result::Result<(), String> {
+    let Some(before) = before else { return Ok(()) };
+    let (was, is) = (whole(before, "epoch"), whole(item, "epoch"));
+    if is < was {
+        return Err(format!("the epoch of a lease moves back from {was} to {is}"));
+    }
+    let checkpoint = |item: &Item| -> i64 {
+        let text = item.optional_text("checkpoint").and_then(|text| text.strip_prefix("after:"));
+        text.and_then(|text| text.parse().ok()).unwrap_or(-1)
+    };
+    if is == was && checkpoint(item) < checkpoint(before) {
+        let (from, to) = (checkpoint(before), checkpoint(item));
+        return Err(format!("the checkpoint moves back from {from} to {to} within epoch {is}"));
+    }
+    Ok(())
+}

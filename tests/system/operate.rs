@@ -1,0 +1,186 @@
+//! What an operator does: looks at the status, deals with a segment that cannot be read, rebuilds.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use serde_json::Value;
+use store::{catalog::Catalog, item, key, scan, table::Condition};
+use support::{Located, Place, Service, block_on, ndjson, run, run_ok};
+
+const NDJSON: &str = "application/x-ndjson";
+const JSON: &str = "application/json";
+const WORKSPACE: &str = "/v1/workspaces/credit/prod";
+
+/// Registers a workspace with a model and a release.
+fn register(service: &Service) {
+    let post = |path: &str, body: &str| {
+        let answer = service.post(path, JSON, None, body);
+        assert_eq!(answer.status, 201, "{path}: {}", answer.text());
+    };
+    post("/v1/workspaces", r#"{"path":"credit/prod"}"#);
+    post(&format!("{WORKSPACE}/models"), r#"{"name":"risk","task":"binary","positive_label":"default"}"#);
+    post(
+        &format!("{WORKSPACE}/releases"),
+        r#"[{"release":"v1","model":"risk","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#,
+    );
+}
+
+/// Posts one prediction on each of two days.
+fn predict(service: &Service, key: &str) {
+    let row = |day: u8| {
+        format!(r#"{{"key":"{key}","predicted_at":"2026-06-0{day}T04:30:00Z","release":"v1","score":0.9}}"#)
+    };
+    let body = [row(1), row(2)].join("\n");
+    let answer = service.post(&format!("{WORKSPACE}/predictions"), NDJSON, Some(key), &body);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+/// The predictions of each of the two days, as the rollups say.
+fn counts(text: &str) -> Vec<u64> {
+    let rows = ndjson(text);
+    let whole = rows.iter().filter(|row| row["release"].is_null());
+    whole.map(|row| row["predictions"].as_u64().unwrap()).filter(|count| *count > 0).collect()
+}
+
+fn wait_for(service: &Service, wanted: &[u64]) {
+    let path = format!("{WORKSPACE}/rollups?from=2026-06-01&to=2026-06-02");
+    service.get_until(&path, |answer| counts(answer.text()) == wanted);
+}
+
+fn status(place: &Place) -> Value {
+    serde_json::from_str(&run_ok(place, &["status", "--format", "json"])).unwrap()
+}
+
+/// Damages the newest segment of the first day; returns what it was, and its name.
+fn damage(place: &Place) -> (store::Item, String) {
+    block_on(async {
+        let table = place.store().open().await;
+        let workspace = Catalog::new(table.clone()).workspace("credit/prod").await.unwrap();
+        let heads = scan::heads(&*table, workspace.id()).await.unwrap();
+        let head = heads
+            .iter()
+            .find(|head| {
+                head.log.kind == store::Kind::Predictions && head.log.day.to_string() == "2026-06-01"
+            })
+            .unwrap();
+        let item = table.get(&key::segment(&head.log, head.seq)).await.unwrap().unwrap();
+        let damaged = item.clone().with("data", item::Value::B(vec![1, 2, 3]));
+        table.put(damaged, Condition::Exists).await.unwrap();
+        (item, format!("{}/{}/{}", head.log.day, head.log.name(), head.seq))
+    })
+}
+
+fn mend(place: &Place, item: store::Item) {
+    block_on(async { place.store().open().await.put(item, Condition::Exists).await.unwrap() });
+}
+
+/// Appends a prediction while nobody projects, and damages the segment on the first day.
+fn damaged_place() -> (Place, store::Item, String) {
+    let place = Place::sqlite();
+    {
+        let service = Service::start(&place);
+        register(&service);
+        predict(&service, "a");
+        wait_for(&service, &[1, 1]);
+    }
+    let rows = r#"{"key":"b","predicted_at":"2026-06-01T05:30:00Z","release":"v1","score":0.2}
+{"key":"b","predicted_at":"2026-06-02T05:30:00Z","release":"v1","score":0.2}"#;
+    let file = tempfile::Builder::new().suffix(".ndjson").tempfile().unwrap();
+    std::fs::write(file.path(), rows).unwrap();
+    run_ok(&place, &["import", file.path().to_str().unwrap(), "-w", "credit/prod", "-k", "predictions"]);
+    let (item, name) = damage(&place);
+    (place, item, name)
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_stops_only_its_log_until_it_is_skipped() {
+    let (place, _, name) = damaged_place();
+    let service = Service::start(&place);
+    wait_for(&service, &[1, 2]);
+    service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters_total 1"));
+    let listed = run_ok(&place, &["dlq", "list"]);
+    assert!(listed.contains(&name) && listed.contains("stopped"), "{listed}");
+    assert!(run_ok(&place, &["dlq", "show", &name, "-w", "credit/prod"]).contains("refused by"));
+    let found = &status(&place)["workspaces"][0];
+    assert_eq!(
+        (&found["dead_letters"], &found["lag_segments"], &found["dirty_days"]),
+        (&1.into(), &1.into(), &1.into())
+    );
+
+    let refused = run(&place, &["dlq", "retry", &name, "-w", "credit/prod"]);
+    assert!(!refused.status.success(), "it cannot be read still");
+
+    // What comes after it waits for it.
+    predict(&service, "c");
+    wait_for(&service, &[1, 3]);
+    run_ok(&place, &["dlq", "skip", &name, "-w", "credit/prod"]);
+    wait_for(&service, &[2, 3]);
+    assert!(!run(&place, &["dlq", "skip", &name, "-w", "credit/prod"]).status.success(), "only once");
+    let verified = service_verified(&place);
+    assert!(verified.contains("all as the log says"), "{verified}");
+    assert_eq!(status(&place)["workspaces"][0]["skipped"], 1);
+
+    // A rebuild comes to the same, and remembers what was left out.
+    let rebuilt = run_ok(&place, &["rebuild", "-w", "credit/prod", "--share", "1"]);
+    assert!(rebuilt.contains("version 2 is read now"), "{rebuilt}");
+    wait_for(&service, &[2, 3]);
+    assert!(run_ok(&place, &["dlq", "list"]).contains("skipped"));
+    assert!(service_verified(&place).contains("all as the log says"));
+}
+
+/// Verifies once the evaluations are there too.
+fn service_verified(place: &Place) -> String {
+    for _ in 0..600 {
+        let found = &status(place)["workspaces"][0];
+        if found["unevaluated_days"] == 0 && found["lag_segments"] == 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    run_ok(place, &["verify"])
+}
+
+#[test]
+fn a_segment_that_can_be_read_again_is_folded_by_a_retry() {
+    let (place, item, name) = damaged_place();
+    let service = Service::start(&place);
+    wait_for(&service, &[1, 2]);
+    service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters_total 1"));
+    mend(&place, item);
+    assert!(run_ok(&place, &["dlq", "retry", &name, "-w", "credit/prod"]).contains("is folded"));
+    wait_for(&service, &[2, 2]);
+    assert!(run_ok(&place, &["dlq", "list"]).contains("no dead letters"));
+    assert!(service_verified(&place).contains("all as the log says"));
+}
+
+#[test]
+fn a_rebuild_runs_beside_the_service_and_deletes_the_old_version() {
+    let place = Place::sqlite();
+    let service = Service::start(&place);
+    register(&service);
+    (0..20).for_each(|at| predict(&service, &format!("k{at}")));
+    for version in 2..4_u64 {
+        let rebuilt = run_ok(&place, &["rebuild", "-w", "credit/prod", "--share", "1"]);
+        assert!(rebuilt.contains(&format!("version {version} is read now")), "{rebuilt}");
+        predict(&service, &format!("after-{version}"));
+        wait_for(&service, &[19 + version, 19 + version]);
+    }
+    let left = block_on(async {
+        let table = place.store().open().await;
+        let workspace = Catalog::new(table.clone()).workspace("credit/prod").await.unwrap();
+        let mut left = Vec::new();
+        for version in 1..4 {
+            let query = store::table::Query::table(key::all_projections(workspace.id(), version));
+            left.push(store::table::query_all(&*table, query).await.unwrap().len());
+        }
+        left
+    });
+    assert_eq!((left[0], left[1]), (0, 0));
+    assert!(left[2] >= 3);
+    assert!(service_verified(&place).contains("all as the log says"));
+    let ready = service.get("/readyz");
+    assert_eq!((ready.status, ready.text()), (200, "ready\n"));
+    let figures = status(&place);
+    assert_eq!(figures["leases"].as_array().unwrap().len(), 1, "{figures:#}");
+    assert_eq!(figures["leases"][0]["owner"], figures["workers"][0]["worker"], "{figures:#}");
+}

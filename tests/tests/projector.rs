@@ -1,0 +1,195 @@
+//! What projectors cost when there is nothing to do, and how they share and hand over.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use projector::{Options, Projector, heartbeat, lease, sweep};
+use store::{
+    Clock, Columns, Item, Kind, Result, Table, Timestamp,
+    batch::{BatchId, BatchPart},
+    catalog::{Catalog, ReleaseSpec, Task, Workspace},
+    columns::{Column, Values},
+    key::{Key, LogId},
+    log::Segment,
+    table::{Changes, Condition, Page, Position, Query, Shard, Write, sqlite::SqliteTable},
+};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+/// How long a test waits for what must happen, before it fails, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Counts reads.
+#[derive(Debug)]
+struct Counting {
+    inner: Arc<dyn Table>,
+    gets: AtomicU64,
+    pages: AtomicU64,
+}
+
+#[async_trait]
+impl Table for Counting {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.inner.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        self.pages.fetch_add(1, Ordering::Relaxed);
+        self.inner.query(query).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.inner.put(item, condition).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.inner.delete(key, condition).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        self.inner.transact(writes).await
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.inner.shards().await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        self.inner.changes(shard, from, wait).await
+    }
+}
+
+fn open(folder: &tempfile::TempDir) -> Arc<dyn Table> {
+    Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap())
+}
+
+async fn register(table: &Arc<dyn Table>) -> Workspace {
+    let catalog = Catalog::new(Arc::clone(table));
+    let now = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+    let workspace = catalog.ensure_workspace("sim/one", now).await.unwrap();
+    let task = Task::Binary { positive_label: "1".into() };
+    catalog.ensure_model(workspace.id(), "m", &task, now).await.unwrap();
+    let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
+    catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
+    workspace
+}
+
+async fn append(table: &Arc<dyn Table>, workspace: &Workspace, day: u32, lane: u8, seq: u64) {
+    let day: store::Day = format!("2026-{:02}-{:02}", 1 + day / 28, 1 + day % 28).parse().unwrap();
+    let texts = |text: &str| Values::Text([text].into_iter().collect());
+    let columns = vec![
+        Column::new("key", texts("a")),
+        Column::new("predicted_at", Values::Time(vec![day.start().micros()])),
+        Column::new("release", texts("v1")),
+        Column::new("score", Values::Float(vec![0.5])),
+    ];
+    let log = LogId { workspace: workspace.id().clone(), day, kind: Kind::Predictions, lane };
+    let part = BatchPart { batch: BatchId([seq as u8; 16]), first: 0, rows: 1 };
+    let columns = Columns { rows: 1, columns };
+    let segment = Segment::pack(log, seq, Timestamp::default(), vec![part], &columns).unwrap();
+    table.put(segment.to_item(), Condition::Absent).await.unwrap();
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begin = tokio::time::Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < PATIENCE, "{what} never came");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn is_caught_up(table: &Arc<dyn Table>, workspace: &Workspace) -> bool {
+    let behind = sweep::sweep(&**table, workspace.id()).await.unwrap();
+    behind.logs.is_empty() && behind.evaluations.is_empty()
+}
+
+struct Running {
+    projector: Projector,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<()>>,
+}
+
+fn start(table: &Arc<dyn Table>, worker: &str) -> Running {
+    let options = Options {
+        worker: worker.to_owned(),
+        period: Duration::from_millis(100),
+        ..Options::new(Clock::system())
+    };
+    let projector = Projector::new(Arc::clone(table), options);
+    let (stop, stopped) = oneshot::channel();
+    let runs = projector.clone();
+    let task = tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
+    Running { projector, stop, task }
+}
+
+/// Two reads a log and one beyond the last, one for what rollups and evaluations cover, and one for
+/// the active version; however many segments the logs have.
+#[tokio::test]
+async fn a_sweep_of_what_is_folded_reads_two_keys_a_log() {
+    const DAYS: u32 = 20;
+    const LANES: u8 = 2;
+    let folder = tempfile::tempdir().unwrap();
+    let table = open(&folder);
+    let workspace = register(&table).await;
+    for day in 0..DAYS {
+        for lane in 0..LANES {
+            for seq in 1..=3 {
+                append(&table, &workspace, day, lane, seq).await;
+            }
+        }
+    }
+    let running = start(&table, "w");
+    until("the end of the folding", async || is_caught_up(&table, &workspace).await).await;
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
+    let counting = Counting { inner: table, gets: AtomicU64::new(0), pages: AtomicU64::new(0) };
+    let behind = sweep::sweep(&counting, workspace.id()).await.unwrap();
+    assert_eq!((behind.days, behind.segments), (DAYS as usize, 0));
+    let logs = u64::from(DAYS) * u64::from(LANES);
+    assert_eq!(counting.pages.into_inner(), 2 * logs + 2);
+    assert_eq!(counting.gets.into_inner(), 1);
+}
+
+/// A lane that nobody told of is found by a sweep at the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_worker_takes_over_from_another_that_stops_or_dies() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = open(&folder);
+    let workspace = register(&table).await;
+    append(&table, &workspace, 1, 15, 1).await;
+    let owner = async || {
+        let leases = lease::leases(&*table, "feed").await.unwrap();
+        leases.into_iter().find(|lease| lease.shard == "sqlite").and_then(|lease| lease.owner)
+    };
+    let first = start(&table, "first");
+    until("the first lease", async || owner().await.as_deref() == Some("first")).await;
+    until("the lane that nobody told of", async || is_caught_up(&table, &workspace).await).await;
+    let second = start(&table, "second");
+    until("the second heartbeat", async || heartbeat::heartbeats(&*table).await.unwrap().len() == 2).await;
+
+    // It hands over when it stops, with a checkpoint.
+    first.stop.send(()).unwrap();
+    first.task.await.unwrap().unwrap();
+    until("the second owner", async || owner().await.as_deref() == Some("second")).await;
+    append(&table, &workspace, 1, 15, 2).await;
+    until("what came under the second", async || is_caught_up(&table, &workspace).await).await;
+    assert_eq!(second.projector.health().shards, 1);
+
+    // And its lease is taken when it dies.
+    let third = start(&table, "third");
+    second.task.abort();
+    append(&table, &workspace, 1, 15, 3).await;
+    until("the third owner", async || owner().await.as_deref() == Some("third")).await;
+    until("what came under the third", async || is_caught_up(&table, &workspace).await).await;
+    third.stop.send(()).unwrap();
+    third.task.await.unwrap().unwrap();
+    assert_eq!(owner().await, None);
+}

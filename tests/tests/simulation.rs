@@ -1,0 +1,92 @@
+//! The simulation of several projectors: many seeds, and bugs that it must find.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tests::sim::{Planted, run};
+
+/// How many seeds run; `ALMANAC_SIM_SEEDS` asks for more.
+const SEEDS: u64 = 2_000;
+
+/// How many seeds it may take until a planted bug is found.
+const MAX_SEEDS_TO_FIND: u64 = 1_000;
+
+/// On how many threads.
+const THREADS: usize = 2;
+
+fn seeds() -> u64 {
+    let asked = std::env::var("ALMANAC_SIM_SEEDS").ok();
+    asked.map_or(SEEDS, |seeds| seeds.parse().expect("ALMANAC_SIM_SEEDS is a number"))
+}
+
+#[test]
+fn no_seed_violates_an_invariant() {
+    let (next, seeds) = (AtomicU64::new(0), seeds());
+    let happened: [AtomicU64; 5] = Default::default();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds {
+                        break;
+                    }
+                    let outcome = run(seed, None);
+                    assert_eq!(outcome.violations, Vec::<String>::new(), "almanac-sim --seed {seed}");
+                    let counts = [outcome.segments as u64, outcome.writes, outcome.skipped as u64];
+                    for (sum, count) in
+                        happened.iter().zip(counts.into_iter().chain([outcome.rebuilt, outcome.taken]))
+                    {
+                        sum.fetch_add(count, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    // What never happens proves nothing.
+    let happened = happened.map(|sum| sum.into_inner());
+    println!("{seeds} seeds: segments, writes, skipped, rebuilt, leases taken: {happened:?}");
+    let [segments, writes, skipped, rebuilt, taken] = happened;
+    assert!(segments > 10 * seeds && writes > 50 * seeds, "{happened:?}");
+    assert!(skipped > seeds / 100 && rebuilt > seeds / 10 && taken > seeds / 2, "{happened:?}");
+}
+
+#[test]
+fn a_seed_runs_the_same_every_time() {
+    for seed in [1, 2, 3, 50, 51] {
+        assert_eq!(run(seed, None), run(seed, None), "seed {seed}");
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for planted in Planted::ALL {
+        let found = (0..MAX_SEEDS_TO_FIND).find(|seed| !run(*seed, Some(planted)).violations.is_empty());
+        let seed = found.unwrap_or_else(|| panic!("{planted:?} is not found"));
+        println!("{planted:?} is found after {} seeds: {:?}", seed + 1, run(seed, Some(planted)).violations);
+    }
+}
+
+/// A day that grows by many small segments is not read again for each of them.
+#[test]
+fn evaluating_a_growing_day_costs_at_most_three_passes() {
+    let (rows, evaluated) = tests::sim::grow(1_500);
+    assert!(rows > 2_000);
+    assert!((rows..=3 * rows).contains(&evaluated), "{evaluated} rows were joined for {rows}");
+}
+
+/// Seeds that found something, and what. They mean it as long as the operations of a seed stay the same.
+mod found {
+    use tests::sim::run;
+
+    fn holds(seed: u64) {
+        assert_eq!(run(seed, None).violations, Vec::<String>::new(), "almanac-sim --seed {seed}");
+    }
+
+    /// A worker read a shard along while it did not know whether the owner was alive. When it then took
+    /// the lease, it wrote what it had read before as the checkpoint, which was further by then.
+    #[test]
+    fn a_lease_is_not_moved_back_by_what_was_read_without_it() {
+        holds(419);
+    }
+}
