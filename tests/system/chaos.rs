@@ -1,4 +1,5 @@
-//! Three projector processes on one table, killed at random and started again while events arrive.
+//! Three projector processes on one table, killed at random and started again while events arrive; once,
+//! while none of them runs, the feed forgets its changes.
 //! In the end everything must be the fold of the log.
 //!
 //! The moments come from a seed. `ALMANAC_CHAOS_ROUNDS` asks for more rounds than the few that a test run has.
@@ -13,15 +14,15 @@ use std::{
 };
 
 use store::{
-    Clock, Columns, Day, Kind, Table,
+    Clock, Columns, Day, Item, Kind, Table,
     batch::{BatchId, BatchPart},
     catalog::{Catalog, ReleaseSpec, Task},
     columns::{Column, Values},
-    key::LogId,
+    key::{Key, LogId},
     log::Segment,
-    table::Condition,
+    table::{Condition, Position, sqlite::SqliteTable},
 };
-use support::{Located, Place, almanac, block_on, run_ok};
+use support::{Located, Place, Store, almanac, block_on, run_ok};
 
 /// How many projectors.
 const PROJECTORS: usize = 3;
@@ -114,6 +115,18 @@ async fn append(table: &Arc<dyn Table>, log: &LogId, seq: u64) {
     table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
 
+/// Lets a SQLite file forget its changes, as it does with those of yesterday: by a writer whose clock
+/// shows tomorrow. On the emulator of DynamoDB they are kept.
+async fn forget_changes(place: &Place) {
+    let Store::Sqlite(folder) = place.store() else { return };
+    let now = Clock::system().now();
+    let tomorrow = Clock::from_fn(move || now.plus_seconds(25 * 60 * 60));
+    let table = SqliteTable::open(&folder.join("almanac.db"), tomorrow).unwrap();
+    table.put(Item::new(Key::new("chaos", "tomorrow")), Condition::None).await.unwrap();
+    let first = table.changes(&table.shards().await.unwrap()[0].id, &Position::Oldest, Duration::ZERO).await;
+    assert_eq!(first.unwrap().keys.len(), 1, "only the last change is left");
+}
+
 /// Kills projectors while events arrive, and waits until all is folded and evaluated.
 fn kill_while_events_arrive(place: &Place, seed: u64, rounds: u64) {
     let mut state = seed;
@@ -122,7 +135,15 @@ fn kill_while_events_arrive(place: &Place, seed: u64, rounds: u64) {
         let table = place.store().open().await;
         let logs = register(&table).await;
         let mut heads = vec![0; logs.len()];
-        for _ in 0..rounds {
+        for round in 0..rounds {
+            if round == rounds / 2 {
+                // Nobody is there while the feed forgets what it told and what it did not.
+                projectors.clear();
+                heads[0] += 1;
+                append(&table, &logs[0], heads[0]).await;
+                forget_changes(place).await;
+                projectors.extend((0..PROJECTORS).map(|_| Projector::start(place)));
+            }
             for _ in 0..5 + below(&mut state, 15) {
                 let at = below(&mut state, logs.len() as u64) as usize;
                 heads[at] += 1;
