@@ -224,8 +224,8 @@ impl Draft {
             let message = format!("{} are more than the {MAX_TAGS} of an event", tags.len());
             return self.note_tags(at, number, FieldError::new("tags", message));
         }
-        for (position, (name, value)) in tags.iter().enumerate() {
-            if let Err(message) = self.push_tag(at, position, name, value) {
+        for (position, (name, _)) in tags.iter().enumerate() {
+            if let Err(message) = self.push_tag(at, position, tags) {
                 self.note_tags(at, number, FieldError::new(&format!("{TAG_PREFIX}{name}"), message));
             }
         }
@@ -237,20 +237,29 @@ impl Draft {
         self.notes.note(&mut self.row_budget, (at, number), stage, || error);
     }
 
-    /// Sets a tag of row `at`; `position` is where its column is if it is as it was in the row before.
-    fn push_tag(&mut self, at: usize, position: usize, name: &str, value: &Scalar<'_>) -> Result<(), String> {
-        let Some(column) = self.tag_column(position, name, *value == Scalar::Null)? else {
-            return Self::check_tag(value);
-        };
-        let filling = &mut self.tags[column].filling;
-        if filling.len() > at {
-            // It is there already: right or wrong, a second one is compared with a right one only.
-            return match Self::check_tag(value) {
-                Ok(()) if *value != Scalar::Null && filling.is_valid(at) => Err("is given twice".into()),
-                other => other,
-            };
+    /// Sets that tag of row `at` which stands at `position` among the tags of the row. Its column
+    /// stands there as well, if the row is as the one before.
+    fn push_tag(
+        &mut self,
+        at: usize,
+        position: usize,
+        tags: &[(Cow<'_, str>, Scalar<'_>)],
+    ) -> Result<(), String> {
+        let (name, value) = &tags[position];
+        let column = self.tag_column(position, name, *value == Scalar::Null)?;
+        if let Some(filling) = column.map(|column| &mut self.tags[column].filling) {
+            if filling.len() <= at {
+                return filling.push(at, value, &mut self.reading.times);
+            }
         }
-        filling.push(at, value, &mut self.reading.times)
+        // It is there already, or has no column: so only what is wrong with it matters.
+        Self::check_tag(value)?;
+        let is_good = |value: &Scalar<'_>| *value != Scalar::Null && Self::check_tag(value).is_ok();
+        let mut before = tags[..position].iter();
+        match is_good(value) && before.any(|(known, value)| known == name && is_good(value)) {
+            true => Err("is given twice".into()),
+            false => Ok(()),
+        }
     }
 
     /// Whether a value could be that of a tag.

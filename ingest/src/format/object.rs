@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
                     row.tags.push((tag, map.next_value()?));
                 }
                 None => {
-                    map.next_value::<IgnoredAny>()?;
+                    map.next_value::<Scalar<'_>>()?;
                     row.errors.push(FieldError::new(&name, unknown_field(self.0.kind)));
                 }
             }
