@@ -9,7 +9,7 @@ use axum::{
     body::Body,
     http::{Request, header},
 };
-use ingest::{Ingest, format::Format, http::router};
+use ingest::{Ingest, format::Format, http::routes};
 use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, Series};
 use polars_io::{
     SerWriter,
@@ -180,7 +180,7 @@ async fn broken_bodies_are_refused_and_nothing_is_stored() {
     let clock = Clock::from_fn(move || now);
     let table: Arc<dyn Table> = Arc::new(SqliteTable::open(&dir.path().join("t.db"), clock.clone()).unwrap());
     let workspace = register(&table).await;
-    let router = router(Arc::new(Ingest::new(Arc::clone(&table), clock)));
+    let router = routes(Arc::new(Ingest::new(Arc::clone(&table), clock))).into_router();
     let bodies = bodies();
     for (format, body) in &bodies {
         assert_eq!(send(&router, *format, "identity", body.clone()).await, 422, "{format:?} as it is");
@@ -219,7 +219,7 @@ async fn bombs_and_abysses_are_refused() {
     let table: Arc<dyn Table> =
         Arc::new(SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap());
     let workspace = register(&table).await;
-    let router = router(Arc::new(Ingest::new(Arc::clone(&table), Clock::system())));
+    let router = routes(Arc::new(Ingest::new(Arc::clone(&table), Clock::system()))).into_router();
     let zeros = vec![b' '; 256 << 20];
     for (encoding, bomb) in [("gzip", gzip(&zeros)), ("zstd", zstd::encode_all(&zeros[..], 1).unwrap())] {
         assert!(bomb.len() < 2 << 20);
