@@ -94,8 +94,9 @@ def before_call(context, case, **kwargs):
                     event[name] = {tag: as_taken(text, "tags") for tag, text in value.items()}
                 elif name in MAX_BYTES:
                     event[name] = as_taken(value, name)
-            if len(body) > 1 and EVENT_ID.fullmatch(str(event.get("event_id"))):
-                # It is for an event that is alone.
+            is_named = "Idempotency-Key" in (case.headers or {}) or len(body) > 1
+            if is_named and is_event_id(event.get("event_id")):
+                # It is for an event that is alone, in a request that has no other name.
                 del event["event_id"]
             # Both are allowed when they agree.
             if day_of(event.get("predicted_on")) and day_of(event.get("predicted_at")):
@@ -110,6 +111,11 @@ def as_taken(value, name):
     if isinstance(value, str) and len(value) <= MAX_BYTES[name]:
         return value.encode()[: MAX_BYTES[name]].decode(errors="ignore")
     return value
+
+
+def is_event_id(value):
+    is_text = isinstance(value, (str, int)) and not isinstance(value, bool)
+    return is_text and EVENT_ID.fullmatch(str(value))
 
 
 def day_of(value):

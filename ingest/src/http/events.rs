@@ -213,19 +213,14 @@ fn turned(events: &Value) -> Value {
     let rows = events.as_array().into_iter().flatten();
     let mut columns = Map::new();
     for (name, value) in rows.flat_map(cells) {
-        let (object, name) = match name.strip_prefix(TAG_PREFIX) {
-            Some(tag) => (columns.entry("tags").or_insert_with(|| json!({})), tag),
-            None => {
-                columns
-                    .entry(name)
-                    .or_insert_with(|| json!([]))
-                    .as_array_mut()
-                    .map(|cells| cells.push(value));
-                continue;
-            }
+        let column = match name.strip_prefix(TAG_PREFIX) {
+            Some(tag) => &mut columns.entry("tags").or_insert_with(|| json!({}))[tag],
+            None => columns.entry(name).or_insert(Value::Null),
         };
-        let object = object.as_object_mut().map(|tags| tags.entry(name).or_insert_with(|| json!([])));
-        object.and_then(Value::as_array_mut).map(|cells| cells.push(value));
+        match column {
+            Value::Array(values) => values.push(value),
+            unset => *unset = json!([value]),
+        }
     }
     Value::Object(columns)
 }
