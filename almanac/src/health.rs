@@ -23,7 +23,7 @@ pub(crate) fn routes(projector: Projector) -> Routes {
     Routes::new()
         .add(openapi::health(), async || "ok\n")
         .add(openapi::ready(), async move || readiness(&ready.health()))
-        .add(openapi::metrics(EXPOSITION), figures)
+        .add(openapi::metrics(), figures)
 }
 
 fn readiness(health: &Health) -> axum::response::Response {

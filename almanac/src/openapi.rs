@@ -40,8 +40,8 @@ pub(crate) fn ready() -> Operation {
         .fails(&[StatusCode::SERVICE_UNAVAILABLE])
 }
 
-pub(crate) fn metrics(media_type: &'static str) -> Operation {
-    let text = answer("Figures in the text format of Prometheus.", media_type, schema::string());
+pub(crate) fn metrics() -> Operation {
+    let text = answer("Figures in the text format of Prometheus.", "text/plain", schema::string());
     Operation::get("/metrics", "metrics")
         .tag("service")
         .summary("Tell the figures by which to watch the services")

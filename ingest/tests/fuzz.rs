@@ -237,7 +237,7 @@ async fn bombs_and_abysses_are_refused() {
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(body).unwrap();
     encoder.finish().unwrap()
 }

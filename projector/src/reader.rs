@@ -40,6 +40,8 @@ const MAX_CANDIDATES: usize = 64;
 struct Candidate {
     /// `None` at the end of the shard.
     next: Option<Position>,
+    /// The same, or at the end of the shard the last one before it.
+    last: Option<Position>,
     mark: u64,
     /// Whether anything but the worker's own writes was read before it.
     is_news: bool,
@@ -88,11 +90,12 @@ impl Following {
 
     pub(crate) fn add(&self, next: Option<Position>, mark: u64, is_news: bool) {
         let mut progress = lock(&self.progress);
-        let mut new = Candidate { next, mark, is_news, since: Instant::now() };
+        let mut new = Candidate { last: next.clone(), next, mark, is_news, since: Instant::now() };
         if progress.waiting.len() >= MAX_CANDIDATES
             && let Some(last) = progress.waiting.pop_back()
         {
-            new = Candidate { is_news: new.is_news || last.is_news, since: last.since, ..new };
+            let is_news = new.is_news || last.is_news;
+            new = Candidate { last: new.last.or(last.last), is_news, since: last.since, ..new };
         }
         progress.waiting.push_back(new);
     }
@@ -105,8 +108,10 @@ impl Following {
             let next = progress.waiting.pop_front()?;
             let before = progress.settled.take();
             let is_news = next.is_news || before.as_ref().is_some_and(|before| before.is_news);
-            let since = before.map_or(next.since, |before| before.since);
-            progress.settled = Some(Candidate { is_news, since, ..next });
+            let since = before.as_ref().map_or(next.since, |before| before.since);
+            // One that was tried before may be written already, only its answer was lost.
+            let last = next.last.clone().or_else(|| before.and_then(|before| before.last));
+            progress.settled = Some(Candidate { last, is_news, since, ..next });
         }
         let settled = progress.settled.clone()?;
         let every = if settled.is_news { CHECKPOINT_EVERY } else { IDLE_CHECKPOINT_EVERY };
@@ -119,7 +124,7 @@ impl Following {
         let Some(candidate) = self.due(shared, false) else { return false };
         let Some(lease) = lock(&self.lease).clone() else { return candidate.next.is_none() };
         let is_done = candidate.next.is_none();
-        let checkpoint = candidate.next.clone().or_else(|| lease.checkpoint.clone());
+        let checkpoint = candidate.last.clone().or_else(|| lease.checkpoint.clone());
         let moved = Lease { checkpoint, is_done, ..lease };
         match moved.write(&*shared.table, moved.epoch, shared.now()).await {
             Ok(()) => {
@@ -160,7 +165,7 @@ impl Following {
         let mut passed = lease.passed_to(None);
         if let Some(last) = last {
             passed.is_done = last.next.is_none();
-            passed.checkpoint = last.next.or(passed.checkpoint);
+            passed.checkpoint = last.last.or(passed.checkpoint);
         }
         if let Err(error) = passed.write(&*shared.table, lease.epoch, shared.now()).await {
             tracing::debug!(shard = self.shard, %error, "the lease is not given back; it will be taken");

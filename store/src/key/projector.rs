@@ -1,0 +1,194 @@
+//! The keys of what the projector writes: projections, dead letters, leases and heartbeats.
+
+use std::fmt;
+
+use super::{END, Key, KeyRange, LogId, parse_place};
+use crate::{Error, Id, Result, time::Day};
+
+pub(super) fn rollup_partition(workspace: &Id, version: u32) -> String {
+    format!("w#{workspace}/rollup/v{version}")
+}
+
+/// The rollup of a day.
+pub fn rollup(workspace: &Id, version: u32, day: Day) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}"))
+}
+
+/// The evaluation of a day.
+pub fn evaluation(workspace: &Id, version: u32, day: Day) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/eval"))
+}
+
+/// Into how many items a breakdown of a day is cut at most. Only those that hold something exist.
+pub const BREAKDOWN_BUCKETS: u32 = 256;
+
+/// By what a breakdown is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum By {
+    /// By release.
+    Release,
+    /// By metric.
+    Metric,
+    /// By tag.
+    Tag,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [By; 3] = [By::Release, By::Metric, By::Tag];
+
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Release => "release",
+            By::Metric => "metric",
+            By::Tag => "tag",
+        }
+    }
+}
+
+/// One item of a breakdown of a day: all that is known of the names in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Breakdown {
+    /// By what it is.
+    pub by: By,
+    /// Which of the items.
+    pub bucket: u8,
+}
+
+impl Breakdown {
+    /// The one that holds `name`: the bucket is the CRC-32 of the name modulo [`BREAKDOWN_BUCKETS`].
+    pub fn of(by: By, name: &str) -> Self {
+        Self { by, bucket: (crc32fast::hash(name.as_bytes()) % BREAKDOWN_BUCKETS) as u8 }
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:02x}", self.by.name(), self.bucket)
+    }
+}
+
+/// An item of a breakdown of a day.
+pub fn breakdown(workspace: &Id, version: u32, day: Day, breakdown: Breakdown) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/{breakdown}"))
+}
+
+/// All items of one breakdown of a day.
+pub fn breakdowns(workspace: &Id, version: u32, day: Day, by: By) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), &format!("day#{day}/{}/", by.name()))
+}
+
+/// The rollups, breakdowns and evaluations from day `from` to day `to`.
+pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: rollup_partition(workspace, version),
+        from: format!("day#{from}"),
+        to: format!("day#{to}/{END}"),
+    }
+}
+
+/// All rollups, breakdowns and evaluations.
+pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), "day#")
+}
+
+/// What is stored under a day of the projections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projection {
+    /// Counts, sums, histograms.
+    Rollup,
+    /// The same by release, metric or tag.
+    Breakdown(Breakdown),
+    /// Predictions judged by outcomes.
+    Evaluation,
+}
+
+/// The day of a projection and which of them it is.
+///
+/// # Errors
+/// `Corrupt`, when the key is of none.
+pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
+    let parse = || {
+        let mut parts = key.sk.strip_prefix("day#")?.split('/');
+        let day = parts.next()?.parse().ok()?;
+        let found = match (parts.next(), parts.next()) {
+            (None, None) => Projection::Rollup,
+            (Some("eval"), None) => Projection::Evaluation,
+            (Some(by), Some(bucket)) => {
+                let by = By::ALL.into_iter().find(|one| one.name() == by)?;
+                let breakdown = Breakdown { by, bucket: u8::from_str_radix(bucket, 16).ok()? };
+                (format!("{breakdown}") == format!("{}/{bucket}", by.name())).then_some(())?;
+                Projection::Breakdown(breakdown)
+            }
+            (None, Some(_)) | (Some(_), None) => return None,
+        };
+        parts.next().is_none().then_some((day, found))
+    };
+    parse().ok_or_else(|| Error::corrupt(format!("{key} is not the key of a projection")))
+}
+
+/// Which version of its projections a workspace is read from.
+pub fn active(workspace: &Id) -> Key {
+    Key::new(format!("w#{workspace}/proj"), "active")
+}
+
+/// The workspace of a key of [`active`]. `None`, when it is another key.
+pub fn parse_active(key: &Key) -> Option<Id> {
+    let workspace = key.pk.strip_prefix("w#")?.strip_suffix("/proj").filter(|_| key.sk == "active")?;
+    Id::parse(workspace).ok()
+}
+
+fn dead_letter_partition(workspace: &Id, version: u32) -> String {
+    format!("w#{workspace}/dlq/v{version}")
+}
+
+/// The dead letter of a segment that a projection of this version refused.
+pub fn dead_letter(log: &LogId, version: u32, seq: u64) -> Key {
+    Key::new(dead_letter_partition(&log.workspace, version), format!("{log}/{seq:010}"))
+}
+
+/// All dead letters of a version.
+pub fn dead_letters(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(dead_letter_partition(workspace, version), "day#")
+}
+
+/// The dead letters of one day.
+pub fn dead_letters_of(workspace: &Id, version: u32, day: Day) -> KeyRange {
+    KeyRange::prefix(dead_letter_partition(workspace, version), &format!("day#{day}/"))
+}
+
+/// The segment and the version of a dead letter. `None`, when the key is another one.
+pub fn parse_dead_letter(key: &Key) -> Option<(LogId, u64, u32)> {
+    let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
+    let (log, seq) = parse_place(workspace, &key.sk)?;
+    Some((log, seq, version.parse().ok()?))
+}
+
+fn lease_partition(stream: &str) -> String {
+    format!("sys/lease#{stream}")
+}
+
+/// The lease of a shard of a stream.
+pub fn lease(stream: &str, shard: &str) -> Key {
+    Key::new(lease_partition(stream), format!("shard#{shard}"))
+}
+
+/// All leases of a stream.
+pub fn leases(stream: &str) -> KeyRange {
+    KeyRange::prefix(lease_partition(stream), "shard#")
+}
+
+/// The shard of a lease. `None`, when the key is another one.
+pub fn parse_lease(key: &Key) -> Option<&str> {
+    key.pk.strip_prefix("sys/lease#")?;
+    key.sk.strip_prefix("shard#")
+}
+
+/// The partition of the heartbeats of workers.
+pub const WORKERS: &str = "sys/worker";
+
+/// The heartbeat of a worker.
+pub fn worker(id: &str) -> Key {
+    Key::new(WORKERS, id)
+}
