@@ -29,6 +29,8 @@ REGISTERED = {
 # How many bytes a text may have, by field; JSON Schema can count characters only.
 MAX_BYTES = {}
 EVENT_ID = re.compile("[!-~]{1,256}")
+# Columns that rollups have only by metric.
+BY_METRIC = ("metric", "value_last")
 # Formats that are written from data; the others are fuzzed where they are read.
 WRITTEN = ("application/json", "application/x-ndjson")
 
@@ -79,7 +81,12 @@ def narrow_parameter(parameter):
     elif name == "columns":
         # A tag that no event of the window has is refused, so only fields are asked for.
         items = parameter["schema"]["items"]
-        parameter["schema"]["items"] = items["anyOf"][0] if "anyOf" in items else items
+        items = items["anyOf"][0] if "anyOf" in items else items
+        items["enum"] = [column for column in items["enum"] if column not in BY_METRIC]
+        parameter["schema"]["items"] = items
+    elif name == "by":
+        # Every breakdown has its own columns.
+        parameter["schema"] = {"type": "string", "enum": ["release"]}
     elif name == "Content-Encoding":
         parameter["schema"]["enum"] = ["identity"]
 

@@ -91,7 +91,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         parameters.push(parameter("as-of", schema::any_of([schema::time().into(), day()]), None, says));
     }
     if what == What::Rollups {
-        let says = "By what they are broken down: by release (the default), by metric, or by a tag.";
+        let says = "By what they are broken down: by release (the default), by metric, or by a tag. Each has columns of its own; by a tag there is no release.";
         let tag = schema::string().pattern(Some(schema::TAG_COLUMN_PATTERN)).into();
         let by = schema::any_of([schema::one_of(["release", "metric"]).into(), tag]);
         parameters.push(parameter("by", by, None, says));
