@@ -38,7 +38,7 @@ impl Slow {
     }
 
     /// Waits until the service asks for the body: from then on the request is under way.
-    fn is_read(mut self) -> Self {
+    fn once_read(mut self) -> Self {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         assert!(line.starts_with("HTTP/1.1 100"), "{line}");
@@ -83,7 +83,7 @@ fn place() -> Place {
 fn a_body_that_does_not_come_is_given_up() {
     let place = place();
     let service = Service::start(&place);
-    let mut slow = Slow::begin(&service, "a/one").is_read();
+    let mut slow = Slow::begin(&service, "a/one").once_read();
     slow.send(ROW);
     let (status, _, body) = slow.answer();
     assert_eq!(status, 408, "{body}");
@@ -96,7 +96,7 @@ fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
     let place = place();
     let service = Service::start(&place);
     let reading: Vec<Slow> =
-        (0..SLOTS_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one").is_read()).collect();
+        (0..SLOTS_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one").once_read()).collect();
     let waiting: Vec<Slow> = (0..WAITING_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one")).collect();
     // All who wait have arrived once one more is turned away.
     let (status, head, body) = std::iter::repeat_with(|| Slow::begin(&service, "a/one"))
@@ -111,7 +111,7 @@ fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
     assert!(head.contains("retry-after: 1"), "{head}");
     assert!(body.contains("this workspace has too many requests under way"), "{body}");
     // Another workspace is let through, and small requests are.
-    let mut other = Slow::begin(&service, "a/two").is_read();
+    let mut other = Slow::begin(&service, "a/two").once_read();
     other.send(ROW);
     other.end();
     assert_eq!(other.answer().0, 201);
@@ -124,7 +124,7 @@ fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
 fn what_was_begun_is_ended_before_the_stop() {
     let place = place();
     let service = Service::start(&place);
-    let mut slow = Slow::begin(&service, "a/one").is_read();
+    let mut slow = Slow::begin(&service, "a/one").once_read();
     slow.send(ROW);
     let address = service.address();
     let stopping = std::thread::spawn(move || drop(service));

@@ -238,11 +238,11 @@ impl Filling {
     ) -> Vec<(usize, String)> {
         let mut wrong = Vec::new();
         for (row, text) in (row..).zip(texts) {
-            if let Some(text) = text {
-                if let Err(message) = self.push_text(row, text) {
-                    self.note_wrong(row);
-                    wrong.push((row, message));
-                }
+            if let Some(text) = text
+                && let Err(message) = self.push_text(row, text)
+            {
+                self.note_wrong(row);
+                wrong.push((row, message));
             }
         }
         wrong

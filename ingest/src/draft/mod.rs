@@ -247,10 +247,10 @@ impl Draft {
     ) -> Result<(), String> {
         let (name, value) = &tags[position];
         let column = self.tag_column(position, name, *value == Scalar::Null)?;
-        if let Some(filling) = column.map(|column| &mut self.tags[column].filling) {
-            if filling.len() <= at {
-                return filling.push(at, value, &mut self.reading.times);
-            }
+        if let Some(filling) = column.map(|column| &mut self.tags[column].filling)
+            && filling.len() <= at
+        {
+            return filling.push(at, value, &mut self.reading.times);
         }
         // It is there already, or has no column: so only what is wrong with it matters.
         Self::check_tag(value)?;
@@ -371,10 +371,10 @@ fn loose<'a>(filling: &Filling, text: &'a str) -> Option<Scalar<'a>> {
     if text.is_empty() {
         return None;
     }
-    if matches!(filling.values, filling::Growing::Float(_)) {
-        if let Ok(number) = text.trim().parse() {
-            return Some(Scalar::Float(number));
-        }
+    if matches!(filling.values, filling::Growing::Float(_))
+        && let Ok(number) = text.trim().parse()
+    {
+        return Some(Scalar::Float(number));
     }
     Some(Scalar::Text(Cow::Borrowed(text)))
 }

@@ -246,10 +246,11 @@ impl Filler<'_> {
     }
 
     /// Whole numbers; one that is too large for an `i64` is the nearest double, as it is in JSON.
-    fn ints<T: NativeType>(&mut self, array: &dyn Array, int: fn(T) -> Option<i64>) -> Result<(), Refused>
-    where
-        T: Display,
-    {
+    fn ints<T: NativeType + Display>(
+        &mut self,
+        array: &dyn Array,
+        int: fn(T) -> Option<i64>,
+    ) -> Result<(), Refused> {
         let array = self.cast::<PrimitiveArray<T>>(array)?;
         let value = |number: &T| match int(*number) {
             Some(number) => Scalar::Int(number),

@@ -88,10 +88,10 @@ impl Lean {
     #[inline]
     fn name(&mut self, names: &Names, text: &str, at: usize, member: usize) -> Option<(Target, usize)> {
         let bytes = text.as_bytes();
-        if let Some(planned) = self.plan.get(member) {
-            if bytes[at..].starts_with(planned.quoted.as_bytes()) {
-                return Some((planned.target, at + planned.quoted.len()));
-            }
+        if let Some(planned) = self.plan.get(member)
+            && bytes[at..].starts_with(planned.quoted.as_bytes())
+        {
+            return Some((planned.target, at + planned.quoted.len()));
         }
         if *bytes.get(at)? != b'"' {
             return None;

@@ -96,10 +96,10 @@ impl Lines {
         let begin = skip_white(line, 0);
         if let Some(text) = text {
             row.clear();
-            if let Some(end) = self.lean.object(&self.names, text, begin, row) {
-                if skip_white(line, end) == line.len() {
-                    return out.row(self.number, row, line);
-                }
+            if let Some(end) = self.lean.object(&self.names, text, begin, row)
+                && skip_white(line, end) == line.len()
+            {
+                return out.row(self.number, row, line);
             }
         }
         if line.iter().all(u8::is_ascii_whitespace) {
