@@ -1,8 +1,8 @@
 //! One worker: it reads the shards that it has leases of, sweeps, and writes what is dirty.
 //!
-//! Three loops share a [`Schedule`]: the coordinator ([`crate::coordinator`]) keeps the heartbeat and the
-//! leases and starts a reader for each shard, the sweeper ([`crate::sweeper`]) compares logs with
-//! rollups, and the workshop ([`crate::work`]) folds and evaluates. Whatever they start ends with them, so
+//! Three loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
+//! leases and starts a reader for each shard, the sweeper (`sweeper`) compares logs with
+//! rollups, and the workshop (`work`) folds and evaluates. Whatever they start ends with them, so
 //! dropping the future of [`Projector::run`] is a crash, and a crash at any point is harmless.
 
 use std::{

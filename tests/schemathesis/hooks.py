@@ -75,9 +75,6 @@ def narrow_parameter(parameter):
         parameter["schema"] = {"type": "string", "enum": [PATH[name]]}
     elif name == "release":
         parameter["schema"] = RELEASE
-    elif name == "by":
-        # What else there is to ask for depends on it: other columns, and of a tag no release.
-        parameter["schema"] = {"type": "string", "enum": ["release"]}
     elif name == "columns":
         # A tag that no event of the window has is refused, so only fields are asked for.
         items = parameter["schema"]["items"]

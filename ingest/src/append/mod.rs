@@ -2,15 +2,15 @@
 //!
 //! A log remembers which batches are in it: a segment names them ([`store::batch`]). Whoever appends
 //! at head + 1, under the condition that nothing is there, has read every segment before his own
-//! ([`log`]), so he knows whether the batch is there already, whoever wrote it.
+//! (`log`), so he knows whether the batch is there already, whoever wrote it.
 //!
 //! How far back he must look is what differs:
-//! - A batch with an idempotency key, or a large one, is **claimed** first ([`claim`]): a marker under
+//! - A batch with an idempotency key, or a large one, is **claimed** first (`claim`): a marker under
 //!   the key holds the digest of its events and for each log a segment that surely stands before any
 //!   of its own. So a repeat, days later and from anywhere, looks at the right place, and other events
 //!   under the same key are refused.
 //! - A small batch without a key is known by its digest, among the latest batches of the log
-//!   ([`recent`]). That costs no write besides the segment that it shares with others.
+//!   (`recent`). That costs no write besides the segment that it shares with others.
 
 mod claim;
 mod differ;

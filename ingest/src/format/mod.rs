@@ -1,7 +1,7 @@
 //! The formats of a body: from bytes, as they come, to a checked batch.
 //!
-//! A [`BodyReader`] decodes ([`decode`]), splits and reads rows ([`ndjson`], [`array`], [`csv`]) or
-//! columns ([`columnar`], [`ipc`], [`parquet`]) and puts them into a draft, which checks them.
+//! A [`BodyReader`] decodes (`decode`), splits and reads rows (`ndjson`, `array`, `csv`) or
+//! columns (`columnar`, `ipc`, `parquet`) and puts them into a draft, which checks them.
 
 mod array;
 mod collect;
