@@ -1,4 +1,4 @@
-//! Folding a backlog: segments unpacked and folded into rollups, beside only unpacking the same columns.
+//! Folding a backlog: segments unpacked and folded into rollups, beside only unpacking them.
 
 use ::fold::{
     Delta,
@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         vec![Side::new("fold", rate(folded)), Side::new("unpack", rate(unpacked))],
     );
     let work = "fold of a backlog, one thread: unpack and fold";
-    let peer = ("unpacking the same columns alone", &found[1]);
+    let peer = ("unpacking all columns, and no more", &found[1]);
     Ok(vec![Line::of("fold/decode", work, ("rows/s", "rows_per_s"), &found[0], peer)])
 }
 
@@ -78,8 +78,7 @@ fn folded(segments: &[Segment]) -> anyhow::Result<u64> {
 fn unpacked(segments: &[Segment]) -> anyhow::Result<u64> {
     let mut rows = 0;
     for segment in segments {
-        let kind = segment.log.kind;
-        rows += std::hint::black_box(segment.unpack(|name| wants(kind, name))?).rows;
+        rows += std::hint::black_box(segment.unpack(|_| true)?).rows;
     }
     Ok(rows as u64)
 }
