@@ -184,10 +184,10 @@ impl Ingest {
     /// The rows that name a release which does not exist.
     async fn unknown_releases(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
         let Some(column) = batch.columns.column("release") else { return Ok(Vec::new()) };
-        let named: BTreeSet<&str> = (0..batch.rows()).filter_map(|row| column.text(row)).collect();
+        let named = column.counts();
         let known = |releases: &HashMap<Id, BTreeSet<String>>| {
             let names = releases.get(workspace);
-            named.iter().all(|name| names.is_some_and(|names| names.contains(*name)))
+            named.keys().all(|name| names.is_some_and(|names| names.contains(*name)))
         };
         if known(&self.known_releases()) {
             return Ok(Vec::new());

@@ -2,6 +2,8 @@
 //! dataframe. A column is dense: it has one entry a row, also where the row is null (there the
 //! entry is zero or empty and [`Column::valid`] says `false`).
 
+use std::collections::BTreeMap;
+
 /// Many strings in one allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
@@ -172,6 +174,22 @@ impl Column {
         }
     }
 
+    /// How often each string stands in the column; nulls are left out.
+    pub fn counts(&self) -> BTreeMap<&str, u64> {
+        let mut counts = BTreeMap::new();
+        if let Values::Coded(coded) = &self.values {
+            let mut by_code = [0; 256];
+            let codes = coded.codes.iter().enumerate().filter(|(row, _)| self.is_valid(*row));
+            codes.for_each(|(_, code)| by_code[*code as usize] += 1);
+            let named = coded.dictionary.iter().zip(by_code).filter(|(_, count)| *count > 0);
+            named.for_each(|(name, count)| *counts.entry(name).or_default() += count);
+        } else {
+            let texts = (0..self.values.len()).filter_map(|row| self.text(row));
+            texts.for_each(|text| *counts.entry(text).or_default() += 1);
+        }
+        counts
+    }
+
     /// The rows `rows`, in that order, as a column of their own.
     pub fn take(&self, rows: &[usize]) -> Self {
         let values = match &self.values {
@@ -278,6 +296,19 @@ fn concat_column(name: &str, parts: &[&Columns]) -> Column {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strings_are_counted_coded_or_not() {
+        let dictionary = ["v1", "v2", "unused"].into_iter().collect();
+        let coded = Values::Coded(Coded { codes: vec![1, 0, 1, 0], dictionary });
+        let valid = Some(vec![true, true, true, false]);
+        let coded = Column { name: "release".into(), values: coded, valid: valid.clone() };
+        let texts = Values::Text(["v2", "v1", "v2", ""].into_iter().collect());
+        let texts = Column { name: "release".into(), values: texts, valid };
+        assert_eq!(coded.counts(), BTreeMap::from([("v1", 1), ("v2", 2)]));
+        assert_eq!(texts.counts(), coded.counts());
+        assert!(Column::new("score", Values::Float(vec![0.5])).counts().is_empty());
+    }
 
     #[test]
     fn concat_fills_what_a_part_lacks_with_nulls() {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Columns, Error, Item, Result, Timestamp, batch,
+    Column, Columns, Error, Item, Result, Timestamp, batch,
     batch::BatchPart,
     item::Value,
     key::{self, LogId},
@@ -41,6 +41,9 @@ pub struct Segment {
     pub data: Vec<u8>,
 }
 
+/// The attribute that holds the events.
+const DATA: &str = "data";
+
 /// The attributes that say everything about a segment but its events.
 pub const SUMMARY: &[&str] = &["v", "n", "appended_at", "first_at", "last_at", "batches", "releases"];
 
@@ -57,13 +60,24 @@ impl Segment {
         columns: &Columns,
     ) -> Result<Self> {
         let times = time_bounds(log.kind.time_field(), columns);
-        let releases = count_releases(columns);
+        let releases = columns.column("release").map(Column::counts).unwrap_or_default();
+        let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
         let data = segment::encode(columns)?;
         Ok(Self { log, seq, rows: columns.rows, appended_at, times, batches, releases, data })
     }
 
     /// The item that stores it.
     pub fn to_item(&self) -> Item {
+        self.summary().with(DATA, self.data.clone())
+    }
+
+    /// How many bytes that item has, as [`Item::size`] counts them.
+    pub fn item_bytes(&self) -> usize {
+        self.summary().size() + DATA.len() + self.data.len()
+    }
+
+    /// The item without the events.
+    fn summary(&self) -> Item {
         let releases = self.releases.iter().map(|(name, rows)| (name.clone(), Value::from(*rows as i64)));
         Item::new(key::segment(&self.log, self.seq))
             .with("v", ITEM_VERSION)
@@ -73,7 +87,6 @@ impl Segment {
             .with("last_at", self.times.1)
             .with("batches", batch::encode(&self.batches))
             .with("releases", releases.collect::<BTreeMap<_, _>>())
-            .with("data", self.data.clone())
     }
 
     /// Reads a segment from its item; without `data`, when the item was read without it. Every
@@ -94,8 +107,7 @@ impl Segment {
             releases
                 .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
         }
-        let data =
-            if item.attributes.contains_key("data") { item.bytes("data")?.to_vec() } else { Vec::new() };
+        let data = if item.attributes.contains_key(DATA) { item.bytes(DATA)?.to_vec() } else { Vec::new() };
         Ok(Self {
             log,
             seq,
@@ -142,14 +154,21 @@ fn time_bounds(field: &str, columns: &Columns) -> (i64, i64) {
         .unwrap_or_default()
 }
 
-fn count_releases(columns: &Columns) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::<String, u64>::new();
-    let Some(column) = columns.column("release") else { return counts };
-    for release in (0..columns.rows).filter_map(|row| column.text(row)) {
-        match counts.get_mut(release) {
-            Some(count) => *count += 1,
-            None => _ = counts.insert(release.to_owned(), 1),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Id, Kind, Values, batch::BatchId};
+
+    #[test]
+    fn the_size_of_its_item_is_known_without_the_item() {
+        let workspace = Id::new(Timestamp::default());
+        let day = "2026-06-01".parse().unwrap();
+        let log = LogId { workspace, day, kind: Kind::Predictions, lane: 0 };
+        let release = Values::Text(["v1", "v2"].into_iter().collect());
+        let columns = Columns { rows: 2, columns: vec![Column::new("release", release)] };
+        let parts = vec![BatchPart { batch: BatchId([7; 16]), first: 0, rows: 2 }];
+        let segment = Segment::pack(log, 1, Timestamp::default(), parts, &columns).unwrap();
+        assert_eq!(segment.item_bytes(), segment.to_item().size());
+        assert_eq!(segment.releases, BTreeMap::from([("v1".to_owned(), 1), ("v2".to_owned(), 1)]));
     }
-    counts
 }

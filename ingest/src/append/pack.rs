@@ -139,5 +139,5 @@ fn segment(log: &LogId, parts: Vec<BatchPart>, columns: &Columns) -> Result<Segm
 }
 
 fn fits(segment: &Segment) -> bool {
-    segment.data.len() <= MAX_SEGMENT_BYTES && segment.to_item().size() <= MAX_ITEM_BYTES
+    segment.data.len() <= MAX_SEGMENT_BYTES && segment.item_bytes() <= MAX_ITEM_BYTES
 }
