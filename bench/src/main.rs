@@ -14,6 +14,10 @@ use bench::{
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// The one that the binary has: queries to a frame are measured in this process.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Measures Almanac beside what its users would pick instead.
 #[derive(Debug, Parser)]
 #[command(name = "bench/run", max_term_width = 100)]

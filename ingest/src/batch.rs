@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use sha2::{Digest, Sha256};
-use store::{Column, Columns, Day, Kind, Values};
+use store::{Column, Columns, Day, Kind, Values, columns::Coded};
 use web::RowProblem;
 
 /// Events of one kind that are appended together or not at all.
@@ -107,9 +107,7 @@ impl Batch {
         let mut hasher = Sha256::new();
         hasher.update(self.kind.letter());
         hasher.update((self.rows() as u64).to_le_bytes());
-        for day in &self.days {
-            hasher.update(day.number().to_le_bytes());
-        }
+        digest_fixed(&mut hasher, &self.days, |day| day.number().to_le_bytes());
         for column in &self.columns.columns {
             digest_column(&mut hasher, column);
         }
@@ -120,18 +118,113 @@ impl Batch {
     }
 }
 
+/// How many bytes are given to the hash at once: so many stay in the cache.
+const STEP_BYTES: usize = 8 * 1024;
+
 fn digest_column(hasher: &mut Sha256, column: &Column) {
     hasher.update((column.name.len() as u64).to_le_bytes());
     hasher.update(&column.name);
-    let valid: Vec<u8> = (0..column.values.len()).map(|row| u8::from(column.is_valid(row))).collect();
-    hasher.update(&valid);
-    let bytes: Vec<u8> = match &column.values {
-        Values::Time(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        Values::Float(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        Values::Text(_) | Values::Coded(_) => {
-            let texts = (0..column.values.len()).map(|row| column.text(row).unwrap_or_default());
-            texts.flat_map(|text| (text.len() as u32).to_le_bytes().into_iter().chain(text.bytes())).collect()
+    match &column.valid {
+        Some(valid) => digest_fixed(hasher, valid, |valid| [u8::from(*valid)]),
+        None => digest_fixed(hasher, &vec![(); column.values.len()], |()| [1]),
+    }
+    match &column.values {
+        Values::Time(values) => digest_fixed(hasher, values, |value| value.to_le_bytes()),
+        Values::Float(values) => digest_fixed(hasher, values, |value| value.to_le_bytes()),
+        Values::Text(strings) => digest_texts(hasher, column, strings.iter().map(str::as_bytes)),
+        Values::Coded(Coded { codes, dictionary }) => {
+            let texts: Vec<&[u8]> = dictionary.iter().map(str::as_bytes).collect();
+            // A null row has the code 0, also where the dictionary is empty.
+            let text = |code: &u8| texts.get(usize::from(*code)).copied().unwrap_or_default();
+            digest_texts(hasher, column, codes.iter().map(text));
         }
-    };
-    hasher.update(&bytes);
+    }
+}
+
+/// Entries that all have the same length.
+fn digest_fixed<T, const N: usize>(hasher: &mut Sha256, values: &[T], bytes: impl Fn(&T) -> [u8; N]) {
+    let mut step = [0; STEP_BYTES];
+    for values in values.chunks(STEP_BYTES / N) {
+        step.chunks_exact_mut(N).zip(values).for_each(|(place, value)| place.copy_from_slice(&bytes(value)));
+        hasher.update(&step[..values.len() * N]);
+    }
+}
+
+/// Strings, each after its length; nothing where a row is null.
+fn digest_texts<'a>(hasher: &mut Sha256, column: &Column, texts: impl Iterator<Item = &'a [u8]>) {
+    let mut step = Vec::with_capacity(2 * STEP_BYTES);
+    for (row, text) in texts.enumerate() {
+        let text = if column.is_valid(row) { text } else { &[] };
+        step.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        step.extend_from_slice(text);
+        if step.len() > STEP_BYTES {
+            hasher.update(&step);
+            step.clear();
+        }
+    }
+    hasher.update(&step);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a digest is, an entry at a time.
+    fn by_definition(batch: &Batch) -> String {
+        let mut bytes = batch.kind.letter().as_bytes().to_vec();
+        bytes.extend((batch.rows() as u64).to_le_bytes());
+        batch.days.iter().for_each(|day| bytes.extend(day.number().to_le_bytes()));
+        for column in &batch.columns.columns {
+            bytes.extend((column.name.len() as u64).to_le_bytes());
+            bytes.extend(column.name.bytes());
+            bytes.extend((0..batch.rows()).map(|row| u8::from(column.is_valid(row))));
+            for row in 0..batch.rows() {
+                match &column.values {
+                    Values::Time(values) => bytes.extend(values[row].to_le_bytes()),
+                    Values::Float(values) => bytes.extend(values[row].to_le_bytes()),
+                    _ => {
+                        let text = column.text(row).unwrap_or_default();
+                        bytes.extend((text.len() as u32).to_le_bytes());
+                        bytes.extend(text.bytes());
+                    }
+                }
+            }
+        }
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Digests are stored with batches: they must not change.
+    #[test]
+    fn the_digest_of_a_batch_stays_what_it_is() {
+        let columns = |coded: bool| {
+            let texts = |row: usize| if row % 3 == 0 { "north" } else { "süd" };
+            let branch = match coded {
+                true => Values::Coded(Coded {
+                    codes: (0..3000).map(|row| u8::from(row % 3 != 0)).collect(),
+                    dictionary: ["north", "süd"].into_iter().collect(),
+                }),
+                false => Values::Text((0..3000).map(texts).collect()),
+            };
+            let valid = |n: usize| Some((0..3000).map(|row| row % n != 0).collect());
+            let score = (0..3000).map(|row| if row % 7 == 0 { 0.0 } else { row as f64 / 3000.0 }).collect();
+            let key: Vec<String> = (0..3000).map(|row| format!("key-{row}")).collect();
+            vec![
+                Column::new("predicted_at", Values::Time((0..3000).collect())),
+                Column::new("key", Values::Text(key.iter().map(String::as_str).collect())),
+                Column { valid: valid(7), ..Column::new("score", Values::Float(score)) },
+                Column { valid: valid(5), ..Column::new("tag.branch", branch) },
+            ]
+        };
+        let batch = |columns| Batch {
+            kind: Kind::Predictions,
+            columns: Columns { rows: 3000, columns },
+            days: vec!["2013-06-01".parse().unwrap(); 3000],
+            numbers: (1..=3000).collect(),
+            event_id: None,
+        };
+        let digest = batch(columns(true)).digest();
+        assert_eq!(digest, batch(columns(false)).digest(), "coded or not");
+        assert_eq!(digest, by_definition(&batch(columns(false))));
+        insta::assert_snapshot!(digest, @"1a689f7b23bf008489d68c9baf3eea7df284850c32480583f359e908eea4e2bb");
+    }
 }

@@ -22,8 +22,11 @@ pub(crate) const QUIET: Duration = Duration::from_millis(300);
 /// and the last evaluation is this many times its own duration ago: so evaluating a day that changes
 /// a little every second takes a bounded share of the time;
 const REST: u32 = 10;
-/// or at the latest this long after it changed, or the same multiple of its own duration.
+/// or at the latest this long after it changed, or the same multiple of its own duration;
 const LATEST: Duration = Duration::from_secs(60);
+/// for the first time, when it is quiet, or this long after it changed: a day that is loaded as a
+/// whole is read once.
+const FIRST: Duration = Duration::from_secs(5);
 /// How many evaluations are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 /// How long to wait after a failure of the table.
@@ -275,7 +278,9 @@ pub(crate) struct Folded {
 impl Pending {
     /// When it should be evaluated, as things stand.
     fn due_at(&self, last: Option<&Evaluated>) -> Instant {
-        let Some(last) = last else { return self.not_before };
+        let Some(last) = last else {
+            return (self.changed + QUIET).min(self.since + FIRST).max(self.not_before);
+        };
         if self.events as f64 >= last.events as f64 * (1.0 + GROWTH) {
             return self.not_before;
         }
@@ -324,7 +329,8 @@ mod tests {
             Pending { version: 1, applied, events, mark: 1, since, changed, not_before: start }.due_at(last)
         };
         let last = Evaluated { events: 1_000, ended: start, took: Duration::from_millis(200) };
-        assert_eq!(due(1, 0, 0, None), start, "never evaluated");
+        assert_eq!(due(1, 0, 10, None), after(310), "never evaluated, and quiet");
+        assert_eq!(due(1, 0, 4_999, None), after(5_000), "never evaluated, and never quiet");
         assert_eq!(due(2_000, 0, 10, Some(&last)), start, "grown to twice as much");
         assert_eq!(due(1_999, 0, 10, Some(&last)), after(2_000), "quiet, and rested");
         assert_eq!(due(1_999, 0, 2_500, Some(&last)), after(2_800), "rested, and quiet");
@@ -348,6 +354,7 @@ mod tests {
         assert!(!schedule.is_settled(first), "the first is still being folded");
         // It changes again meanwhile.
         schedule.mark(day(1), Some(log(&day(1), 2)), None, now);
+        let now = now + QUIET;
         let Some(Job::Evaluate(two, pending)) = schedule.next(now) else { panic!("never evaluated") };
         assert_eq!(two, day(2));
         schedule.evaluated(&two, &pending, (now, now));
@@ -355,6 +362,7 @@ mod tests {
         assert!(!schedule.is_settled(first), "folded, but not evaluated");
         let (one, dirty_one) = fold(&mut schedule, now);
         schedule.folded(&one, dirty_one, now, folded(2));
+        let now = now + QUIET;
         let Some(Job::Evaluate(one, pending)) = schedule.next(now) else { panic!("never evaluated") };
         schedule.evaluated(&one, &pending, (now, now));
         assert!(schedule.is_settled(last) && schedule.is_settled(schedule.newest()));

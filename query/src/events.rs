@@ -1,6 +1,9 @@
 //! The events of a window as a dataframe.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
@@ -9,13 +12,17 @@ use store::{
 };
 
 use crate::{
-    frame::{days, frame, stacked, times},
+    frame::{days, failed, frame},
     read::{self, Filter, Unpacked},
+    stack::{instants, nulls, stacked},
 };
 
 /// Columns that every event has besides its own: the day it belongs to, and when it was appended.
 pub(crate) const DAY: &str = "day";
 pub(crate) const APPENDED_AT: &str = "appended_at";
+
+/// Days of fewer rows are put together in one piece.
+const MIN_CHUNK_ROWS: usize = 4_096;
 
 /// Checks the names of columns of a kind.
 pub(crate) fn check_columns(kind: Kind, extra: &[&str], wanted: Option<&[String]>) -> Result<()> {
@@ -48,21 +55,102 @@ pub(crate) async fn events(
             "outcomes belong to keys, not to releases; ask for `joined` with a release",
         ));
     }
-    let segments = read::window(table, workspace, window, filter).await?;
-    let tags = tags_of(segments.iter().map(|segment| &segment.columns));
+    let kind = filter.kind;
+    let asked = filter.columns.clone();
+    let make = move |segments| Ok(Block::of(kind, asked.as_deref(), segments));
+    let blocks = read::window(table, workspace, window, filter, make).await?;
+    let tags: BTreeSet<String> = blocks.iter().flat_map(|block| block.tags.iter().cloned()).collect();
     let names = match &filter.columns {
         Some(names) => names.clone(),
-        None => {
-            let fields = filter.kind.fields().iter().map(|field| field.name.to_owned());
-            let names = std::iter::once(DAY.to_owned()).chain(fields).chain(tags.iter().cloned());
-            names.chain([APPENDED_AT.to_owned()]).collect()
-        }
+        None => all_names(kind, &tags),
     };
-    check_tags(&names, &tags, !segments.is_empty())?;
-    let rows = segments.iter().map(|segment| segment.columns.rows).sum();
-    let (meta, pieces): (Vec<_>, Vec<Columns>) = segments.into_iter().map(split).unzip();
-    let series = names.iter().map(|name| series(filter.kind, name, &meta, &pieces));
-    frame(rows, series.collect())
+    check_tags(&names, &tags, !blocks.is_empty())?;
+    let rows = blocks.iter().map(|block| block.rows).sum();
+    let mut series: Vec<Vec<Series>> = names.iter().map(|_| Vec::with_capacity(blocks.len())).collect();
+    for block in blocks {
+        let Block { rows, mut columns, .. } = block;
+        for (name, series) in names.iter().zip(&mut series) {
+            series.push(columns.remove(name).unwrap_or_else(|| nulls(name, type_of(kind, name), rows)));
+        }
+    }
+    let columns = names.iter().zip(series).map(|(name, series)| appended(kind, name, series));
+    frame(rows, columns.collect::<Result<_>>()?)
+}
+
+/// The names of all columns, with those of the tags that occur.
+fn all_names(kind: Kind, tags: &BTreeSet<String>) -> Vec<String> {
+    let fields = kind.fields().iter().map(|field| field.name.to_owned());
+    let names = std::iter::once(DAY.to_owned()).chain(fields).chain(tags.iter().cloned());
+    names.chain([APPENDED_AT.to_owned()]).collect()
+}
+
+/// What a column holds; tags hold text.
+fn type_of(kind: Kind, name: &str) -> FieldType {
+    kind.field(name).map_or(FieldType::Text, |field| field.kind)
+}
+
+/// The events of one day, each column in one piece.
+struct Block {
+    rows: usize,
+    tags: BTreeSet<String>,
+    columns: HashMap<String, Series>,
+}
+
+impl Block {
+    /// The columns that are asked for (all, when `None`) of a day's segments.
+    fn of(kind: Kind, asked: Option<&[String]>, segments: Vec<Unpacked>) -> Self {
+        let tags = tags_of(segments.iter().map(|segment| &segment.columns));
+        let names = asked.map_or_else(|| all_names(kind, &tags), <[String]>::to_vec);
+        let meta: Vec<_> = segments.iter().map(|segment| Meta::of(segment)).collect();
+        let mut pieces: Vec<Columns> = segments.into_iter().map(|segment| segment.columns).collect();
+        let rows = meta.iter().map(|piece| piece.rows).sum();
+        let columns = names.into_iter().map(|name| {
+            let series = match name.as_str() {
+                DAY => days(DAY, repeated(&meta, rows, |piece| piece.day)),
+                APPENDED_AT => instants(APPENDED_AT, repeated(&meta, rows, |piece| piece.appended_at)),
+                _ => stacked(&name, type_of(kind, &name), &mut pieces),
+            };
+            (name, series)
+        });
+        Self { rows, columns: columns.collect(), tags }
+    }
+}
+
+/// What all rows of a segment have in common.
+struct Meta {
+    rows: usize,
+    day: i32,
+    appended_at: i64,
+}
+
+impl Meta {
+    fn of(segment: &Unpacked) -> Self {
+        let (rows, day) = (segment.columns.rows, segment.day.number());
+        Self { rows, day, appended_at: segment.appended_at.micros() }
+    }
+}
+
+fn repeated<T: Copy>(meta: &[Meta], rows: usize, value: impl Fn(&Meta) -> T) -> Vec<T> {
+    let mut values = Vec::with_capacity(rows);
+    meta.iter().for_each(|piece| values.resize(values.len() + piece.rows, value(piece)));
+    values
+}
+
+/// One under the other; in one piece, when the days are so small that pieces would cost more than a copy.
+fn appended(kind: Kind, name: &str, series: Vec<Series>) -> Result<Series> {
+    let pieces = series.len();
+    let mut series = series.into_iter();
+    let Some(mut all) = series.next() else {
+        return Ok(match name {
+            DAY => days(DAY, Vec::new()),
+            APPENDED_AT => instants(APPENDED_AT, Vec::new()),
+            _ => nulls(name, type_of(kind, name), 0),
+        });
+    };
+    for more in series {
+        all.append_owned(more).map_err(failed)?;
+    }
+    Ok(if all.len() < pieces * MIN_CHUNK_ROWS { all.rechunk() } else { all })
 }
 
 /// The names of the columns of all tags that occur.
@@ -78,20 +166,5 @@ pub(crate) fn check_tags(names: &[String], tags: &BTreeSet<String>, has_events: 
             Err(Error::invalid(format!("no event of the window has the tag `{name}`")))
         }
         _ => Ok(()),
-    }
-}
-
-fn split(segment: Unpacked) -> ((i32, i64, usize), Columns) {
-    ((segment.day.number(), segment.appended_at.micros(), segment.columns.rows), segment.columns)
-}
-
-fn series(kind: Kind, name: &str, meta: &[(i32, i64, usize)], pieces: &[Columns]) -> Series {
-    let repeated = |(_, _, rows): &(i32, i64, usize)| 0..*rows;
-    match name {
-        DAY => days(DAY, meta.iter().flat_map(|piece| repeated(piece).map(|_| piece.0)).collect()),
-        APPENDED_AT => {
-            times(APPENDED_AT, meta.iter().flat_map(|piece| repeated(piece).map(|_| Some(piece.1))))
-        }
-        _ => stacked(name, kind.field(name).map_or(FieldType::Text, |field| field.kind), pieces),
     }
 }

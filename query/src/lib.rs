@@ -16,6 +16,7 @@ pub mod output;
 mod read;
 pub mod request;
 mod rollups;
+mod stack;
 
 use std::sync::Arc;
 

@@ -40,15 +40,16 @@ pub(crate) fn days(window: Window) -> impl Iterator<Item = Day> {
     std::iter::successors(Some(window.from()), |day| day.next()).take_while(move |day| *day <= window.to())
 }
 
-/// The segments of a window, in the order of the log.
-pub(crate) async fn window(
+/// What `make` makes of the segments of each day of a window, day by day. A day without segments is left out.
+pub(crate) async fn window<T: Send + 'static>(
     table: &Arc<dyn Table>,
     workspace: &Id,
     window: Window,
     filter: &Filter,
-) -> Result<Vec<Unpacked>> {
-    let reads = days(window).map(|day| day_of(table, workspace, day, filter));
-    let days: Vec<Vec<Unpacked>> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
+    make: impl Fn(Vec<Unpacked>) -> Result<T> + Clone + Send + 'static,
+) -> Result<Vec<T>> {
+    let reads = days(window).map(|day| day_with(table, workspace, day, filter, make.clone()));
+    let days: Vec<Option<T>> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
     Ok(days.into_iter().flatten().collect())
 }
 
@@ -59,17 +60,29 @@ pub(crate) async fn day_of(
     day: Day,
     filter: &Filter,
 ) -> Result<Vec<Unpacked>> {
+    Ok(day_with(table, workspace, day, filter, Ok).await?.unwrap_or_default())
+}
+
+/// What `make` makes of the segments of a day, in the order of the log; `None`, when there is none.
+async fn day_with<T: Send + 'static>(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    day: Day,
+    filter: &Filter,
+    make: impl FnOnce(Vec<Unpacked>) -> Result<T> + Send + 'static,
+) -> Result<Option<T>> {
     let range = key::segments_of_kind(workspace, day, filter.kind);
     let items = query_all(&**table, Query::table(range)).await?;
     if items.is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let filter = filter.clone();
     let unpacking = tokio::task::spawn_blocking(move || {
         let segments = items.iter().map(Segment::from_item);
         let wanted =
             segments.filter(|segment| segment.as_ref().map_or(true, |segment| filter.wants(segment)));
-        wanted.map(|segment| filter.unpack(&segment?)).collect()
+        let unpacked = wanted.map(|segment| filter.unpack(&segment?)).collect::<Result<Vec<_>>>()?;
+        if unpacked.is_empty() { Ok(None) } else { make(unpacked).map(Some) }
     });
     unpacking.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?
 }

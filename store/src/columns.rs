@@ -70,6 +70,11 @@ impl Strings {
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
+
+    /// The concatenated text and the byte offset at which each string ends.
+    pub fn into_parts(self) -> (String, Vec<u32>) {
+        (self.text, self.ends)
+    }
 }
 
 impl<'a> FromIterator<&'a str> for Strings {
