@@ -23,7 +23,7 @@ pub(crate) async fn create(config: &Config) -> Result<Arc<dyn Table>> {
 }
 
 fn sqlite(table: SqliteTable) -> Arc<dyn Table> {
-    Measured::new(Arc::new(table), "sqlite")
+    Measured::over(Arc::new(table), "sqlite")
 }
 
 /// Opens the table, which must be there.
@@ -43,7 +43,7 @@ pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
 
 async fn connect(config: &Config, table: &str) -> Result<Arc<dyn Table>> {
     let table = DynamoTable::connect(dynamodb(config, table)).await?;
-    Ok(Measured::new(Arc::new(table), "dynamodb"))
+    Ok(Measured::over(Arc::new(table), "dynamodb"))
 }
 
 /// What the DynamoDB engine needs to know.

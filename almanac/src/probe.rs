@@ -18,8 +18,9 @@ use crate::{
     health::{LIVE, READY},
 };
 
-/// How long the answer may take. Longer than the service itself waits for the store.
-const WITHIN: Duration = Duration::from_secs(5);
+/// How long the answer may take: longer than the service itself waits for the store, shorter than container
+/// engines wait for a check.
+const WITHIN: Duration = Duration::from_secs(4);
 
 /// The most of an answer that is read.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;

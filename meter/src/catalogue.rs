@@ -43,7 +43,7 @@ metrics! {
     HTTP_IN_FLIGHT: GAUGE, Every, "almanac_http_requests_in_flight" [],
         "Requests that are under way.";
     HTTP_REQUEST_BYTES: COUNTER, Every, "almanac_http_request_bytes_total" [],
-        "Bytes of bodies of requests, as they came, packed or not.";
+        "Bytes of bodies of requests, packed or not: as declared, else as they came.";
     HTTP_RESPONSE_BYTES: COUNTER, Every, "almanac_http_response_bytes_total" [],
         "Bytes of bodies of answers.";
     HTTP_CONNECTIONS: GAUGE, Every, "almanac_http_connections" [],
@@ -106,7 +106,7 @@ metrics! {
     PROJECTOR_SWEPT_BEHIND: GAUGE, Projector, "almanac_projector_swept_behind_segments" [],
         "Segments that the last sweep found behind.";
     PROJECTOR_DEAD_LETTERS: GAUGE, Projector, "almanac_projector_dead_letters" [],
-        "Segments that stop their log or their day's evaluation, as the last sweep counted them.";
+        "Segments that stop their log or their day's evaluation, as last counted; 0 where the lease of the sweep is not held.";
     PROJECTOR_DEAD_LETTERS_FOUND: COUNTER, Projector, "almanac_projector_dead_letters_total" [],
         "Segments that this process found to be undecodable.";
     PROJECTOR_SWEEPS: COUNTER, Projector, "almanac_projector_sweeps_total" [],

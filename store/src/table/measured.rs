@@ -45,7 +45,7 @@ struct Calls {
 
 impl Measured {
     /// The same table, measured under the name of its `engine`.
-    pub fn new(table: Arc<dyn Table>, engine: &'static str) -> Arc<dyn Table> {
+    pub fn over(table: Arc<dyn Table>, engine: &'static str) -> Arc<dyn Table> {
         let call = |operation| Call { operation, seconds: TABLE_SECONDS.histogram([engine, operation]) };
         // So that it is there, at 0, before anything fails.
         drop(TABLE_ERRORS.counter([engine, "put", error_name(ErrorKind::Conflict)]));
