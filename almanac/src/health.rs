@@ -125,7 +125,26 @@ fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use store::{Clock, table::sqlite::SqliteTable};
+
     use super::*;
+
+    #[tokio::test]
+    async fn who_is_about_to_stop_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let readiness = Readiness {
+            table: Some(Arc::new(table)),
+            projector: None,
+            lag: READY_LAG,
+            stopping,
+            last: Mutex::default(),
+        };
+        assert_eq!(readiness.why_not().await, None);
+        stop.send_replace(true);
+        assert_eq!(readiness.why_not().await.as_deref(), Some("the service is stopping"));
+    }
 
     #[test]
     fn a_projector_is_ready_when_it_has_swept_and_lags_little() {

@@ -2,8 +2,7 @@
 
 use std::{fmt, io::IsTerminal, str::FromStr};
 
-use tracing::Subscriber;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::EnvFilter;
 
 /// The variable that says which lines are written, as [`EnvFilter`] reads it.
 const FILTER: &str = "ALMANAC_LOG";
@@ -46,24 +45,12 @@ impl fmt::Display for LogFormat {
 /// Writes log lines from now on.
 pub(crate) fn init(format: LogFormat) {
     let filter = EnvFilter::try_from_env(FILTER).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
-    let subscriber = subscriber(format, filter, std::io::stderr, std::io::stderr().is_terminal());
+    let has_colours = std::io::stderr().is_terminal();
+    let lines =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colours);
     // When this fails, a program that has Almanac as a library writes them in its own way.
-    _ = tracing::subscriber::set_global_default(subscriber);
-}
-
-/// What writes lines in this format to `writer`.
-pub(super) fn subscriber<W>(
-    format: LogFormat,
-    filter: EnvFilter,
-    writer: W,
-    has_colours: bool,
-) -> Box<dyn Subscriber + Send + Sync>
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(has_colours);
-    match format {
-        LogFormat::Text => Box::new(lines.finish()),
-        LogFormat::Json => Box::new(lines.json().flatten_event(true).with_span_list(false).finish()),
-    }
+    _ = match format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).try_init(),
+    };
 }

@@ -85,12 +85,8 @@ mod tests {
     };
 
     use serde_json::{Value, json};
-    use tracing_subscriber::EnvFilter;
 
-    use super::{
-        super::logs::{LogFormat, subscriber},
-        *,
-    };
+    use super::*;
 
     /// Where the lines of a test go.
     #[derive(Clone, Default)]
@@ -124,8 +120,8 @@ mod tests {
     fn written(write: impl FnOnce()) -> Vec<Value> {
         let lines = Lines::default();
         let writer = lines.clone();
-        let filter = EnvFilter::new("info");
-        let subscriber = subscriber(LogFormat::Json, filter, move || writer.clone(), false);
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        let subscriber = subscriber.json().flatten_event(true).with_span_list(false).finish();
         tracing::subscriber::with_default(subscriber, write);
         lines.objects()
     }

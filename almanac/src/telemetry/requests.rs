@@ -134,7 +134,7 @@ impl Requests {
         router.layer(from_fn_with_state(Arc::clone(self), measured))
     }
 
-    fn route(&self, request: &Request) -> &Route {
+    fn route_of(&self, request: &Request) -> &Route {
         let matched = request.extensions().get::<MatchedPath>();
         matched.and_then(|path| self.routes.get(path.as_str())).unwrap_or(&self.nowhere)
     }
@@ -144,7 +144,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     let _under_way = InFlight::begin(&requests.in_flight);
     let began = Instant::now();
     let id = requests.ids.of(request.headers());
-    let route = requests.route(&request);
+    let route = requests.route_of(&request);
     let method = request.method().clone();
     let (request, received) = counted_request(request, &requests.request_bytes);
     let text = id.to_str().unwrap_or_default().to_owned();
