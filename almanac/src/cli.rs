@@ -1,15 +1,18 @@
 //! The command line.
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use store::ErrorKind;
-use tracing_subscriber::EnvFilter;
 
 use crate::{
     catalog,
-    config::{self, Flags},
-    demo, dlq, import, projector, query, rebuild, status, table, up, verify,
+    config::{self, Config, Flags},
+    demo, dlq, import, probe, projector, query, rebuild,
+    role::Role,
+    status, table,
+    telemetry::logs,
+    up, verify,
 };
 
 /// Exit code for a request that cannot be answered as it was put.
@@ -29,10 +32,16 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run ingest, projector and query in one process.
-    Up,
+    /// Run ingest, projector and query in one process, or some of them.
+    Up(UpArgs),
     /// Run a projector by itself; several share the work.
     Projector,
+    /// Ask the service that listens at the configured address whether it is up.
+    Health {
+        /// Ask whether it is ready instead: whether it can do its work now.
+        #[arg(long)]
+        ready: bool,
+    },
     /// Replay a year of flights: register, append, project, query.
     Demo(DemoArgs),
     /// Append the events of a file: NDJSON, CSV or Parquet.
@@ -67,6 +76,13 @@ enum Command {
     /// Show the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// What to run; all of it when it is not given. May be repeated.
+    #[arg(long = "role", value_name = "ROLE", value_enum)]
+    pub(crate) roles: Vec<Role>,
 }
 
 #[derive(Debug, Args)]
@@ -292,27 +308,25 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.format(&mut Cli::command()).exit(),
     };
-    let filter =
-        EnvFilter::try_from_env("ALMANAC_LOG").unwrap_or_else(|_| EnvFilter::new("warn,almanac=info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    let config = match cli.flags.resolve(&matches) {
+        Ok(config) => config,
+        Err(error) => return report(&error.into()),
+    };
+    logs::init(config.log_format.value);
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return report(&anyhow::Error::new(error).context("cannot start")),
     };
-    match runtime.block_on(run(cli, &matches)) {
+    match runtime.block_on(run(cli.command, &config)) {
         Ok(code) => code,
         Err(error) => report(&error),
     }
 }
 
-async fn run(cli: Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
-    let config = &cli.flags.resolve(matches)?;
-    match cli.command {
-        Command::Up => up::command(config).await?,
+async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Up(args) => up::command(config, &args).await?,
+        Command::Health { ready } => return probe::command(config, ready).await,
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
         Command::Query(args) => query::command(config, args).await?,

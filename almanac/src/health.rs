@@ -1,115 +1,166 @@
-//! Whether the services are ready, and the figures by which to watch them.
+//! Whether the services are alive and ready, and the figures by which to watch them.
+//!
+//! Alive is who answers. Ready is who can do its work now: the store answers in time, the projector lags
+//! behind no more than it should, and the process is not about to stop. Each role looks at what it needs, so
+//! a projector that lags takes no ingest service out of use.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{http::header, response::IntoResponse};
-use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
-use metrics_exporter_prometheus::PrometheusBuilder;
 use projector::{Health, Projector};
+use store::{Table, table::probe};
+use tokio::{
+    sync::{Mutex, watch},
+    time::{Instant, timeout},
+};
 use web::Routes;
 
-use crate::openapi;
+use crate::{openapi, telemetry::Exposition};
 
-/// The services are ready while the oldest day that is not folded has waited no longer than this.
-const READY_LAG: Duration = Duration::from_secs(60);
+/// Where a process tells that it is alive.
+pub(crate) const LIVE: &str = "/healthz";
+/// Where it tells whether it is ready.
+pub(crate) const READY: &str = "/readyz";
+/// Where it tells its figures.
+pub(crate) const METRICS: &str = "/metrics";
+/// What is asked again and again by machines.
+pub(crate) const PROBES: [&str; 3] = [LIVE, READY, METRICS];
+
+/// A projector is ready while the oldest day that is not folded has waited no longer than this.
+pub(crate) const READY_LAG: Duration = Duration::from_secs(60);
+
+/// A projector is ready while its heartbeat could be written within so long.
+const READY_HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// How long the store may take to answer.
+const STORE_WITHIN: Duration = Duration::from_secs(2);
+
+/// For how long that is not asked again.
+const STORE_CACHED: Duration = Duration::from_secs(1);
 
 /// The content type of the text format of Prometheus.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// `/healthz` (the process answers), `/readyz` (and lags behind no more than it should), `/metrics`.
-pub(crate) fn routes(projector: Projector) -> Routes {
-    let (ready, figures) = (Arc::new(projector.clone()), Arc::new(projector));
-    let figures = async move || ([(header::CONTENT_TYPE, EXPOSITION)], exposition(&figures.health()));
-    Routes::new()
-        .add(openapi::health(), async || "ok\n")
-        .add(openapi::ready(), async move || readiness(&ready.health()))
-        .add(openapi::metrics(), figures)
+/// What readiness is judged by.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    /// The store, for the roles that read and write it for clients.
+    pub(crate) table: Option<Arc<dyn Table>>,
+    /// The projector, in that role.
+    pub(crate) projector: Option<Projector>,
+    /// The bound of its lag.
+    pub(crate) lag: Duration,
+    /// Whether the process was asked to stop.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// What the store last answered, and when.
+    pub(crate) last: Mutex<Option<(Instant, Option<String>)>>,
 }
 
-fn readiness(health: &Health) -> axum::response::Response {
-    match why_not_ready(health) {
-        None => "ready\n".into_response(),
-        Some(why) => web::not_ready(why).into_response(),
+impl Readiness {
+    /// Why the process is not ready, if it is not.
+    async fn why_not(&self) -> Option<String> {
+        if *self.stopping.borrow() {
+            return Some("the service is stopping".into());
+        }
+        if let Some(table) = &self.table
+            && let Some(why) = self.why_no_store(&**table).await
+        {
+            return Some(why);
+        }
+        self.projector.as_ref().and_then(|projector| why_no_projector(&projector.health(), self.lag))
+    }
+
+    /// Why the store is no use; who asks at the same time gets the same answer.
+    async fn why_no_store(&self, table: &dyn Table) -> Option<String> {
+        let mut last = self.last.lock().await;
+        if let Some((_, why)) = last.as_ref().filter(|(at, _)| at.elapsed() < STORE_CACHED) {
+            return why.clone();
+        }
+        let why = match timeout(STORE_WITHIN, probe(table)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(format!("the store does not answer: {error}")),
+            Err(_) => Some(format!("the store does not answer within {} s", STORE_WITHIN.as_secs())),
+        };
+        *last = Some((Instant::now(), why.clone()));
+        why
     }
 }
 
-/// Why the services are not ready, if they are not.
-fn why_not_ready(health: &Health) -> Option<String> {
+/// `/healthz` (the process answers), `/readyz` (it can do its work), `/metrics`.
+pub(crate) fn routes(readiness: Readiness, exposition: Exposition) -> Routes {
+    let (readiness, exposition) = (Arc::new(readiness), Arc::new(exposition));
+    let metrics = async move || ([(header::CONTENT_TYPE, EXPOSITION)], exposition.text());
+    let ready = move || {
+        let readiness = Arc::clone(&readiness);
+        async move {
+            match readiness.why_not().await {
+                None => "ready\n".into_response(),
+                Some(why) => web::not_ready(why).into_response(),
+            }
+        }
+    };
+    Routes::new()
+        .add(openapi::health(), async || "ok\n")
+        .add(openapi::ready(), ready)
+        .add(openapi::metrics(), metrics)
+}
+
+/// Why a projector is not ready, if it is not.
+fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
     if !health.has_swept {
         return Some("the projector has not found yet what is behind".into());
     }
-    let seconds = health.oldest.as_secs();
-    let bound = READY_LAG.as_secs();
-    (health.oldest > READY_LAG).then(|| {
-        format!("{} days wait to be folded, the oldest for {seconds} s (at most {bound})", health.dirty_days)
+    if let Some(age) = health.heartbeat_age.filter(|age| *age > READY_HEARTBEAT) {
+        return Some(format!("the projector could not write its heartbeat for {} s", age.as_secs()));
+    }
+    (health.oldest > bound).then(|| {
+        format!(
+            "{} days wait to be folded, the oldest for {} s (at most {})",
+            health.dirty_days,
+            health.oldest.as_secs(),
+            bound.as_secs()
+        )
     })
-}
-
-/// The figures of a projector in the text format of Prometheus.
-fn exposition(health: &Health) -> String {
-    // A recorder of its own each time: the figures are kept by the projector, and two of them in one
-    // process do not mix.
-    let recorder = PrometheusBuilder::new().build_recorder();
-    let metadata = Metadata::new(module_path!(), Level::INFO, None);
-    let key = |name: &'static str| Key::from_parts(format!("almanac_projector_{name}"), Vec::<Label>::new());
-    let counter = |name, value, help: &'static str| {
-        let key = key(name);
-        recorder.describe_counter(key.name().to_owned().into(), None, help.into());
-        Counter::absolute(&recorder.register_counter(&key, &metadata), value);
-    };
-    let gauge = |name, value, help: &'static str| {
-        let key = key(name);
-        recorder.describe_gauge(key.name().to_owned().into(), None, help.into());
-        Gauge::set(&recorder.register_gauge(&key, &metadata), value);
-    };
-    gauge("dirty_days", health.dirty_days as f64, "Days that are not folded yet.");
-    gauge("lag_segments", health.waiting as f64, "Changes that were told of and are not folded yet.");
-    gauge("lag_seconds", health.oldest.as_secs_f64(), "For how long the oldest of those days has waited.");
-    gauge("shards", health.shards as f64, "Shards of the feed that are read under a lease.");
-    gauge(
-        "checkpoint_age_seconds",
-        health.oldest_checkpoint.as_secs_f64(),
-        "For how long the oldest checkpoint has waited to move.",
-    );
-    gauge("swept_behind_segments", health.swept_behind as f64, "Segments that the last sweep found behind.");
-    counter("segments_folded_total", health.segments, "Segments that were folded.");
-    counter("rows_evaluated_total", health.evaluated_rows, "Rows that were joined in evaluations.");
-    counter("cas_retries_total", health.retries, "Days folded again since somebody else wrote meanwhile.");
-    counter("dead_letters_total", health.dead_letters, "Segments that were found to be undecodable.");
-    counter("sweeps_total", health.sweeps, "Sweeps of all workspaces.");
-    recorder.handle().render()
 }
 
 #[cfg(test)]
 mod tests {
+    use store::{Clock, table::sqlite::SqliteTable};
+
     use super::*;
 
-    #[test]
-    fn it_is_ready_when_it_has_swept_and_lags_little() {
-        let fresh = Health::default();
-        assert!(why_not_ready(&fresh).is_some_and(|why| why.contains("not found yet")));
-        let swept = Health { has_swept: true, oldest: READY_LAG, dirty_days: 3, ..fresh };
-        assert_eq!(why_not_ready(&swept), None);
-        let late = Health { oldest: READY_LAG + Duration::from_secs(5), ..swept };
-        assert_eq!(
-            why_not_ready(&late).as_deref(),
-            Some("3 days wait to be folded, the oldest for 65 s (at most 60)")
-        );
+    #[tokio::test]
+    async fn who_is_about_to_stop_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let readiness = Readiness {
+            table: Some(Arc::new(table)),
+            projector: None,
+            lag: READY_LAG,
+            stopping,
+            last: Mutex::default(),
+        };
+        assert_eq!(readiness.why_not().await, None);
+        stop.send_replace(true);
+        assert_eq!(readiness.why_not().await.as_deref(), Some("the service is stopping"));
     }
 
     #[test]
-    fn figures_are_told_in_the_format_of_prometheus() {
-        let health =
-            Health { dirty_days: 2, segments: 40, oldest: Duration::from_millis(1_500), ..Health::default() };
-        let text = exposition(&health);
-        for line in [
-            "# TYPE almanac_projector_dirty_days gauge",
-            "almanac_projector_dirty_days 2",
-            "almanac_projector_lag_seconds 1.5",
-            "# TYPE almanac_projector_segments_folded_total counter",
-            "almanac_projector_segments_folded_total 40",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
-        }
+    fn a_projector_is_ready_when_it_has_swept_and_lags_little() {
+        let why_not = |health: &Health| why_no_projector(health, READY_LAG);
+        let fresh = Health::default();
+        assert!(why_not(&fresh).is_some_and(|why| why.contains("not found yet")));
+        let swept = Health { has_swept: true, oldest: READY_LAG, dirty_days: 3, ..fresh };
+        assert_eq!(why_not(&swept), None);
+        let late = Health { oldest: READY_LAG + Duration::from_secs(5), ..swept.clone() };
+        assert_eq!(
+            why_not(&late).as_deref(),
+            Some("3 days wait to be folded, the oldest for 65 s (at most 60)")
+        );
+        let beating = Health { heartbeat_age: Some(READY_HEARTBEAT), ..swept };
+        assert_eq!(why_not(&beating), None);
+        let silent = Health { heartbeat_age: Some(READY_HEARTBEAT * 2), ..beating };
+        assert!(why_not(&silent).is_some_and(|why| why.contains("heartbeat for 60 s")));
     }
 }

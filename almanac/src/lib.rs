@@ -2,7 +2,7 @@
 //!
 //! [`cli`] reads the command line and calls one module a command. `config` lays flags, environment and file
 //! over one another, and `open` opens the table that it names. [`up`] is the whole of Almanac on
-//! one listener, as the library that tests call on a port of their own. `demo` replays a year of flights.
+//! one listener, or some of its roles, as the library that tests call on a port of their own. `telemetry` is how it is watched. `demo` replays a year of flights.
 
 mod catalog;
 pub mod cli;
@@ -14,12 +14,15 @@ mod import;
 mod lines;
 mod open;
 mod openapi;
+mod probe;
 mod progress;
 mod projector;
 mod query;
 mod rebuild;
+mod role;
 mod serve;
 mod status;
 mod table;
+mod telemetry;
 pub mod up;
 mod verify;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use store::{
     Clock, Error, Result, Table,
     table::{
+        Measured,
         dynamodb::{DynamoConfig, DynamoTable},
         sqlite::SqliteTable,
     },
@@ -16,9 +17,13 @@ use crate::config::{Config, Origin, Store};
 /// making one costs money and needs rights that a service should not have.
 pub(crate) async fn create(config: &Config) -> Result<Arc<dyn Table>> {
     match &config.store.value {
-        Store::Sqlite(path) => Ok(Arc::new(SqliteTable::open(path, Clock::system())?)),
+        Store::Sqlite(path) => Ok(sqlite(SqliteTable::open(path, Clock::system())?)),
         Store::DynamoDb(table) => connect(config, table).await,
     }
+}
+
+fn sqlite(table: SqliteTable) -> Arc<dyn Table> {
+    Measured::over(Arc::new(table), "sqlite")
 }
 
 /// Opens the table, which must be there.
@@ -31,13 +36,14 @@ pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
                 path.display()
             )))
         }
-        Store::Sqlite(path) => Ok(Arc::new(SqliteTable::open_existing(path, Clock::system())?)),
+        Store::Sqlite(path) => Ok(sqlite(SqliteTable::open_existing(path, Clock::system())?)),
         Store::DynamoDb(table) => connect(config, table).await,
     }
 }
 
 async fn connect(config: &Config, table: &str) -> Result<Arc<dyn Table>> {
-    Ok(Arc::new(DynamoTable::connect(dynamodb(config, table)).await?))
+    let table = DynamoTable::connect(dynamodb(config, table)).await?;
+    Ok(Measured::over(Arc::new(table), "dynamodb"))
 }
 
 /// What the DynamoDB engine needs to know.

@@ -1,7 +1,6 @@
 //! The OpenAPI document, put together from what the routes say of themselves, and served beside them.
 
 use axum::{
-    Router,
     body::Bytes,
     http::{StatusCode, header},
 };
@@ -10,6 +9,8 @@ use web::{
     openapi::{Components, Info, License, OpenApi, OpenApiBuilder, Tag, Type},
     problem_responses, problem_schemas, schema,
 };
+
+use crate::health::{LIVE, METRICS, READY};
 
 /// Where it is.
 pub(crate) const PATH: &str = "/openapi.json";
@@ -26,30 +27,31 @@ const TAGS: [(&str, &str); 4] = [
 
 /// The service is there.
 pub(crate) fn health() -> Operation {
-    Operation::get("/healthz", "health")
+    Operation::get(LIVE, "health")
         .tag("service")
         .summary("Tell whether the service is up")
         .answers(StatusCode::OK, answer("It is.", "text/plain", schema::one_of(["ok\n"])))
 }
 
 pub(crate) fn ready() -> Operation {
-    Operation::get("/readyz", "ready")
+    Operation::get(READY, "ready")
         .tag("service")
-        .summary("Tell whether the projector keeps up")
-        .answers(StatusCode::OK, answer("It does.", "text/plain", schema::one_of(["ready\n"])))
+        .summary("Tell whether the service can do its work")
+        .description("The store answers in time, a projector in this process keeps up, and the process is not about to stop.")
+        .answers(StatusCode::OK, answer("It can.", "text/plain", schema::one_of(["ready\n"])))
         .fails(&[StatusCode::SERVICE_UNAVAILABLE])
 }
 
 pub(crate) fn metrics() -> Operation {
     let text = answer("Figures in the text format of Prometheus.", "text/plain", schema::string());
-    Operation::get("/metrics", "metrics")
+    Operation::get(METRICS, "metrics")
         .tag("service")
         .summary("Tell the figures by which to watch the services")
         .answers(StatusCode::OK, text)
 }
 
 /// The routes and, as one more, the document that describes all of them.
-pub(crate) fn with_document(routes: Routes) -> Router {
+pub(crate) fn with_document(routes: Routes) -> Routes {
     let any = || web::openapi::ObjectBuilder::new().schema_type(Type::Object);
     let form = any()
         .property("openapi", schema::string().pattern(Some("^3\\.1\\.")))
@@ -64,7 +66,7 @@ pub(crate) fn with_document(routes: Routes) -> Router {
         .answers(StatusCode::OK, answer("This document.", JSON, form));
     let text = document(&routes.clone().add(operation.clone(), async || ())).to_json();
     let text = Bytes::from(text.expect("a document of strings and numbers can be written"));
-    routes.add(operation, async move || ([(header::CONTENT_TYPE, JSON)], text.clone())).into_router()
+    routes.add(operation, async move || ([(header::CONTENT_TYPE, JSON)], text.clone()))
 }
 
 fn document(routes: &Routes) -> OpenApi {

@@ -1,14 +1,29 @@
-//! `almanac projector`: a projector by itself, beside others on the same table.
+//! `almanac projector`: a projector by itself, beside others on the same table. It does not listen; `almanac
+//! up --role projector` does.
+
+use std::sync::Arc;
 
 use projector::{Options, Projector};
 use store::Clock;
+use tokio::sync::oneshot;
 
-use crate::{config::Config, open, up::asked_to_stop};
+use crate::{
+    config::Config,
+    open,
+    telemetry::report::{self, Reporter, Traffic},
+    up::asked_to_stop,
+};
 
 pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
     let table = open::create(config).await?;
     let options = Options::new(Clock::system());
     tracing::info!("projector {} works on {}", options.worker, config.store.value);
-    Projector::new(table, options).run(asked_to_stop()).await?;
-    Ok(())
+    let projector = Projector::new(table, options);
+    let reporter = Reporter::new(Arc::<Traffic>::default(), Some(projector.clone()));
+    let (finish, finished) = oneshot::channel::<()>();
+    let reporting = tokio::spawn(reporter.run(report::EVERY, async move { _ = finished.await }));
+    let ended = projector.run(asked_to_stop()).await;
+    drop(finish);
+    _ = reporting.await;
+    Ok(ended?)
 }

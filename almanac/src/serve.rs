@@ -9,6 +9,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
+use meter::{InFlight, catalogue::HTTP_CONNECTIONS};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tower::ServiceExt;
 
@@ -27,6 +28,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Answers requests by `router` until `shutdown`, and then those that were begun.
 pub(crate) async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let open = HTTP_CONNECTIONS.gauge([]);
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
@@ -55,11 +57,12 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, shutdown: impl 
         let service =
             service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        let counted = InFlight::begin(&open);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended badly");
             }
-            drop(permit);
+            drop((permit, counted));
         });
     }
     drop(listener);

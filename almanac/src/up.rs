@@ -1,74 +1,193 @@
-//! Ingest, projector and query in one process, on one listener.
+//! Ingest, projector and query on one listener: all of them, or the roles that are asked for.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use axum::{Router, extract::Request};
+use axum::Router;
 use ingest::Ingest;
-use projector::{Options, Projector};
+use projector::Projector;
 use query::Query;
 use store::{Clock, Table};
-use tokio::{net::TcpListener, sync::watch};
-use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
+use tokio::{
+    net::TcpListener,
+    sync::{Mutex, watch},
+};
+use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
 
-use crate::{config::Config, health, open, openapi, serve::serve};
+pub use crate::role::Role;
+use crate::{
+    cli::UpArgs,
+    config::{Config, Store},
+    health::{self, READY_LAG, Readiness},
+    open, openapi,
+    serve::serve,
+    telemetry::{
+        self, Exposition,
+        report::{self, Reporter},
+        requests::Requests,
+    },
+};
 
-pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
+pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
+    telemetry::install();
     let table = open::create(config).await?;
     let listener = TcpListener::bind(config.listen.value).await.with_context(|| {
         format!("cannot listen on {}; --listen names another address", config.listen.value)
     })?;
-    tracing::info!("listening on http://{}, data in {}", listener.local_addr()?, config.store.value);
-    run(listener, table, Clock::system(), asked_to_stop()).await
+    let file = match &config.store.value {
+        Store::Sqlite(path) => Some(path.clone()),
+        Store::DynamoDb(_) => None,
+    };
+    let roles = if args.roles.is_empty() { Role::ALL.to_vec() } else { args.roles.clone() };
+    let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+    tracing::info!(
+        roles = names.join(","),
+        "listening on http://{}, data in {}",
+        listener.local_addr()?,
+        config.store.value
+    );
+    let options = Options { roles, file, ..Options::new(Clock::system()) };
+    run_as(listener, table, options, asked_to_stop()).await
 }
 
-/// Serves until `shutdown`: requests that were begun are answered, then the projector stops.
+/// How the services run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What they do.
+    pub roles: Vec<Role>,
+    /// Tells at what time events are appended.
+    pub clock: Clock,
+    /// A projector is ready while the oldest day that is not folded has waited no longer than this.
+    pub ready_lag: Duration,
+    /// The SQLite file, whose size is told among the metrics.
+    pub file: Option<PathBuf>,
+}
+
+impl Options {
+    /// All roles, as usual.
+    pub fn new(clock: Clock) -> Self {
+        Self { roles: Role::ALL.to_vec(), clock, ready_lag: READY_LAG, file: None }
+    }
+}
+
+/// Serves in all roles until `shutdown`, as [`run_as`] does.
 ///
 /// # Errors
-/// When the listener or the projector fails for good.
+/// As [`run_as`].
 pub async fn run(
     listener: TcpListener,
     table: Arc<dyn Table>,
     clock: Clock,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
+    run_as(listener, table, Options::new(clock), shutdown).await
+}
+
+/// Serves until `shutdown`: requests that were begun are answered, then the projector stops.
+///
+/// # Errors
+/// When the listener or the projector fails for good.
+pub async fn run_as(
+    listener: TcpListener,
+    table: Arc<dyn Table>,
+    options: Options,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<()> {
+    telemetry::install();
     let (stop, stopped) = watch::channel(false);
-    let worker = Projector::new(Arc::clone(&table), Options::new(Clock::system()));
-    let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock));
-    let gate = Arc::clone(ingest.gate());
-    let router = router(table, ingest, worker.clone());
+    let (finish, finished) = watch::channel(false);
+    let services = Services::new(table, &options);
+    let (router, requests) = services.router(&options, stopped.clone());
+    let reporter = Reporter::new(requests.traffic(), services.projector.clone());
+    let reporting = tokio::spawn(reporter.run(report::EVERY, until(finished)));
+    let upkeep = tokio::spawn(telemetry::keep_up());
     let end = until(stopped.clone());
-    let projector = tokio::spawn(async move { worker.run(end).await });
+    let worker = services.projector.clone();
+    let mut projector = tokio::spawn(async move {
+        match worker {
+            Some(worker) => worker.run(end).await,
+            None => {
+                end.await;
+                Ok(())
+            }
+        }
+    });
     let server = tokio::spawn(serve(listener, router, until(stopped)));
     tokio::pin!(shutdown);
-    let mut projector = projector;
     let early = tokio::select! {
         () = &mut shutdown => None,
         ended = &mut projector => Some(ended),
     };
-    gate.close();
-    stop.send_replace(true);
-    server.await.context("the server failed")?;
-    match early {
-        Some(ended) => ended.context("the projector failed")??,
-        None => projector.await.context("the projector failed")??,
+    if let Some(ingest) = &services.ingest {
+        ingest.gate().close();
     }
+    stop.send_replace(true);
+    let served = server.await.context("the server failed");
+    let projected = match early {
+        Some(ended) => ended,
+        None => projector.await,
+    };
+    finish.send_replace(true);
+    reporting.await.context("the report failed")?;
+    upkeep.abort();
+    served?;
+    projected.context("the projector failed")??;
     Ok(())
 }
 
-fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>, worker: Projector) -> Router {
-    let query = Arc::new(Query::new(table));
-    let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
-    let routes = Routes::new()
-        .merge(health::routes(worker))
-        .merge(ingest::http::routes(ingest))
-        .merge(query::http::routes(query));
-    openapi::with_document(routes)
-        .fallback(web::no_such_path)
-        .method_not_allowed_fallback(web::no_such_method)
-        .layer(CatchPanicLayer::new())
-        .layer(TraceLayer::new_for_http().make_span_with(span))
+/// The services of the roles that a process has.
+struct Services {
+    table: Arc<dyn Table>,
+    ingest: Option<Arc<Ingest>>,
+    projector: Option<Projector>,
+    query: Option<Arc<Query>>,
+}
+
+impl Services {
+    fn new(table: Arc<dyn Table>, options: &Options) -> Self {
+        let has = |role: Role| options.roles.contains(&role);
+        let worker = || Projector::new(Arc::clone(&table), projector::Options::new(Clock::system()));
+        Self {
+            ingest: has(Role::Ingest)
+                .then(|| Arc::new(Ingest::new(Arc::clone(&table), options.clock.clone()))),
+            projector: has(Role::Projector).then(worker),
+            query: has(Role::Query).then(|| Arc::new(Query::new(Arc::clone(&table)))),
+            table,
+        }
+    }
+
+    /// What the roles answer; other paths do not exist.
+    fn router(&self, options: &Options, stopping: watch::Receiver<bool>) -> (Router, Arc<Requests>) {
+        let serves_clients = self.ingest.is_some() || self.query.is_some();
+        let readiness = Readiness {
+            table: serves_clients.then(|| Arc::clone(&self.table)),
+            projector: self.projector.clone(),
+            lag: options.ready_lag,
+            stopping,
+            last: Mutex::default(),
+        };
+        let exposition = Exposition {
+            projector: self.projector.clone(),
+            gate: self.ingest.as_ref().map(|ingest| Arc::clone(ingest.gate())),
+            file: options.file.clone(),
+        };
+        let mut routes = Routes::new().merge(health::routes(readiness, exposition));
+        if let Some(ingest) = &self.ingest {
+            routes = routes.merge(ingest::http::routes(Arc::clone(ingest)));
+        }
+        if let Some(query) = &self.query {
+            routes = routes.merge(query::http::routes(Arc::clone(query)));
+        }
+        let routes = openapi::with_document(routes);
+        let requests = Requests::new(routes.paths());
+        let router = routes
+            .into_router()
+            .fallback(web::no_such_path)
+            .method_not_allowed_fallback(web::no_such_method)
+            .layer(CatchPanicLayer::new());
+        (requests.measure(router), requests)
+    }
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

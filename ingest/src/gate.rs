@@ -11,8 +11,15 @@ use std::{
     time::Duration,
 };
 
+use meter::{
+    Counter, Histogram,
+    catalogue::{GATE_REFUSED, GATE_WAIT_SECONDS},
+};
 use store::Id;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
 
 /// How much may be under way.
 #[derive(Clone, Copy, Debug)]
@@ -70,11 +77,40 @@ pub enum Size {
     Large,
 }
 
+/// How much is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Small requests.
+    pub small: usize,
+    /// Large requests that have a slot.
+    pub large: usize,
+    /// Large requests that wait for one.
+    pub waiting: usize,
+    /// Bytes of bodies in memory.
+    pub bytes: usize,
+}
+
 /// Lets requests through.
 #[derive(Debug)]
 pub struct Gate {
     bounds: Bounds,
     state: Mutex<State>,
+    waits: Histogram,
+    /// How many were turned away, by [`Busy::ALL`].
+    refused: [Counter; Busy::ALL.len()],
+}
+
+impl Busy {
+    const ALL: [Busy; 3] = [Busy::Workspace, Busy::Service, Busy::Stopping];
+
+    /// Its name among the labels of a metric.
+    fn name(self) -> &'static str {
+        match self {
+            Busy::Workspace => "workspace",
+            Busy::Service => "service",
+            Busy::Stopping => "stopping",
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +136,12 @@ pub struct Pass {
 impl Gate {
     /// A gate with these bounds.
     pub fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, state: Mutex::default() })
+        Arc::new(Self {
+            bounds,
+            state: Mutex::default(),
+            waits: GATE_WAIT_SECONDS.histogram([]),
+            refused: Busy::ALL.map(|reason| GATE_REFUSED.counter([reason.name()])),
+        })
     }
 
     /// Lets a request of a workspace through, when it is its turn.
@@ -108,6 +149,16 @@ impl Gate {
     /// # Errors
     /// When too many are under way or wait, or the gate is closed.
     pub async fn enter(self: &Arc<Self>, workspace: &Id, size: Size) -> Result<Pass, Busy> {
+        let entered = self.enter_in_turn(workspace, size).await;
+        if let Err(reason) = entered {
+            let counters = Busy::ALL.iter().zip(&self.refused);
+            counters.filter(|(one, _)| **one == reason).for_each(|(_, counter)| counter.increment(1));
+        }
+        entered
+    }
+
+    async fn enter_in_turn(self: &Arc<Self>, workspace: &Id, size: Size) -> Result<Pass, Busy> {
+        let asked = Instant::now();
         let waiting = {
             let mut state = self.state();
             if state.is_stopping {
@@ -127,15 +178,32 @@ impl Gate {
                 }
                 Size::Large if self.has_slot(&state, workspace) && !state.waiting.contains_key(workspace) => {
                     *state.slots.entry(workspace.clone()).or_default() += 1;
+                    self.waits.record(0.0);
                     return Ok(self.pass(workspace, size));
                 }
                 Size::Large => self.wait_in_line(&mut state, workspace)?,
             }
         };
-        match timeout(self.bounds.wait, waiting).await {
+        let waited = timeout(self.bounds.wait, waiting).await;
+        self.waits.record(asked.elapsed());
+        match waited {
             Ok(Ok(pass)) => Ok(pass),
             Ok(Err(_)) => Err(Busy::Stopping),
             Err(_) => Err(Busy::Service),
+        }
+    }
+
+    /// How much is under way.
+    pub fn load(&self) -> Load {
+        let state = self.state();
+        let in_line = |line: &VecDeque<oneshot::Sender<Pass>>| {
+            line.iter().filter(|waiting| !waiting.is_closed()).count()
+        };
+        Load {
+            small: state.small.values().sum(),
+            large: state.slots.values().sum(),
+            waiting: state.waiting.values().map(in_line).sum(),
+            bytes: state.bytes,
         }
     }
 
@@ -296,6 +364,7 @@ mod tests {
         }
         assert_eq!(gate.enter(&a, Size::Large).await.unwrap_err(), Busy::Workspace);
         assert_eq!(gate.enter(&b, Size::Large).await.unwrap_err(), Busy::Service);
+        assert_eq!(gate.load(), Load { large: 2, waiting: 4, ..Load::default() });
         drop(first);
         while let Some(done) = tasks.join_next().await {
             done.unwrap();

@@ -136,7 +136,9 @@ impl Coordinator {
             oldest_ms: oldest.map_or(0, |oldest| oldest.elapsed().as_millis() as u64),
             retries: shared.stats.retries.load(std::sync::atomic::Ordering::Relaxed),
         };
-        beat.write(&*shared.table).await
+        beat.write(&*shared.table).await?;
+        *lock(&shared.last_beat) = Some(Instant::now());
+        Ok(())
     }
 
     fn plan(&mut self, stream: &str, found: &BTreeMap<String, Lease>, beats: &[Heartbeat]) -> Plan {

@@ -14,8 +14,9 @@ use fold::{
 };
 use futures::future::try_join_all;
 use store::{
-    Item, Result, Table,
+    Item, Kind, Result, Table,
     key::{self, Breakdown, LogId, Projection},
+    log::Segment,
     rollup::{Applied, Projected},
     table::{Query, query_all},
 };
@@ -61,17 +62,36 @@ pub(crate) struct DayFold<'a> {
     pub(crate) rollup: Rollup,
     /// The parts that segments touched.
     pub(crate) parts: BTreeMap<Breakdown, PartFold>,
+    /// How much was folded in.
+    pub(crate) taken: Taken,
+}
+
+/// How much was folded into a day.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Events, by kind.
+    pub rows: BTreeMap<Kind, u64>,
+    /// Bytes of packed events.
+    pub bytes: u64,
+}
+
+impl Taken {
+    pub(crate) fn note(&mut self, segment: &Segment) {
+        *self.rows.entry(segment.log.kind).or_default() += segment.rows as u64;
+        self.bytes += segment.data.len() as u64;
+    }
 }
 
 impl<'a> DayFold<'a> {
     /// Goes on from what is stored.
     pub(crate) fn stored(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay, rollup: Rollup) -> Self {
-        Self { source: Some(Source { table, version, day }), rollup, parts: BTreeMap::new() }
+        let taken = Taken::default();
+        Self { source: Some(Source { table, version, day }), rollup, parts: BTreeMap::new(), taken }
     }
 
     /// Begins with nothing.
     pub(crate) fn fresh() -> Self {
-        Self { source: None, rollup: Rollup::default(), parts: BTreeMap::new() }
+        Self { source: None, rollup: Rollup::default(), parts: BTreeMap::new(), taken: Taken::default() }
     }
 
     /// Adds what segment `seq` of a log folds to.

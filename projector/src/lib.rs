@@ -19,6 +19,7 @@ pub mod dlq;
 pub mod evaluate;
 pub mod heartbeat;
 pub mod lease;
+mod meters;
 mod plan;
 pub mod project;
 mod reader;
@@ -31,6 +32,7 @@ pub mod verify;
 mod work;
 pub mod worker;
 
+pub use day::Taken;
 pub use verify::{Report, verify};
 pub use worker::{Health, Options, Projector, run};
 

@@ -10,7 +10,10 @@ use store::{
     scan,
 };
 
-use crate::{MAX_ATTEMPTS, WorkspaceDay, counters, day::DayFold};
+use crate::{
+    MAX_ATTEMPTS, WorkspaceDay, counters,
+    day::{DayFold, Taken},
+};
 
 /// How many segments are read at once: some megabytes.
 const SEGMENTS_AT_ONCE: u64 = 64;
@@ -26,6 +29,8 @@ pub struct Projection {
     pub grown: bool,
     /// How many segments were new.
     pub segments: u64,
+    /// What was in them.
+    pub taken: Taken,
     /// How often somebody else wrote in between, so that it was read and folded again.
     pub retries: u64,
     /// Logs that cannot be folded any further.
@@ -88,7 +93,8 @@ pub async fn project(
         }
         let grown = applied != stored.applied;
         if !grown {
-            return Ok(Projection { rollup: fold.rollup, applied, grown, segments, retries, stopped });
+            let (rollup, taken) = (fold.rollup, fold.taken);
+            return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped });
         }
         // The rollup goes last: a crash in between leaves it behind, which is noticed.
         match fold.write_parts().await {
@@ -101,7 +107,8 @@ pub async fn project(
         let (item, condition) = stored.replace(key, &applied, fold.rollup.to_state());
         match table.put(item, condition).await {
             Ok(()) => {
-                return Ok(Projection { rollup: fold.rollup, applied, grown, segments, retries, stopped });
+                let (rollup, taken) = (fold.rollup, fold.taken);
+                return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped });
             }
             Err(error) if error.is_conflict() => continue,
             Err(error) => return Err(error),
@@ -147,7 +154,10 @@ pub(crate) async fn fold_from(
                     Err(error) => return stop(segment.seq, error.to_string()),
                 };
                 match Delta::of(log.kind, &columns) {
-                    Ok(delta) => into.add(log, segment.seq, &delta).await?,
+                    Ok(delta) => {
+                        into.add(log, segment.seq, &delta).await?;
+                        into.taken.note(segment);
+                    }
                     Err(error) => return stop(segment.seq, error.to_string()),
                 }
             }

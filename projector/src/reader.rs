@@ -247,7 +247,9 @@ impl Shared {
                 let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
                 self.schedule().mark(day, Some(log), None, now);
             } else if let Some((log, _, _)) = key::parse_dead_letter(key) {
-                // Somebody skips a segment, or tries it again.
+                // Somebody found it, skips the segment, or tries it again.
+                lock(&self.recount).insert(log.workspace.clone());
+                self.sweep.notify_one();
                 let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
                 self.schedule().mark(day, Some(log), None, now);
             } else if let Some(workspace) = key::parse_active(key) {

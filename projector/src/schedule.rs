@@ -259,6 +259,11 @@ impl Schedule {
 
     /// How many days are not written yet, how many changes were told of them, and since when the
     /// oldest waits.
+    /// How many days are folded and not evaluated.
+    pub(crate) fn unevaluated(&self) -> usize {
+        self.pending.len() + self.evaluating.len()
+    }
+
     pub(crate) fn backlog(&self) -> (usize, u64, Option<Instant>) {
         let told = self.dirty.values().map(|dirty| dirty.told).sum();
         let oldest = self.dirty.values().map(|dirty| dirty.since).min();

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     WorkspaceDay,
+    dlq::{self, State},
     lease::SWEEP,
     sweep::sweep,
     worker::{Shared, add, lock, may_pass},
@@ -58,12 +59,27 @@ impl Shared {
             behind => behind?,
         };
         tracing::debug!(%workspace, segments = behind.segments, "swept");
+        self.count_letters(workspace).await?;
         found.extend(behind.logs.into_keys().map(|log| {
             let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
             (day, Some(log))
         }));
         found.extend(behind.evaluations.into_iter().map(|day| (day, None)));
         Ok(behind.segments)
+    }
+
+    /// Counts the dead letters of a workspace that stop something.
+    async fn count_letters(&self, workspace: &Id) -> Result<()> {
+        let letters = match dlq::list(&*self.table, workspace).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "its dead letters cannot be counted");
+                return Ok(());
+            }
+            letters => letters?,
+        };
+        let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
+        lock(&self.stopped).insert(workspace.clone(), stopped as u64);
+        Ok(())
     }
 
     async fn answer(&self, requests: &[Request]) -> Result<()> {
@@ -89,7 +105,7 @@ impl Shared {
         Ok(())
     }
 
-    fn has_sweep_lease(&self) -> bool {
+    pub(crate) fn has_sweep_lease(&self) -> bool {
         lock(&self.following).get(SWEEP).is_some_and(|sweep| sweep.has_lease())
     }
 }
@@ -110,6 +126,13 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             lock(&shared.requests).extend(requests);
             tokio::time::sleep(RETRY_AFTER).await;
             continue;
+        }
+        let changed = take(&mut *lock(&shared.recount));
+        for workspace in changed {
+            // The next sweep counts as well.
+            if let Err(error) = shared.count_letters(&workspace).await {
+                tracing::debug!(%workspace, %error, "its dead letters are counted later");
+            }
         }
         tokio::select! {
             biased;

@@ -1,12 +1,13 @@
 //! The workshop: folds dirty days and evaluates them, several side by side.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use store::{Error, Kind, Result, active};
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
     WorkspaceDay,
+    day::Taken,
     dlq::{self, DeadLetter, Refused},
     evaluate::{self, Effort},
     project::{self, Projection, Stopped},
@@ -30,6 +31,8 @@ enum Done {
 /// What came of folding.
 struct Written {
     folded: Folded,
+    taken: Taken,
+    took: Duration,
     segments: u64,
     retries: u64,
 }
@@ -83,6 +86,7 @@ impl Shared {
     }
 
     async fn fold(&self, day: &WorkspaceDay, dirty: &Dirty) -> Result<Written> {
+        let began = Instant::now();
         let table = &*self.table;
         // Read each time: after a rebuild, what comes from now on belongs to the new version.
         let version = active::load(table, &day.workspace).await?.version;
@@ -90,10 +94,11 @@ impl Shared {
         for stopped in &projection.stopped {
             self.note(version, stopped, Refused::Rollup).await?;
         }
-        let Projection { rollup, applied, grown, segments, retries, .. } = projection;
+        let Projection { rollup, applied, grown, segments, taken, retries, .. } = projection;
         let kinds = [Kind::Predictions, Kind::Outcomes];
         let events = kinds.map(|kind| rollup.events(kind)).iter().sum();
-        Ok(Written { folded: Folded { version, applied, events, grown }, segments, retries })
+        let folded = Folded { version, applied, events, grown };
+        Ok(Written { folded, taken, took: began.elapsed(), segments, retries })
     }
 
     async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Outcome> {
@@ -114,7 +119,15 @@ impl Shared {
         let letter = DeadLetter::new(version, stopped.clone(), refused, self.now());
         if dlq::record(&*self.table, &letter).await? {
             add(&self.stats.dead_letters, 1);
-            tracing::error!(%letter, reason = letter.reason, "a segment is refused; `almanac dlq` tells more");
+            tracing::error!(
+                workspace = %letter.log.workspace,
+                day = %letter.log.day,
+                kind = letter.log.kind.name(),
+                lane = letter.log.lane,
+                seq = letter.seq,
+                reason = letter.reason,
+                "a segment is refused; `almanac dlq` tells more"
+            );
         }
         Ok(())
     }
@@ -125,19 +138,36 @@ impl Shared {
             Done::Folded(day, dirty, Ok(written)) => {
                 add(&self.stats.segments, written.segments);
                 add(&self.stats.retries, written.retries);
+                self.stats.meters.folded(&written.taken, written.took);
+                tracing::debug!(
+                    workspace = %day.workspace,
+                    day = %day.day,
+                    segments = written.segments,
+                    rows = written.taken.rows.values().sum::<u64>(),
+                    lag_seconds = (now - dirty.since).as_secs_f64(),
+                    "folded"
+                );
                 self.schedule().folded(&day, dirty, now, written.folded);
             }
             Done::Folded(day, dirty, Err(error)) if may_pass(&error) => {
-                tracing::warn!(%day, %error, "the table is not available; trying again");
+                tracing::warn!(workspace = %day.workspace, day = %day.day, %error, "the table is not available; trying again");
                 self.schedule().not_folded(&day, dirty, now);
             }
             Done::Folded(day, dirty, Err(error)) => {
-                tracing::error!(%day, %error, "this day cannot be folded; the others go on");
+                tracing::error!(workspace = %day.workspace, day = %day.day, %error, "this day cannot be folded; the others go on");
                 self.schedule().gave_up_folding(&day, &dirty);
             }
             Done::Evaluated(day, pending, started, Ok(Outcome::Stored(effort))) => {
                 add(&self.stats.evaluated_rows, effort.rows);
                 add(&self.stats.retries, effort.retries);
+                self.stats.meters.evaluated(now - started);
+                tracing::debug!(
+                    workspace = %day.workspace,
+                    day = %day.day,
+                    rows = effort.rows,
+                    lag_seconds = (now - pending.since).as_secs_f64(),
+                    "evaluated"
+                );
                 self.schedule().evaluated(&day, &pending, (started, now));
             }
             Done::Evaluated(day, pending, started, Ok(Outcome::Outdated)) => {
@@ -146,11 +176,11 @@ impl Shared {
                 schedule.evaluated(&day, &pending, (started, now));
             }
             Done::Evaluated(day, pending, _, Err(error)) if may_pass(&error) => {
-                tracing::warn!(%day, %error, "the table is not available; trying again");
+                tracing::warn!(workspace = %day.workspace, day = %day.day, %error, "the table is not available; trying again");
                 self.schedule().not_evaluated(&day, pending, now);
             }
             Done::Evaluated(day, pending, started, Err(error)) => {
-                tracing::error!(%day, %error, "this day cannot be evaluated; the others go on");
+                tracing::error!(workspace = %day.workspace, day = %day.day, %error, "this day cannot be evaluated; the others go on");
                 self.schedule().evaluated(&day, &pending, (started, now));
             }
         }

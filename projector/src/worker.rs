@@ -6,7 +6,7 @@
 //! dropping the future of [`Projector::run`] is a crash, and a crash at any point is harmless.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -19,7 +19,8 @@ use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    coordinator::Coordinator, heartbeat, lease::SWEEP, reader::Following, schedule::Schedule, sweeper, work,
+    coordinator::Coordinator, heartbeat, lease::SWEEP, meters::Meters, reader::Following, schedule::Schedule,
+    sweeper, work,
 };
 
 /// How a worker works.
@@ -71,6 +72,13 @@ pub struct Health {
     pub retries: u64,
     /// Segments that it found to be undecodable.
     pub dead_letters: u64,
+    /// Segments that stop their log or their day's evaluation, whoever found them, as last counted. 0 for a
+    /// worker that does not have the lease of the sweep, so that they are told of once.
+    pub stopped: u64,
+    /// Days that are folded and not evaluated yet.
+    pub unevaluated_days: u64,
+    /// How long ago its heartbeat was written; `None` before the first.
+    pub heartbeat_age: Option<Duration>,
     /// Sweeps of all workspaces.
     pub sweeps: u64,
     /// Segments that the last of them found behind.
@@ -86,6 +94,7 @@ pub(crate) struct Stats {
     pub(crate) dead_letters: AtomicU64,
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept_behind: AtomicU64,
+    pub(crate) meters: Meters,
 }
 
 /// Adds to a figure.
@@ -105,6 +114,12 @@ pub(crate) struct Shared {
     pub(crate) requests: Mutex<Vec<sweeper::Request>>,
     /// There is a sweep to be made.
     pub(crate) sweep: Notify,
+    /// Workspaces whose dead letters are to be counted again.
+    pub(crate) recount: Mutex<BTreeSet<Id>>,
+    /// How many dead letters stop something, by workspace, as last counted.
+    pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
+    /// When the heartbeat was last written.
+    pub(crate) last_beat: Mutex<Option<Instant>>,
     /// Shards or leases are not what they were.
     pub(crate) discover: Notify,
     pub(crate) following: Mutex<BTreeMap<String, Arc<Following>>>,
@@ -143,6 +158,9 @@ impl Projector {
             work: Notify::new(),
             requests: Mutex::default(),
             sweep: Notify::new(),
+            recount: Mutex::default(),
+            stopped: Mutex::default(),
+            last_beat: Mutex::default(),
             discover: Notify::new(),
             following: Mutex::default(),
             stats: Stats::default(),
@@ -154,7 +172,12 @@ impl Projector {
     pub fn health(&self) -> Health {
         let shared = &self.shared;
         let now = Instant::now();
-        let (dirty_days, waiting, oldest) = shared.schedule().backlog();
+        let (dirty_days, waiting, oldest, unevaluated) = {
+            let schedule = shared.schedule();
+            let (days, waiting, oldest) = schedule.backlog();
+            (days, waiting, oldest, schedule.unevaluated())
+        };
+        let is_sweeper = shared.has_sweep_lease();
         let following = lock(&shared.following);
         let held = following.values().filter(|one| one.shard != SWEEP && one.has_lease());
         let stats = &shared.stats;
@@ -170,6 +193,9 @@ impl Projector {
             evaluated_rows: figure(&stats.evaluated_rows),
             retries: figure(&stats.retries),
             dead_letters: figure(&stats.dead_letters),
+            stopped: if is_sweeper { lock(&shared.stopped).values().sum() } else { 0 },
+            unevaluated_days: unevaluated as u64,
+            heartbeat_age: lock(&shared.last_beat).map(|at| now - at),
             sweeps: figure(&stats.sweeps),
             swept_behind: figure(&stats.swept_behind),
         }

@@ -12,6 +12,7 @@ mod events;
 mod frame;
 pub mod http;
 mod joined;
+mod meters;
 pub mod output;
 mod read;
 pub mod request;
@@ -23,6 +24,10 @@ use std::sync::Arc;
 use polars::prelude::DataFrame;
 use store::{Error, Id, Result, Table, catalog::Catalog};
 
+use tokio::time::Instant;
+
+use self::meters::Meters;
+
 pub use output::Format;
 pub use request::{By, Request, What, Words};
 
@@ -31,12 +36,13 @@ pub use request::{By, Request, What, Words};
 pub struct Query {
     table: Arc<dyn Table>,
     catalog: Catalog,
+    meters: Arc<Meters>,
 }
 
 impl Query {
     /// A service on `table`.
     pub fn new(table: Arc<dyn Table>) -> Self {
-        Self { catalog: Catalog::new(Arc::clone(&table)), table }
+        Self { catalog: Catalog::new(Arc::clone(&table)), table, meters: Arc::default() }
     }
 
     /// The catalog.
@@ -49,6 +55,13 @@ impl Query {
     /// # Errors
     /// `Invalid`, when it names a column or a release that does not exist; those of the table.
     pub async fn run(&self, workspace: &Id, request: &Request) -> Result<DataFrame> {
+        let began = Instant::now();
+        let frame = self.read(workspace, request).await?;
+        self.meters.answered(request.what, began.elapsed(), frame.height());
+        Ok(frame)
+    }
+
+    async fn read(&self, workspace: &Id, request: &Request) -> Result<DataFrame> {
         self.check_release(workspace, request).await?;
         match request.what {
             What::Events(kind) => {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use meter::catalogue::QUERY_DECODED_BYTES;
 use store::{
     Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window, key,
     log::Segment,
@@ -81,7 +82,13 @@ async fn day_with<T: Send + 'static>(
         let segments = items.iter().map(Segment::from_item);
         let wanted =
             segments.filter(|segment| segment.as_ref().map_or(true, |segment| filter.wants(segment)));
-        let unpacked = wanted.map(|segment| filter.unpack(&segment?)).collect::<Result<Vec<_>>>()?;
+        let decoded_bytes = QUERY_DECODED_BYTES.counter([]);
+        let unpacked = wanted.map(|segment| {
+            let segment = segment?;
+            decoded_bytes.increment(segment.data.len() as u64);
+            filter.unpack(&segment)
+        });
+        let unpacked = unpacked.collect::<Result<Vec<_>>>()?;
         if unpacked.is_empty() { Ok(None) } else { make(unpacked).map(Some) }
     });
     unpacking.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?

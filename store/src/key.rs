@@ -171,6 +171,12 @@ pub fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
     Key::new(format!("@name#{parent}/{kind}"), name)
 }
 
+/// A key beside the names of categories that no name can have, for asking whether the table answers:
+/// whoever reads the catalog may read there.
+pub fn probe() -> Key {
+    name_guard("", "wc", "@")
+}
+
 /// The partition of the segments of a workspace.
 fn day_partition(workspace: &Id) -> String {
     format!("w#{workspace}/day")

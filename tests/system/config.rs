@@ -10,7 +10,7 @@ use std::{
 use store::{Clock, table::sqlite::SqliteTable};
 
 /// Everything that could be set outside of a test.
-const VARIABLES: [&str; 6] = ["CONFIG", "STORE", "DATA", "REGION", "ENDPOINT", "LISTEN"];
+const VARIABLES: [&str; 7] = ["CONFIG", "STORE", "DATA", "REGION", "ENDPOINT", "LISTEN", "LOG_FORMAT"];
 
 /// Runs the real binary in `folder`.
 fn run(folder: &Path, variables: &[(&str, &str)], args: &[&str]) -> Output {

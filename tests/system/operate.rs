@@ -5,25 +5,10 @@ mod support;
 
 use serde_json::Value;
 use store::{catalog::Catalog, item, key, scan, table::Condition};
-use support::{Located, Place, Service, block_on, ndjson, run, run_ok};
+use support::{Located, Place, Service, block_on, ndjson, register, run, run_ok};
 
 const NDJSON: &str = "application/x-ndjson";
-const JSON: &str = "application/json";
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
-
-/// Registers a workspace with a model and a release.
-fn register(service: &Service) {
-    let post = |path: &str, body: &str| {
-        let answer = service.post(path, JSON, None, body);
-        assert_eq!(answer.status, 201, "{path}: {}", answer.text());
-    };
-    post("/v1/workspaces", r#"{"path":"credit/prod"}"#);
-    post(&format!("{WORKSPACE}/models"), r#"{"name":"risk","task":"binary","positive_label":"default"}"#);
-    post(
-        &format!("{WORKSPACE}/releases"),
-        r#"[{"release":"v1","model":"risk","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#,
-    );
-}
 
 /// Posts one prediction on each of two days.
 fn predict(service: &Service, key: &str) {
@@ -98,6 +83,7 @@ fn a_segment_that_cannot_be_read_stops_only_its_log_until_it_is_skipped() {
     let service = Service::start(&place);
     wait_for(&service, &[1, 2]);
     service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters_total 1"));
+    service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters 1\n"));
     let listed = run_ok(&place, &["dlq", "list"]);
     assert!(listed.contains(&name) && listed.contains("stopped"), "{listed}");
     assert!(run_ok(&place, &["dlq", "show", &name, "-w", "credit/prod"]).contains("refused by"));
@@ -115,6 +101,8 @@ fn a_segment_that_cannot_be_read_stops_only_its_log_until_it_is_skipped() {
     wait_for(&service, &[1, 3]);
     run_ok(&place, &["dlq", "skip", &name, "-w", "credit/prod"]);
     wait_for(&service, &[2, 3]);
+    // What was dealt with is not counted any more.
+    service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters 0\n"));
     assert!(!run(&place, &["dlq", "skip", &name, "-w", "credit/prod"]).status.success(), "only once");
     let verified = service_verified(&place);
     assert!(verified.contains("all as the log says"), "{verified}");

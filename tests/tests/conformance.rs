@@ -18,6 +18,27 @@ mod sqlite {
     tests::conformance!(subject);
 }
 
+/// A table whose calls are measured is a table like any other.
+mod measured {
+    use std::sync::Arc;
+
+    use store::{
+        Timestamp,
+        table::{Measured, sqlite::SqliteTable},
+    };
+    use tests::conformance::{Subject, TestClock};
+
+    async fn subject() -> Subject {
+        let folder = tempfile::tempdir().expect("a folder for the file");
+        let clock = TestClock::new(Timestamp::parse("2026-01-15T12:00:00.5Z").expect("a time"));
+        let table = SqliteTable::open(&folder.path().join("log.db"), clock.clock()).expect("a new file");
+        let table = Measured::over(Arc::new(table), "sqlite");
+        Subject { table, clock, scope: "suite".to_owned(), keep: Box::new(folder) }
+    }
+
+    tests::conformance!(subject);
+}
+
 /// The DynamoDB engine, on Amazon's emulator; a fresh table for each check.
 mod dynamodb_local {
     use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! What the HTTP modules share: errors as problem details (RFC 9457), which status an error of the
 //! store becomes, and [`Routes`] that describe themselves for the OpenAPI document.
 
+mod about;
 mod operation;
 mod routes;
 pub mod schema;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use store::{Error, ErrorKind};
 use utoipa::openapi::{Content, RefOr, Schema};
 
+pub use about::About;
 pub use operation::{Named, Operation, answer, content, parameter, problem_responses};
 pub use routes::Routes;
 pub use utoipa::openapi;
@@ -70,6 +72,16 @@ impl Problem {
             errors: Vec::new(),
             error_count: None,
         }
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// How many bad rows there are, when it is about rows.
+    pub fn error_count(&self) -> Option<usize> {
+        self.error_count
     }
 
     /// A request that was refused for its rows: the first of them, and how many there are.
@@ -145,7 +157,7 @@ impl From<Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.status();
         let mut response = (status, Json(&self)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -21,6 +21,7 @@ struct Text {
     region: Option<Spanned<String>>,
     endpoint: Option<Spanned<String>>,
     listen: Option<Spanned<String>>,
+    log_format: Option<Spanned<String>>,
 }
 
 /// The values of a file, each with its line.
@@ -31,6 +32,7 @@ pub(super) struct Keys {
     pub(super) region: Option<Setting<OsString>>,
     pub(super) endpoint: Option<Setting<OsString>>,
     pub(super) listen: Option<Setting<OsString>>,
+    pub(super) log_format: Option<Setting<OsString>>,
 }
 
 /// Reads the file that was named, or `default` if it is there.
@@ -79,5 +81,6 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
         region: setting(found.region),
         endpoint: setting(found.endpoint),
         listen: setting(found.listen),
+        log_format: setting(found.log_format),
     })
 }

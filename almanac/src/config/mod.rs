@@ -13,6 +13,8 @@ use std::{
 use clap::{ArgMatches, Args, parser::ValueSource};
 use store::{Error, Result};
 
+use crate::telemetry::logs::LogFormat;
+
 pub(crate) use self::{origin::Origin, place::Store, show::show};
 
 mod file;
@@ -43,6 +45,7 @@ const DATA: Name = Name { key: "data", flag: "--data", variable: "ALMANAC_DATA" 
 const REGION: Name = Name { key: "region", flag: "--region", variable: "ALMANAC_REGION" };
 const ENDPOINT: Name = Name { key: "endpoint", flag: "--endpoint", variable: "ALMANAC_ENDPOINT" };
 const LISTEN: Name = Name { key: "listen", flag: "--listen", variable: "ALMANAC_LISTEN" };
+const LOG_FORMAT: Name = Name { key: "log_format", flag: "--log-format", variable: "ALMANAC_LOG_FORMAT" };
 
 /// The settings on the command line and in the environment; each is good with every command.
 #[derive(Debug, Args)]
@@ -66,6 +69,9 @@ pub(crate) struct Flags {
     /// The address that `up` listens on [default: 127.0.0.1:7171].
     #[arg(long, global = true, env = LISTEN.variable, value_name = "ADDRESS")]
     listen: Option<OsString>,
+    /// How log lines look: text or json [default: text].
+    #[arg(long, global = true, env = LOG_FORMAT.variable, value_name = "FORMAT")]
+    log_format: Option<OsString>,
 }
 
 /// A value, and where it came from.
@@ -86,6 +92,7 @@ struct Given {
     region: Option<Setting<OsString>>,
     endpoint: Option<Setting<OsString>>,
     listen: Option<Setting<OsString>>,
+    log_format: Option<Setting<OsString>>,
 }
 
 /// The effective values.
@@ -103,6 +110,8 @@ pub(crate) struct Config {
     pub(crate) endpoint: Setting<Option<String>>,
     /// The address that `up` listens on.
     pub(crate) listen: Setting<SocketAddr>,
+    /// How log lines look.
+    pub(crate) log_format: Setting<LogFormat>,
 }
 
 impl Flags {
@@ -118,6 +127,7 @@ impl Flags {
             region: given(&REGION, self.region.as_ref(), matches),
             endpoint: given(&ENDPOINT, self.endpoint.as_ref(), matches),
             listen: given(&LISTEN, self.listen.as_ref(), matches),
+            log_format: given(&LOG_FORMAT, self.log_format.as_ref(), matches),
         };
         Config::resolve(given, Path::new(DEFAULT_FILE))
     }
@@ -152,7 +162,11 @@ impl Config {
             Some(setting) => parse(&LISTEN, setting, listen_address)?,
             None => Setting { value: DEFAULT_LISTEN, origin: Origin::Default },
         };
-        Ok(Self { file, store, data, region, endpoint, listen })
+        let log_format = match given.log_format.or(keys.log_format) {
+            Some(setting) => parse(&LOG_FORMAT, setting, |text, _| text.parse())?,
+            None => Setting { value: LogFormat::default(), origin: Origin::Default },
+        };
+        Ok(Self { file, store, data, region, endpoint, listen, log_format })
     }
 }
 

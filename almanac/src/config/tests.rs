@@ -41,6 +41,7 @@ data = \"from/file\"
 region = \"eu-west-1\"
 endpoint = \"http://file:8000\"
 listen = \"127.0.0.1:1\"
+log_format = \"json\"
 ";
 
 #[test]
@@ -52,6 +53,7 @@ fn without_anything_there_are_defaults() {
     assert_eq!((config.region.value, config.endpoint.value), (None, None));
     assert_eq!(config.listen.value.to_string(), "127.0.0.1:7171");
     assert_eq!(config.listen.origin, Origin::Default);
+    assert_eq!(config.log_format.value, LogFormat::Text);
 }
 
 #[test]
@@ -66,6 +68,7 @@ fn the_file_goes_over_defaults_and_keeps_lines() {
     assert_eq!(config.endpoint.origin, at(5));
     assert_eq!(config.listen.value.to_string(), "127.0.0.1:1");
     assert_eq!(config.listen.origin, at(6));
+    assert_eq!((config.log_format.value, config.log_format.origin), (LogFormat::Json, at(7)));
 }
 
 #[test]
@@ -138,6 +141,7 @@ fn each_refusal_is_one_line_that_says_where() {
         "store = 'sqlite:'\n",
         "data = ''\n",
         "listen = 'localhost'\n",
+        "log_format = 'xml'\n",
     ] {
         _ = writeln!(said, "{content:?}\n  {}", Folder::with(content).refusal(Given::default()));
     }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use meter::InFlight;
 use store::{
     Clock, Error, ErrorKind, Result, Table,
     batch::BatchId,
@@ -20,6 +21,7 @@ use tokio::{
 };
 
 use super::{
+    meters::Meters,
     pack::{Entry, pack},
     recent::{Budget, Recent},
 };
@@ -63,6 +65,7 @@ pub(super) struct Log {
     bound: StdMutex<Option<(u64, Instant)>>,
     state: Mutex<State>,
     budget: Budget,
+    meters: Arc<Meters>,
 }
 
 /// What is known of the log. Its lock keeps the appends of this process in line.
@@ -84,6 +87,7 @@ struct State {
 struct Waiting {
     entry: Arc<Entry>,
     answer: oneshot::Sender<Result<bool>>,
+    _counted: InFlight,
 }
 
 impl std::fmt::Debug for Waiting {
@@ -93,9 +97,16 @@ impl std::fmt::Debug for Waiting {
 }
 
 impl Log {
-    pub(super) fn new(id: LogId, table: Arc<dyn Table>, clock: Clock, budget: Budget) -> Self {
+    pub(super) fn new(
+        id: LogId,
+        table: Arc<dyn Table>,
+        clock: Clock,
+        budget: Budget,
+        meters: Arc<Meters>,
+    ) -> Self {
         Self {
             budget,
+            meters,
             id,
             table,
             clock,
@@ -111,7 +122,8 @@ impl Log {
         let entry = Arc::new(entry);
         loop {
             let (answer, mut answered) = oneshot::channel();
-            self.queue().push_back(Waiting { entry: Arc::clone(&entry), answer });
+            let counted = InFlight::begin(&self.meters.waiting);
+            self.queue().push_back(Waiting { entry: Arc::clone(&entry), answer, _counted: counted });
             self.arrived.notify_one();
             loop {
                 tokio::select! {
@@ -161,7 +173,10 @@ impl Log {
             return;
         }
         let entries: Vec<Arc<Entry>> = group.iter().map(|waiting| Arc::clone(&waiting.entry)).collect();
-        match self.commit(state, &entries).await {
+        let began = Instant::now();
+        let committed = self.commit(state, &entries).await;
+        self.meters.commit(began.elapsed(), entries.len());
+        match committed {
             // Nobody is waiting any more where an answer is not taken.
             Ok(appended) => group.into_iter().zip(appended).for_each(|(waiting, appended)| {
                 _ = waiting.answer.send(Ok(appended));
@@ -229,6 +244,7 @@ impl Log {
                 Ok(()) => {}
                 // Somebody else took the place, or an earlier try of one of these did.
                 Err(error) if error.is_conflict() => {
+                    self.meters.conflicts.increment(1);
                     self.catch_up(state).await?;
                     sleep(backoff(attempt, &entries[0].batch)).await;
                 }
@@ -250,7 +266,10 @@ impl Log {
         let items = segments.iter().map(Segment::to_item).collect();
         let (written, result) = self.table.put_new(items).await;
         let written = &segments[..written];
-        written.iter().for_each(|segment| state.note(segment));
+        for segment in written {
+            state.note(segment);
+            self.meters.appended(segment);
+        }
         self.set_bound(state.head);
         state.is_doubtful = result.as_ref().is_err_and(|error| !error.is_conflict());
         let batches = written.iter().flat_map(|segment| &segment.batches).map(|part| part.batch);

@@ -15,6 +15,7 @@
 mod claim;
 mod differ;
 mod log;
+mod meters;
 mod pack;
 mod recent;
 
@@ -36,6 +37,7 @@ use crate::batch::{Batch, Part};
 use self::{
     claim::{Claim, Claims},
     log::Log,
+    meters::Meters,
     pack::{Entry, GROUPED_ROWS},
     recent::Budget,
 };
@@ -86,6 +88,7 @@ pub struct Appender {
     clock: Clock,
     logs: Mutex<HashMap<LogId, Arc<Log>>>,
     budget: Budget,
+    meters: Arc<Meters>,
 }
 
 /// A batch on its way into the logs.
@@ -105,7 +108,7 @@ struct Job<'a> {
 impl Appender {
     /// An appender to `table`. What it appends bears the time of `clock`.
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
-        Self { table, clock, logs: Mutex::default(), budget: Budget::default() }
+        Self { table, clock, logs: Mutex::default(), budget: Budget::default(), meters: Arc::default() }
     }
 
     /// Appends a batch under an idempotency key; without one the digest of its events is the key,
@@ -234,7 +237,8 @@ impl Appender {
         }
         let new = || {
             let (table, clock) = (Arc::clone(&self.table), self.clock.clone());
-            Arc::new(Log::new(id.clone(), table, clock, self.budget.clone()))
+            let (budget, meters) = (self.budget.clone(), Arc::clone(&self.meters));
+            Arc::new(Log::new(id.clone(), table, clock, budget, meters))
         };
         Arc::clone(logs.entry(id.clone()).or_insert_with(new))
     }

@@ -10,7 +10,11 @@ use axum::{
 };
 use serde_json::json;
 use store::Kind;
-use web::{InPath, Named, Problem, Routes};
+use tokio::time::Instant;
+use tracing::Instrument;
+use web::{About, InPath, Named, Problem, Routes};
+
+use self::meters::Meters;
 
 use crate::{
     append::{Receipt, Remember},
@@ -24,6 +28,7 @@ mod api;
 mod body;
 mod catalog;
 mod events;
+mod meters;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -40,9 +45,11 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
     let mut routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CATALOG_BODY_BYTES)));
     // What the examples of the document append needs the release that they register first.
     for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
+        let meters = Arc::new(Meters::new(kind));
         for named in Named::BOTH {
+            let meters = Arc::clone(&meters);
             routes = routes.add(api::append(kind, named), move |ingest, InPath(workspace), request| {
-                append(kind, ingest, workspace, request)
+                append((kind, meters), ingest, workspace, request)
             });
         }
     }
@@ -91,20 +98,41 @@ fn busy(busy: Busy) -> Problem {
 }
 
 async fn append(
-    kind: Kind,
+    (kind, meters): (Kind, Arc<Meters>),
     State(ingest): State<Arc<Ingest>>,
     workspace: String,
     request: Request,
+) -> Response {
+    let mut about = About::kind(kind.name());
+    let answer = store((kind, &meters), ingest, workspace, request, &mut about).await;
+    if let Err(problem) = &answer {
+        meters.not_stored(problem);
+    }
+    about.with(answer)
+}
+
+async fn store(
+    (kind, meters): (Kind, &Meters),
+    ingest: Arc<Ingest>,
+    workspace: String,
+    request: Request,
+    about: &mut About,
 ) -> Result<Response, Problem> {
     let (head, body) = request.into_parts();
     let form = body::Form::of(&head.headers)?;
     let idempotency_key = idempotency_key(&head.headers)?;
     let workspace = ingest.workspace(&workspace).await?;
+    about.workspace = Some(workspace.id().clone());
+    // An `event_id` is part of an event, and so is not told.
+    about.batch.clone_from(&idempotency_key);
     let mut pass = match ingest.gate().enter(workspace.id(), form.size()).await {
         Ok(pass) => pass,
         Err(reason) => return Ok(turned_away(reason)),
     };
     let batch = form.read(body, kind, ingest.clock().now(), &mut pass).await?;
+    about.rows = Some(batch.rows() as u64);
+    let has_event_id = batch.event_id.is_some();
+    let began = Instant::now();
     // The append goes on when the client hangs up: what was begun is ended.
     let appending = tokio::spawn({
         let ingest = Arc::clone(&ingest);
@@ -114,10 +142,15 @@ async fn append(
             drop(pass);
             receipt
         }
+        .in_current_span()
     });
     let receipt = appending
         .await
         .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed"))??;
+    meters.durable(&receipt, began.elapsed());
+    if !has_event_id {
+        about.batch = Some(receipt.batch.clone());
+    }
     Ok(created(&receipt))
 }
 

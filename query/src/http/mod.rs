@@ -16,7 +16,7 @@ use store::{
     catalog::{Workspace, WorkspacePage},
     key::Counted,
 };
-use web::{InPath, Named, Problem, Routes};
+use web::{About, InPath, Named, Problem, Routes};
 
 mod api;
 
@@ -67,6 +67,19 @@ async fn answer(
     State(query): State<Arc<Query>>,
     workspace: String,
     parameters: Asked,
+) -> Response {
+    let mut about = About::kind(what.name());
+    let answer = read(what, method, &query, &workspace, parameters, &mut about).await;
+    about.with(answer)
+}
+
+async fn read(
+    what: What,
+    method: Method,
+    query: &Query,
+    workspace: &str,
+    parameters: Asked,
+    about: &mut About,
 ) -> Result<Response, Problem> {
     let axum::extract::Query(parameters) =
         parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
@@ -80,7 +93,8 @@ async fn answer(
         as_of: parameters.as_of.as_deref(),
     };
     let request = Request::parse(what, &words)?;
-    let workspace = query.catalog().workspace(&workspace).await?;
+    let workspace = query.catalog().workspace(workspace).await?;
+    about.workspace = Some(workspace.id().clone());
     let content_type = [(header::CONTENT_TYPE, content_type(format))];
     if method == Method::HEAD {
         query.check_release(workspace.id(), &request).await?;
@@ -89,6 +103,7 @@ async fn answer(
             .into_response());
     }
     let mut frame = query.run(workspace.id(), &request).await?;
+    about.rows = Some(frame.height() as u64);
     let writing = tokio::task::spawn_blocking(move || {
         let mut body = Vec::new();
         format.write(&mut frame, &mut body).map(|()| body)

@@ -8,12 +8,15 @@ use async_trait::async_trait;
 use crate::{
     Item, Result,
     item::Value,
-    key::{Key, KeyRange},
+    key::{self, Key, KeyRange},
 };
 
 pub mod check;
 pub mod dynamodb;
+mod measured;
 pub mod sqlite;
+
+pub use measured::Measured;
 
 /// The most bytes of items in one page.
 pub const MAX_PAGE_BYTES: usize = 1024 * 1024;
@@ -240,6 +243,14 @@ pub trait Table: Debug + Send + Sync {
     /// Changes of a shard after `from`: at once when there are any, else as soon as one comes, else
     /// none after about `wait`. Changes are kept for 24 hours.
     async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes>;
+}
+
+/// Asks the table for an item that is never there: whether it answers at all.
+///
+/// # Errors
+/// Those of [`Table::get`].
+pub async fn probe(table: &dyn Table) -> Result<()> {
+    table.get(&key::probe()).await.map(drop)
 }
 
 /// All items of a query, page after page.

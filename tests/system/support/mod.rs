@@ -4,12 +4,14 @@
 pub(crate) mod schema;
 
 use std::{
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::Arc,
     time::Duration,
 };
 
+use almanac::up;
 use serde_json::Value;
 use store::{
     Clock, Table,
@@ -99,7 +101,7 @@ impl Located for Path {
 pub(crate) fn almanac(place: &(impl Located + ?Sized), args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_almanac"));
     command.args(place.store().args()).args(args).stdin(Stdio::null());
-    for name in ["DATA", "STORE", "REGION", "ENDPOINT", "LISTEN", "CONFIG"] {
+    for name in ["DATA", "STORE", "REGION", "ENDPOINT", "LISTEN", "CONFIG", "LOG", "LOG_FORMAT"] {
         command.env_remove(format!("ALMANAC_{name}"));
     }
     command
@@ -117,6 +119,21 @@ pub(crate) fn run_ok(place: &(impl Located + ?Sized), args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// Registers a workspace with a model and a release.
+pub(crate) fn register(service: &Service) {
+    let post = |path: &str, body: &str| {
+        let answer = service.post(path, "application/json", None, body);
+        assert_eq!(answer.status, 201, "{path}: {}", answer.text());
+    };
+    let workspace = "/v1/workspaces/credit/prod";
+    post("/v1/workspaces", r#"{"path":"credit/prod"}"#);
+    post(&format!("{workspace}/models"), r#"{"name":"risk","task":"binary","positive_label":"default"}"#);
+    post(
+        &format!("{workspace}/releases"),
+        r#"[{"release":"v1","model":"risk","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#,
+    );
+}
+
 /// The objects of NDJSON.
 pub(crate) fn ndjson(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
@@ -126,6 +143,58 @@ pub(crate) fn ndjson(text: &str) -> Vec<Value> {
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(future)
+}
+
+/// The services of a process of their own, of the real binary, whose log is kept.
+pub(crate) struct Running {
+    service: Service,
+    process: Child,
+    log: Option<std::thread::JoinHandle<Vec<String>>>,
+}
+
+impl Running {
+    /// Starts `almanac up` with these arguments and variables on a free port.
+    pub(crate) fn start(place: &(impl Located + ?Sized), args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = almanac(place, &["up", "--listen", "127.0.0.1:0"]);
+        command.args(args).envs(variables.iter().copied()).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("the binary starts");
+        let mut lines =
+            BufReader::new(process.stderr.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+        let mut begun = Vec::new();
+        let base = lines.find_map(|line| {
+            let base = line.split_once("listening on ").and_then(|(_, rest)| rest.split(',').next());
+            let base = base.map(str::to_owned);
+            begun.push(line);
+            base
+        });
+        let base = base.unwrap_or_else(|| panic!("it does not listen: {begun:?}"));
+        // The pipe is emptied, so that nothing waits for it.
+        let log = std::thread::spawn(move || begun.into_iter().chain(lines).collect());
+        Self { service: Service { base, stop: None, thread: None }, process, log: Some(log) }
+    }
+
+    /// Asks it to stop, waits for its end, and returns the lines of its log.
+    pub(crate) fn stop(mut self) -> Vec<String> {
+        let kill = format!("kill -TERM {}", self.process.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh starts").success());
+        assert!(self.process.wait().expect("it ends").success(), "it ends well");
+        self.log.take().expect("it was not taken").join().expect("the log is text")
+    }
+}
+
+impl std::ops::Deref for Running {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
 }
 
 /// All services, in this process, on a port of their own.
@@ -138,18 +207,28 @@ pub(crate) struct Service {
 impl Service {
     /// Starts them on the table at `place`.
     pub(crate) fn start(place: &(impl Located + ?Sized)) -> Self {
+        let store = place.store();
+        Self::serve(async move || store.open().await, up::Options::new(Clock::system()))
+    }
+
+    /// Starts some of them on a table that is open.
+    pub(crate) fn start_on(table: Arc<dyn Table>, options: up::Options) -> Self {
+        Self::serve(async move || table, options)
+    }
+
+    fn serve<F: Future<Output = Arc<dyn Table>>>(
+        open: impl FnOnce() -> F + Send + 'static,
+        options: up::Options,
+    ) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
-        let store = place.store();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 tell.send(listener.local_addr().expect("an address")).expect("the test waits");
                 let shutdown = async move { _ = stopped.await };
-                almanac::up::run(listener, store.open().await, Clock::system(), shutdown)
-                    .await
-                    .expect("the services run");
+                up::run_as(listener, open().await, options, shutdown).await.expect("the services run");
             });
         });
         let base = format!("http://{}", told.recv().expect("the services listen"));
@@ -232,6 +311,7 @@ pub(crate) struct Answer {
     /// The methods that the path has, where that was said.
     pub(crate) allow: String,
     pub(crate) content_length: Option<String>,
+    pub(crate) request_id: String,
     pub(crate) body: Vec<u8>,
 }
 
@@ -244,6 +324,7 @@ impl Answer {
             status: response.status().as_u16(),
             content_type: header("content-type").unwrap_or_default(),
             allow: header("allow").unwrap_or_default(),
+            request_id: header("x-request-id").unwrap_or_default(),
             content_length: header("content-length"),
             replayed: header("idempotent-replayed").as_deref() == Some("true"),
             body: response.body_mut().read_to_vec().expect("a body"),

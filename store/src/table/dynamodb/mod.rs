@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use self::{client::Client, position::Iterators};
+use self::{client::Client, position::Iterators, units::Units};
 pub use self::{
     describe::{IndexDescription, StreamDescription, TableDescription},
     manage::{create, delete, describe},
@@ -38,6 +38,7 @@ mod shards;
 #[cfg(test)]
 mod tests;
 mod transact;
+mod units;
 mod write;
 
 /// Which table, and where. Credentials come by the SDK's usual chain: environment, profile, role.
@@ -61,6 +62,7 @@ pub struct DynamoTable {
     /// The Amazon resource name of the table, with which those of its streams begin.
     arn: String,
     iterators: Iterators,
+    units: Units,
 }
 
 impl DynamoTable {
@@ -75,7 +77,7 @@ impl DynamoTable {
         let found = describe::look(&client).await?;
         found.check(&client)?;
         let arn = found.table.table_arn.unwrap_or_default();
-        Ok(Self { client, clock: config.clock, arn, iterators: Iterators::default() })
+        Ok(Self { client, clock: config.clock, arn, iterators: Iterators::default(), units: Units::new() })
     }
 }
 

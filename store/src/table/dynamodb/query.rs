@@ -8,6 +8,7 @@ use super::{
     fault::Fault,
     retry::{self, CALL_BUDGET},
     schema::along,
+    units::TOLD,
 };
 use crate::{
     Error, Item, Result,
@@ -25,6 +26,7 @@ impl DynamoTable {
             .db
             .get_item()
             .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
             .set_key(Some(codec::encode_key(key)))
             .consistent_read(true)
             .set_projection_expression(projection)
@@ -34,6 +36,7 @@ impl DynamoTable {
             async move { request.send().await.map_err(|error| Fault::of(&error)) }
         });
         let answer = answer.await.map_err(|failed| failed.fault.error(&self.client.place))?;
+        self.units.get.note(answer.consumed_capacity());
         answer.item.map(codec::decode_item).transpose()
     }
 
@@ -70,6 +73,7 @@ impl DynamoTable {
             .db
             .query()
             .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
             .set_index_name(along(query.index).index.map(str::to_owned))
             // An index cannot be read consistently.
             .consistent_read(query.index == Index::Table)
@@ -89,7 +93,9 @@ impl DynamoTable {
             let request = request.clone();
             async move { request.send().await.map_err(|error| Fault::of(&error)) }
         });
-        answer.await.map_err(|failed| failed.fault.error(&self.client.place))
+        let answer = answer.await.map_err(|failed| failed.fault.error(&self.client.place))?;
+        self.units.query.note(answer.consumed_capacity());
+        Ok(answer)
     }
 }
 

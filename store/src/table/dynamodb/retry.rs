@@ -42,13 +42,25 @@ where
             Err(fault) => fault,
         };
         is_unsettled |= fault.class == Class::Unanswered;
+        meter::catalogue::DYNAMODB_FAILED.counter([reason(fault.class)]).increment(1);
         let wait = jitter(most);
         if !fault.class.is_passing() || Instant::now() + wait >= deadline {
             return Err(Failed { fault, is_unsettled });
         }
         tracing::debug!(what = fault.what, ?wait, "trying again");
+        meter::catalogue::DYNAMODB_RETRIES.counter([]).increment(1);
         sleep(wait).await;
         most = (most * 2).min(MAX_WAIT);
+    }
+}
+
+/// Why an attempt failed, as the metric has it.
+fn reason(class: Class) -> &'static str {
+    match class {
+        Class::Throttled => "throttled",
+        Class::Unanswered => "unanswered",
+        Class::Refused => "refused",
+        _ => "other",
     }
 }
 

@@ -59,7 +59,16 @@ async fn table(script: Vec<(&'static str, Reply)>) -> (DynamoTable, Script) {
         place: Place { table: "almanac".into(), region: "eu-west-1".into(), endpoint: Some(endpoint) },
     };
     let clock = Clock::from_fn(|| Timestamp::default().plus_seconds(1_000_000));
-    (DynamoTable { client, clock, arn: "arn:table/almanac".into(), iterators: Iterators::default() }, script)
+    (
+        DynamoTable {
+            client,
+            clock,
+            arn: "arn:table/almanac".into(),
+            iterators: Iterators::default(),
+            units: Units::new(),
+        },
+        script,
+    )
 }
 
 /// Answers the calls that come over one connection.

@@ -11,6 +11,7 @@ use super::{
     expression::{Terms, condition, present},
     fault::{Class, Fault},
     retry::{self, CALL_BUDGET},
+    units::TOLD,
     write::refusal,
 };
 use crate::{
@@ -40,13 +41,20 @@ impl DynamoTable {
         // DynamoDB makes requests of one token once, so an attempt that was left without an answer
         // may be repeated, also when the transaction adds.
         let token = Id::new(now).to_string();
-        let request =
-            self.client.db.transact_write_items().set_transact_items(Some(items)).client_request_token(token);
+        let request = self
+            .client
+            .db
+            .transact_write_items()
+            .set_transact_items(Some(items))
+            .return_consumed_capacity(TOLD)
+            .client_request_token(token);
         let outcome = retry::call(CALL_BUDGET, || {
             let request = request.clone();
-            async move { request.send().await.map(drop).map_err(|error| fault(&error)) }
+            async move { request.send().await.map_err(|error| fault(&error)) }
         });
-        outcome.await.map_err(|failed| self.cancellation(&failed.fault, writes))
+        let answer = outcome.await.map_err(|failed| self.cancellation(&failed.fault, writes))?;
+        self.units.transact.note(answer.consumed_capacity());
+        Ok(())
     }
 
     /// DynamoDB adds to fractions too, and beyond 64 bits; Almanac counts in whole numbers. No

@@ -5,6 +5,7 @@ use super::{
     expression::{Terms, condition},
     fault::{Class, Fault},
     retry::{self, CALL_BUDGET, Failed},
+    units::TOLD,
 };
 use crate::{
     Error, Item, Result,
@@ -24,16 +25,20 @@ impl DynamoTable {
             .db
             .put_item()
             .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
             .set_item(Some(codec::encode_item(item)))
             .set_condition_expression(condition)
             .set_expression_attribute_names(names)
             .set_expression_attribute_values(values);
         let outcome = retry::call(CALL_BUDGET, || {
             let request = request.clone();
-            async move { request.send().await.map(drop).map_err(|error| Fault::of(&error)) }
+            async move { request.send().await.map_err(|error| Fault::of(&error)) }
         });
         match outcome.await {
-            Ok(()) => Ok(()),
+            Ok(answer) => {
+                self.units.put.note(answer.consumed_capacity());
+                Ok(())
+            }
             Err(failed) => self.settle(&failed, &item.key, Some(item), demand).await,
         }
     }
@@ -49,16 +54,20 @@ impl DynamoTable {
             .db
             .delete_item()
             .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
             .set_key(Some(codec::encode_key(key)))
             .set_condition_expression(condition)
             .set_expression_attribute_names(names)
             .set_expression_attribute_values(values);
         let outcome = retry::call(CALL_BUDGET, || {
             let request = request.clone();
-            async move { request.send().await.map(drop).map_err(|error| Fault::of(&error)) }
+            async move { request.send().await.map_err(|error| Fault::of(&error)) }
         });
         match outcome.await {
-            Ok(()) => Ok(()),
+            Ok(answer) => {
+                self.units.delete.note(answer.consumed_capacity());
+                Ok(())
+            }
             Err(failed) => self.settle(&failed, key, None, demand).await,
         }
     }

@@ -48,6 +48,11 @@ pub struct FileIndex {
     pub key: String,
 }
 
+/// How many bytes the file at `path` and its write-ahead log have; 0 for what is not there.
+pub fn file_bytes(path: &Path) -> (u64, u64) {
+    (bytes(path), bytes(&beside(path, "-wal")))
+}
+
 /// Describes the file at `path`, which others may be using.
 ///
 /// # Errors
@@ -80,8 +85,8 @@ fn look(connection: &mut Connection, path: &Path) -> Outcome<FileDescription> {
         changes: u64::try_from(changes).unwrap_or(0),
         time_to_live: "expires_at".to_owned(),
         items: u64::try_from(items).unwrap_or(0),
-        bytes: bytes(path),
-        log_bytes: bytes(&beside(path, "-wal")),
+        bytes: file_bytes(path).0,
+        log_bytes: file_bytes(path).1,
     })
 }
 

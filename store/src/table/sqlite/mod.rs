@@ -13,7 +13,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-pub use self::manage::{FileDescription, FileIndex, delete, describe};
+pub use self::manage::{FileDescription, FileIndex, delete, describe, file_bytes};
 use self::{open::Create, readers::Readers, write::Prepared, writer::Writer};
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
 use crate::{Clock, Error, Item, Result, key::Key};

@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
+use meter::Histogram;
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{fault::Outcome, open};
 use crate::{Error, Result};
@@ -23,12 +24,15 @@ pub(super) struct Readers {
     busy: Duration,
     idle: Mutex<Vec<Connection>>,
     turns: Arc<Semaphore>,
+    waits: Histogram,
 }
 
 impl Readers {
     /// No connection yet; they are opened when they are first needed.
     pub(super) fn new(path: PathBuf, busy: Duration) -> Arc<Self> {
-        Arc::new(Self { path, busy, idle: Mutex::default(), turns: Arc::new(Semaphore::new(CONNECTIONS)) })
+        let turns = Arc::new(Semaphore::new(CONNECTIONS));
+        let waits = meter::catalogue::SQLITE_READER_WAIT.histogram([]);
+        Arc::new(Self { path, busy, idle: Mutex::default(), turns, waits })
     }
 
     /// Runs `read` on a thread that may block, when its turn comes. Turns are given in the order
@@ -38,7 +42,9 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> Outcome<T> + Send + 'static,
     {
+        let asked = Instant::now();
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(stopped)?;
+        self.waits.record(asked.elapsed());
         let readers = Arc::clone(self);
         let task = tokio::task::spawn_blocking(move || {
             let outcome = readers.take().and_then(|mut connection| {

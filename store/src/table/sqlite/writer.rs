@@ -10,8 +10,15 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use meter::{
+    Gauge, Histogram, InFlight,
+    catalogue::{SQLITE_COMMIT_BYTES, SQLITE_COMMIT_REQUESTS, SQLITE_COMMIT_SECONDS, SQLITE_WAITING},
+};
 use rusqlite::{Connection, TransactionBehavior};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
+    time::Instant,
+};
 
 use super::{
     fault::{Fault, Outcome},
@@ -38,6 +45,7 @@ struct Job {
     writes: Vec<Prepared>,
     answer: oneshot::Sender<Result<()>>,
     room: OwnedSemaphorePermit,
+    _waiting: InFlight,
 }
 
 /// The handle of the writer thread. Dropping it waits for the thread to finish what is waiting.
@@ -46,6 +54,7 @@ pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     room: Arc<Semaphore>,
     commits: watch::Sender<u64>,
+    waiting: Gauge,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -63,23 +72,31 @@ impl Writer {
             clock,
             commits: commits.clone(),
             upkeep: Upkeep::default(),
+            meters: Meters::new(),
         };
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || worker.run(jobs))
             .map_err(|error| Error::unavailable("the writer thread cannot be started").because(error))?;
         let room = Arc::new(Semaphore::new(MAX_WAITING_KIB));
-        Ok(Self { jobs: Some(sender), room, commits, thread: Some(thread) })
+        Ok(Self {
+            jobs: Some(sender),
+            room,
+            commits,
+            waiting: SQLITE_WAITING.gauge([]),
+            thread: Some(thread),
+        })
     }
 
     /// Makes all `writes` or none, and returns when they are durable. Whoever stops waiting
     /// does not take them back.
     pub(super) async fn write(&self, writes: Vec<Prepared>, bytes: usize) -> Result<()> {
         let kib = u32::try_from(bytes.div_ceil(1024).clamp(1, MAX_GROUP_KIB)).unwrap_or(u32::MAX);
+        let waiting = InFlight::begin(&self.waiting);
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(stopped)?;
         let (answer, answered) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(|| Error::unavailable("the file is closed"))?;
-        jobs.send(Job { writes, answer, room })
+        jobs.send(Job { writes, answer, room, _waiting: waiting })
             .await
             .map_err(|_| Error::unavailable("the writer has stopped"))?;
         answered.await.map_err(stopped)?
@@ -114,6 +131,25 @@ struct Worker {
     clock: Clock,
     commits: watch::Sender<u64>,
     upkeep: Upkeep,
+    meters: Meters,
+}
+
+/// What is measured of commits.
+#[derive(Debug)]
+struct Meters {
+    seconds: Histogram,
+    requests: Histogram,
+    bytes: Histogram,
+}
+
+impl Meters {
+    fn new() -> Self {
+        Self {
+            seconds: SQLITE_COMMIT_SECONDS.histogram([]),
+            requests: SQLITE_COMMIT_REQUESTS.histogram([]),
+            bytes: SQLITE_COMMIT_BYTES.histogram([]),
+        }
+    }
 }
 
 impl Worker {
@@ -128,13 +164,18 @@ impl Worker {
                 kib += job.room.num_permits();
                 group.push(job);
             }
+            self.meters.requests.record(group.len() as f64);
+            self.meters.bytes.record(kib as f64 * 1024.0);
             self.answer(group);
         }
     }
 
     fn answer(&mut self, mut group: Vec<Job>) {
         let requests = group.iter_mut().map(|job| mem::take(&mut job.writes)).collect();
-        match self.commit(requests) {
+        let began = Instant::now();
+        let committed = self.commit(requests);
+        self.meters.seconds.record(began.elapsed());
+        match committed {
             Ok(results) => {
                 self.commits.send_modify(|commits| *commits += 1);
                 for (job, result) in group.into_iter().zip(results) {
@@ -206,6 +247,7 @@ mod tests {
             clock: Clock::from_fn(Timestamp::default),
             commits: watch::channel(0).0,
             upkeep: Upkeep::default(),
+            meters: Meters::new(),
         }
     }
 

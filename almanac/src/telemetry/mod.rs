@@ -1,0 +1,114 @@
+//! How the services are watched: metrics, log lines, and a line of figures a minute.
+//!
+//! The metrics are listed in [`meter::catalogue`]; they are recorded for the whole process (`install`), and
+//! what is known at the moment of asking is added then (`Exposition`). `requests` measures and logs what
+//! comes over HTTP, `logs` says how log lines look, `report` writes the line of figures, `process` asks the
+//! system about the process.
+
+use std::{path::PathBuf, sync::Arc, sync::OnceLock, time::Duration};
+
+use ingest::gate::Gate;
+use meter::{Shape, catalogue};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use projector::{Health, Projector};
+use store::{Clock, table::sqlite};
+
+pub(crate) mod logs;
+mod process;
+pub(crate) mod report;
+pub(crate) mod requests;
+
+/// How often what histograms were told is added up, so that it does not pile up while nobody asks.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
+
+/// Records metrics from now on. Handles that were taken before do nothing, so it comes before the table is
+/// opened. There is one recorder a process, however often this is called.
+pub(crate) fn install() -> &'static PrometheusHandle {
+    RECORDER.get_or_init(|| {
+        let mut builder = PrometheusBuilder::new();
+        for metric in meter::ALL {
+            if let Shape::Histogram(bounds) = metric.shape {
+                let matcher = Matcher::Full(metric.name.to_owned());
+                builder = builder.set_buckets_for_metric(matcher, bounds).expect("the list has bounds");
+            }
+        }
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        // When this fails, a program that has Almanac as a library records metrics in its own way.
+        _ = metrics::set_global_recorder(recorder);
+        meter::ALL.iter().for_each(meter::Metric::describe);
+        catalogue::BUILD_INFO.gauge([env!("CARGO_PKG_VERSION")]).set(1.0);
+        catalogue::PROCESS_START.gauge([]).set(Clock::system().now().micros() as f64 / 1e6);
+        handle
+    })
+}
+
+/// Adds up what histograms were told, forever.
+pub(crate) async fn keep_up() {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        install().run_upkeep();
+    }
+}
+
+/// What the metrics of a process are asked from.
+#[derive(Debug, Default)]
+pub(crate) struct Exposition {
+    /// The projector, in that role.
+    pub(crate) projector: Option<Projector>,
+    /// The gate of appends, in the role ingest.
+    pub(crate) gate: Option<Arc<Gate>>,
+    /// The file, where the store is one.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Exposition {
+    /// The metrics of this process, in the text format of Prometheus.
+    pub(crate) fn text(&self) -> String {
+        let handle = install();
+        if let Some(projector) = &self.projector {
+            of_projector(&projector.health());
+        }
+        if let Some(gate) = &self.gate {
+            let load = gate.load();
+            catalogue::GATE_IN_FLIGHT.gauge(["small"]).set(load.small as f64);
+            catalogue::GATE_IN_FLIGHT.gauge(["large"]).set(load.large as f64);
+            catalogue::GATE_WAITING.gauge([]).set(load.waiting as f64);
+            catalogue::GATE_BYTES.gauge([]).set(load.bytes as f64);
+        }
+        if let Some(file) = &self.file {
+            let (db, wal) = sqlite::file_bytes(file);
+            catalogue::SQLITE_FILE_BYTES.gauge(["db"]).set(db as f64);
+            catalogue::SQLITE_FILE_BYTES.gauge(["wal"]).set(wal as f64);
+        }
+        process::tell();
+        handle.render()
+    }
+}
+
+fn of_projector(health: &Health) {
+    for (gauge, value) in [
+        (catalogue::PROJECTOR_DIRTY_DAYS, health.dirty_days as f64),
+        (catalogue::PROJECTOR_LAG_SEGMENTS, health.waiting as f64),
+        (catalogue::PROJECTOR_LAG_SECONDS, health.oldest.as_secs_f64()),
+        (catalogue::PROJECTOR_PENDING_DAYS, health.unevaluated_days as f64),
+        (catalogue::PROJECTOR_LEASES, health.shards as f64),
+        (catalogue::PROJECTOR_HEARTBEAT_AGE, health.heartbeat_age.unwrap_or_default().as_secs_f64()),
+        (catalogue::PROJECTOR_CHECKPOINT_AGE, health.oldest_checkpoint.as_secs_f64()),
+        (catalogue::PROJECTOR_SWEPT_BEHIND, health.swept_behind as f64),
+        (catalogue::PROJECTOR_DEAD_LETTERS, health.stopped as f64),
+    ] {
+        gauge.gauge([]).set(value);
+    }
+    for (counter, value) in [
+        (catalogue::PROJECTOR_DEAD_LETTERS_FOUND, health.dead_letters),
+        (catalogue::PROJECTOR_SWEEPS, health.sweeps),
+        (catalogue::PROJECTOR_SEGMENTS, health.segments),
+        (catalogue::PROJECTOR_EVALUATED, health.evaluated_rows),
+        (catalogue::PROJECTOR_RETRIES, health.retries),
+    ] {
+        counter.counter([]).absolute(value);
+    }
+}

@@ -1,0 +1,65 @@
+//! What is measured of appends, and told of them in the log.
+
+use std::time::Duration;
+
+use meter::{
+    Counter, Gauge, Histogram,
+    catalogue::{
+        APPEND_COMMIT_BATCHES, APPEND_COMMIT_SECONDS, APPEND_CONFLICTS, APPEND_SEGMENT_BYTES,
+        APPEND_SEGMENTS, APPEND_WAITING,
+    },
+};
+use store::{Kind, log::Segment};
+
+/// Handles of the metrics, for all logs of an appender.
+#[derive(Debug)]
+pub(super) struct Meters {
+    pub(super) waiting: Gauge,
+    pub(super) conflicts: Counter,
+    seconds: Histogram,
+    batches: Histogram,
+    /// By the place in [`Kind::ALL`].
+    segments: [Counter; Kind::ALL.len()],
+    bytes: [Counter; Kind::ALL.len()],
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        Self {
+            waiting: APPEND_WAITING.gauge([]),
+            conflicts: APPEND_CONFLICTS.counter([]),
+            seconds: APPEND_COMMIT_SECONDS.histogram([]),
+            batches: APPEND_COMMIT_BATCHES.histogram([]),
+            segments: Kind::ALL.map(|kind| APPEND_SEGMENTS.counter([kind.name()])),
+            bytes: Kind::ALL.map(|kind| APPEND_SEGMENT_BYTES.counter([kind.name()])),
+        }
+    }
+}
+
+impl Meters {
+    /// Notes that so many batches had a turn together.
+    pub(super) fn commit(&self, took: Duration, batches: usize) {
+        self.seconds.record(took);
+        self.batches.record(batches as f64);
+    }
+
+    /// Notes a segment that was written.
+    pub(super) fn appended(&self, segment: &Segment) {
+        let log = &segment.log;
+        let handles = Kind::ALL.iter().zip(self.segments.iter().zip(&self.bytes));
+        for (_, (segments, bytes)) in handles.filter(|(kind, _)| **kind == log.kind) {
+            segments.increment(1);
+            bytes.increment(segment.data.len() as u64);
+        }
+        tracing::debug!(
+            workspace = %log.workspace,
+            day = %log.day,
+            kind = log.kind.name(),
+            lane = log.lane,
+            seq = segment.seq,
+            rows = segment.rows,
+            bytes = segment.data.len(),
+            "appended"
+        );
+    }
+}

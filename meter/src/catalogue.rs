@@ -1,0 +1,191 @@
+//! All metrics. `docs/metrics.md` is made of this list, and a test compares both with what a running
+//! system exposes.
+
+use crate::{Metric, Of, Shape};
+
+/// Bounds for what takes from a tenth of a millisecond to some seconds, in seconds.
+const SECONDS: &[f64] = &[
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0, 30.0,
+];
+
+/// Bounds for how many are done together.
+const TOGETHER: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+
+/// Bounds for sizes, in bytes.
+const BYTES: &[f64] =
+    &[1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0, 67_108_864.0];
+
+const COUNTER: Shape = Shape::Counter;
+const GAUGE: Shape = Shape::Gauge;
+
+/// Makes a constant of each metric, and the list of all.
+macro_rules! metrics {
+    ($($constant:ident: $shape:expr, $of:ident, $name:literal $labels:expr, $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $constant: Metric =
+                Metric { name: $name, shape: $shape, of: Of::$of, labels: &$labels, help: $help };
+        )*
+
+        /// Every metric, in the order of the documentation.
+        pub const ALL: &[Metric] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    BUILD_INFO: GAUGE, Every, "almanac_build_info" ["version"],
+        "Always 1; the label says which version runs.";
+    HTTP_SECONDS: Shape::Histogram(SECONDS), Every, "almanac_http_request_duration_seconds" ["method", "route", "status"],
+        "How long requests took until their answer was ready, by route and class of status (2xx to 5xx).";
+    HTTP_RESPONSES: COUNTER, Every, "almanac_http_responses_total" ["status"],
+        "Answers, by status.";
+    HTTP_IN_FLIGHT: GAUGE, Every, "almanac_http_requests_in_flight" [],
+        "Requests that are under way.";
+    HTTP_REQUEST_BYTES: COUNTER, Every, "almanac_http_request_bytes_total" [],
+        "Bytes of bodies of requests, packed or not: as declared, else as they came.";
+    HTTP_RESPONSE_BYTES: COUNTER, Every, "almanac_http_response_bytes_total" [],
+        "Bytes of bodies of answers.";
+    HTTP_CONNECTIONS: GAUGE, Every, "almanac_http_connections" [],
+        "Connections that are open.";
+
+    TABLE_SECONDS: Shape::Histogram(SECONDS), Every, "almanac_table_call_duration_seconds" ["engine", "operation"],
+        "How long calls of the table took, retries and waiting for a turn included; `changes` waits for changes.";
+    TABLE_ERRORS: COUNTER, Every, "almanac_table_errors_total" ["engine", "operation", "error"],
+        "Calls of the table that failed; a conflict is a condition that did not hold, which is often no fault.";
+    TABLE_IN_FLIGHT: GAUGE, Every, "almanac_table_calls_in_flight" ["engine"],
+        "Calls of the table that are under way, those that wait for changes left out.";
+    TABLE_READ_BYTES: COUNTER, Every, "almanac_table_read_bytes_total" ["engine"],
+        "Bytes of items that were read.";
+    TABLE_WRITTEN_BYTES: COUNTER, Every, "almanac_table_written_bytes_total" ["engine"],
+        "Bytes of items that were to be written.";
+
+    GATE_IN_FLIGHT: GAUGE, Ingest, "almanac_gate_requests_in_flight" ["size"],
+        "Appends that are worked on: large ones, of which each has a slot, and small ones.";
+    GATE_WAITING: GAUGE, Ingest, "almanac_gate_requests_waiting" [],
+        "Large appends that wait for a slot.";
+    GATE_BYTES: GAUGE, Ingest, "almanac_gate_body_bytes" [],
+        "Bytes of bodies that are in memory.";
+    GATE_REFUSED: COUNTER, Ingest, "almanac_gate_refused_total" ["reason"],
+        "Appends that were turned away before their body was read: too many of their workspace, too many of all, stopping.";
+    GATE_WAIT_SECONDS: Shape::Histogram(SECONDS), Ingest, "almanac_gate_wait_seconds" [],
+        "How long large appends waited for a slot.";
+    APPEND_SECONDS: Shape::Histogram(SECONDS), Ingest, "almanac_append_duration_seconds" ["kind"],
+        "How long batches that were read took until they were durable.";
+    APPEND_BATCHES: COUNTER, Ingest, "almanac_append_batches_total" ["kind", "outcome"],
+        "Batches that were stored, replayed (they had been stored before), refused, or that failed.";
+    APPEND_ROWS: COUNTER, Ingest, "almanac_append_rows_total" ["kind", "outcome"],
+        "Events that were stored, replayed or refused; of refused batches the bad rows.";
+    APPEND_WAITING: GAUGE, Ingest, "almanac_append_batches_waiting" [],
+        "Batches that wait for their turn at the end of a log.";
+    APPEND_COMMIT_SECONDS: Shape::Histogram(SECONDS), Ingest, "almanac_append_commit_duration_seconds" [],
+        "How long it took to bring the batches of one turn into a log, conflicts included.";
+    APPEND_COMMIT_BATCHES: Shape::Histogram(TOGETHER), Ingest, "almanac_append_commit_batches" [],
+        "How many batches had one turn together.";
+    APPEND_CONFLICTS: COUNTER, Ingest, "almanac_append_conflicts_total" [],
+        "How often the end of a log was taken by somebody else, so that the append looked again.";
+    APPEND_SEGMENTS: COUNTER, Ingest, "almanac_append_segments_total" ["kind"],
+        "Segments that were written.";
+    APPEND_SEGMENT_BYTES: COUNTER, Ingest, "almanac_append_segment_bytes_total" ["kind"],
+        "Bytes of packed events in them.";
+
+    PROJECTOR_DIRTY_DAYS: GAUGE, Projector, "almanac_projector_dirty_days" [],
+        "Days that are not folded yet.";
+    PROJECTOR_LAG_SEGMENTS: GAUGE, Projector, "almanac_projector_lag_segments" [],
+        "Segments that were told of and are not folded yet.";
+    PROJECTOR_LAG_SECONDS: GAUGE, Projector, "almanac_projector_lag_seconds" [],
+        "For how long the oldest day that is not folded has waited.";
+    PROJECTOR_PENDING_DAYS: GAUGE, Projector, "almanac_projector_unevaluated_days" [],
+        "Days that are folded and not evaluated yet.";
+    PROJECTOR_LEASES: GAUGE, Projector, "almanac_projector_leases_held" [],
+        "Shards of the feed that are read under a lease.";
+    PROJECTOR_HEARTBEAT_AGE: GAUGE, Projector, "almanac_projector_heartbeat_age_seconds" [],
+        "How long ago its heartbeat was last written.";
+    PROJECTOR_CHECKPOINT_AGE: GAUGE, Projector, "almanac_projector_checkpoint_age_seconds" [],
+        "For how long the oldest checkpoint has waited to move.";
+    PROJECTOR_SWEPT_BEHIND: GAUGE, Projector, "almanac_projector_swept_behind_segments" [],
+        "Segments that the last sweep found behind.";
+    PROJECTOR_DEAD_LETTERS: GAUGE, Projector, "almanac_projector_dead_letters" [],
+        "Segments that stop their log or their day's evaluation, as last counted; 0 where the lease of the sweep is not held.";
+    PROJECTOR_DEAD_LETTERS_FOUND: COUNTER, Projector, "almanac_projector_dead_letters_total" [],
+        "Segments that this process found to be undecodable.";
+    PROJECTOR_SWEEPS: COUNTER, Projector, "almanac_projector_sweeps_total" [],
+        "Sweeps of all workspaces.";
+    PROJECTOR_SEGMENTS: COUNTER, Projector, "almanac_projector_segments_folded_total" [],
+        "Segments that were folded.";
+    PROJECTOR_ROWS: COUNTER, Projector, "almanac_projector_rows_folded_total" ["kind"],
+        "Events that were folded.";
+    PROJECTOR_EVALUATED: COUNTER, Projector, "almanac_projector_rows_evaluated_total" [],
+        "Rows that were joined in evaluations.";
+    PROJECTOR_DECODED_BYTES: COUNTER, Projector, "almanac_projector_decoded_bytes_total" [],
+        "Bytes of packed events that were unpacked to be folded.";
+    PROJECTOR_FOLD_SECONDS: Shape::Histogram(SECONDS), Projector, "almanac_projector_fold_duration_seconds" [],
+        "How long it took to fold what was new of a day and to write it.";
+    PROJECTOR_EVALUATION_SECONDS: Shape::Histogram(SECONDS), Projector, "almanac_projector_evaluation_duration_seconds" [],
+        "How long it took to evaluate a day and to write it.";
+    PROJECTOR_RETRIES: COUNTER, Projector, "almanac_projector_cas_retries_total" [],
+        "Days folded or evaluated again since somebody else wrote meanwhile.";
+
+    QUERY_SECONDS: Shape::Histogram(SECONDS), Query, "almanac_query_duration_seconds" ["what"],
+        "How long it took to read and compute what was asked for, without writing the answer.";
+    QUERY_ROWS: COUNTER, Query, "almanac_query_rows_total" ["what"],
+        "Rows of answers.";
+    QUERY_DECODED_BYTES: COUNTER, Query, "almanac_query_decoded_bytes_total" [],
+        "Bytes of packed events that were unpacked for answers.";
+
+    SQLITE_COMMIT_SECONDS: Shape::Histogram(SECONDS), Sqlite, "almanac_sqlite_commit_duration_seconds" [],
+        "How long commits took, until they were on the disk.";
+    SQLITE_COMMIT_REQUESTS: Shape::Histogram(TOGETHER), Sqlite, "almanac_sqlite_commit_requests" [],
+        "How many requests had one commit together.";
+    SQLITE_COMMIT_BYTES: Shape::Histogram(BYTES), Sqlite, "almanac_sqlite_commit_bytes" [],
+        "About how many bytes of items commits had, each request rounded up to 1 KiB.";
+    SQLITE_WAITING: GAUGE, Sqlite, "almanac_sqlite_writes_waiting" [],
+        "Requests that wait for their commit.";
+    SQLITE_READER_WAIT: Shape::Histogram(SECONDS), Sqlite, "almanac_sqlite_reader_wait_seconds" [],
+        "How long reads waited for one of the connections for reading.";
+    SQLITE_FILE_BYTES: GAUGE, Sqlite, "almanac_sqlite_file_bytes" ["file"],
+        "Bytes of the file (`db`) and of its write-ahead log (`wal`).";
+
+    DYNAMODB_UNITS: COUNTER, Dynamodb, "almanac_dynamodb_consumed_units_total" ["mode", "operation"],
+        "Read and write units as DynamoDB told them. Writes that were refused cost some too, which it does not tell.";
+    DYNAMODB_FAILED: COUNTER, Dynamodb, "almanac_dynamodb_failed_attempts_total" ["reason"],
+        "Attempts of calls that failed, by reason: throttled, unanswered, refused (a condition did not hold), other.";
+    DYNAMODB_RETRIES: COUNTER, Dynamodb, "almanac_dynamodb_retries_total" [],
+        "Attempts that were made again.";
+
+    PROCESS_MEMORY: GAUGE, Linux, "process_resident_memory_bytes" [],
+        "Memory that is resident.";
+    PROCESS_FILES: GAUGE, Linux, "process_open_fds" [],
+        "Files and sockets that are open.";
+    PROCESS_MAX_FILES: GAUGE, Linux, "process_max_fds" [],
+        "The most that may be open.";
+    PROCESS_THREADS: GAUGE, Linux, "process_threads" [],
+        "Threads.";
+    PROCESS_CPU: COUNTER, Linux, "process_cpu_seconds_total" [],
+        "Processor time that was used, in whole seconds.";
+    PROCESS_START: GAUGE, Every, "process_start_time_seconds" [],
+        "When the process started, in seconds since 1970.";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_follow_the_conventions_of_prometheus() {
+        let names: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), ALL.len(), "two metrics have one name");
+        for Metric { name, shape, help, labels, .. } in ALL {
+            let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            assert!(is_plain(name) && labels.iter().all(|label| is_plain(label)), "{name}");
+            assert!(name.starts_with("almanac_") || name.starts_with("process_"), "{name}");
+            assert_eq!(name.ends_with("_total"), *shape == Shape::Counter, "{name}");
+            assert!(help.ends_with('.') && !help.contains('\n'), "{name}");
+            if let Shape::Histogram(bounds) = shape {
+                assert!(bounds.is_sorted(), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What is measured: every metric by its name, its labels and what it says, in one list.
+//!
+//! A crate that measures something takes a handle of one of the metrics in [`catalogue`], once where it
+//! matters, and changes it. Handles do nothing until a recorder is installed, as `almanac`
+//! does before it opens the table. The values of labels are from small fixed sets: routes, operations, kinds,
+//! never workspaces, releases, keys or whatever else a client can make up.
+
+pub mod catalogue;
+mod metric;
+
+pub use catalogue::ALL;
+pub use metric::{InFlight, Metric, Of, Shape};
+pub use metrics::{Counter, Gauge, Histogram};

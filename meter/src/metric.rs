@@ -1,0 +1,133 @@
+//! A metric: its name and what it says, and handles of it.
+
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, with_recorder};
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// It only grows, from 0 at the start of the process.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// How often values up to each of these bounds came, with their count and sum.
+    Histogram(&'static [f64]),
+}
+
+impl Shape {
+    /// Its name in the text format of Prometheus.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Counter => "counter",
+            Shape::Gauge => "gauge",
+            Shape::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// What has the metric: a process exposes those of what it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Every process that listens.
+    Every,
+    /// The role `ingest`.
+    Ingest,
+    /// The role `projector`.
+    Projector,
+    /// The role `query`.
+    Query,
+    /// Whatever runs on a SQLite file.
+    Sqlite,
+    /// Whatever runs on DynamoDB.
+    Dynamodb,
+    /// Every process on Linux.
+    Linux,
+}
+
+impl Of {
+    /// In which part of the list it stands.
+    pub fn title(self) -> &'static str {
+        match self {
+            Of::Every => "Every process",
+            Of::Ingest => "Role ingest",
+            Of::Projector => "Role projector",
+            Of::Query => "Role query",
+            Of::Sqlite => "On a SQLite file",
+            Of::Dynamodb => "On DynamoDB",
+            Of::Linux => "The process itself, on Linux",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name. The unit is in it: `_seconds`, `_bytes`; a counter ends in `_total`.
+    pub name: &'static str,
+    /// How it moves.
+    pub shape: Shape,
+    /// What has it.
+    pub of: Of,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it says, in a sentence.
+    pub help: &'static str,
+}
+
+const METADATA: Metadata<'static> = Metadata::new("almanac", Level::INFO, None);
+
+impl Metric {
+    /// A handle of this counter with these values of its labels.
+    pub fn counter<const N: usize>(&self, values: [&str; N]) -> Counter {
+        debug_assert_eq!(self.shape, Shape::Counter, "{}", self.name);
+        with_recorder(|recorder| recorder.register_counter(&self.key(values), &METADATA))
+    }
+
+    /// A handle of this gauge with these values of its labels.
+    pub fn gauge<const N: usize>(&self, values: [&str; N]) -> Gauge {
+        debug_assert_eq!(self.shape, Shape::Gauge, "{}", self.name);
+        with_recorder(|recorder| recorder.register_gauge(&self.key(values), &METADATA))
+    }
+
+    /// A handle of this histogram with these values of its labels.
+    pub fn histogram<const N: usize>(&self, values: [&str; N]) -> Histogram {
+        debug_assert!(matches!(self.shape, Shape::Histogram(_)), "{}", self.name);
+        with_recorder(|recorder| recorder.register_histogram(&self.key(values), &METADATA))
+    }
+
+    /// Tells the recorder what the metric says.
+    pub fn describe(&self) {
+        let (name, help) = (self.name.into(), self.help.into());
+        with_recorder(|recorder| match self.shape {
+            Shape::Counter => recorder.describe_counter(name, None, help),
+            Shape::Gauge => recorder.describe_gauge(name, None, help),
+            Shape::Histogram(_) => recorder.describe_histogram(name, None, help),
+        });
+    }
+
+    fn key<const N: usize>(&self, values: [&str; N]) -> Key {
+        debug_assert_eq!(self.labels.len(), N, "{} has the labels {:?}", self.name, self.labels);
+        let labels = self.labels.iter().zip(values);
+        Key::from_parts(
+            self.name,
+            labels.map(|(name, value)| Label::new(*name, value.to_owned())).collect::<Vec<_>>(),
+        )
+    }
+}
+
+/// Something that is under way, in a gauge that counts it, until it is dropped.
+#[derive(Debug)]
+pub struct InFlight(Gauge);
+
+impl InFlight {
+    /// One more is under way.
+    pub fn begin(gauge: &Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}

@@ -1,0 +1,51 @@
+//! What is measured of folding and evaluating. What a worker counts of itself is in its
+//! [`Health`](crate::Health), for whoever exposes it.
+
+use std::time::Duration;
+
+use meter::{
+    Counter, Histogram,
+    catalogue::{
+        PROJECTOR_DECODED_BYTES, PROJECTOR_EVALUATION_SECONDS, PROJECTOR_FOLD_SECONDS, PROJECTOR_ROWS,
+    },
+};
+use store::Kind;
+
+use crate::day::Taken;
+
+/// Handles of the metrics.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    fold: Histogram,
+    evaluation: Histogram,
+    /// By the place in [`Kind::ALL`].
+    rows: [Counter; Kind::ALL.len()],
+    bytes: Counter,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        Self {
+            fold: PROJECTOR_FOLD_SECONDS.histogram([]),
+            evaluation: PROJECTOR_EVALUATION_SECONDS.histogram([]),
+            rows: Kind::ALL.map(|kind| PROJECTOR_ROWS.counter([kind.name()])),
+            bytes: PROJECTOR_DECODED_BYTES.counter([]),
+        }
+    }
+}
+
+impl Meters {
+    /// Notes a day that was folded.
+    pub(crate) fn folded(&self, taken: &Taken, took: Duration) {
+        self.fold.record(took);
+        self.bytes.increment(taken.bytes);
+        for (kind, counter) in Kind::ALL.iter().zip(&self.rows) {
+            counter.increment(taken.rows.get(kind).copied().unwrap_or(0));
+        }
+    }
+
+    /// Notes a day that was evaluated.
+    pub(crate) fn evaluated(&self, took: Duration) {
+        self.evaluation.record(took);
+    }
+}

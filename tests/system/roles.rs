@@ -1,0 +1,225 @@
+//! One binary, several roles: what each answers, when each is ready, and what `almanac health` says of it.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use almanac::up::{Options, Role};
+use async_trait::async_trait;
+use serde_json::Value;
+use store::{
+    Clock, Error, Item, Result, Table,
+    key::Key,
+    table::{Changes, Condition, Page, Position, Query, Shard, Write, sqlite::SqliteTable},
+};
+use support::{Place, Running, Service, ndjson, register, run};
+
+const NDJSON: &str = "application/x-ndjson";
+const WORKSPACE: &str = "/v1/workspaces/credit/prod";
+const PREDICTION: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.9}"#;
+
+/// What every process answers.
+const COMMON: [&str; 4] = ["/healthz", "/metrics", "/openapi.json", "/readyz"];
+
+fn as_role(role: Role) -> Options {
+    Options { roles: vec![role], ..Options::new(Clock::system()) }
+}
+
+/// The operations of a service, such as `get /healthz`.
+fn operations(service: &Service) -> BTreeSet<String> {
+    let document = service.get("/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    let of = |(path, item): (&String, &Value)| {
+        item.as_object().unwrap().keys().map(|method| format!("{method} {path}")).collect::<Vec<_>>()
+    };
+    paths.iter().flat_map(of).collect()
+}
+
+#[test]
+fn roles_share_the_work_and_each_answers_only_what_is_its_own() {
+    let place = Place::sqlite();
+    let all = operations(&Service::start(&place));
+    let started = ["ingest", "projector", "query"].map(|role| Running::start(&place, &["--role", role], &[]));
+    let [ingest, projector, query] = &started;
+    let of = started.each_ref().map(|service| operations(service));
+    let common: BTreeSet<String> = COMMON.map(|path| format!("get {path}")).into();
+    assert_eq!(of[1], common, "a projector answers nothing else");
+    assert_eq!(&of[0] & &of[2], common, "the others have nothing else in common");
+    assert_eq!(&(&of[0] | &of[1]) | &of[2], all, "together they answer everything");
+
+    register(ingest);
+    let posted = ingest.post(&format!("{WORKSPACE}/predictions"), NDJSON, None, PREDICTION);
+    assert_eq!(posted.status, 201, "{}", posted.text());
+    let rollups = format!("{WORKSPACE}/rollups?from=2026-06-01&to=2026-06-01");
+    query.get_until(&rollups, |answer| {
+        ndjson(answer.text()).first().is_some_and(|row| row["predictions"] == 1)
+    });
+    // What is another role's is not there.
+    for (service, path) in
+        [(ingest, &rollups), (projector, &rollups), (projector, &"/v1/workspaces".to_owned())]
+    {
+        assert_eq!(service.get(path).status, 404, "{path}");
+    }
+    for service in [projector, query] {
+        let answer = service.post(&format!("{WORKSPACE}/predictions"), NDJSON, None, PREDICTION);
+        assert!([404, 405].contains(&answer.status), "{}", answer.status);
+    }
+    for service in &started {
+        assert_eq!(service.get("/healthz").text(), "ok\n");
+        service.get_until("/readyz", |answer| answer.status == 200);
+    }
+}
+
+/// A table on which writes, or reads, can be made to fail.
+#[derive(Debug)]
+struct Breakable {
+    table: Arc<dyn Table>,
+    no_reads: AtomicBool,
+    no_rollups: AtomicBool,
+}
+
+impl Breakable {
+    fn read(&self) -> Result<()> {
+        match self.no_reads.load(Ordering::SeqCst) {
+            true => Err(Error::unavailable("out of order")),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self, key: &Key) -> Result<()> {
+        match self.no_rollups.load(Ordering::SeqCst) && key.pk.contains("/rollup/") {
+            true => Err(Error::unavailable("out of order")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Table for Breakable {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.read()?;
+        self.table.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        self.read()?;
+        self.table.query(query).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.write(&item.key)?;
+        self.table.put(item, condition).await
+    }
+
+    async fn put_new(&self, items: Vec<Item>) -> (usize, Result<()>) {
+        self.table.put_new(items).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.table.delete(key, condition).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        self.table.transact(writes).await
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.table.shards().await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        self.table.changes(shard, from, wait).await
+    }
+}
+
+#[test]
+fn each_role_is_ready_when_it_can_do_its_own_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
+    let table = Arc::new(Breakable {
+        table: Arc::new(table),
+        no_reads: AtomicBool::new(false),
+        no_rollups: AtomicBool::new(false),
+    });
+    let start = |options| Service::start_on(Arc::clone(&table) as Arc<dyn Table>, options);
+    let ingest = start(as_role(Role::Ingest));
+    let query = start(as_role(Role::Query));
+    // Any lag is too much.
+    let projector = start(Options { ready_lag: Duration::ZERO, ..as_role(Role::Projector) });
+    for service in [&ingest, &query, &projector] {
+        assert_eq!(service.get_until("/readyz", |answer| answer.status == 200).text(), "ready\n");
+    }
+
+    // What cannot be folded makes the projector lag, and nobody else.
+    table.no_rollups.store(true, Ordering::SeqCst);
+    register(&ingest);
+    let posted = ingest.post(&format!("{WORKSPACE}/predictions"), NDJSON, None, PREDICTION);
+    assert_eq!(posted.status, 201, "{}", posted.text());
+    let late = projector.get_until("/readyz", |answer| answer.status == 503);
+    assert_eq!(late.content_type, "application/problem+json");
+    assert!(late.text().contains("days wait to be folded, the oldest for"), "{}", late.text());
+    for service in [&ingest, &query] {
+        assert_eq!(service.get("/readyz").status, 200, "a lag is the projector's");
+    }
+    assert_eq!(projector.get("/healthz").status, 200, "it is alive all the same");
+    table.no_rollups.store(false, Ordering::SeqCst);
+    projector.get_until("/readyz", |answer| answer.status == 200);
+
+    // A store that does not answer makes those no use that ask it for clients.
+    table.no_reads.store(true, Ordering::SeqCst);
+    for service in [&ingest, &query] {
+        let broken = service.get_until("/readyz", |answer| answer.status == 503);
+        assert!(broken.text().contains("the store does not answer: out of order"), "{}", broken.text());
+        assert_eq!(service.get("/healthz").status, 200);
+        let address = service.address();
+        let asked = |args: &[&str]| {
+            let output = run(folder.path(), &[&["health", "--listen", &*address], args].concat());
+            (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        };
+        assert_eq!(asked(&[]), (Some(0), "ok\n".into()));
+        let (code, text) = asked(&["--ready"]);
+        assert_eq!((code, text.contains("out of order")), (Some(1), true), "{text}");
+    }
+    table.no_reads.store(false, Ordering::SeqCst);
+    for service in [&ingest, &query, &projector] {
+        service.get_until("/readyz", |answer| answer.status == 200);
+    }
+}
+
+#[test]
+fn health_tells_by_its_exit_code_and_says_when_nobody_answers() {
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    service.get_until("/readyz", |answer| answer.status == 200);
+    let address = service.address();
+    let asked = |args: &[&str]| {
+        let output = run(&place, &[&["health"], args].concat());
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    assert_eq!(asked(&["--listen", &address]), (Some(0), "ok\n".into(), String::new()));
+    // Who listens on all addresses is asked on this machine's own.
+    let everywhere = address.replace("127.0.0.1", "0.0.0.0");
+    assert_eq!(asked(&["--listen", &everywhere, "--ready"]), (Some(0), "ready\n".into(), String::new()));
+    service.stop();
+    let (code, out, err) = asked(&["--listen", &address]);
+    assert_eq!((code, &*out), (Some(1), ""));
+    assert!(err.starts_with(&format!("almanac: http://{address}/healthz does not answer")), "{err}");
+}
+
+#[test]
+fn a_role_that_does_not_exist_is_refused() {
+    let place = Place::sqlite();
+    let output = run(&place, &["up", "--role", "reader"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error.contains("possible values: ingest, projector, query"), "{error}");
+}

@@ -1,0 +1,33 @@
+//! What a request was about, for the line that the log may have of it.
+
+use axum::{
+    Extension,
+    response::{IntoResponse, Response},
+};
+use store::Id;
+
+/// What a request was about, as far as that is known. It goes with the answer, to whoever logs it. It
+/// holds nothing of the events themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The workspace.
+    pub workspace: Option<Id>,
+    /// What was appended or asked for.
+    pub kind: Option<&'static str>,
+    /// How many events or rows.
+    pub rows: Option<u64>,
+    /// The batch, by its idempotency key or its digest.
+    pub batch: Option<String>,
+}
+
+impl About {
+    /// A request for this kind of thing.
+    pub fn kind(kind: &'static str) -> Self {
+        Self { kind: Some(kind), ..Self::default() }
+    }
+
+    /// The answer, with this.
+    pub fn with(self, answer: impl IntoResponse) -> Response {
+        (Extension(self), answer).into_response()
+    }
+}
