@@ -76,7 +76,7 @@ resource "aws_ecs_task_definition" "service" {
     portMappings = [{ containerPort = local.port, protocol = "tcp" }]
 
     healthCheck = {
-      command     = ["CMD", "almanac", "health"]
+      command     = ["CMD", "/usr/local/bin/almanac", "health"]
       interval    = 15
       timeout     = 5
       retries     = 3
