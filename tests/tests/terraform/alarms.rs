@@ -79,7 +79,7 @@ impl Alarm<'_> {
         let (block, body) = (self.block, &self.block.body);
         let queries = bodies(block, "metric_query");
         let has_metric = body.has_attribute("metric_name");
-        if has_metric == !queries.is_empty() {
+        if has_metric != queries.is_empty() {
             self.fault("an alarm has either a metric or metric queries");
         }
         if has_metric {
@@ -110,10 +110,10 @@ impl Alarm<'_> {
             self.metric(metric);
         }
         let number = |name: &str| attribute(self.module, body, name).and_then(|value| value.number());
-        if let (Some(of), Some(datapoints)) = (number("evaluation_periods"), number("datapoints_to_alarm")) {
-            if datapoints > of {
-                self.fault(&format!("{datapoints} of {of} periods cannot be above the threshold"));
-            }
+        if let (Some(of), Some(datapoints)) = (number("evaluation_periods"), number("datapoints_to_alarm"))
+            && datapoints > of
+        {
+            self.fault(&format!("{datapoints} of {of} periods cannot be above the threshold"));
         }
     }
 

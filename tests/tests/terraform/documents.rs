@@ -153,10 +153,10 @@ fn the_image_is_built_by_the_steps_of_the_script() {
     let members = read("Cargo.toml");
     let members = members.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
     for member in members.split('"').skip(1).step_by(2) {
-        let is_there = [format!("!{member}\n"), format!("!{member}/benches\n")]
-            .iter()
-            .any(|line| ignored.contains(line));
-        assert!(is_there, ".dockerignore leaves {member} out, which cargo needs");
+        assert!(
+            ignored.contains(&format!("!{member}\n")),
+            ".dockerignore leaves {member} out, which cargo needs"
+        );
     }
 }
 

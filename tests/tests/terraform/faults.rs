@@ -18,7 +18,7 @@ const EXAMPLE: &str = "terraform/examples/basic/main.tf";
 /// The file, what is replaced in it and by what, what stands on the line of the fault, and the fault.
 type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-const CASES: [Case; 50] = [
+const CASES: [Case; 56] = [
     // What the schema knows.
     (
         TABLE,
@@ -239,13 +239,6 @@ const CASES: [Case; 50] = [
     (TABLE, "\"KEYS_ONLY\"", "\"KEYS\"", "\"KEYS\"", "`stream_view_type` cannot be `KEYS`"),
     (SERVICES, "var.log_retention_days", "31", "31", "`retention_in_days` cannot be `31`"),
     (
-        SERVICES,
-        "[\"FARGATE\"]",
-        "[\"FARGATES\"]",
-        "FARGATES",
-        "`requires_compatibilities` cannot be `FARGATES`",
-    ),
-    (
         TABLE,
         "    name = \"GSI1SK\"",
         "    name = \"GSI1RANGE\"",
@@ -323,6 +316,55 @@ const CASES: [Case; 50] = [
         "resources = [\"*\"]",
         "resources = [\"*\"]",
         "`dynamodb:DescribeTable` can be bound to a resource, so `*` is too much",
+    ),
+    (
+        ALARMS,
+        "datapoints_to_alarm = 3",
+        "datapoints_to_alarm = 7",
+        "\"table_throttles\" {",
+        "7 of 5 periods cannot be above the threshold",
+    ),
+    (
+        ALARMS,
+        "return_data = true",
+        "return_data = false",
+        "\"table_throttles\" {",
+        "exactly one query of an alarm returns data",
+    ),
+    (
+        ALARMS,
+        "\"throttles\"",
+        "\"Throttles\"",
+        "\"table_throttles\" {",
+        "the id `Throttles` of a query must begin with a lower-case letter",
+    ),
+    (
+        ALARMS,
+        "  statistic           = \"Maximum\"\n",
+        "",
+        "\"projector_lag\" {",
+        "an alarm on a metric needs `statistic`",
+    ),
+    (
+        ALARMS,
+        "  threshold           = 0\n",
+        "  threshold = 0\n  metric_name = \"X\"\n",
+        "\"table_throttles\" {",
+        "an alarm has either a metric or metric queries",
+    ),
+    (
+        VARIABLES,
+        "  description = \"The VPC that everything runs in.\"\n",
+        "",
+        "variable \"vpc_id\"",
+        "the variable `vpc_id` needs `description`",
+    ),
+    (
+        IAM,
+        "test     = \"ForAllValues:StringLike\"",
+        "test = \"ForAllValues:Matches\"",
+        "actions   = [\"dynamodb:PutItem\"]",
+        "IAM has no condition `ForAllValues:Matches`",
     ),
 ];
 

@@ -6,6 +6,7 @@ mod alarms;
 mod arguments;
 mod code;
 mod documents;
+mod evaluated;
 mod faults;
 mod policies;
 mod references;

@@ -247,13 +247,11 @@ fn keys(module: &Module, file: &File, table: &Block, faults: &mut Vec<Fault>) {
         }
     }
     for body in bodies(table, "attribute") {
-        if let (Some(name), Some(node)) = (named(body, "name"), body.get_attribute("name")) {
-            if !wanted.contains(&name) {
-                faults.push(file.fault(
-                    &node.value,
-                    format!("the attribute `{name}` is declared but is no key; DynamoDB refuses that"),
-                ));
-            }
+        if let (Some(name), Some(node)) = (named(body, "name"), body.get_attribute("name"))
+            && !wanted.contains(&name)
+        {
+            let what = format!("the attribute `{name}` is declared but is no key; DynamoDB refuses that");
+            faults.push(file.fault(&node.value, what));
         }
     }
 }
@@ -276,9 +274,9 @@ pub(crate) fn fargate_memory(cpu: f64) -> Vec<f64> {
 fn fargate(file: &File, at: &dyn Span, sizes: &Value, faults: &mut Vec<Fault>) {
     let Value::Map(sizes) = sizes else { return };
     let number = |name: &str| sizes.get(name).and_then(Value::number);
-    if let (Some(cpu), Some(memory)) = (number("cpu"), number("memory")) {
-        if !fargate_memory(cpu).contains(&memory) {
-            faults.push(file.fault(at, format!("Fargate has no task of {cpu} CPU units with {memory} MiB")));
-        }
+    if let (Some(cpu), Some(memory)) = (number("cpu"), number("memory"))
+        && !fargate_memory(cpu).contains(&memory)
+    {
+        faults.push(file.fault(at, format!("Fargate has no task of {cpu} CPU units with {memory} MiB")));
     }
 }

@@ -80,6 +80,11 @@ impl Type {
         }
     }
 
+    /// What can only be read.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &String> {
+        self.attributes.iter()
+    }
+
     /// Whether other resources may refer to this.
     pub(crate) fn has_attribute(&self, name: &str) -> bool {
         self.arguments.contains_key(name)

@@ -13,8 +13,8 @@ use crate::code::{Project, root};
 /// A folder of providers as `terraform providers mirror` makes it; without it `validate` cannot run.
 const PROVIDERS: &str = "ALMANAC_TEST_TERRAFORM_PROVIDERS";
 
-/// The program, if there is one.
-fn tool() -> Option<PathBuf> {
+/// The program, if there is one; else this is said.
+pub(crate) fn tool() -> Option<PathBuf> {
     let paths = env::var_os("PATH")?;
     let candidates =
         env::split_paths(&paths).flat_map(|folder| ["terraform", "tofu"].map(|name| folder.join(name)));
@@ -34,7 +34,7 @@ fn run(tool: &Path, folder: &Path, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -78,7 +78,7 @@ const GIVEN: [(&str, &str); 6] = [
 ];
 
 /// Values that are taken, beside those given.
-const GOOD: [(&str, &str); 9] = [
+pub(crate) const GOOD: [(&str, &str); 9] = [
     ("name", "\"almanac-2\""),
     (
         "image",
@@ -129,7 +129,7 @@ const BAD: [(&str, &str, &str); 22] = [
 
 /// Plans with nothing but the variables of the module and the locals that they look at, which needs no
 /// provider.
-fn plan(tool: &Path, folder: &Path, changed: &[(&str, &str)]) -> Output {
+pub(crate) fn plan(tool: &Path, folder: &Path, changed: &[(&str, &str)]) -> Output {
     let mut values: BTreeMap<&str, &str> = GIVEN.into();
     values.extend(changed.iter().copied());
     let lines: String = values.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
