@@ -1,0 +1,31 @@
+variable "region" {
+  description = "The AWS region."
+  type        = string
+}
+
+variable "name" {
+  description = "Name of the deployment, and the beginning of all names."
+  type        = string
+  default     = "almanac"
+}
+
+variable "image_tag" {
+  description = "The tag of the image in the repository that this makes."
+  type        = string
+}
+
+variable "certificate_arn" {
+  description = "The ACM certificate of the name by which the API is called."
+  type        = string
+}
+
+variable "allowed_cidr_blocks" {
+  description = "Who may call the API: IPv4 ranges."
+  type        = list(string)
+}
+
+variable "alarm_email" {
+  description = "Who gets a mail when there is an alarm; null for nobody."
+  type        = string
+  default     = null
+}

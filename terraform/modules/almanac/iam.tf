@@ -1,0 +1,219 @@
+# One role a service, with what it does and nothing else. A test records what each service calls in a
+# run of the whole pipeline, and compares both ways.
+#
+# Rights to write are bound to partitions (store/src/key.rs lists them). An id has 27 characters, and
+# `?` stands for exactly one, so `w#<id>` here is not the beginning of `w#<id>/rollup/v1`.
+
+locals {
+  id        = "???????????????????????????"
+  workspace = "w#${local.id}"
+
+  # The catalog: categories, workspaces and what is in them, users, groups, systems, names and tokens.
+  catalog_keys = ["wc#${local.id}", local.workspace, "u#*", "g#*", "s#*", "@name#*", "token#*"]
+
+  # The log, and the markers of its batches.
+  log_keys = ["${local.workspace}/day", "${local.workspace}/batch"]
+
+  # Counters (they stand beside the workspace), rollups and evaluations, which version of them is
+  # served, dead letters; leases and heartbeats.
+  projection_keys = [
+    local.workspace,
+    "${local.workspace}/rollup/v*",
+    "${local.workspace}/proj",
+    "${local.workspace}/dlq/v*",
+    "sys/lease#*",
+    "sys/worker",
+  ]
+
+  policies = {
+    ingest    = data.aws_iam_policy_document.ingest.json
+    projector = data.aws_iam_policy_document.projector.json
+    query     = data.aws_iam_policy_document.query.json
+  }
+}
+
+data "aws_iam_policy_document" "ingest" {
+  statement {
+    sid       = "LookAtTheTable"
+    actions   = ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]
+    resources = [aws_dynamodb_table.this.arn]
+  }
+
+  statement {
+    sid       = "Read"
+    actions   = ["dynamodb:GetItem", "dynamodb:Query"]
+    resources = [aws_dynamodb_table.this.arn, "${aws_dynamodb_table.this.arn}/index/*"]
+  }
+
+  statement {
+    sid       = "Append"
+    actions   = ["dynamodb:PutItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = concat(local.log_keys, local.catalog_keys)
+    }
+  }
+
+  statement {
+    sid       = "CountInTheCatalog"
+    actions   = ["dynamodb:UpdateItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = local.catalog_keys
+    }
+  }
+}
+
+data "aws_iam_policy_document" "projector" {
+  statement {
+    sid       = "LookAtTheTable"
+    actions   = ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]
+    resources = [aws_dynamodb_table.this.arn]
+  }
+
+  statement {
+    sid       = "Read"
+    actions   = ["dynamodb:GetItem", "dynamodb:Query"]
+    resources = [aws_dynamodb_table.this.arn, "${aws_dynamodb_table.this.arn}/index/*"]
+  }
+
+  statement {
+    sid       = "FollowChanges"
+    actions   = ["dynamodb:DescribeStream", "dynamodb:GetShardIterator", "dynamodb:GetRecords"]
+    resources = ["${aws_dynamodb_table.this.arn}/stream/*"]
+  }
+
+  statement {
+    sid       = "Project"
+    actions   = ["dynamodb:PutItem", "dynamodb:DeleteItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = local.projection_keys
+    }
+  }
+}
+
+data "aws_iam_policy_document" "query" {
+  statement {
+    sid       = "LookAtTheTable"
+    actions   = ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]
+    resources = [aws_dynamodb_table.this.arn]
+  }
+
+  statement {
+    sid       = "Read"
+    actions   = ["dynamodb:GetItem", "dynamodb:Query"]
+    resources = [aws_dynamodb_table.this.arn, "${aws_dynamodb_table.this.arn}/index/*"]
+  }
+}
+
+# With a key of one's own, DynamoDB uses it in the name of whoever calls.
+data "aws_iam_policy_document" "key" {
+  count = var.kms_key_arn == null ? 0 : 1
+
+  statement {
+    sid       = "UseTheKeyThroughDynamoDB"
+    actions   = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:GenerateDataKey", "kms:DescribeKey"]
+    resources = [var.kms_key_arn]
+
+    condition {
+      test     = "StringEquals"
+      variable = "kms:ViaService"
+      values   = ["dynamodb.${data.aws_region.current.region}.amazonaws.com"]
+    }
+  }
+}
+
+data "aws_iam_policy_document" "assume" {
+  statement {
+    actions = ["sts:AssumeRole"]
+
+    principals {
+      type        = "Service"
+      identifiers = ["ecs-tasks.amazonaws.com"]
+    }
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:SourceAccount"
+      values   = [data.aws_caller_identity.current.account_id]
+    }
+  }
+}
+
+resource "aws_iam_role" "service" {
+  for_each = local.services
+
+  name_prefix        = "${var.name}-${each.key}-"
+  description        = "What Almanac ${each.key} may do"
+  assume_role_policy = data.aws_iam_policy_document.assume.json
+  tags               = var.tags
+}
+
+resource "aws_iam_role_policy" "service" {
+  for_each = local.services
+
+  name   = "table"
+  role   = aws_iam_role.service[each.key].id
+  policy = local.policies[each.key]
+}
+
+resource "aws_iam_role_policy" "key" {
+  for_each = var.kms_key_arn == null ? {} : local.services
+
+  name   = "key"
+  role   = aws_iam_role.service[each.key].id
+  policy = data.aws_iam_policy_document.key[0].json
+}
+
+# What ECS itself needs to start a task: the image, and somewhere to write logs.
+data "aws_iam_policy_document" "execution" {
+  statement {
+    sid       = "WriteLogs"
+    actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+    resources = [for group in aws_cloudwatch_log_group.service : "${group.arn}:*"]
+  }
+
+  dynamic "statement" {
+    for_each = var.ecr_repository_arn == null ? [] : [var.ecr_repository_arn]
+
+    content {
+      sid       = "PullTheImage"
+      actions   = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+      resources = [statement.value]
+    }
+  }
+
+  # A token is not of one repository, so this right cannot be bound to one.
+  dynamic "statement" {
+    for_each = var.ecr_repository_arn == null ? [] : [var.ecr_repository_arn]
+
+    content {
+      sid       = "LogInToTheRegistry"
+      actions   = ["ecr:GetAuthorizationToken"]
+      resources = ["*"]
+    }
+  }
+}
+
+resource "aws_iam_role" "execution" {
+  name_prefix        = "${var.name}-execution-"
+  description        = "What ECS may do to start tasks of Almanac"
+  assume_role_policy = data.aws_iam_policy_document.assume.json
+  tags               = var.tags
+}
+
+resource "aws_iam_role_policy" "execution" {
+  name   = "start"
+  role   = aws_iam_role.execution.id
+  policy = data.aws_iam_policy_document.execution.json
+}

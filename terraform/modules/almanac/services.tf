@@ -1,0 +1,197 @@
+# Ingest, projector and query: one image, three roles, each scaled by itself.
+
+locals {
+  port = 7171
+
+  services = {
+    ingest    = var.ingest
+    projector = var.projector
+    query     = var.query
+  }
+
+  # Those that the load balancer calls.
+  http_services = { for name, service in local.services : name => service if name != "projector" }
+
+  # The memory, in MiB, that Fargate has for each number of CPU units.
+  fargate_memory = {
+    "256"   = [512, 1024, 2048]
+    "512"   = range(1024, 4097, 1024)
+    "1024"  = range(2048, 8193, 1024)
+    "2048"  = range(4096, 16385, 1024)
+    "4096"  = range(8192, 30721, 1024)
+    "8192"  = range(16384, 61441, 4096)
+    "16384" = range(32768, 122881, 8192)
+  }
+}
+
+data "aws_region" "current" {}
+
+data "aws_caller_identity" "current" {}
+
+resource "aws_ecs_cluster" "this" {
+  name = var.name
+  tags = var.tags
+}
+
+resource "aws_cloudwatch_log_group" "service" {
+  for_each = local.services
+
+  name              = "/${var.name}/${each.key}"
+  retention_in_days = var.log_retention_days
+  tags              = var.tags
+}
+
+resource "aws_ecs_task_definition" "service" {
+  for_each = local.services
+
+  family                   = "${var.name}-${each.key}"
+  requires_compatibilities = ["FARGATE"]
+  network_mode             = "awsvpc"
+  cpu                      = each.value.cpu
+  memory                   = each.value.memory
+  execution_role_arn       = aws_iam_role.execution.arn
+  task_role_arn            = aws_iam_role.service[each.key].arn
+  tags                     = var.tags
+
+  runtime_platform {
+    operating_system_family = "LINUX"
+    cpu_architecture        = var.cpu_architecture
+  }
+
+  container_definitions = jsonencode([{
+    name                   = "almanac"
+    image                  = var.image
+    command                = ["up", "--role", each.key, "--log-format", "json"]
+    essential              = true
+    readonlyRootFilesystem = true
+    # Longer than any request, so that a task that is stopped answers what it began.
+    stopTimeout = 90
+
+    environment = [
+      { name = "ALMANAC_STORE", value = "dynamodb:${aws_dynamodb_table.this.name}" },
+      { name = "ALMANAC_REGION", value = data.aws_region.current.region },
+      { name = "ALMANAC_LISTEN", value = "0.0.0.0:${local.port}" },
+    ]
+
+    portMappings = [{ containerPort = local.port, protocol = "tcp" }]
+
+    healthCheck = {
+      command     = ["CMD", "/usr/local/bin/almanac", "health"]
+      interval    = 15
+      timeout     = 5
+      retries     = 3
+      startPeriod = 30
+    }
+
+    logConfiguration = {
+      logDriver = "awslogs"
+      options = {
+        awslogs-group         = aws_cloudwatch_log_group.service[each.key].name
+        awslogs-region        = data.aws_region.current.region
+        awslogs-stream-prefix = each.key
+      }
+    }
+  }])
+}
+
+resource "aws_ecs_service" "service" {
+  for_each = local.services
+
+  name            = each.key
+  cluster         = aws_ecs_cluster.this.id
+  task_definition = aws_ecs_task_definition.service[each.key].arn
+  launch_type     = "FARGATE"
+  desired_count   = each.value.min
+  propagate_tags  = "SERVICE"
+  tags            = var.tags
+
+  deployment_minimum_healthy_percent = 100
+  deployment_maximum_percent         = 200
+  health_check_grace_period_seconds  = contains(keys(local.http_services), each.key) ? 60 : null
+
+  deployment_circuit_breaker {
+    enable   = true
+    rollback = true
+  }
+
+  network_configuration {
+    subnets          = var.task_subnet_ids
+    security_groups  = [aws_security_group.service[each.key].id]
+    assign_public_ip = var.assign_public_ip
+  }
+
+  dynamic "load_balancer" {
+    for_each = contains(keys(local.http_services), each.key) ? [each.key] : []
+
+    content {
+      target_group_arn = aws_lb_target_group.this[load_balancer.value].arn
+      container_name   = "almanac"
+      container_port   = local.port
+    }
+  }
+
+  # A target group must have a listener before a service can use it, and a task needs its rights.
+  depends_on = [aws_lb_listener.https, aws_lb_listener_rule.query, aws_iam_role_policy.service, aws_iam_role_policy.execution]
+
+  lifecycle {
+    # Autoscaling moves it.
+    ignore_changes = [desired_count]
+  }
+}
+
+resource "aws_appautoscaling_target" "service" {
+  for_each = local.services
+
+  service_namespace  = "ecs"
+  resource_id        = "service/${aws_ecs_cluster.this.name}/${aws_ecs_service.service[each.key].name}"
+  scalable_dimension = "ecs:service:DesiredCount"
+  min_capacity       = each.value.min
+  max_capacity       = each.value.max
+  tags               = var.tags
+}
+
+resource "aws_appautoscaling_policy" "cpu" {
+  for_each = local.services
+
+  name               = "${var.name}-${each.key}-cpu"
+  policy_type        = "TargetTrackingScaling"
+  service_namespace  = aws_appautoscaling_target.service[each.key].service_namespace
+  resource_id        = aws_appautoscaling_target.service[each.key].resource_id
+  scalable_dimension = aws_appautoscaling_target.service[each.key].scalable_dimension
+
+  target_tracking_scaling_policy_configuration {
+    target_value       = each.value.cpu_percent
+    scale_in_cooldown  = 300
+    scale_out_cooldown = 60
+
+    predefined_metric_specification {
+      predefined_metric_type = "ECSServiceAverageCPUUtilization"
+    }
+  }
+}
+
+# Adds projectors while they lag, whatever their CPU does; the policy above takes them away again.
+resource "aws_appautoscaling_policy" "lag" {
+  name               = "${var.name}-projector-lag"
+  policy_type        = "StepScaling"
+  service_namespace  = aws_appautoscaling_target.service["projector"].service_namespace
+  resource_id        = aws_appautoscaling_target.service["projector"].resource_id
+  scalable_dimension = aws_appautoscaling_target.service["projector"].scalable_dimension
+
+  step_scaling_policy_configuration {
+    adjustment_type         = "ChangeInCapacity"
+    metric_aggregation_type = "Maximum"
+    cooldown                = 180
+
+    step_adjustment {
+      metric_interval_lower_bound = 0
+      metric_interval_upper_bound = var.lag_alarm_seconds
+      scaling_adjustment          = 1
+    }
+
+    step_adjustment {
+      metric_interval_lower_bound = var.lag_alarm_seconds
+      scaling_adjustment          = 2
+    }
+  }
+}

@@ -1,0 +1,156 @@
+# The one table. `almanac table create` makes the same; a test compares the two.
+
+locals {
+  is_provisioned = var.provisioned != null
+  index_names    = ["GSI1", "board"]
+}
+
+resource "aws_dynamodb_table" "this" {
+  name         = var.name
+  billing_mode = local.is_provisioned ? "PROVISIONED" : "PAY_PER_REQUEST"
+  hash_key     = "PK"
+  range_key    = "SK"
+
+  read_capacity  = try(var.provisioned.read_min, null)
+  write_capacity = try(var.provisioned.write_min, null)
+
+  # Keys only: a change says which log grew, and the rest is read from the table.
+  stream_enabled   = true
+  stream_view_type = "KEYS_ONLY"
+
+  deletion_protection_enabled = var.deletion_protection
+
+  attribute {
+    name = "PK"
+    type = "S"
+  }
+
+  attribute {
+    name = "SK"
+    type = "S"
+  }
+
+  attribute {
+    name = "GSI1PK"
+    type = "S"
+  }
+
+  attribute {
+    name = "GSI1SK"
+    type = "S"
+  }
+
+  attribute {
+    name = "board"
+    type = "S"
+  }
+
+  attribute {
+    name = "score"
+    type = "N"
+  }
+
+  # What stands in the indexes is the catalog, which is small and changes seldom. Their capacity is
+  # fixed: were it scaled, each apply would set it back, since Terraform cannot leave it out.
+  global_secondary_index {
+    name            = "GSI1"
+    hash_key        = "GSI1PK"
+    range_key       = "GSI1SK"
+    projection_type = "ALL"
+    read_capacity   = try(var.provisioned.index_read, null)
+    write_capacity  = try(var.provisioned.index_write, null)
+  }
+
+  global_secondary_index {
+    name            = "board"
+    hash_key        = "board"
+    range_key       = "score"
+    projection_type = "ALL"
+    read_capacity   = try(var.provisioned.index_read, null)
+    write_capacity  = try(var.provisioned.index_write, null)
+  }
+
+  ttl {
+    attribute_name = "expires_at"
+    enabled        = true
+  }
+
+  point_in_time_recovery {
+    enabled = var.point_in_time_recovery
+  }
+
+  # Without this block the key is one that DynamoDB owns.
+  dynamic "server_side_encryption" {
+    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+
+    content {
+      enabled     = true
+      kms_key_arn = server_side_encryption.value
+    }
+  }
+
+  tags = merge(var.tags, { Name = var.name })
+
+  lifecycle {
+    # Autoscaling moves them.
+    ignore_changes = [read_capacity, write_capacity]
+  }
+}
+
+resource "aws_appautoscaling_target" "table_read" {
+  count = local.is_provisioned ? 1 : 0
+
+  service_namespace  = "dynamodb"
+  resource_id        = "table/${aws_dynamodb_table.this.name}"
+  scalable_dimension = "dynamodb:table:ReadCapacityUnits"
+  min_capacity       = var.provisioned.read_min
+  max_capacity       = var.provisioned.read_max
+  tags               = var.tags
+}
+
+resource "aws_appautoscaling_policy" "table_read" {
+  count = local.is_provisioned ? 1 : 0
+
+  name               = "${var.name}-table-read"
+  policy_type        = "TargetTrackingScaling"
+  service_namespace  = aws_appautoscaling_target.table_read[0].service_namespace
+  resource_id        = aws_appautoscaling_target.table_read[0].resource_id
+  scalable_dimension = aws_appautoscaling_target.table_read[0].scalable_dimension
+
+  target_tracking_scaling_policy_configuration {
+    target_value = var.provisioned.target_percent
+
+    predefined_metric_specification {
+      predefined_metric_type = "DynamoDBReadCapacityUtilization"
+    }
+  }
+}
+
+resource "aws_appautoscaling_target" "table_write" {
+  count = local.is_provisioned ? 1 : 0
+
+  service_namespace  = "dynamodb"
+  resource_id        = "table/${aws_dynamodb_table.this.name}"
+  scalable_dimension = "dynamodb:table:WriteCapacityUnits"
+  min_capacity       = var.provisioned.write_min
+  max_capacity       = var.provisioned.write_max
+  tags               = var.tags
+}
+
+resource "aws_appautoscaling_policy" "table_write" {
+  count = local.is_provisioned ? 1 : 0
+
+  name               = "${var.name}-table-write"
+  policy_type        = "TargetTrackingScaling"
+  service_namespace  = aws_appautoscaling_target.table_write[0].service_namespace
+  resource_id        = aws_appautoscaling_target.table_write[0].resource_id
+  scalable_dimension = aws_appautoscaling_target.table_write[0].scalable_dimension
+
+  target_tracking_scaling_policy_configuration {
+    target_value = var.provisioned.target_percent
+
+    predefined_metric_specification {
+      predefined_metric_type = "DynamoDBWriteCapacityUtilization"
+    }
+  }
+}

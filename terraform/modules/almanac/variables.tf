@@ -1,0 +1,289 @@
+variable "name" {
+  description = "Name of the deployment: of the table, the cluster, the load balancer, and the beginning of all other names."
+  type        = string
+  default     = "almanac"
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,18}[a-z0-9]$", var.name))
+    error_message = "The name must have 3 to 20 lower-case letters, digits and hyphens, begin with a letter and not end with a hyphen."
+  }
+}
+
+variable "image" {
+  description = "The container image with its tag or digest, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/almanac:0.1.0."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[^\\s:]+(:[0-9]+/[^\\s:]+)?(:[^\\s:/]+|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(var.image, ":latest")
+    error_message = "The image needs a tag other than latest, or a digest, so that a deployment says what it runs."
+  }
+}
+
+variable "ecr_repository_arn" {
+  description = "The ECR repository that the image is pulled from; null when it comes from a public registry."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.ecr_repository_arn == null || can(regex("^arn:[^:]+:ecr:", var.ecr_repository_arn))
+    error_message = "This must be the ARN of an ECR repository."
+  }
+}
+
+variable "cpu_architecture" {
+  description = "The architecture that the image was built for: X86_64 or ARM64."
+  type        = string
+  default     = "X86_64"
+
+  validation {
+    condition     = contains(["X86_64", "ARM64"], var.cpu_architecture)
+    error_message = "The architecture is X86_64 or ARM64."
+  }
+}
+
+variable "vpc_id" {
+  description = "The VPC that everything runs in."
+  type        = string
+
+  validation {
+    condition     = startswith(var.vpc_id, "vpc-")
+    error_message = "The id of a VPC begins with vpc-."
+  }
+}
+
+variable "load_balancer_subnet_ids" {
+  description = "Subnets of the load balancer, in at least two availability zones; public ones when internal is false."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.load_balancer_subnet_ids) >= 2
+    error_message = "A load balancer needs subnets in two availability zones."
+  }
+}
+
+variable "task_subnet_ids" {
+  description = "Subnets of the tasks. They need a way to ECR and CloudWatch Logs: a NAT gateway, interface endpoints, or public addresses."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.task_subnet_ids) >= 1
+    error_message = "The tasks need a subnet."
+  }
+}
+
+variable "assign_public_ip" {
+  description = "Whether tasks get public addresses, which in public subnets is cheaper than a NAT gateway. Nothing reaches them from outside either way."
+  type        = bool
+  default     = false
+}
+
+variable "endpoint_route_table_ids" {
+  description = "Route tables of the tasks' subnets, to which a gateway endpoint of DynamoDB is added (free of charge); empty when the VPC has one already."
+  type        = list(string)
+  default     = []
+}
+
+variable "certificate_arn" {
+  description = "The ACM certificate of the load balancer."
+  type        = string
+
+  validation {
+    condition     = can(regex("^arn:[^:]+:acm:", var.certificate_arn))
+    error_message = "This must be the ARN of an ACM certificate."
+  }
+}
+
+variable "internal" {
+  description = "Whether the load balancer has private addresses only."
+  type        = bool
+  default     = true
+}
+
+variable "allowed_cidr_blocks" {
+  description = "Who may call the API: IPv4 ranges."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.allowed_cidr_blocks) > 0 && alltrue([for block in var.allowed_cidr_blocks : can(cidrnetmask(block))])
+    error_message = "At least one IPv4 range such as 10.0.0.0/8 is needed."
+  }
+}
+
+variable "ingest" {
+  description = "The ingest service: CPU units and MiB of memory of a task, the least and the most tasks, and the CPU percentage that autoscaling aims at."
+  type = object({
+    cpu         = optional(number, 512)
+    memory      = optional(number, 1024)
+    min         = optional(number, 2)
+    max         = optional(number, 6)
+    cpu_percent = optional(number, 60)
+  })
+  default = {}
+
+  validation {
+    condition     = var.ingest.min >= 1 && var.ingest.max >= var.ingest.min
+    error_message = "At least one task must run, and the most cannot be fewer than the least."
+  }
+
+  validation {
+    condition     = contains(lookup(local.fargate_memory, tostring(var.ingest.cpu), []), var.ingest.memory)
+    error_message = "Fargate has no such pair of CPU and memory; 512 goes with 1024 to 4096, for example."
+  }
+}
+
+variable "projector" {
+  description = "The projector service; the same as of ingest. Several projectors share the work."
+  type = object({
+    cpu         = optional(number, 512)
+    memory      = optional(number, 2048)
+    min         = optional(number, 1)
+    max         = optional(number, 4)
+    cpu_percent = optional(number, 70)
+  })
+  default = {}
+
+  validation {
+    condition     = var.projector.min >= 1 && var.projector.max >= var.projector.min
+    error_message = "At least one task must run, and the most cannot be fewer than the least."
+  }
+
+  validation {
+    condition     = contains(lookup(local.fargate_memory, tostring(var.projector.cpu), []), var.projector.memory)
+    error_message = "Fargate has no such pair of CPU and memory; 512 goes with 1024 to 4096, for example."
+  }
+}
+
+variable "query" {
+  description = "The query service; the same as of ingest."
+  type = object({
+    cpu         = optional(number, 512)
+    memory      = optional(number, 2048)
+    min         = optional(number, 2)
+    max         = optional(number, 6)
+    cpu_percent = optional(number, 60)
+  })
+  default = {}
+
+  validation {
+    condition     = var.query.min >= 1 && var.query.max >= var.query.min
+    error_message = "At least one task must run, and the most cannot be fewer than the least."
+  }
+
+  validation {
+    condition     = contains(lookup(local.fargate_memory, tostring(var.query.cpu), []), var.query.memory)
+    error_message = "Fargate has no such pair of CPU and memory; 512 goes with 1024 to 4096, for example."
+  }
+}
+
+variable "provisioned" {
+  description = "Provisioned capacity of the table, in units a second, with autoscaling between the least and the most; index_read and index_write are of each index, and fixed. Null is on demand."
+  type = object({
+    read_min       = number
+    read_max       = number
+    write_min      = number
+    write_max      = number
+    target_percent = optional(number, 70)
+    index_read     = optional(number, 5)
+    index_write    = optional(number, 5)
+  })
+  default = null
+
+  validation {
+    condition = var.provisioned == null || try(
+      var.provisioned.read_min >= 1 && var.provisioned.read_max >= var.provisioned.read_min &&
+      var.provisioned.write_min >= 1 && var.provisioned.write_max >= var.provisioned.write_min &&
+      var.provisioned.index_read >= 1 && var.provisioned.index_write >= 1,
+      false
+    )
+    error_message = "Every least is at least 1, and no most is below its least."
+  }
+
+  validation {
+    condition     = try(var.provisioned.target_percent, 70) >= 20 && try(var.provisioned.target_percent, 70) <= 90
+    error_message = "DynamoDB's autoscaling aims at 20 to 90 percent."
+  }
+}
+
+variable "kms_key_arn" {
+  description = "A KMS key of your own that encrypts the table; null for the key that DynamoDB owns, which costs nothing."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kms_key_arn == null || can(regex("^arn:[^:]+:kms:[^:]*:[^:]*:key/", var.kms_key_arn))
+    error_message = "This must be the ARN of a KMS key, not of an alias."
+  }
+}
+
+variable "point_in_time_recovery" {
+  description = "Whether the table can be restored to any second of the last 35 days."
+  type        = bool
+  default     = true
+}
+
+variable "deletion_protection" {
+  description = "Whether table and load balancer must be unlocked before they can be deleted."
+  type        = bool
+  default     = true
+}
+
+variable "log_retention_days" {
+  description = "For how many days logs are kept; one of the values that CloudWatch has."
+  type        = number
+  default     = 30
+
+  validation {
+    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
+    error_message = "CloudWatch keeps logs for 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 or 3653 days."
+  }
+}
+
+variable "alarm_topic_arns" {
+  description = "SNS topics that are told of alarms, and of their end."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for arn in var.alarm_topic_arns : can(regex("^arn:[^:]+:sns:", arn))])
+    error_message = "These must be ARNs of SNS topics."
+  }
+}
+
+variable "lag_alarm_seconds" {
+  description = "For how long a day may wait to be folded before the alarm; autoscaling adds projectors at half of it."
+  type        = number
+  default     = 300
+
+  validation {
+    condition     = var.lag_alarm_seconds >= 20
+    error_message = "Below 20 seconds the alarm would go off in ordinary work."
+  }
+}
+
+variable "read_budget_units_per_hour" {
+  description = "Read units of the table and its indexes in an hour beyond which there is an alarm."
+  type        = number
+  default     = 2000000
+
+  validation {
+    condition     = var.read_budget_units_per_hour > 0
+    error_message = "The budget must be more than nothing."
+  }
+}
+
+variable "write_budget_units_per_hour" {
+  description = "Write units of the table and its indexes in an hour beyond which there is an alarm."
+  type        = number
+  default     = 1000000
+
+  validation {
+    condition     = var.write_budget_units_per_hour > 0
+    error_message = "The budget must be more than nothing."
+  }
+}
+
+variable "tags" {
+  description = "Tags of everything that can have some."
+  type        = map(string)
+  default     = {}
+}

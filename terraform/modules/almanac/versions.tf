@@ -1,0 +1,11 @@
+terraform {
+  # Since this version a validation of a variable may look at locals.
+  required_version = ">= 1.9"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 6.0"
+    }
+  }
+}

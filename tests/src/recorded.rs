@@ -1,0 +1,127 @@
+//! An engine that notes what DynamoDB would be asked for, to compare it with the rights of a role.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use store::{
+    Item, Result, Table,
+    key::Key,
+    table::{Changes, Condition, Index, Page, Position, Query, Shard, Write},
+};
+
+/// What a call is made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum On {
+    /// The table.
+    Table,
+    /// The index of this name.
+    Index(&'static str),
+    /// The change feed.
+    Stream,
+}
+
+/// A call of DynamoDB or of its streams.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Call {
+    /// The action, as IAM calls it, without the service: `PutItem`.
+    pub action: &'static str,
+    /// What it is made on.
+    pub on: On,
+    /// The partition key of the item, or of the query in its index; `None` of calls about the whole.
+    pub partition: Option<String>,
+}
+
+/// A table that passes everything on and notes the calls that the DynamoDB engine makes for it.
+#[derive(Debug)]
+pub struct Recorded {
+    inner: Arc<dyn Table>,
+    calls: Mutex<BTreeSet<Call>>,
+}
+
+impl Recorded {
+    /// Wraps `inner`. The calls by which the engine connects are noted at once.
+    pub fn new(inner: Arc<dyn Table>) -> Arc<Self> {
+        let recorded = Self { inner, calls: Mutex::default() };
+        recorded.note("DescribeTable", On::Table, None);
+        recorded.note("DescribeTimeToLive", On::Table, None);
+        Arc::new(recorded)
+    }
+
+    /// All different calls so far.
+    pub fn calls(&self) -> BTreeSet<Call> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, action: &'static str, on: On, partition: Option<&str>) {
+        let call = Call { action, on, partition: partition.map(str::to_owned) };
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(call);
+    }
+
+    fn note_item(&self, action: &'static str, key: &Key) {
+        self.note(action, On::Table, Some(&key.pk));
+    }
+}
+
+#[async_trait]
+impl Table for Recorded {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.note_item("GetItem", key);
+        self.inner.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        let on = match query.index {
+            Index::Table => On::Table,
+            Index::Gsi1 => On::Index("GSI1"),
+            Index::Board => On::Index("board"),
+        };
+        self.note("Query", on, Some(&query.range.pk));
+        self.inner.query(query).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.note_item("PutItem", &item.key);
+        // A write that is left without an answer is settled by reading.
+        self.note_item("GetItem", &item.key);
+        self.inner.put(item, condition).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.note_item("DeleteItem", key);
+        self.note_item("GetItem", key);
+        self.inner.delete(key, condition).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        // IAM knows no action of a transaction, only those of its parts.
+        for write in &writes {
+            match write {
+                Write::Put(item, _) => self.note_item("PutItem", &item.key),
+                Write::Delete(key, _) => self.note_item("DeleteItem", key),
+                Write::Check(key, _) => self.note_item("ConditionCheckItem", key),
+                Write::Add(key, ..) => {
+                    // What is added to is looked at before.
+                    self.note_item("GetItem", key);
+                    self.note_item("UpdateItem", key);
+                }
+            }
+        }
+        self.inner.transact(writes).await
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.note("DescribeTable", On::Table, None);
+        self.note("DescribeStream", On::Stream, None);
+        self.inner.shards().await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        self.note("GetShardIterator", On::Stream, None);
+        self.note("GetRecords", On::Stream, None);
+        self.inner.changes(shard, from, wait).await
+    }
+}
