@@ -12,7 +12,7 @@ use store::{
 use crate::{
     cli::{ModelCommand, ReleaseCommand, WorkspaceCommand},
     config::Config,
-    open,
+    open, retention,
 };
 
 pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> anyhow::Result<()> {
@@ -46,6 +46,11 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
                 false => println!("{} lanes", lanes.count),
             }
         }
+        WorkspaceCommand::Retention { workspace, days, format } => {
+            retention::command(config, &workspace, days.as_deref(), format).await?;
+        }
+        WorkspaceCommand::Pin(args) => retention::pin(config, args, true).await?,
+        WorkspaceCommand::Unpin(args) => retention::pin(config, args, false).await?,
         WorkspaceCommand::Show { workspace } => {
             let catalog = Catalog::new(open::existing(config).await?);
             let workspace = catalog.workspace(&workspace).await?;

@@ -202,11 +202,40 @@ pub(crate) enum WorkspaceCommand {
         /// How many lanes, 1 to 16; only shown when it is not given.
         count: Option<u8>,
     },
+    /// Show how long a workspace keeps its events, or set it.
+    ///
+    /// A day of events expires so many days after its end: it is neither read nor appended to any more,
+    /// and deleted an hour later or more. Release events, rollups and evaluations stay.
+    Retention {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+        /// For how many days, or `forever`; only shown when it is not given.
+        days: Option<String>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Keep the events of a day, or of all days of a release, whatever their age.
+    Pin(PinArgs),
+    /// Take a pin away.
+    Unpin(PinArgs),
     /// Show a workspace with its models, releases and counts.
     Show {
         /// The workspace, as category/name or by id.
         workspace: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PinArgs {
+    /// The workspace, as category/name or by id.
+    pub(crate) workspace: String,
+    /// The day, as YYYY-MM-DD (UTC).
+    #[arg(required_unless_present = "release", conflicts_with = "release")]
+    pub(crate) day: Option<String>,
+    /// The release.
+    #[arg(long)]
+    pub(crate) release: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

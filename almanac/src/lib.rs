@@ -18,6 +18,7 @@ mod progress;
 mod projector;
 mod query;
 mod rebuild;
+mod retention;
 mod serve;
 mod status;
 mod table;

@@ -35,9 +35,9 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let worker = Projector::new(Arc::clone(&table), Options::new(Clock::system()));
-    let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock));
+    let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock.clone()));
     let gate = Arc::clone(ingest.gate());
-    let router = router(table, ingest, worker.clone());
+    let router = router(table, ingest, worker.clone(), clock);
     let end = until(stopped.clone());
     let projector = tokio::spawn(async move { worker.run(end).await });
     let server = tokio::spawn(serve(listener, router, until(stopped)));
@@ -57,8 +57,8 @@ pub async fn run(
     Ok(())
 }
 
-fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>, worker: Projector) -> Router {
-    let query = Arc::new(Query::new(table));
+fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>, worker: Projector, clock: Clock) -> Router {
+    let query = Arc::new(Query::new(table, clock));
     let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
     let routes = Routes::new()
         .merge(health::routes(worker))

@@ -6,8 +6,8 @@ use std::{
 };
 
 use store::{
-    Clock, Error, ErrorKind, Id, Kind, Table,
-    catalog::{Catalog, LANES_DELAY_SECONDS, Lanes, ReleaseSpec, Workspace},
+    Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
+    catalog::{Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseSpec, Workspace},
 };
 use web::RowProblem;
 
@@ -40,6 +40,7 @@ pub struct Ingest {
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,
     lanes: Cached<Id, Lanes>,
+    keeping: Cached<Id, Keeping>,
     gate: Arc<Gate>,
 }
 
@@ -57,6 +58,7 @@ impl Ingest {
             releases: Mutex::default(),
             workspaces: Cached::new(CACHED_SECONDS),
             lanes: Cached::new(CACHED_SECONDS),
+            keeping: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
         }
     }
@@ -88,7 +90,7 @@ impl Ingest {
     /// Stores a batch, whole or not at all; returns after it is durable.
     ///
     /// # Errors
-    /// When a row names a release that does not exist, the idempotency key is no good or was used
+    /// When a row names a release that does not exist or a day that has expired, the idempotency key is no good or was used
     /// for other events, or the table fails.
     pub async fn submit(
         &self,
@@ -119,7 +121,8 @@ impl Ingest {
         Ok(self.appender.append(id, &lanes, batch, idempotency_key, remember).await?)
     }
 
-    /// Checks, without writing, that every release a batch names exists, or can be registered.
+    /// Checks, without writing, that every release a batch names exists, or can be registered, and that
+    /// no event belongs to a day that has expired.
     ///
     /// # Errors
     /// `Refused`, naming the rows; those of the table.
@@ -144,7 +147,11 @@ impl Ingest {
     ) -> Result<BTreeMap<usize, RowProblem>, Error> {
         let issues = match batch.kind {
             Kind::Releases => self.release_problems(workspace.id(), batch).await?,
-            _ => self.unknown_releases(workspace.id(), batch).await?,
+            _ => {
+                let mut issues = self.expired_days(workspace.id(), batch).await?;
+                issues.extend(self.unknown_releases(workspace.id(), batch).await?);
+                issues
+            }
         };
         let problem = |(row, field, message): RowIssue| {
             (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
@@ -201,6 +208,30 @@ impl Ingest {
         let issues = (0..batch.rows()).filter_map(issue).collect();
         self.known_releases().insert(workspace.clone(), names);
         Ok(issues)
+    }
+
+    /// The rows of days whose events have expired.
+    async fn expired_days(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
+        let now = self.clock.now();
+        let reading = self.catalog.keeping(workspace);
+        let keeping = self.keeping.get(workspace.clone(), now, reading).await?;
+        let (Some(from), Some(to)) = (batch.days.iter().min(), batch.days.iter().max()) else {
+            return Ok(Vec::new());
+        };
+        if keeping.is_young(*from, now) {
+            return Ok(Vec::new());
+        }
+        let kept = self.catalog.kept(workspace, Window::new(*from, *to)?, now).await?;
+        let field = match batch.kind {
+            // The day of an outcome is that of the prediction.
+            Kind::Outcomes => "predicted_at",
+            kind => kind.time_field(),
+        };
+        let issue = |(row, day): (usize, &Day)| {
+            let message = || format!("is of {day}, whose events have expired in this workspace");
+            (!kept.keeps(*day)).then(|| (row, field, message()))
+        };
+        Ok(batch.days.iter().enumerate().filter_map(issue).collect())
     }
 
     fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {

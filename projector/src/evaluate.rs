@@ -6,7 +6,7 @@ use fold::{Evaluation, LogSegment, evaluation};
 use store::{
     Columns, Error, ErrorKind, Id, Kind, Result, Table,
     catalog::{Catalog, Task},
-    key,
+    expired, key,
     rollup::{Applied, Projected},
     scan,
 };
@@ -74,6 +74,10 @@ pub async fn evaluate(
         };
         let covered = |(log, seq): (&String, &u64)| stored.applied.get(log).is_some_and(|known| known >= seq);
         if wanted.iter().all(covered) {
+            return Ok(effort);
+        }
+        if expired::load(table, &day.workspace, day.day).await?.is_some() {
+            // Its events are gone: the evaluation that was made of all of them stays.
             return Ok(effort);
         }
         let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     WorkspaceDay,
+    expire::expire,
     lease::SWEEP,
     sweep::sweep,
     worker::{Shared, add, lock, may_pass},
@@ -39,6 +40,7 @@ impl Shared {
         let mut behind = 0;
         for workspace in self.catalog.workspaces().await? {
             behind += self.sweep_one(workspace.id(), &mut found).await?;
+            self.expire(workspace.id()).await?;
         }
         add(&self.stats.sweeps, 1);
         self.stats.swept_behind.store(behind, std::sync::atomic::Ordering::Relaxed);
@@ -64,6 +66,26 @@ impl Shared {
         }));
         found.extend(behind.evaluations.into_iter().map(|day| (day, None)));
         Ok(behind.segments)
+    }
+
+    /// Deletes what has expired. What is not projected yet waits for a later sweep.
+    async fn expire(&self, workspace: &Id) -> Result<()> {
+        match expire(&*self.table, &self.catalog, workspace, self.now()).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "what has expired here cannot be deleted; the others go on");
+            }
+            deleted => {
+                let deleted = deleted?;
+                if deleted.days > 0 {
+                    let (days, segments) = (deleted.days, deleted.segments);
+                    tracing::info!(%workspace, days, segments, "deleted events that have expired");
+                }
+                if deleted.waiting > 0 {
+                    tracing::warn!(%workspace, days = deleted.waiting, "expired, but not projected yet");
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn answer(&self, requests: &[Request]) -> Result<()> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use store::{
-    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window, key,
+    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window,
+    catalog::Kept,
+    key,
     log::Segment,
     table::{Query, query_all},
 };
@@ -23,6 +25,8 @@ pub(crate) struct Filter {
     pub(crate) release: Option<String>,
     /// Only segments appended by then.
     pub(crate) as_of: Option<Timestamp>,
+    /// Only days that have their events.
+    pub(crate) kept: Arc<Kept>,
 }
 
 /// A segment with its events unpacked.
@@ -59,6 +63,9 @@ pub(crate) async fn day_of(
     day: Day,
     filter: &Filter,
 ) -> Result<Vec<Unpacked>> {
+    if filter.kind != Kind::Releases && !filter.kept.keeps(day) {
+        return Ok(Vec::new());
+    }
     let range = key::segments_of_kind(workspace, day, filter.kind);
     let items = query_all(&**table, Query::table(range)).await?;
     if items.is_empty() {

@@ -7,8 +7,10 @@ use std::fmt;
 use crate::{Id, event::Kind, time::Day};
 
 mod projector;
+mod retention;
 
 pub use projector::*;
+pub use retention::*;
 
 /// Sorts after every sort key that continues the same prefix.
 const END: char = '~';
@@ -287,6 +289,8 @@ mod tests {
             segment(&log(), 42).to_string(),
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             lanes(&w).to_string(),
+            retention(&w).to_string(),
+            expired(&w, day).to_string(),
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),

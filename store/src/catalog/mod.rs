@@ -6,6 +6,7 @@
 mod entity;
 mod lanes;
 mod page;
+mod retention;
 
 use std::sync::Arc;
 
@@ -19,6 +20,9 @@ use crate::{
 pub use entity::{Category, Configuration, Entity, Model, Release, Task, Workspace};
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
 pub use page::WorkspacePage;
+pub use retention::{
+    EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention,
+};
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
 const RESERVED: &[&str] = &[
@@ -32,6 +36,8 @@ const RESERVED: &[&str] = &[
     "models",
     "configurations",
     "lanes",
+    "retention",
+    "pins",
 ];
 
 /// The catalog in a table.
