@@ -37,7 +37,8 @@ pub async fn run(
     let worker = Projector::new(Arc::clone(&table), Options::new(Clock::system()));
     let ingest = Arc::new(Ingest::new(Arc::clone(&table), clock.clone()));
     let gate = Arc::clone(ingest.gate());
-    let router = router(table, ingest, worker.clone(), clock);
+    let catalog = Arc::new(::catalog::Service::new(Arc::clone(&table), clock.clone()));
+    let router = router(table, catalog, ingest, worker.clone(), clock);
     let end = until(stopped.clone());
     let projector = tokio::spawn(async move { worker.run(end).await });
     let server = tokio::spawn(serve(listener, router, until(stopped)));
@@ -57,11 +58,18 @@ pub async fn run(
     Ok(())
 }
 
-fn router(table: Arc<dyn Table>, ingest: Arc<Ingest>, worker: Projector, clock: Clock) -> Router {
+fn router(
+    table: Arc<dyn Table>,
+    catalog: Arc<::catalog::Service>,
+    ingest: Arc<Ingest>,
+    worker: Projector,
+    clock: Clock,
+) -> Router {
     let query = Arc::new(Query::new(table, clock));
     let span = |request: &Request| tracing::info_span!("request", method = %request.method(), path = request.uri().path());
     let routes = Routes::new()
         .merge(health::routes(worker))
+        .merge(::catalog::http::routes(catalog))
         .merge(ingest::http::routes(ingest))
         .merge(query::http::routes(query));
     openapi::with_document(routes)

@@ -39,7 +39,10 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
             );
         }
         if report.expired > 0 {
-            println!("{}: {} days have expired, their projections are not compared", workspace.path, report.expired);
+            println!(
+                "{}: {} days have expired, their projections are not compared",
+                workspace.path, report.expired
+            );
         }
         for fault in &report.faults {
             println!("{}: FAULT {fault}", workspace.path);

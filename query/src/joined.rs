@@ -62,7 +62,13 @@ async fn join_day(
     request: &Request,
     kept: &Arc<Kept>,
 ) -> Result<JoinedDay> {
-    let filter = |kind, release, columns| Filter { kind, columns, release, as_of: request.as_of, kept: Arc::clone(kept) };
+    let filter = |kind, release, columns| Filter {
+        kind,
+        columns,
+        release,
+        as_of: request.as_of,
+        kept: Arc::clone(kept),
+    };
     let needed = |columns: &[&str]| {
         let wanted = request.columns.as_ref()?;
         Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())

@@ -1,9 +1,11 @@
 //! What the tests of the whole system share.
 //!
 //! [`mod@conformance`] says what every engine of the table must do, whatever it is built on; [`faulty`] is an
-//! engine on which things go wrong; [`sim`] runs several projectors on a table in memory, in virtual time.
+//! engine on which things go wrong; [`counted`] counts
+//! what is read; [`sim`] runs several projectors on a table in memory, in virtual time.
 
 pub mod conformance;
+pub mod counted;
 pub mod faulty;
 pub mod local;
 pub mod sim;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{DefaultBodyLimit, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,13 +16,11 @@ use crate::{
     append::{Receipt, Remember},
     batch::Refused,
     gate::Busy,
-    limits::MAX_CATALOG_BODY_BYTES,
     service::{Ingest, SubmitError},
 };
 
 mod api;
 mod body;
-mod catalog;
 mod events;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -31,13 +29,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 /// The routes of the append service. A workspace is named by its path in two segments
 /// (`/v1/workspaces/credit/prod/...`), or by its id.
 pub fn routes(ingest: Arc<Ingest>) -> Routes {
-    let mut routes = Routes::new().add(api::create_workspace(), catalog::create_workspace);
-    for named in Named::BOTH {
-        routes = routes
-            .add(api::create_model(named), catalog::create_model)
-            .add(api::set_lanes(named), catalog::set_lanes);
-    }
-    let mut routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CATALOG_BODY_BYTES)));
+    let mut routes = Routes::new();
     // What the examples of the document append needs the release that they register first.
     for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
         for named in Named::BOTH {

@@ -21,7 +21,8 @@ pub use entity::{Category, Configuration, Entity, Model, Release, Task, Workspac
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
 pub use page::WorkspacePage;
 pub use retention::{
-    EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention,
+    EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
+    Retention,
 };
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.

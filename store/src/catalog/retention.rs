@@ -140,7 +140,8 @@ impl Retention {
             _ => Err(item.corrupt("a pin is no text")),
         };
         let days = item.attributes.contains_key("days").then(|| item.int("days")).transpose()?;
-        let days = days.map(|days| u32::try_from(days).map_err(|_| item.corrupt("`days` is no number of days")));
+        let days =
+            days.map(|days| u32::try_from(days).map_err(|_| item.corrupt("`days` is no number of days")));
         Ok(Self {
             days: days.transpose()?,
             pinned_days: item
@@ -189,7 +190,12 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid`, when `days` is not 1 to [`MAX_RETENTION_DAYS`]; those of the table.
-    pub async fn set_retention(&self, workspace: &Id, days: Option<u32>, now: Timestamp) -> Result<Retention> {
+    pub async fn set_retention(
+        &self,
+        workspace: &Id,
+        days: Option<u32>,
+        now: Timestamp,
+    ) -> Result<Retention> {
         if days.is_some_and(|days| !(1..=MAX_RETENTION_DAYS).contains(&days)) {
             let message = format!("a retention is 1 to {MAX_RETENTION_DAYS} days, or forever");
             return Err(Error::invalid(message));
@@ -284,7 +290,8 @@ impl Catalog {
                 let range = key::counters_of_release(workspace, release, &from, &to);
                 for item in query_all(&*self.table, Query::table(range)).await? {
                     let days: &BTreeMap<String, Value> = item.map("days")?;
-                    let days = days.keys().map(|day| day.parse().map_err(|_| item.corrupt("a day is no day")));
+                    let days =
+                        days.keys().map(|day| day.parse().map_err(|_| item.corrupt("a day is no day")));
                     pinned.extend(days.collect::<Result<Vec<Day>>>()?);
                 }
             }
@@ -331,7 +338,8 @@ mod tests {
         let catalog = Catalog::new(Arc::clone(&table));
         let workspace = catalog.ensure_workspace("a/b", now).await.unwrap().entity.id;
         catalog.ensure_model(&workspace, "m", &Task::Regression, now).await.unwrap();
-        let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
+        let spec =
+            ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
         catalog.ensure_release(&workspace, &spec, now).await.unwrap();
         let june = Window::new(day("2026-06-01"), day("2026-06-30")).unwrap();
         let kept = async || {
