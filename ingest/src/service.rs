@@ -7,7 +7,8 @@ use std::{
 
 use store::{
     Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
-    catalog::{Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseSpec, Workspace},
+    catalog::{Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange, ReleaseSpec, Workspace},
+    id::check_name,
 };
 use web::RowProblem;
 
@@ -47,6 +48,10 @@ pub struct Ingest {
 /// How long a workspace and its lanes are taken to be what they were, in seconds. A change of lanes
 /// counts later than that ([`LANES_DELAY_SECONDS`]).
 const CACHED_SECONDS: i64 = LANES_DELAY_SECONDS / 3;
+
+/// Up to so many release events of a batch are recorded as live by who appends them, not only later by
+/// the projector.
+const MAX_RECORDED_ROWS: usize = 100;
 
 impl Ingest {
     /// A service on `table`, with `clock` for the time at which events are appended.
@@ -111,14 +116,21 @@ impl Ingest {
             check_idempotency_key(key)?;
         }
         self.check(workspace, &batch).await?;
-        if batch.kind == Kind::Releases {
+        if batch.kind != Kind::Releases {
+            self.register_unknown(workspace, &batch).await?;
+        } else {
             for spec in specs(&batch).into_iter().filter(|spec| spec.registers) {
                 self.catalog.ensure_release(workspace.id(), &spec.release, self.clock.now()).await?;
             }
         }
         let id = workspace.id();
         let lanes = self.lanes.get(id.clone(), self.clock.now(), self.catalog.lanes(id)).await?;
-        Ok(self.appender.append(id, &lanes, batch, idempotency_key, remember).await?)
+        // A larger one is left to the projector.
+        let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
+        let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
+        let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
+        self.catalog.record(id, &changes).await?;
+        Ok(receipt)
     }
 
     /// Checks, without writing, that every release a batch names exists, or can be registered, and that
@@ -172,6 +184,17 @@ impl Ingest {
                 if !is_known {
                     problems.push((row, "release", unknown_release(&name)));
                 }
+                let known = page.releases.iter().find(|release| release.entity.name == name);
+                if let Some(known) = known.filter(|known| known.model != spec.release.model) {
+                    problems.push((
+                        row,
+                        "model",
+                        format!("is not that of `{name}`, which is `{}`", known.model),
+                    ));
+                }
+                if spec.release.environment.is_none() {
+                    problems.push((row, "environment", "is missing; say where".to_owned()));
+                }
                 continue;
             }
             match (Catalog::check_release(&page, &spec.release), registered.get(&name)) {
@@ -200,10 +223,19 @@ impl Ingest {
             return Ok(Vec::new());
         }
         let page = self.catalog.page(workspace).await?;
-        let names: BTreeSet<String> = page.releases.into_iter().map(|release| release.entity.name).collect();
+        let names: BTreeSet<String> =
+            page.releases.iter().map(|release| release.entity.name.clone()).collect();
+        let reason = match named.keys().all(|name| names.contains(*name)) {
+            true => None,
+            false => self.refusal(&page).await?,
+        };
         let issue = |row| {
             let name = column.text(row).filter(|name| !names.contains(*name))?;
-            Some((row, "release", unknown_release(name)))
+            match (&reason, check_name(name)) {
+                (None, Ok(())) => None,
+                (None, Err(error)) => Some((row, "release", error.to_string())),
+                (Some(reason), _) => Some((row, "release", format!("`{name}` {reason}"))),
+            }
         };
         let issues = (0..batch.rows()).filter_map(issue).collect();
         self.known_releases().insert(workspace.clone(), names);
@@ -234,7 +266,7 @@ impl Ingest {
         Ok(batch.days.iter().enumerate().filter_map(issue).collect())
     }
 
-    fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
+    pub(crate) fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
         self.releases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

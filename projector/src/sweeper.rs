@@ -7,7 +7,7 @@ use store::{Id, Result};
 use tokio::time::Instant;
 
 use crate::{
-    WorkspaceDay,
+    WorkspaceDay, board,
     expire::expire,
     lease::SWEEP,
     sweep::sweep,
@@ -41,6 +41,7 @@ impl Shared {
         for workspace in self.catalog.workspaces().await? {
             behind += self.sweep_one(workspace.id(), &mut found).await?;
             self.expire(workspace.id()).await?;
+            self.rank(workspace.id()).await?;
         }
         add(&self.stats.sweeps, 1);
         self.stats.swept_behind.store(behind, std::sync::atomic::Ordering::Relaxed);
@@ -66,6 +67,17 @@ impl Shared {
         }));
         found.extend(behind.evaluations.into_iter().map(|day| (day, None)));
         Ok(behind.segments)
+    }
+
+    /// Puts right what the leaderboard was not told of, such as another primary metric.
+    pub(crate) async fn rank(&self, workspace: &Id) -> Result<()> {
+        match board::refresh(&*self.table, &self.catalog, workspace).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "this leaderboard cannot be made; the others go on");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Deletes what has expired. What is not projected yet waits for a later sweep.

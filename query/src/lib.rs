@@ -6,6 +6,7 @@
 //!
 //! It writes nothing to the table.
 
+mod board;
 mod columns;
 mod daily;
 mod events;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use polars::prelude::DataFrame;
 use store::{Clock, Error, Id, Result, Table, catalog::Catalog};
 
+pub use board::Place;
 pub use output::Format;
 pub use request::{By, Request, What, Words};
 

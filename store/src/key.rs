@@ -6,9 +6,11 @@ use std::fmt;
 
 use crate::{Id, event::Kind, time::Day};
 
+mod live;
 mod projector;
 mod retention;
 
+pub use live::*;
 pub use projector::*;
 pub use retention::*;
 

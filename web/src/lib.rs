@@ -1,6 +1,7 @@
 //! What the HTTP modules share: errors as problem details (RFC 9457), which status an error of the
 //! store becomes, and [`Routes`] that describe themselves for the OpenAPI document.
 
+mod body;
 mod operation;
 mod routes;
 pub mod schema;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use store::{Error, ErrorKind};
 use utoipa::openapi::{Content, RefOr, Schema};
 
+pub use body::json_object;
 pub use operation::{Named, Operation, answer, content, parameter, problem_responses};
 pub use routes::Routes;
 pub use utoipa::openapi;

@@ -9,7 +9,9 @@ use crate::Service;
 
 mod api;
 mod body;
+mod live;
 mod retention;
+mod settings;
 mod workspace;
 
 /// The most bytes in a body.
@@ -28,10 +30,15 @@ pub fn routes(service: Arc<Service>) -> Routes {
             .add(api::show(named), workspace::show)
             .add(retention::set_operation(named), retention::set)
             .add(retention::operation(named), retention::show)
-            .add(retention::pin_operation(named), retention::pin);
+            .add(retention::pin_operation(named), retention::pin)
+            .add(settings::set_operation(named), settings::set)
+            .add(settings::operation(named), settings::show)
+            .add(settings::alert_operation(named), settings::raise)
+            .add(live::live_operation(named), live::live)
+            .add(live::history_operation(named), live::history);
     }
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
-    routes.with_state(service)
+    routes.schema("Happening", live::happening_schema()).with_state(service)
 }

@@ -15,12 +15,12 @@ use crate::{
     limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_BYTES},
 };
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// What any request may be answered, and those that write.
-const ALWAYS: [StatusCode; 3] =
+pub(super) const ALWAYS: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-const OF_BODY: [StatusCode; 3] =
+pub(super) const OF_BODY: [StatusCode; 3] =
     [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
 
 pub(super) fn append(kind: Kind, named: Named) -> Operation {

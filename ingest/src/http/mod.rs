@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Request, State},
+    extract::{DefaultBodyLimit, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -22,9 +22,13 @@ use crate::{
 mod api;
 mod body;
 mod events;
+mod releases;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// The most bytes in the body of a change of releases.
+const MAX_CHANGE_BYTES: usize = 64 * 1024;
 
 /// The routes of the append service. A workspace is named by its path in two segments
 /// (`/v1/workspaces/credit/prod/...`), or by its id.
@@ -38,6 +42,15 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
             });
         }
     }
+    let mut changes = Routes::new();
+    for named in Named::BOTH {
+        changes = changes
+            .add(releases::promote_operation(named), releases::promote)
+            .add(releases::roll_back_operation(named), releases::roll_back)
+            .add(releases::retire_operation(named), releases::retire);
+    }
+    let routes =
+        routes.merge(changes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CHANGE_BYTES))));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes.with_state(ingest)

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What any request may be answered.
-const ALWAYS: [StatusCode; 3] =
+pub(super) const ALWAYS: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
 
 pub(super) fn query(what: What, named: Named) -> Operation {

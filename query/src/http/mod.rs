@@ -13,6 +13,7 @@ use store::Error;
 use web::{InPath, Named, Problem, Routes};
 
 mod api;
+mod board;
 
 use crate::{
     Query,
@@ -30,6 +31,9 @@ pub fn routes(query: Arc<Query>) -> Routes {
                     answer(what, method, query, workspace, parameters)
                 });
         }
+    }
+    for named in Named::BOTH {
+        routes = routes.add(board::operation(named), board::leaderboard);
     }
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

@@ -3,10 +3,14 @@
 //! An entity is created in one transaction with the guard of its name and its parent's counter,
 //! so names are unique, counters exact, and a repeat of a creation finds what is there.
 
+mod board;
 mod entity;
+mod feed;
 mod lanes;
+mod live;
 mod page;
 mod retention;
+mod settings;
 
 use std::sync::Arc;
 
@@ -17,13 +21,20 @@ use crate::{
     table::{Condition, Index, Query, Write, query_all},
 };
 
+pub use board::{MAX_BOARD, Ranked, RankedRelease};
 pub use entity::{Category, Configuration, Entity, Model, Release, Task, Workspace};
+pub use feed::{
+    Alert, Digest, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES,
+    MAX_FOLLOWS, MAX_MARKS, SEEN_SECONDS,
+};
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
+pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange, record};
 pub use page::WorkspacePage;
 pub use retention::{
     EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
     Retention,
 };
+pub use settings::{Direction, Metric, PrimaryMetric, Settings};
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
 const RESERVED: &[&str] = &[
@@ -39,6 +50,14 @@ const RESERVED: &[&str] = &[
     "lanes",
     "retention",
     "pins",
+    "settings",
+    "live",
+    "history",
+    "leaderboard",
+    "alerts",
+    "promotions",
+    "rollbacks",
+    "retirements",
 ];
 
 /// The catalog in a table.

@@ -1,85 +1,36 @@
 //! D5: stories that expire unless they are kept as a memory: retention of events, and pins.
 
-use std::sync::Arc;
-
-use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
 use projector::{
-    evaluate::{evaluate, tasks},
     expire::{Deleted, expire},
-    project::project,
     rebuild::{Pace, rebuild},
     sweep::sweep,
 };
-use query::{Format, Query, Request, What, Words};
+use query::{Format, Request, What, Words};
 use serde_json::json;
-use store::{
-    Clock, Day, Error, Id, Kind, Table, Timestamp,
-    catalog::{Pin, ReleaseSpec, Task, Workspace},
-    expired, scan,
-};
+use store::{Clock, Day, Error, Kind, Timestamp, catalog::Pin, expired, scan};
 
-use crate::world::{World, at, rows};
+use crate::{
+    scene::Scene,
+    world::{World, at, rows},
+};
 
 rows!(d5_events_expire_unless_pinned, d5_a_rebuild_keeps_what_expired, d5_marked_days_are_deleted_to_the_end);
 
-/// The days of a workspace that has events on 1 to 4 June.
 const DAYS: [&str; 4] = ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"];
 
-struct Scene {
-    world: World,
-    table: Arc<dyn Table>,
-    workspace: Workspace,
+/// `v1` predicts each of the days, `v2` on 2 June as well; all of it is projected.
+async fn scene(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    for day in DAYS {
+        scene.predict(day, "v1", 0.9).await;
+        scene.judge(day).await;
+    }
+    scene.predict("2026-06-02", "v2", 0.9).await;
+    scene.project().await;
+    scene
 }
 
 impl Scene {
-    /// `v1` predicts each day, `v2` on 2 June as well; all of it is projected.
-    async fn new(world: World) -> Self {
-        let now = at("2026-06-01T00:00:00Z");
-        let workspace = world.catalog.ensure_workspace("credit/prod", now).await.unwrap();
-        let task = Task::Binary { positive_label: "1".into() };
-        world.catalog.ensure_model(workspace.id(), "m", &task, now).await.unwrap();
-        for name in ["v1", "v2"] {
-            let spec =
-                ReleaseSpec { name: name.into(), model: "m".into(), configuration: None, environment: None };
-            world.catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
-        }
-        let scene = Self { table: Arc::clone(&world.counted) as _, world, workspace };
-        for day in DAYS {
-            scene
-                .append(Kind::Predictions, json!([prediction(day, "v1")]), "2026-06-04T12:00:00Z")
-                .await
-                .unwrap();
-            let outcome = json!([{ "key": "k", "predicted_on": day, "observed_at": "2026-06-04T00:00:00Z", "label": "1" }]);
-            scene.append(Kind::Outcomes, outcome, "2026-06-04T12:00:00Z").await.unwrap();
-        }
-        let second = json!([prediction("2026-06-02", "v2")]);
-        scene.append(Kind::Predictions, second, "2026-06-04T12:00:00Z").await.unwrap();
-        scene.project().await;
-        scene
-    }
-
-    fn id(&self) -> &Id {
-        self.workspace.id()
-    }
-
-    async fn append(&self, kind: Kind, events: serde_json::Value, now: &str) -> Result<(), SubmitError> {
-        let now = at(now);
-        let ingest = Ingest::new(Arc::clone(&self.table), Clock::from_fn(move || now));
-        let batch = read_json_array(kind, events.to_string().as_bytes(), now)?;
-        ingest.submit(&self.workspace, batch, None, Remember::Week).await.map(|_| ())
-    }
-
-    /// Folds and evaluates what is behind, as a worker does.
-    async fn project(&self) {
-        let tasks = tasks(&self.world.catalog, self.id()).await.unwrap();
-        let behind = sweep(&*self.table, self.id()).await.unwrap();
-        for log in behind.logs.keys() {
-            let day = projector::WorkspaceDay { workspace: self.id().clone(), day: log.day };
-            let projection = project(&*self.table, 1, &day, &[log.clone()].into()).await.unwrap();
-            evaluate(&*self.table, 1, &day, &projection.applied, &tasks).await.unwrap();
-        }
-    }
-
     async fn expire(&self, now: Timestamp) -> Deleted {
         expire(&*self.table, &self.world.catalog, self.id(), now).await.unwrap()
     }
@@ -94,12 +45,12 @@ impl Scene {
             by: None,
             as_of: None,
         };
-        let query = Query::new(Arc::clone(&self.table), Clock::from_fn(move || now));
-        let mut frame = query.run(self.id(), &Request::parse(what, &words).unwrap()).await.unwrap();
+        let request = Request::parse(what, &words).unwrap();
+        let mut frame = self.query(now).run(self.id(), &request).await.unwrap();
         let mut text = Vec::new();
         Format::Csv.write(&mut frame, &mut text).unwrap();
-        let mut days: Vec<String> =
-            String::from_utf8(text).unwrap().lines().skip(1).map(str::to_owned).collect();
+        let text = String::from_utf8(text).unwrap();
+        let mut days: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
         days.dedup();
         days
     }
@@ -121,7 +72,7 @@ fn days(days: &[&str]) -> Vec<Day> {
 }
 
 async fn d5_events_expire_unless_pinned(world: World) {
-    let scene = Scene::new(world).await;
+    let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     // Two days are kept after their own: on 6 June those before 4 June have expired.
     let now = at("2026-06-06T00:00:00Z");
@@ -167,7 +118,7 @@ async fn d5_events_expire_unless_pinned(world: World) {
 }
 
 async fn d5_a_rebuild_keeps_what_expired(world: World) {
-    let scene = Scene::new(world).await;
+    let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let now = at("2026-06-06T00:00:00Z");
     catalog.set_retention(&id, Some(2), now).await.unwrap();
@@ -187,7 +138,7 @@ async fn d5_a_rebuild_keeps_what_expired(world: World) {
 }
 
 async fn d5_marked_days_are_deleted_to_the_end(world: World) {
-    let scene = Scene::new(world).await;
+    let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let now = at("2026-06-06T02:00:00Z");
     // What is not projected waits.

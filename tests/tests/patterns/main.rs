@@ -6,6 +6,9 @@
 
 mod b;
 mod d5;
+mod follow;
+mod releases;
+mod scene;
 mod world;
 
 use world::World;
