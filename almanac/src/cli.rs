@@ -374,7 +374,10 @@ fn report(error: &anyhow::Error) -> ExitCode {
     eprintln!("almanac: {error:#}");
     let is_bad_input = error.chain().any(|cause| {
         if let Some(error) = cause.downcast_ref::<store::Error>() {
-            return matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict);
+            return matches!(
+                error.kind(),
+                ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Stale
+            );
         }
         cause.downcast_ref::<ingest::Refused>().is_some()
     });

@@ -35,7 +35,11 @@ pub(crate) fn judged(applied: &Applied) -> Applied {
 /// # Errors
 /// Those of the table.
 pub async fn tasks(catalog: &Catalog, workspace: &Id) -> Result<Tasks> {
-    Ok(catalog.page(workspace).await?.tasks())
+    match catalog.page(workspace).await {
+        // It was deleted; its events stay, but nothing says any more how to judge them.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Tasks::new()),
+        page => Ok(page?.tasks()),
+    }
 }
 
 /// What evaluating a day took.

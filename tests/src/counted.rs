@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use store::{
-    Item, Result, Table,
+    Error, Item, Result, Table,
     key::Key,
     table::{Changes, Condition, Page, Position, Query, Shard, Write},
 };
@@ -79,6 +79,10 @@ impl Table for Counted {
         self.inner.delete(key, condition).await
     }
 
+    fn transactions(&self) -> bool {
+        self.inner.transactions()
+    }
+
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         self.writes.fetch_add(writes.len() as u64, Ordering::Relaxed);
         self.inner.transact(writes).await
@@ -90,5 +94,48 @@ impl Table for Counted {
 
     async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
         self.inner.changes(shard, from, wait).await
+    }
+}
+
+/// A table without transactions: it takes one write at a time, as some engines that speak DynamoDB's
+/// protocol do.
+#[derive(Debug)]
+pub struct WithoutTransactions(pub Arc<dyn Table>);
+
+#[async_trait]
+impl Table for WithoutTransactions {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.0.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        self.0.query(query).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.0.put(item, condition).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.0.delete(key, condition).await
+    }
+
+    fn transactions(&self) -> bool {
+        false
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        match writes.len() {
+            0 | 1 => self.0.transact(writes).await,
+            more => Err(Error::invalid(format!("this engine makes one write at a time, not {more}"))),
+        }
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.0.shards().await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        self.0.changes(shard, from, wait).await
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod conformance;
 pub mod counted;
+pub mod crashing;
 pub mod faulty;
 pub mod local;
 pub mod sim;

@@ -132,6 +132,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let status = match error.kind() {
             ErrorKind::Conflict => StatusCode::CONFLICT,
+            ErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
             ErrorKind::Throttled => StatusCode::TOO_MANY_REQUESTS,
             ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,

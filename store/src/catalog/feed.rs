@@ -13,7 +13,7 @@ use crate::{
     Error, Id, Item, Result, Table, Timestamp,
     id::check_name,
     item::Value,
-    key::{self, Followed, Key},
+    key::{self, EntityId, EntityKind, Followed, Key},
     table::{Condition, Cursor, Index, Query, Write, query_all},
 };
 
@@ -164,7 +164,7 @@ async fn note(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>
 
 /// The id of a model, by its name.
 pub(super) async fn model_id(table: &dyn Table, workspace: &Id, name: &str) -> Result<Option<Id>> {
-    let guard = key::name_guard(&key::workspace_page(workspace), "m", name);
+    let guard = key::guard(Some(&EntityId::Workspace(workspace.clone())), EntityKind::Model, name);
     let item = table.get(&guard).await?;
     item.map(|item| Id::parse(item.text("id")?)).transpose()
 }
@@ -250,7 +250,7 @@ impl Catalog {
         let item = Item::new(key.clone()).with("v", ITEM_VERSION).with("at", now.micros());
         let item = item.with("GSI1PK", pk).with("GSI1SK", sk);
         let writes = vec![
-            Write::Check(key::user(user), Condition::Exists),
+            Write::Check(EntityId::User(user.clone()).key(), Condition::Exists),
             Write::Put(item, Condition::Absent),
             Write::Add(followed.entity(), FOLLOWERS.to_owned(), 1),
         ];

@@ -200,7 +200,7 @@ impl Catalog {
             let message = format!("a retention is 1 to {MAX_RETENTION_DAYS} days, or forever");
             return Err(Error::invalid(message));
         }
-        self.change(workspace, now, None, |known| Ok(Retention { days, ..known })).await
+        self.change_retention(workspace, now, None, |known| Ok(Retention { days, ..known })).await
     }
 
     /// Pins a day or a release, so that its events stay, or takes the pin away.
@@ -221,11 +221,11 @@ impl Catalog {
                 None
             }
         };
-        self.change(workspace, now, day, |known| known.with(pin, is_pinned)).await
+        self.change_retention(workspace, now, day, |known| known.with(pin, is_pinned)).await
     }
 
     /// Changes the setting, if the events of `day` are there.
-    async fn change(
+    async fn change_retention(
         &self,
         workspace: &Id,
         now: Timestamp,

@@ -1,6 +1,6 @@
 //! The keys of what is live, of what happened to releases, and of who follows what.
 
-use super::{END, Key, KeyRange, workspace_page};
+use super::{END, EntityId, Key, KeyRange, workspace_page};
 use crate::{Id, Timestamp, time::DAY_MICROS};
 
 /// What people set for a workspace: its primary metric, and whether unknown releases are taken.
@@ -26,11 +26,6 @@ pub fn parse_live(sk: &str) -> Option<&str> {
 /// The releases of a workspace.
 pub fn releases(workspace: &Id) -> KeyRange {
     KeyRange::prefix(workspace_page(workspace), "r#")
-}
-
-/// A user.
-pub fn user(user: &Id) -> Key {
-    Key::new(user_partition(user), user_partition(user))
 }
 
 /// An instant that sorts as text: `at#2013-06-14T10:00:00.000000Z`.
@@ -93,8 +88,8 @@ impl Followed {
     /// The key of its entity.
     pub fn entity(&self) -> Key {
         match self {
-            Self::Workspace(workspace) => super::workspace(workspace),
-            Self::Model(workspace, model) => super::model(workspace, model),
+            Self::Workspace(workspace) => EntityId::Workspace(workspace.clone()).key(),
+            Self::Model(workspace, model) => EntityId::Model(workspace.clone(), model.clone()).key(),
         }
     }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use store::{
-    Id, Item, Timestamp,
-    catalog::{Alert, FeedEntry},
-    key::{self, Followed},
-    table::Condition,
+    Id, Timestamp,
+    catalog::{Alert, Attributes, FeedEntry, New, NewEntity},
+    key::Followed,
 };
 
 use crate::{
@@ -21,10 +20,9 @@ rows!(
     e5_a_feed_skips_what_was_seen,
 );
 
-async fn user(scene: &Scene, _name: &str) -> Id {
-    let user = Id::new(Timestamp::default());
-    scene.table.put(Item::new(key::user(&user)), Condition::Absent).await.unwrap();
-    user
+async fn user(scene: &Scene, name: &str) -> Id {
+    let new = NewEntity { name: name.into(), attributes: Attributes::new(), what: New::User };
+    scene.world.catalog.create(new, Timestamp::default()).await.unwrap().entity().id.clone()
 }
 
 async fn b2_digest_of_all_users_is_one_index_query(world: World) {

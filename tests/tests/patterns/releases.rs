@@ -87,6 +87,12 @@ async fn a10_what_was_live_at_an_instant_is_one_query(world: World) {
     let mut state = Default::default();
     changes.iter().for_each(|change| change.apply(&mut state));
     assert_eq!(catalog.live_now(scene.id()).await.unwrap()["production"], state);
+    let (page, reads) = scene.world.reads(catalog.page(scene.id())).await;
+    assert_eq!(
+        (cost(reads), &page.unwrap().live["production"]),
+        ((0, 1), &state),
+        "with the workspace's page"
+    );
 }
 
 async fn a10_unknown_releases_are_registered_where_that_is_set(world: World) {

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     Timestamp,
-    table::{Condition, Index, Query},
+    item::Value,
+    table::{Condition, Index, Query, Update},
 };
 
 /// Names by placeholder.
@@ -50,8 +51,8 @@ impl Terms {
 }
 
 /// What must hold for a write; `None` when nothing must.
-pub(super) fn condition(terms: &mut Terms, condition: &Condition, now: Timestamp) -> Option<String> {
-    match condition {
+pub(super) fn condition(terms: &mut Terms, demand: &Condition, now: Timestamp) -> Option<String> {
+    match demand {
         Condition::None => None,
         Condition::Absent => {
             let (pk, expires_at) = (terms.name("PK"), terms.name("expires_at"));
@@ -64,7 +65,38 @@ pub(super) fn condition(terms: &mut Terms, condition: &Condition, now: Timestamp
             let (name, value) = (terms.name(name), terms.value(encode(value)));
             Some(format!("{present} AND {name} = {value}"))
         }
+        Condition::Without(name) => {
+            let present = present(terms, now);
+            Some(format!("{present} AND attribute_not_exists({})", terms.name(name)))
+        }
+        Condition::All(conditions) => {
+            let parts = conditions.iter().filter_map(|one| condition(terms, one, now));
+            let parts = parts.map(|part| format!("({part})")).collect::<Vec<_>>();
+            (!parts.is_empty()).then(|| parts.join(" AND "))
+        }
     }
+}
+
+/// What an update changes.
+pub(super) fn changes(terms: &mut Terms, update: &Update) -> String {
+    let mut clauses = Vec::new();
+    let set = update.set.iter().map(|(name, value)| {
+        let (name, value) = (terms.name(name), terms.value(encode(value)));
+        format!("{name} = {value}")
+    });
+    clauses.extend(clause("SET", set.collect()));
+    let remove = update.remove.iter().map(|name| terms.name(name));
+    clauses.extend(clause("REMOVE", remove.collect()));
+    let add = update.add.iter().map(|(name, amount)| {
+        let (name, amount) = (terms.name(name), terms.value(encode(&Value::from(*amount))));
+        format!("{name} {amount}")
+    });
+    clauses.extend(clause("ADD", add.collect()));
+    clauses.join(" ")
+}
+
+fn clause(word: &str, parts: Vec<String>) -> Option<String> {
+    (!parts.is_empty()).then(|| format!("{word} {}", parts.join(", ")))
 }
 
 /// The item is there and has not expired.
@@ -117,7 +149,7 @@ pub(super) fn projection(terms: &mut Terms, index: Index, wanted: Option<&[Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{item::Value, key::KeyRange};
+    use crate::key::KeyRange;
 
     fn now() -> Timestamp {
         Timestamp::default().plus_seconds(17)
