@@ -12,7 +12,7 @@ use store::{
 use crate::{
     cli::{ModelCommand, ReleaseCommand, WorkspaceCommand},
     config::Config,
-    open, retention,
+    life, open, retention, settings,
 };
 
 pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> anyhow::Result<()> {
@@ -46,11 +46,8 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
                 false => println!("{} lanes", lanes.count),
             }
         }
-        WorkspaceCommand::Retention { workspace, days, format } => {
-            retention::command(config, &workspace, days.as_deref(), format).await?;
-        }
-        WorkspaceCommand::Pin(args) => retention::pin(config, args, true).await?,
-        WorkspaceCommand::Unpin(args) => retention::pin(config, args, false).await?,
+        WorkspaceCommand::Keep(command) => retention::command(config, command).await?,
+        WorkspaceCommand::Settings(command) => settings::command(config, command).await?,
         WorkspaceCommand::Show { workspace } => {
             let catalog = Catalog::new(open::existing(config).await?);
             let workspace = catalog.workspace(&workspace).await?;
@@ -71,7 +68,12 @@ pub(crate) async fn model(config: &Config, command: ModelCommand) -> anyhow::Res
 }
 
 pub(crate) async fn release(config: &Config, command: ReleaseCommand) -> anyhow::Result<()> {
-    let ReleaseCommand::Create { name, workspace, model, configuration, environment, note } = command;
+    let (name, workspace, model, configuration, environment, note) = match command {
+        ReleaseCommand::Life(command) => return life::command(config, command).await,
+        ReleaseCommand::Create { name, workspace, model, configuration, environment, note } => {
+            (name, workspace, model, configuration, environment, note)
+        }
+    };
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let now = ingest.clock().now();

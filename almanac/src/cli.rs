@@ -9,7 +9,8 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     catalog,
     config::{self, Flags},
-    demo, dlq, import, projector, query, rebuild, status, table, up, verify,
+    demo, dlq, follow, import, life, projector, query, rebuild, retention, settings, status, table, up,
+    verify,
 };
 
 /// Exit code for a request that cannot be answered as it was put.
@@ -58,9 +59,11 @@ enum Command {
     /// Create models.
     #[command(subcommand)]
     Model(ModelCommand),
-    /// Register releases.
+    /// Register releases, put them live, and tell what is.
     #[command(subcommand)]
     Release(ReleaseCommand),
+    #[command(flatten)]
+    Follow(follow::FollowCommand),
     /// Make, describe or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
@@ -202,40 +205,15 @@ pub(crate) enum WorkspaceCommand {
         /// How many lanes, 1 to 16; only shown when it is not given.
         count: Option<u8>,
     },
-    /// Show how long a workspace keeps its events, or set it.
-    ///
-    /// A day of events expires so many days after its end: it is neither read nor appended to any more,
-    /// and deleted an hour later or more. Release events, rollups and evaluations stay.
-    Retention {
-        /// The workspace, as category/name or by id.
-        workspace: String,
-        /// For how many days, or `forever`; only shown when it is not given.
-        days: Option<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
-    },
-    /// Keep the events of a day, or of all days of a release, whatever their age.
-    Pin(PinArgs),
-    /// Take a pin away.
-    Unpin(PinArgs),
+    #[command(flatten)]
+    Keep(retention::KeepCommand),
+    #[command(flatten)]
+    Settings(settings::SettingsCommand),
     /// Show a workspace with its models, releases and counts.
     Show {
         /// The workspace, as category/name or by id.
         workspace: String,
     },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PinArgs {
-    /// The workspace, as category/name or by id.
-    pub(crate) workspace: String,
-    /// The day, as YYYY-MM-DD (UTC).
-    #[arg(required_unless_present = "release", conflicts_with = "release")]
-    pub(crate) day: Option<String>,
-    /// The release.
-    #[arg(long)]
-    pub(crate) release: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -258,6 +236,8 @@ pub(crate) enum ModelCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReleaseCommand {
+    #[command(flatten)]
+    Life(life::LifeCommand),
     /// Register a release of a model.
     Create {
         /// The release's name.
@@ -357,6 +337,7 @@ async fn run(cli: Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Command::Workspace(command) => catalog::workspace(config, command).await?,
         Command::Model(command) => catalog::model(config, command).await?,
         Command::Release(command) => catalog::release(config, command).await?,
+        Command::Follow(command) => follow::command(config, command).await?,
         Command::Table(command) => table::command(config, command).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }
@@ -373,7 +354,15 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     eprintln!("almanac: {error:#}");
     let is_bad_input = error.chain().any(|cause| {
-        if let Some(error) = cause.downcast_ref::<store::Error>() {
+        let of_batch = cause.downcast_ref::<ingest::SubmitError>();
+        if matches!(of_batch, Some(ingest::SubmitError::Refused(_))) {
+            return true;
+        }
+        let below = of_batch.and_then(|error| match error {
+            ingest::SubmitError::Store(error) => Some(error),
+            ingest::SubmitError::Refused(_) => None,
+        });
+        if let Some(error) = cause.downcast_ref::<store::Error>().or(below) {
             return matches!(
                 error.kind(),
                 ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Stale

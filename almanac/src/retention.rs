@@ -1,5 +1,6 @@
 //! `almanac workspace retention|pin|unpin`: how long events are kept.
 
+use clap::{Args, Subcommand};
 use serde_json::json;
 use store::{
     Clock, Day, Error, Timestamp,
@@ -8,39 +9,74 @@ use store::{
 
 use crate::{
     catalog::{aligned, print},
-    cli::{PinArgs, ShowFormat},
+    cli::ShowFormat,
     config::Config,
     open,
 };
 
-pub(crate) async fn command(
-    config: &Config,
-    workspace: &str,
-    days: Option<&str>,
+/// What there is under `workspace` for how long events are kept.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeepCommand {
+    /// Show how long a workspace keeps its events, or set it.
+    ///
+    /// A day of events expires so many days after its end: it is neither read nor appended to any more,
+    /// and deleted an hour later or more. Release events, rollups and evaluations stay.
+    Retention {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+        /// For how many days, or `forever`; only shown when it is not given.
+        days: Option<String>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Keep the events of a day, or of all days of a release, whatever their age.
+    Pin(PinArgs),
+    /// Take a pin away.
+    Unpin(PinArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PinArgs {
+    /// The workspace, as category/name or by id.
+    workspace: String,
+    /// The day, as YYYY-MM-DD (UTC).
+    #[arg(required_unless_present = "release", conflicts_with = "release")]
+    day: Option<String>,
+    /// The release.
+    #[arg(long)]
+    release: Option<String>,
+    /// How to print what is set then.
+    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
     format: ShowFormat,
-) -> anyhow::Result<()> {
+}
+
+pub(crate) async fn command(config: &Config, command: KeepCommand) -> anyhow::Result<()> {
     let catalog = Catalog::new(open::existing(config).await?);
-    let workspace = catalog.workspace(workspace).await?;
     let now = Clock::system().now();
-    let retention = match days {
-        Some(days) => catalog.set_retention(workspace.id(), parse(days)?, now).await?,
-        None => catalog.retention(workspace.id()).await?,
+    let (retention, format) = match command {
+        KeepCommand::Retention { workspace, days, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let retention = match days {
+                Some(days) => catalog.set_retention(workspace.id(), parse(&days)?, now).await?,
+                None => catalog.retention(workspace.id()).await?,
+            };
+            (retention, format)
+        }
+        KeepCommand::Pin(args) => (pin(&catalog, &args, true, now).await?, args.format),
+        KeepCommand::Unpin(args) => (pin(&catalog, &args, false, now).await?, args.format),
     };
     show(&retention, now, format);
     Ok(())
 }
 
-pub(crate) async fn pin(config: &Config, args: PinArgs, is_pinned: bool) -> anyhow::Result<()> {
-    let pin = match (args.day, args.release) {
+async fn pin(catalog: &Catalog, args: &PinArgs, is_pinned: bool, now: Timestamp) -> Result<Retention, Error> {
+    let pin = match (&args.day, &args.release) {
         (Some(day), _) => Pin::Day(day.parse()?),
-        (None, release) => Pin::Release(release.unwrap_or_default()),
+        (None, release) => Pin::Release(release.clone().unwrap_or_default()),
     };
-    let catalog = Catalog::new(open::existing(config).await?);
     let workspace = catalog.workspace(&args.workspace).await?;
-    let now = Clock::system().now();
-    let retention = catalog.pin(workspace.id(), &pin, is_pinned, now).await?;
-    show(&retention, now, ShowFormat::Table);
-    Ok(())
+    catalog.pin(workspace.id(), &pin, is_pinned, now).await
 }
 
 fn parse(days: &str) -> Result<Option<u32>, Error> {

@@ -35,12 +35,16 @@ pub struct Deleted {
     pub waiting: u64,
 }
 
-/// Deletes what has expired in a workspace at `now`, but for the time of grace.
+/// Deletes what has expired in a workspace at `now`, but for the time of grace. On an engine without
+/// transactions it deletes nothing.
 ///
 /// # Errors
 /// Those of the table. It may be called again at any time.
 pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Deleted> {
     let mut deleted = Deleted::default();
+    if !table.transactions() {
+        return Ok(deleted);
+    }
     let keeping = catalog.keeping(workspace).await?;
     let retention = keeping.retention;
     let then = now.plus_seconds(-EXPIRY_GRACE_SECONDS);

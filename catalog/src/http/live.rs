@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use store::{
     Timestamp,
     catalog::{Happening, HistoryOf, LiveState, MAX_ENTRIES},
+    key::EntityId,
     table::Cursor,
 };
 use web::{
@@ -25,7 +26,7 @@ use super::api::{ALWAYS, JSON};
 use crate::Service;
 
 /// How many entries are answered when nobody says how many.
-const ENTRIES: usize = 100;
+pub(super) const ENTRIES: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,7 +118,7 @@ pub(super) fn happening_schema() -> RefOr<Schema> {
 
 pub(super) fn body(happening: &Happening) -> Value {
     json!({
-        "entry": happening.name, "workspace": happening.workspace.as_str(), "at": happening.at.to_string(),
+        "entry": happening.name, "workspace": EntityId::Workspace(happening.workspace.clone()).to_string(), "at": happening.at.to_string(),
         "what": happening.what, "about": happening.about, "model": happening.model,
         "environment": happening.environment, "note": happening.note,
     })

@@ -9,6 +9,7 @@ use crate::Service;
 
 mod api;
 mod body;
+mod follow;
 mod live;
 mod retention;
 mod settings;
@@ -37,6 +38,12 @@ pub fn routes(service: Arc<Service>) -> Routes {
             .add(live::live_operation(named), live::live)
             .add(live::history_operation(named), live::history);
     }
+    let routes = routes
+        .add(follow::set_operation(), follow::set)
+        .add(follow::operation(), follow::show)
+        .add(follow::feed_operation(), follow::feed)
+        .add(follow::seen_operation(), follow::seen)
+        .add(follow::digest_operation(), follow::digest);
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

@@ -1,5 +1,7 @@
 //! The keys of what is live, of what happened to releases, and of who follows what.
 
+use std::fmt;
+
 use super::{END, EntityId, Key, KeyRange, workspace_page};
 use crate::{Id, Timestamp, time::DAY_MICROS};
 
@@ -110,6 +112,19 @@ impl Followed {
             Some(model) => Self::Model(workspace, model),
             None => Self::Workspace(workspace),
         })
+    }
+}
+
+/// By ids as people see them.
+impl fmt::Display for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workspace(workspace) => write!(f, "{}", EntityId::Workspace(workspace.clone())),
+            Self::Model(workspace, model) => {
+                let of = EntityId::Model(workspace.clone(), model.clone());
+                write!(f, "{}/{of}", EntityId::Workspace(workspace.clone()))
+            }
+        }
     }
 }
 
