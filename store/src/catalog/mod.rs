@@ -14,6 +14,7 @@ mod create;
 mod delete;
 mod entity;
 mod feed;
+mod follow;
 mod lanes;
 mod list;
 mod live;
@@ -42,9 +43,10 @@ pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use feed::{
-    Alert, Digest, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES,
-    MAX_FOLLOWS, MAX_MARKS, SEEN_SECONDS,
+    Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES, MAX_MARKS,
+    SEEN_SECONDS,
 };
+pub use follow::{Digest, MAX_FOLLOWS};
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
 pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange, record};
