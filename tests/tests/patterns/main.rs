@@ -4,7 +4,10 @@
 //! A row is a function of a [`World`]; the macro [`rows!`] makes the tests of it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod a;
 mod b;
+mod d;
+mod e;
 mod world;
 
 use world::World;
