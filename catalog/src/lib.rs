@@ -4,6 +4,8 @@
 //! service reads it. Here is what people and programs ask of it over [`http`].
 
 pub mod http;
+pub mod json;
+pub mod new;
 
 use std::sync::Arc;
 

@@ -37,7 +37,7 @@ pub struct Ingest {
     catalog: Catalog,
     appender: Appender,
     clock: Clock,
-    /// Releases that are known to exist. They never change, so this is never stale.
+    /// Releases that are known to have existed. They never change; one that is deleted stays known here.
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,
     lanes: Cached<Id, Lanes>,

@@ -17,7 +17,7 @@ use store::{Error, ErrorKind};
 use utoipa::openapi::{Content, RefOr, Schema};
 
 pub use body::json_object;
-pub use operation::{Named, Operation, answer, content, parameter, problem_responses};
+pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
 pub use routes::Routes;
 pub use utoipa::openapi;
 pub use workspace::InPath;

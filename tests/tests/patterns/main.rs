@@ -4,8 +4,11 @@
 //! A row is a function of a [`World`]; the macro [`rows!`] makes the tests of it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod a;
 mod b;
+mod d;
 mod d5;
+mod e;
 mod follow;
 mod releases;
 mod scene;

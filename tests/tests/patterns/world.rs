@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use store::{
     Clock, Table, Timestamp,
-    catalog::Catalog,
+    catalog::{Catalog, New, NewEntity, Task},
+    key::EntityId,
     table::{
         dynamodb::{self, DynamoTable},
         sqlite::SqliteTable,
@@ -42,6 +43,11 @@ impl World {
         Self::of(Arc::new(DynamoTable::connect(config).await.unwrap()), None)
     }
 
+    /// The table, with the count.
+    pub(crate) fn table(&self) -> Arc<dyn Table> {
+        Arc::clone(&self.counted) as _
+    }
+
     /// What `asked` answers, and what it read.
     pub(crate) async fn reads<T>(&self, asked: impl Future<Output = T>) -> (T, Reads) {
         self.counted.take_reads();
@@ -58,6 +64,29 @@ pub(crate) fn cost(reads: Reads) -> (u64, u64) {
 /// An instant.
 pub(crate) fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
+}
+
+/// The workspace `credit/prod`.
+pub(crate) async fn workspace(world: &World) -> EntityId {
+    let workspace = world.catalog.ensure_workspace("credit/prod", at("2026-06-01T00:00:00Z")).await.unwrap();
+    EntityId::Workspace(workspace.entity.id)
+}
+
+/// A new model.
+pub(crate) async fn model(world: &World, workspace: &EntityId, name: &str, now: Timestamp) -> EntityId {
+    let what = New::Model { workspace: workspace.id().clone(), task: Task::Regression };
+    world.catalog.create(NewEntity::new(name, what), now).await.unwrap().at()
+}
+
+/// What a new release of a model is.
+pub(crate) fn release(workspace: &EntityId, model: &str) -> New {
+    New::Release {
+        workspace: workspace.id().clone(),
+        model: model.to_owned(),
+        configuration: Some("deep".to_owned()),
+        environment: Some("production".to_owned()),
+        details: Box::default(),
+    }
 }
 
 /// A test for each of the named functions of a [`World`], on SQLite and on DynamoDB Local.

@@ -69,11 +69,25 @@ pub(super) fn condition(terms: &mut Terms, demand: &Condition, now: Timestamp) -
             let present = present(terms, now);
             Some(format!("{present} AND attribute_not_exists({})", terms.name(name)))
         }
-        Condition::All(conditions) => {
-            let parts = conditions.iter().filter_map(|one| condition(terms, one, now));
-            let parts = parts.map(|part| format!("({part})")).collect::<Vec<_>>();
-            (!parts.is_empty()).then(|| parts.join(" AND "))
+        Condition::All(_) => {
+            let mut flat = Vec::new();
+            flatten(demand, &mut flat);
+            let parts: Vec<String> = flat.into_iter().filter_map(|one| condition(terms, one, now)).collect();
+            // DynamoDB refuses parentheses that are not needed.
+            match parts.as_slice() {
+                [] => None,
+                [only] => Some(only.clone()),
+                several => Some(format!("({})", several.join(") AND ("))),
+            }
         }
+    }
+}
+
+/// The conditions that are all demanded, one by one.
+fn flatten<'a>(demand: &'a Condition, into: &mut Vec<&'a Condition>) {
+    match demand {
+        Condition::All(conditions) => conditions.iter().for_each(|one| flatten(one, into)),
+        one => into.push(one),
     }
 }
 
@@ -169,6 +183,21 @@ mod tests {
         assert_eq!(
             text(Condition::Equals("ver", Value::from(3))).unwrap(),
             format!("{present} AND #n2 = :v1")
+        );
+    }
+
+    #[test]
+    fn several_conditions_have_no_more_parentheses_than_needed() {
+        let text = |wanted| condition(&mut Terms::default(), &wanted, now());
+        let all = Condition::All;
+        assert_eq!(text(all(Vec::new())), None);
+        let alone = all(vec![all(vec![Condition::Exists]), Condition::None]);
+        assert_eq!(text(alone), text(Condition::Exists));
+        let two = all(vec![Condition::Absent, all(vec![Condition::Without("saga")])]);
+        assert_eq!(
+            text(two).unwrap(),
+            "(attribute_not_exists(#n0) OR #n1 <= :v0) AND (attribute_exists(#n0) AND \
+             (attribute_not_exists(#n1) OR #n1 > :v1) AND attribute_not_exists(#n2))"
         );
     }
 
