@@ -150,6 +150,7 @@ pub struct Configuration {
 
 /// Any entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "few exist at a time, and none for long")]
 pub enum AnyEntity {
     /// A category.
     Category(Category),

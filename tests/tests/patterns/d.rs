@@ -16,7 +16,7 @@ async fn use_table(table: &dyn Table) {
     let item = Item::new(Key::new("p", "s")).with("n", 1);
     table.put(item.clone(), Condition::Absent).await.unwrap();
     let page = table.query(&Query::index(Index::Table, "p")).await.unwrap();
-    assert_eq!(page.items, [item.clone()]);
+    assert_eq!(page.items, std::slice::from_ref(&item));
     table.delete(&item.key, Condition::Exists).await.unwrap();
     assert_eq!(table.get(&item.key).await.unwrap(), None);
 }
