@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 use store::{
     Timestamp,
     catalog::{
-        Activity, AnyEntity, Entity, FreeCounters, Grant, Membership, Release, UserPage, Workspace,
-        WorkspacePage, attributes,
+        Activity, AnyEntity, Entity, FreeCounters, Grant, LiveState, Membership, Release, UserPage,
+        Workspace, WorkspacePage, attributes,
     },
     item::Number,
-    key::{Counted, EntityId, EntityKind, parse_token},
+    key::{Counted, EntityId, EntityKind},
 };
 
 fn time(at: Option<Timestamp>) -> Value {
@@ -110,6 +110,16 @@ fn activity(one: &Activity) -> Value {
     json!({ "at": one.at.to_string(), "what": one.what, "about": one.about })
 }
 
+/// What is live in an environment, a row for each model.
+pub fn live<'a>(environment: &'a str, state: &'a LiveState) -> impl Iterator<Item = Value> + 'a {
+    state.iter().map(move |(model, live)| {
+        json!({
+            "environment": environment, "model": model, "release": live.release,
+            "since": live.since.to_string(),
+        })
+    })
+}
+
 /// A workspace with all that belongs to it.
 pub fn workspace_page(page: &WorkspacePage) -> Value {
     let counts = |counted: &Counted| page.counts.get(counted).map_or(json!({}), |counts| json!(counts));
@@ -137,6 +147,7 @@ pub fn workspace_page(page: &WorkspacePage) -> Value {
     value["configurations"] = configurations.collect();
     value["releases"] = releases.collect();
     value["grants"] = page.grants.iter().map(grant).collect();
+    value["live"] = page.live.iter().flat_map(|(environment, state)| live(environment, state)).collect();
     value["counts"] = counts(&Counted::Workspace);
     value
 }
@@ -144,11 +155,7 @@ pub fn workspace_page(page: &WorkspacePage) -> Value {
 /// A user with all that is noted of them.
 pub fn user_page(page: &UserPage) -> Value {
     let mut value = any(&AnyEntity::User(page.user.clone()));
-    let follows = page.follows.iter().map(|token| match parse_token(token) {
-        Some((kind, id)) => format!("{}_{id}", kind.prefix()),
-        None => token.clone(),
-    });
-    value["follows"] = json!(follows.collect::<Vec<_>>());
+    value["follows"] = page.follows.iter().map(|followed| json!(followed.to_string())).collect();
     value["groups"] = page.groups.iter().map(membership).collect();
     value["grants"] = page.grants.iter().map(grant).collect();
     value["counters"] = json!(page.counters);

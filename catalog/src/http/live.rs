@@ -54,12 +54,6 @@ pub(super) fn asked<T>(words: Asked<T>) -> Result<T, Problem> {
 }
 
 pub(super) fn live_operation(named: Named) -> Operation {
-    let one = schema::object([
-        ("environment", schema::name().into()),
-        ("model", schema::name().into()),
-        ("release", schema::name().into()),
-        ("since", schema::time().into()),
-    ]);
     named
         .operation(Operation::get, "/live", "live")
         .tag("releases")
@@ -67,7 +61,7 @@ pub(super) fn live_operation(named: Named) -> Operation {
         .description("In each environment one release of a model is live at most. With an instant the environment must be named; it is one read however long ago that was.")
         .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment.").example(Some(json!("production"))))
         .takes(parameter(ParameterIn::Query, "at", schema::time(), "At this instant; now, when it is not given.").example(Some(json!("2026-06-14T10:00:00Z"))))
-        .answers(StatusCode::OK, answer("They are.", JSON, schema::object([("live", schema::array(one).into())])))
+        .answers(StatusCode::OK, answer("They are.", JSON, schema::object([("live", schema::array(schema::component("Live")).into())])))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }
@@ -96,6 +90,17 @@ fn page() -> RefOr<Schema> {
     schema::object([("entries", schema::array(schema::component("Happening")).into())])
         .property("next", schema::string().description(Some("The cursor of the next page, if there is one.")))
         .into()
+}
+
+/// The schema of a release that is live.
+pub(super) fn live_schema() -> RefOr<Schema> {
+    schema::object([
+        ("environment", schema::name().into()),
+        ("model", schema::name().into()),
+        ("release", schema::name().into()),
+        ("since", schema::time().into()),
+    ])
+    .into()
 }
 
 /// The schema of something that happened.
@@ -143,15 +148,9 @@ pub(super) async fn live(
             vec![(environment, state)]
         }
     };
-    let rows = states.into_iter().flat_map(|(environment, state)| {
-        state.into_iter().map(move |(model, live)| {
-            json!({
-                "environment": environment, "model": model, "release": live.release,
-                "since": live.since.to_string(),
-            })
-        })
-    });
-    Ok(Json(json!({ "live": rows.collect::<Vec<_>>() })).into_response())
+    let rows: Vec<Value> =
+        states.iter().flat_map(|(environment, state)| crate::json::live(environment, state)).collect();
+    Ok(Json(json!({ "live": rows })).into_response())
 }
 
 pub(super) async fn history(

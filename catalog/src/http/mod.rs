@@ -75,7 +75,10 @@ pub fn routes(service: Arc<Service>) -> Routes {
         .map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
     let routes =
         schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
-    routes.schema("Happening", live::happening_schema()).with_state(service)
+    routes
+        .schema("Happening", live::happening_schema())
+        .schema("Live", live::live_schema())
+        .with_state(service)
 }
 
 /// Showing, changing and deleting one entity, at the path that `operation` gives.

@@ -181,6 +181,7 @@ fn workspace_page() -> RefOr<Schema> {
             ("models", schema::array(own(EntityKind::Model, true)).into()),
             ("configurations", schema::array(own(EntityKind::Configuration, false)).into()),
             ("releases", schema::array(own(EntityKind::Release, true)).into()),
+            ("live", schema::array(schema::component("Live")).into()),
             ("grants", schema::array(schema::component("Grant")).into()),
         ],
     )

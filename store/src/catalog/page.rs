@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     Error, Id, Item, Result,
     item::Value,
-    key::{self, Counted, EntityId, EntityKind},
+    key::{self, Counted, EntityId, EntityKind, Followed},
     rollup::COUNTER_VERSION,
 };
 
@@ -144,8 +144,8 @@ pub struct UserPage {
     pub grants: Vec<Grant>,
     /// Their free counters.
     pub counters: FreeCounters,
-    /// The tokens of what they follow, such as `w#...`.
-    pub follows: Vec<String>,
+    /// What they follow.
+    pub follows: Vec<Followed>,
     /// What happened lately, the newest first.
     pub activity: Vec<Activity>,
 }
@@ -162,7 +162,7 @@ impl UserPage {
                 "g" => groups.extend(Membership::from_item(item)?),
                 "grant" => grants.extend(Grant::from_item(item)?),
                 "act" => activity.push(Activity::from_item(item)?),
-                "follow" => follows.extend(item.key.sk.split_once('#').map(|(_, what)| what.to_owned())),
+                "follow" => follows.extend(key::parse_follow(&item.key).map(|(_, followed)| followed)),
                 "n" => {
                     if let Some((_, name)) = key::parse_free_counter(&item.key.sk) {
                         counters.insert(name.to_owned(), counter::value(item)?);
