@@ -3,12 +3,18 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use store::ErrorKind;
+use store::{ErrorKind, key::EntityKind};
 
 use crate::{
-    catalog,
+    catalog::{
+        self,
+        args::{
+            ConfigurationCommand, CounterCommand, GroupCommand, ModelCommand, ReleaseCommand, RootCommand,
+            WorkspaceCommand,
+        },
+    },
     config::{self, Config, Flags},
-    demo, dlq, import, probe, projector, query, rebuild,
+    demo, dlq, follow, import, probe, projector, query, rebuild,
     role::Role,
     status, table,
     telemetry::logs,
@@ -61,15 +67,35 @@ enum Command {
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
-    /// Create, list or show workspaces.
+    /// Categories of workspaces: create, list, show, change, delete.
+    #[command(subcommand)]
+    Category(RootCommand),
+    /// Workspaces, and who may do what on them.
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// Create models.
+    /// Models.
     #[command(subcommand)]
     Model(ModelCommand),
-    /// Register releases.
+    /// Configurations of models.
+    #[command(subcommand)]
+    Configuration(ConfigurationCommand),
+    /// Releases: register them, put them live, and tell what is.
     #[command(subcommand)]
     Release(ReleaseCommand),
+    /// Users.
+    #[command(subcommand)]
+    User(RootCommand),
+    /// Groups of users.
+    #[command(subcommand)]
+    Group(GroupCommand),
+    /// Systems: machines that call.
+    #[command(subcommand)]
+    System(RootCommand),
+    /// Free counters of any entity.
+    #[command(subcommand)]
+    Counter(CounterCommand),
+    #[command(flatten)]
+    Follow(follow::FollowCommand),
     /// Make, describe or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
@@ -200,74 +226,6 @@ pub(crate) struct Letter {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum WorkspaceCommand {
-    /// Create a workspace, and its category when that is new.
-    Create {
-        /// The workspace, as category/name.
-        path: String,
-    },
-    /// List all workspaces.
-    List,
-    /// Show over how many lanes the logs of a workspace are spread, or set it.
-    ///
-    /// Several ingest services append to one day side by side when it has several lanes. A change
-    /// counts after some seconds; what is stored stays where it is.
-    Lanes {
-        /// The workspace, as category/name or by id.
-        workspace: String,
-        /// How many lanes, 1 to 16; only shown when it is not given.
-        count: Option<u8>,
-    },
-    /// Show a workspace with its models, releases and counts.
-    Show {
-        /// The workspace, as category/name or by id.
-        workspace: String,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ModelCommand {
-    /// Create a model.
-    Create {
-        /// The model's name.
-        name: String,
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
-        /// binary, multiclass or regression.
-        #[arg(long, default_value = "binary")]
-        task: String,
-        /// The label that a binary model's score is the probability of (1 when it is not given).
-        #[arg(long)]
-        positive_label: Option<String>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ReleaseCommand {
-    /// Register a release of a model.
-    Create {
-        /// The release's name.
-        name: String,
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
-        /// The model that it is a version of.
-        #[arg(long, short)]
-        model: String,
-        /// The configuration that it was made with.
-        #[arg(long)]
-        configuration: Option<String>,
-        /// The environment that it is made for.
-        #[arg(long)]
-        environment: Option<String>,
-        /// A remark.
-        #[arg(long)]
-        note: Option<String>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
     /// Make the table with its indexes, its change feed and its expiry; safe to repeat.
     Create,
@@ -339,9 +297,16 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Rebuild(args) => rebuild::command(config, &args).await?,
         Command::Dlq(command) => dlq::command(config, command).await?,
         Command::Status { format } => status::command(config, format).await?,
+        Command::Category(command) => catalog::root(config, EntityKind::Category, command).await?,
         Command::Workspace(command) => catalog::workspace(config, command).await?,
         Command::Model(command) => catalog::model(config, command).await?,
+        Command::Configuration(command) => catalog::configuration(config, command).await?,
         Command::Release(command) => catalog::release(config, command).await?,
+        Command::User(command) => catalog::root(config, EntityKind::User, command).await?,
+        Command::Group(command) => catalog::group(config, command).await?,
+        Command::System(command) => catalog::root(config, EntityKind::System, command).await?,
+        Command::Counter(command) => catalog::counter(config, command).await?,
+        Command::Follow(command) => follow::command(config, command).await?,
         Command::Table(command) => table::command(config, command).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }
@@ -358,8 +323,19 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     eprintln!("almanac: {error:#}");
     let is_bad_input = error.chain().any(|cause| {
-        if let Some(error) = cause.downcast_ref::<store::Error>() {
-            return matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict);
+        let of_batch = cause.downcast_ref::<ingest::SubmitError>();
+        if matches!(of_batch, Some(ingest::SubmitError::Refused(_))) {
+            return true;
+        }
+        let below = of_batch.and_then(|error| match error {
+            ingest::SubmitError::Store(error) => Some(error),
+            ingest::SubmitError::Refused(_) => None,
+        });
+        if let Some(error) = cause.downcast_ref::<store::Error>().or(below) {
+            return matches!(
+                error.kind(),
+                ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Stale
+            );
         }
         cause.downcast_ref::<ingest::Refused>().is_some()
     });

@@ -18,8 +18,10 @@ pub(crate) const PATH: &str = "/openapi.json";
 const JSON: &str = "application/json";
 
 /// The groups of operations, and what is in them.
-const TAGS: [(&str, &str); 4] = [
-    ("catalog", "Workspaces and what belongs to them."),
+const TAGS: [(&str, &str); 6] = [
+    ("catalog", "Workspaces and what belongs to them; users, groups and systems."),
+    ("people", "Who is in which group and may do what."),
+    ("releases", "What is live, what was, what happens, and how good it is."),
     ("append", "Events on their way into the log."),
     ("query", "Events, and what was computed from them."),
     ("service", "The service itself."),

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use query::{Format, Query, Request, What, Words};
-use store::Error;
+use store::{Clock, Error};
 
 use crate::{cli::QueryArgs, config::Config, open};
 
@@ -25,7 +25,7 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
     if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {
         return Err(Error::invalid("this format is no text; give it a file with --output").into());
     }
-    let query = Query::new(open::existing(config).await?);
+    let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.workspace).await?;
     let mut frame = query.run(workspace.id(), &request).await?;
     match &args.output {

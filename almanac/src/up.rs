@@ -139,6 +139,7 @@ pub async fn run_as(
 /// The services of the roles that a process has.
 struct Services {
     table: Arc<dyn Table>,
+    catalog: Option<Arc<::catalog::Service>>,
     ingest: Option<Arc<Ingest>>,
     projector: Option<Projector>,
     query: Option<Arc<Query>>,
@@ -148,11 +149,13 @@ impl Services {
     fn new(table: Arc<dyn Table>, options: &Options) -> Self {
         let has = |role: Role| options.roles.contains(&role);
         let worker = || Projector::new(Arc::clone(&table), projector::Options::new(Clock::system()));
+        let clock = || options.clock.clone();
         Self {
-            ingest: has(Role::Ingest)
-                .then(|| Arc::new(Ingest::new(Arc::clone(&table), options.clock.clone()))),
+            catalog: (has(Role::Ingest) || has(Role::Query))
+                .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
+            ingest: has(Role::Ingest).then(|| Arc::new(Ingest::new(Arc::clone(&table), clock()))),
             projector: has(Role::Projector).then(worker),
-            query: has(Role::Query).then(|| Arc::new(Query::new(Arc::clone(&table)))),
+            query: has(Role::Query).then(|| Arc::new(Query::new(Arc::clone(&table), clock()))),
             table,
         }
     }
@@ -173,6 +176,14 @@ impl Services {
             file: options.file.clone(),
         };
         let mut routes = Routes::new().merge(health::routes(readiness, exposition));
+        if let Some(catalog) = &self.catalog {
+            let catalog = Arc::clone(catalog);
+            // Who only queries changes nothing.
+            routes = routes.merge(match self.ingest {
+                Some(_) => ::catalog::http::routes(catalog),
+                None => ::catalog::http::reads(catalog),
+            });
+        }
         if let Some(ingest) = &self.ingest {
             routes = routes.merge(ingest::http::routes(Arc::clone(ingest)));
         }

@@ -38,6 +38,12 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
                 workspace.path, report.skipped
             );
         }
+        if report.expired > 0 {
+            println!(
+                "{}: {} days have expired, their projections are not compared",
+                workspace.path, report.expired
+            );
+        }
         for fault in &report.faults {
             println!("{}: FAULT {fault}", workspace.path);
         }

@@ -125,7 +125,7 @@ impl Context {
     pub fn open(&self, stored: &Stored) -> anyhow::Result<Opened> {
         let path = stored.folder.join("almanac.db");
         let table: Arc<dyn Table> = Arc::new(SqliteTable::open_existing(&path, Clock::system())?);
-        let query = Query::new(Arc::clone(&table));
+        let query = Query::new(Arc::clone(&table), store::Clock::system());
         let workspace = self.runtime.block_on(query.catalog().workspace(WORKSPACE))?;
         Ok(Opened { table, query, workspace: workspace.id().clone() })
     }

@@ -4,6 +4,7 @@
 //! [`crate::metrics`], as the [`Task`] of the release asks. An evaluation is always computed whole,
 //! from all segments of its day, so what it stores are the results.
 
+mod figure;
 mod judge;
 
 use std::collections::BTreeMap;

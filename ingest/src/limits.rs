@@ -2,8 +2,6 @@
 
 /// The most bytes in a body.
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
-/// The most bytes in a body that creates something in the catalog.
-pub const MAX_CATALOG_BODY_BYTES: usize = 64 * 1024;
 /// The most rows in a batch.
 pub const MAX_BATCH_ROWS: usize = 100_000;
 /// The most days that one batch may touch: each is a log of its own.

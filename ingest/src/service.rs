@@ -6,8 +6,9 @@ use std::{
 };
 
 use store::{
-    Clock, Error, ErrorKind, Id, Kind, Table,
-    catalog::{Catalog, LANES_DELAY_SECONDS, Lanes, ReleaseSpec, Workspace},
+    Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
+    catalog::{Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange, ReleaseSpec, Workspace},
+    id::check_name,
 };
 use web::RowProblem;
 
@@ -36,16 +37,21 @@ pub struct Ingest {
     catalog: Catalog,
     appender: Appender,
     clock: Clock,
-    /// Releases that are known to exist. They never change, so this is never stale.
+    /// Releases that are known to have existed. They never change; one that is deleted stays known here.
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,
     lanes: Cached<Id, Lanes>,
+    keeping: Cached<Id, Keeping>,
     gate: Arc<Gate>,
 }
 
 /// How long a workspace and its lanes are taken to be what they were, in seconds. A change of lanes
 /// counts later than that ([`LANES_DELAY_SECONDS`]).
 const CACHED_SECONDS: i64 = LANES_DELAY_SECONDS / 3;
+
+/// Up to so many release events of a batch are recorded as live by who appends them, not only later by
+/// the projector.
+const MAX_RECORDED_ROWS: usize = 100;
 
 impl Ingest {
     /// A service on `table`, with `clock` for the time at which events are appended.
@@ -57,6 +63,7 @@ impl Ingest {
             releases: Mutex::default(),
             workspaces: Cached::new(CACHED_SECONDS),
             lanes: Cached::new(CACHED_SECONDS),
+            keeping: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
         }
     }
@@ -88,7 +95,7 @@ impl Ingest {
     /// Stores a batch, whole or not at all; returns after it is durable.
     ///
     /// # Errors
-    /// When a row names a release that does not exist, the idempotency key is no good or was used
+    /// When a row names a release that does not exist or a day that has expired, the idempotency key is no good or was used
     /// for other events, or the table fails.
     pub async fn submit(
         &self,
@@ -109,17 +116,25 @@ impl Ingest {
             check_idempotency_key(key)?;
         }
         self.check(workspace, &batch).await?;
-        if batch.kind == Kind::Releases {
+        if batch.kind != Kind::Releases {
+            self.register_unknown(workspace, &batch).await?;
+        } else {
             for spec in specs(&batch).into_iter().filter(|spec| spec.registers) {
                 self.catalog.ensure_release(workspace.id(), &spec.release, self.clock.now()).await?;
             }
         }
         let id = workspace.id();
         let lanes = self.lanes.get(id.clone(), self.clock.now(), self.catalog.lanes(id)).await?;
-        Ok(self.appender.append(id, &lanes, batch, idempotency_key, remember).await?)
+        // A larger one is left to the projector.
+        let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
+        let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
+        let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
+        self.catalog.record(id, &changes).await?;
+        Ok(receipt)
     }
 
-    /// Checks, without writing, that every release a batch names exists, or can be registered.
+    /// Checks, without writing, that every release a batch names exists, or can be registered, and that
+    /// no event belongs to a day that has expired.
     ///
     /// # Errors
     /// `Refused`, naming the rows; those of the table.
@@ -144,7 +159,11 @@ impl Ingest {
     ) -> Result<BTreeMap<usize, RowProblem>, Error> {
         let issues = match batch.kind {
             Kind::Releases => self.release_problems(workspace.id(), batch).await?,
-            _ => self.unknown_releases(workspace.id(), batch).await?,
+            _ => {
+                let mut issues = self.expired_days(workspace.id(), batch).await?;
+                issues.extend(self.unknown_releases(workspace.id(), batch).await?);
+                issues
+            }
         };
         let problem = |(row, field, message): RowIssue| {
             (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
@@ -164,6 +183,17 @@ impl Ingest {
             if !spec.registers {
                 if !is_known {
                     problems.push((row, "release", unknown_release(&name)));
+                }
+                let known = page.releases.iter().find(|release| release.entity.name == name);
+                if let Some(known) = known.filter(|known| known.model != spec.release.model) {
+                    problems.push((
+                        row,
+                        "model",
+                        format!("is not that of `{name}`, which is `{}`", known.model),
+                    ));
+                }
+                if spec.release.environment.is_none() {
+                    problems.push((row, "environment", "is missing; say where".to_owned()));
                 }
                 continue;
             }
@@ -193,17 +223,50 @@ impl Ingest {
             return Ok(Vec::new());
         }
         let page = self.catalog.page(workspace).await?;
-        let names: BTreeSet<String> = page.releases.into_iter().map(|release| release.entity.name).collect();
+        let names: BTreeSet<String> =
+            page.releases.iter().map(|release| release.entity.name.clone()).collect();
+        let reason = match named.keys().all(|name| names.contains(*name)) {
+            true => None,
+            false => self.refusal(&page).await?,
+        };
         let issue = |row| {
             let name = column.text(row).filter(|name| !names.contains(*name))?;
-            Some((row, "release", unknown_release(name)))
+            match (&reason, check_name(name)) {
+                (None, Ok(())) => None,
+                (None, Err(error)) => Some((row, "release", error.to_string())),
+                (Some(reason), _) => Some((row, "release", format!("`{name}` {reason}"))),
+            }
         };
         let issues = (0..batch.rows()).filter_map(issue).collect();
         self.known_releases().insert(workspace.clone(), names);
         Ok(issues)
     }
 
-    fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
+    /// The rows of days whose events have expired.
+    async fn expired_days(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
+        let now = self.clock.now();
+        let reading = self.catalog.keeping(workspace);
+        let keeping = self.keeping.get(workspace.clone(), now, reading).await?;
+        let (Some(from), Some(to)) = (batch.days.iter().min(), batch.days.iter().max()) else {
+            return Ok(Vec::new());
+        };
+        if keeping.is_young(*from, now) {
+            return Ok(Vec::new());
+        }
+        let kept = self.catalog.kept(workspace, Window::new(*from, *to)?, now).await?;
+        let field = match batch.kind {
+            // The day of an outcome is that of the prediction.
+            Kind::Outcomes => "predicted_at",
+            kind => kind.time_field(),
+        };
+        let issue = |(row, day): (usize, &Day)| {
+            let message = || format!("is of {day}, whose events have expired in this workspace");
+            (!kept.keeps(*day)).then(|| (row, field, message()))
+        };
+        Ok(batch.days.iter().enumerate().filter_map(issue).collect())
+    }
+
+    pub(crate) fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
         self.releases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

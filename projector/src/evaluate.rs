@@ -6,7 +6,7 @@ use fold::{Evaluation, LogSegment, evaluation};
 use store::{
     Columns, Error, ErrorKind, Id, Kind, Result, Table,
     catalog::{Catalog, Task},
-    key,
+    expired, key,
     rollup::{Applied, Projected},
     scan,
 };
@@ -35,7 +35,11 @@ pub(crate) fn judged(applied: &Applied) -> Applied {
 /// # Errors
 /// Those of the table.
 pub async fn tasks(catalog: &Catalog, workspace: &Id) -> Result<Tasks> {
-    Ok(catalog.page(workspace).await?.tasks())
+    match catalog.page(workspace).await {
+        // It was deleted; its events stay, but nothing says any more how to judge them.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Tasks::new()),
+        page => Ok(page?.tasks()),
+    }
 }
 
 /// What evaluating a day took.
@@ -74,6 +78,10 @@ pub async fn evaluate(
         };
         let covered = |(log, seq): (&String, &u64)| stored.applied.get(log).is_some_and(|known| known >= seq);
         if wanted.iter().all(covered) {
+            return Ok(effort);
+        }
+        if expired::load(table, &day.workspace, day.day).await?.is_some() {
+            // Its events are gone: the evaluation that was made of all of them stays.
             return Ok(effort);
         }
         let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;

@@ -6,17 +6,21 @@
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no
 //! change told of, [`dlq`] keeps what cannot be read, [`rebuild`] folds everything anew beside what is
-//! served, [`status`] says how far behind everything is, and [`mod@verify`] folds everything again and
+//! served, [`board`] keeps the leaderboard,
+//! [`expire`] deletes events whose time is over, [`status`] says how far behind everything is, and [`mod@verify`] folds everything again and
 //! compares.
 //!
 //! It appends nothing to the log, and nobody else writes what it writes. Losing, repeating or
 //! reordering changes can delay a rollup; it cannot make it wrong.
 
+pub mod board;
+mod carry;
 mod coordinator;
 pub mod counters;
 mod day;
 pub mod dlq;
 pub mod evaluate;
+pub mod expire;
 pub mod heartbeat;
 pub mod lease;
 mod meters;

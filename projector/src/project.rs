@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use fold::{Delta, Rollup, rollup::wants};
 use store::{
-    Error, ErrorKind, Result, Table,
+    Error, ErrorKind, Kind, Result, Table,
+    catalog::{ReleaseChange, record},
     key::{self, LogId},
     rollup::{Applied, Projected},
     scan,
@@ -103,6 +104,7 @@ pub async fn project(
             Err(error) => return Err(error),
         }
         counters::write(table, day, &fold).await?;
+        record_releases(table, day, &stored.applied, &applied).await?;
         let key = key::rollup(&day.workspace, version, day.day);
         let (item, condition) = stored.replace(key, &applied, fold.rollup.to_state());
         match table.put(item, condition).await {
@@ -115,6 +117,24 @@ pub async fn project(
         }
     }
     Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the rollup of {day}")))
+}
+
+/// Records what the release events between two prefixes say, for whoever appended them may have died
+/// before. A segment that cannot be read was left out by an operator.
+async fn record_releases(table: &dyn Table, day: &WorkspaceDay, from: &Applied, to: &Applied) -> Result<()> {
+    for (name, last) in to {
+        let log = scan::log_named(&day.workspace, day.day, name);
+        let Some(log) = log.filter(|log| log.kind == Kind::Releases) else { continue };
+        let first = from.get(name).copied().unwrap_or(0) + 1;
+        for segment in scan::segments(table, &log, first, *last).await? {
+            let changes = segment.unpack(|_| true).and_then(|columns| ReleaseChange::of(&columns));
+            match changes {
+                Ok(changes) => record(table, &day.workspace, &changes).await?,
+                Err(error) => tracing::warn!(%log, seq = segment.seq, %error, "release events are left out"),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Folds the segments of a log after `applied` up to `last`, without those that are `skipped`;

@@ -6,6 +6,8 @@
 //! 3. It becomes the active version. Readers and workers look at each use, so from now on they use it.
 //! 4. What a worker folded into the old version meanwhile is folded into the new one.
 //! 5. The old version is deleted.
+//!
+//! Days whose events are gone cannot be folded anew; their projections are copied (`carry`).
 
 use std::{collections::BTreeSet, future::Future, time::Duration};
 
@@ -20,6 +22,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     WorkspaceDay,
+    carry::carry_over,
     dlq::{self, DeadLetter, Refused, State},
     evaluate::{self, Tasks, evaluate},
     project::{Stopped, project},
@@ -98,6 +101,7 @@ pub async fn rebuild(
     if found.building.is_none() && found.oldest < found.version {
         // The last one was broken off while it deleted.
         rebuild.report.version = found.version;
+        carry_over(table, workspace, found.version).await?;
         rebuild.delete_old(found).await?;
         return Ok(rebuild.report);
     }
@@ -159,6 +163,7 @@ impl Rebuild<'_> {
     /// Folds and evaluates until nothing is behind in `version`, but what cannot be folded.
     async fn catch_up(&mut self, version: u32) -> Result<()> {
         for _ in 0..MAX_PASSES {
+            carry_over(self.table, self.workspace, version).await?;
             let behind = sweep_version(self.table, version, self.workspace).await?;
             let of = |log: &LogId| WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
             let logs = behind.logs.keys().filter(|log| !self.stopped.contains(*log));

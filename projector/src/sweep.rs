@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::{
-    Day, Id, Kind, Result, Table, active,
+    Day, Id, Kind, Result, Table, active, expired,
     key::{self, LogId, Projection},
     rollup::{Applied, COVERAGE, Projected},
     scan,
@@ -57,6 +57,11 @@ pub async fn sweep_version(table: &dyn Table, version: u32, workspace: &Id) -> R
         if has_predictions && evaluations.get(day) != Some(&wanted) {
             behind.evaluations.insert(WorkspaceDay { workspace: workspace.clone(), day: *day });
         }
+    }
+    if let (Some(first), Some(last)) = (behind.evaluations.first(), behind.evaluations.last()) {
+        // What has expired cannot be evaluated any more.
+        let gone = expired::days(table, workspace, first.day, last.day).await?;
+        behind.evaluations.retain(|day| !gone.contains(&day.day));
     }
     Ok(behind)
 }

@@ -7,8 +7,9 @@ use store::{Id, Result};
 use tokio::time::Instant;
 
 use crate::{
-    WorkspaceDay,
+    WorkspaceDay, board,
     dlq::{self, State},
+    expire::expire,
     lease::SWEEP,
     sweep::sweep,
     worker::{Shared, add, lock, may_pass},
@@ -40,6 +41,8 @@ impl Shared {
         let mut behind = 0;
         for workspace in self.catalog.workspaces().await? {
             behind += self.sweep_one(workspace.id(), &mut found).await?;
+            self.expire(workspace.id()).await?;
+            self.rank(workspace.id()).await?;
         }
         add(&self.stats.sweeps, 1);
         self.stats.swept_behind.store(behind, std::sync::atomic::Ordering::Relaxed);
@@ -79,6 +82,37 @@ impl Shared {
         };
         let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
         lock(&self.stopped).insert(workspace.clone(), stopped as u64);
+        Ok(())
+    }
+
+    /// Puts right what the leaderboard was not told of, such as another primary metric.
+    pub(crate) async fn rank(&self, workspace: &Id) -> Result<()> {
+        match board::refresh(&*self.table, &self.catalog, workspace).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "this leaderboard cannot be made; the others go on");
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Deletes what has expired. What is not projected yet waits for a later sweep.
+    async fn expire(&self, workspace: &Id) -> Result<()> {
+        match expire(&*self.table, &self.catalog, workspace, self.now()).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "what has expired here cannot be deleted; the others go on");
+            }
+            deleted => {
+                let deleted = deleted?;
+                if deleted.days > 0 {
+                    let (days, segments) = (deleted.days, deleted.segments);
+                    tracing::info!(%workspace, days, segments, "deleted events that have expired");
+                }
+                if deleted.waiting > 0 {
+                    tracing::warn!(%workspace, days = deleted.waiting, "expired, but not projected yet");
+                }
+            }
+        }
         Ok(())
     }
 

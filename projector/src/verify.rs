@@ -10,6 +10,7 @@ use std::{
 use store::{
     Day, Error, ErrorKind, Id, Kind, Result, Table, active,
     catalog::Catalog,
+    expired,
     key::{self, Counted},
     rollup::{Applied, Projected},
     scan::{self, LogHead},
@@ -43,6 +44,8 @@ pub struct Report {
     pub counts: usize,
     /// Segments that an operator left out of the rollups: no fault, but no part of them either.
     pub skipped: u64,
+    /// Days whose events have expired and are gone; what is stored of them is not compared.
+    pub expired: usize,
     /// Segments that are not folded yet: no fault, the projector is behind.
     pub behind: u64,
     /// What is wrong, a line each.
@@ -132,6 +135,7 @@ impl Report {
         self.counts += day.counts;
         self.skipped += day.skipped;
         self.behind += day.behind;
+        self.expired += day.expired;
         self.faults.extend(day.faults);
     }
 }
@@ -149,6 +153,10 @@ impl DayCheck<'_> {
     }
 
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
+        if expired::load(self.table, &self.day.workspace, self.day.day).await?.is_some() {
+            self.report.expired = 1;
+            return Ok(());
+        }
         self.logs(heads).await?;
         let (stored, _) = read(self.table, self.version, self.day).await?;
         let fresh = self.refold(&stored.applied).await?;

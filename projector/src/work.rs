@@ -94,6 +94,9 @@ impl Shared {
         for stopped in &projection.stopped {
             self.note(version, stopped, Refused::Rollup).await?;
         }
+        if projection.grown && dirty.logs.iter().any(|log| log.kind == Kind::Releases) {
+            self.rank(&day.workspace).await?;
+        }
         let Projection { rollup, applied, grown, segments, taken, retries, .. } = projection;
         let kinds = [Kind::Predictions, Kind::Outcomes];
         let events = kinds.map(|kind| rollup.events(kind)).iter().sum();
@@ -111,6 +114,9 @@ impl Shared {
         let effort = evaluate::evaluate(table, pending.version, day, &pending.applied, &tasks).await?;
         if let Some(stopped) = &effort.stopped {
             self.note(pending.version, stopped, Refused::Evaluation).await?;
+        }
+        if effort.rows > 0 {
+            self.rank(&day.workspace).await?;
         }
         Ok(Outcome::Stored(effort))
     }

@@ -28,7 +28,7 @@ use crate::{
 pub struct Options {
     /// Its id. Two workers that run at once must have two.
     pub worker: String,
-    /// Tells the time for people; what depends on the time asks the monotonic clock.
+    /// Tells the time for people, and which events have expired; all else asks the monotonic clock.
     pub clock: Clock,
     /// How often its heartbeat moves, and it looks at the leases. A worker whose heartbeat has not moved
     /// for three periods is taken for dead.

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
     Day, Error, Id, Item, Kind, Result, Table, active,
-    catalog::Catalog,
+    catalog::{Catalog, Kept},
     event::TAG_PREFIX,
     key::{self, Projection},
     rollup::Projected,
@@ -63,9 +63,10 @@ pub(crate) async fn evaluations(
     catalog: &Catalog,
     workspace: &Id,
     request: &Request,
+    kept: &Arc<Kept>,
 ) -> Result<DataFrame> {
     let evaluations = if request.as_of.is_some() {
-        evaluate_as_of(table, catalog, workspace, request).await?
+        evaluate_as_of(table, catalog, workspace, request, kept).await?
     } else {
         let stored = stored(table, workspace, request).await?.into_iter();
         let read = |(day, state): (Day, String)| {
@@ -113,11 +114,12 @@ async fn evaluate_as_of(
     catalog: &Catalog,
     workspace: &Id,
     request: &Request,
+    kept: &Arc<Kept>,
 ) -> Result<Vec<(Day, Evaluation)>> {
     let tasks = Arc::new(catalog.page(workspace).await?.tasks());
     let filter = |kind, columns: &[&str]| {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        Filter { kind, columns: Some(columns), release: None, as_of: request.as_of }
+        Filter { kind, columns: Some(columns), release: None, as_of: request.as_of, kept: Arc::clone(kept) }
     };
     let of_predictions = filter(Kind::Predictions, evaluation::PREDICTION_COLUMNS);
     let of_outcomes = filter(Kind::Outcomes, evaluation::OUTCOME_COLUMNS);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fold::{LogSegment, RowRef, join};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
-use store::{Column, Columns, Day, Error, Id, Kind, Result, Table, event::FieldType};
+use store::{Column, Columns, Day, Error, Id, Kind, Result, Table, catalog::Kept, event::FieldType};
 
 use crate::{
     events::{DAY, check_columns, check_tags, tags_of},
@@ -33,11 +33,16 @@ struct JoinedDay {
 }
 
 /// The predictions of a window with their outcomes.
-pub(crate) async fn joined(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<DataFrame> {
+pub(crate) async fn joined(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+    kept: &Arc<Kept>,
+) -> Result<DataFrame> {
     let extra = OUTCOME_COLUMNS.map(|(name, ..)| name);
     let extra: Vec<&str> = std::iter::once(DAY).chain(extra).collect();
     check_columns(Kind::Predictions, &extra, request.columns.as_deref())?;
-    let reads = read::days(request.window).map(|day| join_day(table, workspace, day, request));
+    let reads = read::days(request.window).map(|day| join_day(table, workspace, day, request, kept));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
     let tags = tags_of(days.iter().flat_map(|day| &day.predictions));
     let names = request.columns.clone().unwrap_or_else(|| {
@@ -50,8 +55,20 @@ pub(crate) async fn joined(table: &Arc<dyn Table>, workspace: &Id, request: &Req
     frame::frame(rows, names.iter().map(|name| series(name, &days)).collect())
 }
 
-async fn join_day(table: &Arc<dyn Table>, workspace: &Id, day: Day, request: &Request) -> Result<JoinedDay> {
-    let filter = |kind, release, columns| Filter { kind, columns, release, as_of: request.as_of };
+async fn join_day(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    day: Day,
+    request: &Request,
+    kept: &Arc<Kept>,
+) -> Result<JoinedDay> {
+    let filter = |kind, release, columns| Filter {
+        kind,
+        columns,
+        release,
+        as_of: request.as_of,
+        kept: Arc::clone(kept),
+    };
     let needed = |columns: &[&str]| {
         let wanted = request.columns.as_ref()?;
         Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())

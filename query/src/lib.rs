@@ -6,6 +6,7 @@
 //!
 //! It writes nothing to the table.
 
+mod board;
 mod columns;
 mod daily;
 mod events;
@@ -22,12 +23,13 @@ mod stack;
 use std::sync::Arc;
 
 use polars::prelude::DataFrame;
-use store::{Error, Id, Result, Table, catalog::Catalog};
+use store::{Clock, Error, Id, Result, Table, catalog::Catalog};
 
 use tokio::time::Instant;
 
 use self::meters::Meters;
 
+pub use board::Place;
 pub use output::Format;
 pub use request::{By, Request, What, Words};
 
@@ -36,13 +38,14 @@ pub use request::{By, Request, What, Words};
 pub struct Query {
     table: Arc<dyn Table>,
     catalog: Catalog,
+    clock: Clock,
     meters: Arc<Meters>,
 }
 
 impl Query {
-    /// A service on `table`.
-    pub fn new(table: Arc<dyn Table>) -> Self {
-        Self { catalog: Catalog::new(Arc::clone(&table)), table, meters: Arc::default() }
+    /// A service on `table`, with `clock` for the time by which events have expired.
+    pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
+        Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters: Arc::default() }
     }
 
     /// The catalog.
@@ -50,7 +53,7 @@ impl Query {
         &self.catalog
     }
 
-    /// Answers a request.
+    /// Answers a request. Events that have expired are not read.
     ///
     /// # Errors
     /// `Invalid`, when it names a column or a release that does not exist; those of the table.
@@ -63,6 +66,7 @@ impl Query {
 
     async fn read(&self, workspace: &Id, request: &Request) -> Result<DataFrame> {
         self.check_release(workspace, request).await?;
+        let kept = Arc::new(self.catalog.kept(workspace, request.window, self.clock.now()).await?);
         match request.what {
             What::Events(kind) => {
                 let filter = read::Filter {
@@ -70,12 +74,15 @@ impl Query {
                     columns: request.columns.clone(),
                     release: request.release.clone(),
                     as_of: request.as_of,
+                    kept,
                 };
                 events::events(&self.table, workspace, request.window, &filter).await
             }
-            What::Joined => joined::joined(&self.table, workspace, request).await,
+            What::Joined => joined::joined(&self.table, workspace, request, &kept).await,
             What::Rollups => rollups::rollups(&self.table, workspace, request).await,
-            What::Evaluations => daily::evaluations(&self.table, &self.catalog, workspace, request).await,
+            What::Evaluations => {
+                daily::evaluations(&self.table, &self.catalog, workspace, request, &kept).await
+            }
         }
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use meter::catalogue::QUERY_DECODED_BYTES;
 use store::{
-    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window, key,
+    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window,
+    catalog::Kept,
+    key,
     log::Segment,
     table::{Query, query_all},
 };
@@ -24,6 +26,8 @@ pub(crate) struct Filter {
     pub(crate) release: Option<String>,
     /// Only segments appended by then.
     pub(crate) as_of: Option<Timestamp>,
+    /// Only days that have their events.
+    pub(crate) kept: Arc<Kept>,
 }
 
 /// A segment with its events unpacked.
@@ -72,6 +76,9 @@ async fn day_with<T: Send + 'static>(
     filter: &Filter,
     make: impl FnOnce(Vec<Unpacked>) -> Result<T> + Send + 'static,
 ) -> Result<Option<T>> {
+    if filter.kind != Kind::Releases && !filter.kept.keeps(day) {
+        return Ok(None);
+    }
     let range = key::segments_of_kind(workspace, day, filter.kind);
     let items = query_all(&**table, Query::table(range)).await?;
     if items.is_empty() {

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum ErrorKind {
     /// A condition did not hold: read again, decide again.
     Conflict,
+    /// What the caller had read is not what there is now: show it again, let the caller decide.
+    Stale,
     /// The engine asks to slow down: wait, then try again.
     Throttled,
     /// The engine cannot be reached or is closing: try again later, or tell the operator.

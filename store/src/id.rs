@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use svix_ksuid::KsuidMs;
+use svix_ksuid::{KsuidLike, KsuidMs};
 
 use crate::{Error, Result, Timestamp};
 
@@ -24,6 +24,13 @@ impl Id {
         Self(KsuidMs::from_millis(Some(millis), None).to_string())
     }
 
+    /// The least and the greatest id that could be made at `at`, to about 4 ms.
+    pub fn bounds(at: Timestamp) -> (Self, Self) {
+        let millis = at.micros().div_euclid(1_000).max(EPOCH_MILLIS);
+        let of = |filler: u8| Self(KsuidMs::from_bytes(stamped(millis, filler)).to_string());
+        (of(0), of(u8::MAX))
+    }
+
     /// Reads an id.
     ///
     /// # Errors
@@ -38,6 +45,16 @@ impl Id {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The bytes of an id: seconds since the epoch of KSUIDs, a byte of 4 ms, and filler.
+fn stamped(millis: i64, filler: u8) -> [u8; 20] {
+    let since = millis - EPOCH_MILLIS;
+    let seconds = u32::try_from(since / 1_000).unwrap_or(u32::MAX);
+    let mut bytes = [filler; 20];
+    bytes[..4].copy_from_slice(&seconds.to_be_bytes());
+    bytes[4] = u8::try_from(since % 1_000 / 4).unwrap_or(u8::MAX);
+    bytes
 }
 
 impl fmt::Display for Id {
@@ -81,6 +98,18 @@ mod tests {
         assert_ne!(early, Id::new(at("2026-01-01T00:00:00Z")));
         assert_eq!(Id::parse(early.as_str()).unwrap(), early);
         assert!(Id::parse("flights").is_err());
+    }
+
+    #[test]
+    fn an_id_lies_within_the_bounds_of_its_time() {
+        for micros in [1_400_000_000_000_000, 1_780_000_000_123_456, 1_780_000_000_999_999] {
+            let now = Timestamp::from_micros(micros).unwrap();
+            let (least, greatest) = Id::bounds(now);
+            let id = Id::new(now);
+            assert!(least <= id && id <= greatest, "{least} {id} {greatest}");
+            let (later, _) = Id::bounds(Timestamp::from_micros(micros + 5_000).unwrap());
+            assert!(greatest < later);
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! An item: named attributes under a key, in the value types that DynamoDB and SQLite share.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use crate::{Error, Result, key::Key};
 
@@ -8,7 +11,7 @@ use crate::{Error, Result, key::Key};
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
 
 /// A number, kept as its shortest decimal text, as DynamoDB keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number(String);
 
 impl Number {
@@ -35,6 +38,10 @@ impl Number {
     /// The whole number, when it is one that fits.
     pub fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
+    }
+
+    fn size(&self) -> usize {
+        self.0.len() / 2 + 2
     }
 
     /// Its decimal text.
@@ -66,20 +73,26 @@ pub enum Value {
     L(Vec<Value>),
     /// Map.
     M(BTreeMap<String, Value>),
+    /// Set of texts, at least one.
+    Ss(BTreeSet<String>),
+    /// Set of numbers, at least one.
+    Ns(BTreeSet<Number>),
 }
 
 impl Value {
     /// Bytes that the value takes, as DynamoDB counts them.
-    fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         match self {
             Value::S(text) => text.len(),
-            Value::N(number) => number.0.len() / 2 + 2,
+            Value::N(number) => number.size(),
             Value::B(bytes) => bytes.len(),
             Value::Bool(_) | Value::Null => 1,
             Value::L(values) => 3 + values.iter().map(|value| 1 + value.size()).sum::<usize>(),
             Value::M(values) => {
                 3 + values.iter().map(|(name, value)| 1 + name.len() + value.size()).sum::<usize>()
             }
+            Value::Ss(texts) => texts.iter().map(String::len).sum(),
+            Value::Ns(numbers) => numbers.iter().map(Number::size).sum(),
         }
     }
 }

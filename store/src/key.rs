@@ -6,9 +6,15 @@ use std::fmt;
 
 use crate::{Id, event::Kind, time::Day};
 
+mod entity;
+mod live;
 mod projector;
+mod retention;
 
+pub use entity::*;
+pub use live::*;
 pub use projector::*;
+pub use retention::*;
 
 /// Sorts after every sort key that continues the same prefix.
 const END: char = '~';
@@ -78,52 +84,14 @@ impl fmt::Display for LogId {
     }
 }
 
-/// A category of workspaces.
-pub fn category(category: &Id) -> Key {
-    Key::new(format!("wc#{category}"), format!("wc#{category}"))
-}
-
-/// The partition of `GSI1` that holds all categories, by age.
-pub const CATEGORIES: &str = "wc";
-
-/// Where a category stands in `GSI1`.
-pub fn category_index(category: &Id) -> (String, String) {
-    (CATEGORIES.to_owned(), format!("wc#{category}"))
-}
-
-/// A workspace.
-pub fn workspace(workspace: &Id) -> Key {
-    Key::new(workspace_page(workspace), format!("w#{workspace}"))
-}
-
 /// The partition of `GSI1` that holds the workspaces of a category, by age.
-pub fn workspaces_of(category: &Id) -> String {
+fn workspaces_of(category: &Id) -> String {
     format!("wc#{category}/w")
-}
-
-/// Where a workspace stands in `GSI1`.
-pub fn workspace_index(category: &Id, workspace: &Id) -> (String, String) {
-    (workspaces_of(category), format!("w#{workspace}"))
 }
 
 /// The partition that holds a workspace with its models, configurations, releases and counters.
 pub fn workspace_page(workspace: &Id) -> String {
     format!("w#{workspace}")
-}
-
-/// A model of a workspace.
-pub fn model(workspace: &Id, model: &Id) -> Key {
-    Key::new(workspace_page(workspace), format!("m#{model}"))
-}
-
-/// A configuration of a workspace.
-pub fn configuration(workspace: &Id, configuration: &Id) -> Key {
-    Key::new(workspace_page(workspace), format!("c#{configuration}"))
-}
-
-/// A release in a workspace.
-pub fn release(workspace: &Id, release: &Id) -> Key {
-    Key::new(workspace_page(workspace), format!("r#{release}"))
 }
 
 /// Where a release stands in `GSI1`: the releases of a model, by age.
@@ -154,6 +122,12 @@ pub fn counters(workspace: &Id) -> KeyRange {
     KeyRange::prefix(workspace_page(workspace), "count#")
 }
 
+/// The counters of what is counted, of all months.
+pub fn counters_of(workspace: &Id, counted: &Counted) -> KeyRange {
+    let key = counter(workspace, counted, "");
+    KeyRange::prefix(key.pk, &key.sk)
+}
+
 /// What a counter item counts for, and the month.
 pub fn parse_counter(key: &Key) -> Option<(Counted, String)> {
     let (entity, month) = key.sk.strip_prefix("count#")?.rsplit_once('/')?;
@@ -167,7 +141,7 @@ pub fn parse_counter(key: &Key) -> Option<(Counted, String)> {
 
 /// The guard that keeps a name unique among the children of one type under a parent (a key such
 /// as `w#<id>`, or `` for the root). It holds the id of who has the name.
-pub fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
+fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
     Key::new(format!("@name#{parent}/{kind}"), name)
 }
 
@@ -280,19 +254,21 @@ mod tests {
         let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
         let (gsi1pk, gsi1sk) = release_index(&w, &other);
         let lines = [
-            category(&w).to_string(),
-            workspace(&w).to_string(),
-            model(&w, &other).to_string(),
-            configuration(&w, &other).to_string(),
-            release(&w, &other).to_string(),
+            EntityId::Category(w.clone()).key().to_string(),
+            EntityId::Workspace(w.clone()).key().to_string(),
+            EntityId::Model(w.clone(), other.clone()).key().to_string(),
+            EntityId::Configuration(w.clone(), other.clone()).key().to_string(),
+            EntityId::Release(w.clone(), other.clone()).key().to_string(),
             format!("{gsi1pk} / {gsi1sk}"),
             counter(&w, &Counted::Workspace, &day.month()).to_string(),
             counter(&w, &Counted::Release("v1".into()), &day.month()).to_string(),
-            name_guard("", "wc", "flights").to_string(),
-            name_guard(&workspace_page(&w), "m", "late-arrival").to_string(),
+            guard(None, EntityKind::Category, "flights").to_string(),
+            guard(Some(&EntityId::Workspace(w.clone())), EntityKind::Model, "late-arrival").to_string(),
             segment(&log(), 42).to_string(),
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             lanes(&w).to_string(),
+            retention(&w).to_string(),
+            expired(&w, day).to_string(),
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
@@ -303,6 +279,21 @@ mod tests {
             dead_letter(&log(), 2, 42).to_string(),
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
+            EntityId::User(w.clone()).key().to_string(),
+            EntityId::Group(w.clone()).key().to_string(),
+            EntityId::System(w.clone()).key().to_string(),
+            pointer(&w).to_string(),
+            member(&w, &other).to_string(),
+            membership(&other, &w).to_string(),
+            grant(&w, &EntityId::System(other.clone())).to_string(),
+            granted(&EntityId::System(other.clone()), &w).to_string(),
+            free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
+            activity(&w, &other).to_string(),
+            format!("{:?}", entity_index(EntityKind::User, None, &w)),
+            format!(
+                "{:?}",
+                entity_index(EntityKind::Workspace, Some(&EntityId::Category(w.clone())), &other)
+            ),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }
@@ -364,6 +355,30 @@ mod tests {
         assert_eq!(parse_dead_letter(&segment(&log(), 42)), None);
         assert_eq!(parse_lease(&lease("s", "a/b")), Some("a/b"));
         assert_eq!(parse_lease(&worker("shard#1")), None);
+    }
+
+    #[test]
+    fn an_entity_is_known_by_its_key_and_by_what_people_write() {
+        let (w, other) = (log().workspace, Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap());
+        for kind in EntityKind::ALL {
+            let within = (kind.parent() == Some(EntityKind::Workspace)).then(|| w.clone());
+            let entity = EntityId::new(kind, other.clone(), within).unwrap();
+            assert_eq!(EntityId::of_key(&entity.key()), Some(entity.clone()));
+            assert_eq!(parse_id(&entity.to_string()), Some((Some(kind), other.clone())));
+        }
+        assert_eq!(EntityId::new(EntityKind::Model, other.clone(), None), None);
+        for key in [
+            member(&w, &other),
+            grant(&w, &EntityId::User(other.clone())),
+            counter(&w, &Counted::Workspace, "2013-06"),
+            segment(&log(), 1),
+        ] {
+            assert_eq!(EntityId::of_key(&key), None, "{key}");
+        }
+        assert_eq!(parse_id(other.as_str()), Some((None, other.clone())));
+        assert_eq!(parse_id("x_2NBs0tD5Ihm2PVFzM3kZvMYdQX9"), None);
+        let counter = free_counter(&EntityId::Group(w.clone()), "a/b");
+        assert_eq!(parse_free_counter(&counter.sk), Some(((EntityKind::Group, w), "a/b")));
     }
 
     proptest! {

@@ -3,7 +3,8 @@
 //! In reading order: [`time`] and [`id`]; the [`event`], the [`columns`] in which events
 //! travel and the [`batch`] that they come in;
 //! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
-//! [`log`] and the [`rollup`] as items, and which version of the rollups is [`active`]; the [`catalog`] of workspaces, models and releases; and the
+//! [`log`] and the [`rollup`] as items, which version of the rollups is [`active`], and of
+//! which days the events have [`expired`]; the [`catalog`] of workspaces, models and releases; and the
 //! [`table`] with its engines.
 //!
 //! It is a library of formats and storage. It knows no HTTP, folds nothing and schedules nothing.
@@ -14,6 +15,7 @@ pub mod catalog;
 pub mod columns;
 mod error;
 pub mod event;
+pub mod expired;
 pub mod id;
 pub mod item;
 pub mod key;

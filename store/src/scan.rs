@@ -25,6 +25,14 @@ pub async fn heads(table: &dyn Table, workspace: &Id) -> Result<Vec<LogHead>> {
     heads_within(table, key::segments(workspace)).await
 }
 
+/// The logs of the days before `day` with their heads.
+///
+/// # Errors
+/// Those of the table.
+pub async fn heads_before(table: &dyn Table, workspace: &Id, day: Day) -> Result<Vec<LogHead>> {
+    heads_within(table, key::segments_before(workspace, day)).await
+}
+
 /// The logs of one day and kind with their heads.
 ///
 /// # Errors

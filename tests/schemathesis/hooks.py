@@ -22,6 +22,15 @@ schemathesis.openapi.format("date-time", TIMES.map(datetime.datetime.isoformat))
 
 # What there is.
 PATH = {"category": "credit", "name": "prod", "workspace": "credit/prod"}
+# The same of what stands in paths alone.
+ENTITIES = {
+    "model": "credit/prod/risk", "configuration": "credit/prod/shallow", "release": "credit/prod/risk@v1",
+    "user": "ann", "group": "risk", "system": "nightly", "type": "model", "entity": "credit/prod/risk",
+    "principal": "user:ann", "counter": "reviews",
+}
+# What nobody has made may be deleted as often as one likes.
+NOBODY = {**{name: "nobody" for name in (*PATH, *ENTITIES)}, "workspace": "credit/nothing", "principal": "user:nobody"}
+NOBODY.update({name: "credit/prod/nothing" for name in ("model", "configuration", "release")})
 RELEASE = {"type": "string", "enum": ["v1"]}
 REGISTERED = {
     "release": "v1", "model": "risk", "configuration": "shallow", "environment": "production", "action": "register"
@@ -29,6 +38,8 @@ REGISTERED = {
 # How many bytes a text may have, by field; JSON Schema can count characters only.
 MAX_BYTES = {}
 EVENT_ID = re.compile("[!-~]{1,256}")
+# Where entities are created.
+CREATED = ("/v1/models", "/v1/releases")
 # Columns that rollups have only by metric.
 BY_METRIC = ("metric", "value_last")
 # Formats that are written from data; the others are fuzzed where they are read.
@@ -37,10 +48,11 @@ WRITTEN = ("application/json", "application/x-ndjson")
 
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
-    for item in raw_schema["paths"].values():
-        for operation in item.values():
+    for path, item in raw_schema["paths"].items():
+        for method, operation in item.items():
             for parameter in operation.get("parameters", []):
                 narrow_parameter(parameter)
+            narrow_catalog(path, method, operation)
             contents = operation.get("requestBody", {}).get("content", {})
             for media_type in [name for name in contents if name not in WRITTEN]:
                 del contents[media_type]
@@ -69,8 +81,48 @@ def before_load_schema(context, raw_schema):
     release["required"] = sorted({*release["required"], *REGISTERED})
 
 
+def narrow_catalog(path, method, operation):
+    parameters = operation.get("parameters", [])
+    # A version or a cursor that fits the schema is hardly ever one that there is.
+    parameters = [one for one in parameters if one["name"] not in ("If-Match", "cursor")]
+    for parameter in parameters:
+        if method == "delete" and parameter["in"] == "path":
+            parameter["schema"] = {"type": "string", "enum": [NOBODY[parameter["name"]]]}
+        elif parameter["name"] == "of":
+            of = "credit" if path == "/v1/workspaces" else "credit/prod"
+            parameter["schema"] = {"type": "string", "enum": [of]}
+    if path == "/v1/workspaces":
+        # Those of all categories are listed at once.
+        parameters = [one for one in parameters if one["name"] in ("of", "fields")]
+    if path.startswith("/v1/counters/"):
+        # The same key again with another sum is a conflict.
+        parameters = [one for one in parameters if one["name"] != "Idempotency-Key"]
+    if parameters:
+        operation["parameters"] = parameters
+    else:
+        operation.pop("parameters", None)
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    for schema in [body, *body.get("anyOf", [])]:
+        properties = schema.get("properties", {})
+        if method == "patch":
+            # Others need it by the name that it has, and with children.
+            properties.pop("name", None)
+            properties.pop("archived", None)
+        for name, value in (("workspace", "credit/prod"), ("model", "risk")):
+            if method == "post" and name in properties:
+                properties[name] = {"type": "string", "enum": [value]}
+        for name in ("snapshot_from", "snapshot_to"):
+            # Either both or none, and in order.
+            properties.pop(name, None)
+        if path in CREATED:
+            MAX_BYTES.update((name, part["maxLength"]) for name, part in properties.items() if "maxLength" in part)
+
+
 def narrow_parameter(parameter):
     name = parameter["name"]
+    if parameter["in"] == "path" and name in ENTITIES:
+        parameter["schema"] = {"type": "string", "enum": [ENTITIES[name]]}
+        return
     if name in PATH:
         parameter["schema"] = {"type": "string", "enum": [PATH[name]]}
     elif name == "release":
@@ -94,6 +146,13 @@ def before_call(context, case, **kwargs):
     days = [day_of(query.get(name)) for name in ("from", "to")]
     if None not in days and days[0] > days[1]:
         query["from"], query["to"] = query["to"], query["from"]
+    if isinstance(body, dict):
+        for name, value in body.items():
+            if name in MAX_BYTES:
+                body[name] = as_taken(value, name)
+            if name in ("attributes", "metrics") and isinstance(value, dict):
+                # A name that is empty stays, so that it is refused.
+                body[name] = {key: storable(part) for key, part in value.items()}
     for event in body if isinstance(body, list) else []:
         if isinstance(event, dict):
             for name, value in event.items():
@@ -117,6 +176,17 @@ def as_taken(value, name):
         return int(value)
     if isinstance(value, str) and len(value) <= MAX_BYTES[name]:
         return value.encode()[: MAX_BYTES[name]].decode(errors="ignore")
+    return value
+
+
+def storable(value, depth=30):
+    """Any JSON, as an attribute can hold it: JSON Schema knows no bounds of decimal numbers, and no sets."""
+    if isinstance(value, dict):
+        return {key or "x": storable(part, depth - 1) for key, part in value.items() if key != "$set"} if depth else {}
+    if isinstance(value, list):
+        return [storable(part, depth - 1) for part in value] if depth else []
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value if value == 0 or 1e-100 < abs(value) < 1e100 else 0
     return value
 
 

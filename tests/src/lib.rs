@@ -1,10 +1,12 @@
 //! What the tests of the whole system share.
 //!
 //! [`mod@conformance`] says what every engine of the table must do, whatever it is built on; [`faulty`] is an
-//! engine on which things go wrong; [`sim`] runs several projectors on a table in memory, in virtual time;
-//! [`recorded`] notes what DynamoDB would be asked for.
+//! engine on which things go wrong; [`counted`] counts what is read; [`recorded`] notes what DynamoDB would be
+//! asked for; [`sim`] runs several projectors on a table in memory, in virtual time.
 
 pub mod conformance;
+pub mod counted;
+pub mod crashing;
 pub mod faulty;
 pub mod local;
 pub mod recorded;

@@ -63,6 +63,9 @@ mod by_schemathesis {
                 "--environment",
                 "production",
             ],
+            &["user", "create", "ann"],
+            &["group", "create", "risk"],
+            &["system", "create", "nightly"],
         ] {
             run_ok(&place, args);
         }

@@ -1,71 +1,24 @@
 //! What projectors cost when there is nothing to do, and how they share and hand over.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use projector::{Options, Projector, heartbeat, lease, sweep};
 use store::{
-    Clock, Columns, Item, Kind, Result, Table, Timestamp,
+    Clock, Columns, Kind, Result, Table, Timestamp,
     batch::{BatchId, BatchPart},
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
     columns::{Column, Values},
-    key::{Key, LogId},
+    key::LogId,
     log::Segment,
-    table::{Changes, Condition, Page, Position, Query, Shard, Write, sqlite::SqliteTable},
+    table::{Condition, sqlite::SqliteTable},
 };
+use tests::counted::Counted;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// How long a test waits for what must happen, before it fails, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Counts reads.
-#[derive(Debug)]
-struct Counting {
-    inner: Arc<dyn Table>,
-    gets: AtomicU64,
-    pages: AtomicU64,
-}
-
-#[async_trait]
-impl Table for Counting {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.gets.fetch_add(1, Ordering::Relaxed);
-        self.inner.get(key).await
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.pages.fetch_add(1, Ordering::Relaxed);
-        self.inner.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.inner.delete(key, condition).await
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        self.inner.transact(writes).await
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.inner.changes(shard, from, wait).await
-    }
-}
 
 fn open(folder: &tempfile::TempDir) -> Arc<dyn Table> {
     Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap())
@@ -150,12 +103,12 @@ async fn a_sweep_of_what_is_folded_reads_two_keys_a_log() {
     until("the end of the folding", async || is_caught_up(&table, &workspace).await).await;
     running.stop.send(()).unwrap();
     running.task.await.unwrap().unwrap();
-    let counting = Counting { inner: table, gets: AtomicU64::new(0), pages: AtomicU64::new(0) };
+    let counting = Counted::new(table);
     let behind = sweep::sweep(&counting, workspace.id()).await.unwrap();
     assert_eq!((behind.days, behind.segments), (DAYS as usize, 0));
     let logs = u64::from(DAYS) * u64::from(LANES);
-    assert_eq!(counting.pages.into_inner(), 2 * logs + 2);
-    assert_eq!(counting.gets.into_inner(), 1);
+    let reads = counting.take_reads();
+    assert_eq!((reads.queries, reads.gets), (2 * logs + 2, 1));
 }
 
 /// A lane that nobody told of is found by a sweep at the start.

@@ -2,6 +2,7 @@
 //! store becomes, and [`Routes`] that describe themselves for the OpenAPI document.
 
 mod about;
+mod body;
 mod operation;
 mod routes;
 pub mod schema;
@@ -17,7 +18,8 @@ use store::{Error, ErrorKind};
 use utoipa::openapi::{Content, RefOr, Schema};
 
 pub use about::About;
-pub use operation::{Named, Operation, answer, content, parameter, problem_responses};
+pub use body::json_object;
+pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
 pub use routes::Routes;
 pub use utoipa::openapi;
 pub use workspace::InPath;
@@ -142,6 +144,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let status = match error.kind() {
             ErrorKind::Conflict => StatusCode::CONFLICT,
+            ErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
             ErrorKind::Throttled => StatusCode::TOO_MANY_REQUESTS,
             ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,

@@ -34,6 +34,16 @@ impl Operation {
         Self::new(HttpMethod::Put, path.into(), id)
     }
 
+    /// An operation that changes a part, called `id`.
+    pub fn patch(path: impl Into<String>, id: &str) -> Self {
+        Self::new(HttpMethod::Patch, path.into(), id)
+    }
+
+    /// An operation that takes away, called `id`.
+    pub fn delete(path: impl Into<String>, id: &str) -> Self {
+        Self::new(HttpMethod::Delete, path.into(), id)
+    }
+
     fn new(method: HttpMethod, path: String, id: &str) -> Self {
         Self { method, path, described: OperationBuilder::new().operation_id(Some(id)).build() }
     }
@@ -89,8 +99,15 @@ impl Operation {
         match self.method {
             HttpMethod::Put => MethodFilter::PUT,
             HttpMethod::Post => MethodFilter::POST,
+            HttpMethod::Patch => MethodFilter::PATCH,
+            HttpMethod::Delete => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         }
+    }
+
+    /// Whether it only reads.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.method, HttpMethod::Get | HttpMethod::Head)
     }
 
     /// The method, the path and the description.
@@ -119,31 +136,48 @@ impl Named {
 
     /// The operation `id` on `rest` of a workspace; `method` is [`Operation::get`] or one like it.
     pub fn operation(self, method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Operation {
-        let parameter = |name: &str, schema: RefOr<Schema>, example: &str, says: &str| {
-            ParameterBuilder::new()
-                .name(name)
-                .parameter_in(ParameterIn::Path)
-                .required(Required::True)
-                .description(Some(says))
-                .schema(Some(schema))
-                .example(Some(example.into()))
-        };
+        self.operation_on(("credit", "prod"), method, rest, id)
+    }
+
+    /// The same, with another workspace (category and name) in its example.
+    pub fn operation_on(
+        self,
+        example: (&str, &str),
+        method: fn(String, &str) -> Operation,
+        rest: &str,
+        id: &str,
+    ) -> Operation {
         match self {
             Named::ById => {
                 let says = "The id of the workspace, or `category/name` with the slash written as `%2F`.";
-                method(format!("/v1/workspaces/{{workspace}}{rest}"), &format!("{id}_by_id"))
-                    .takes(parameter("workspace", schema::workspace(), "credit/prod", says))
+                method(format!("/v1/workspaces/{{workspace}}{rest}"), &format!("{id}_by_id")).takes(in_path(
+                    "workspace",
+                    schema::workspace(),
+                    &format!("{}/{}", example.0, example.1),
+                    says,
+                ))
             }
             Named::ByPath => method(format!("/v1/workspaces/{{category}}/{{name}}{rest}"), id)
-                .takes(parameter(
+                .takes(in_path(
                     "category",
                     schema::name().into(),
-                    "credit",
+                    example.0,
                     "The category of the workspace.",
                 ))
-                .takes(parameter("name", schema::name().into(), "prod", "Its name in the category.")),
+                .takes(in_path("name", schema::name().into(), example.1, "Its name in the category.")),
         }
     }
+}
+
+/// A parameter that is a segment of the path.
+pub fn in_path(name: &str, schema: RefOr<Schema>, example: &str, says: &str) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(says))
+        .schema(Some(schema))
+        .example(Some(example.into()))
 }
 
 /// A parameter in the query or in a header.
@@ -172,11 +206,18 @@ pub fn answer(description: &str, media_type: &str, schema: impl Into<RefOr<Schem
 }
 
 /// The problems that an operation may answer: what their statuses mean here.
-const PROBLEMS: [(StatusCode, &str); 9] = [
+const PROBLEMS: [(StatusCode, &str); 10] = [
     (StatusCode::BAD_REQUEST, "Something in the request is wrong; `detail` says what."),
-    (StatusCode::NOT_FOUND, "There is no such workspace, or no such model."),
+    (StatusCode::NOT_FOUND, "There is no such thing; `detail` says what is missing."),
     (StatusCode::REQUEST_TIMEOUT, "The body did not come in time. Nothing was stored."),
-    (StatusCode::CONFLICT, "It was done before in another way; `detail` says what differs."),
+    (
+        StatusCode::CONFLICT,
+        "It was done before in another way, or something stands against it; `detail` says what.",
+    ),
+    (
+        StatusCode::PRECONDITION_FAILED,
+        "It has changed since it was read: its version is not that of `If-Match`.",
+    ),
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than a limit, or has more rows. Nothing was stored."),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The content type or the content encoding is not known."),
     (

@@ -13,11 +13,12 @@ pub struct Routes<S = ()> {
     router: Router<S>,
     paths: Paths,
     schemas: BTreeMap<String, RefOr<Schema>>,
+    reads_only: bool,
 }
 
 impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     fn default() -> Self {
-        Self { router: Router::new(), paths: Paths::new(), schemas: BTreeMap::new() }
+        Self { router: Router::new(), paths: Paths::new(), schemas: BTreeMap::new(), reads_only: false }
     }
 }
 
@@ -27,12 +28,20 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self::default()
     }
 
+    /// No routes yet; of what is added, operations that change something are left out.
+    pub fn reads() -> Self {
+        Self { reads_only: true, ..Self::default() }
+    }
+
     /// An operation, and what answers it.
     pub fn add<H, T>(mut self, operation: Operation, handler: H) -> Self
     where
         H: Handler<T, S>,
         T: 'static,
     {
+        if self.reads_only && !operation.is_read() {
+            return self;
+        }
         self.router = self.router.route(operation.path(), on(operation.filter(), handler));
         let (method, path, described) = operation.into_parts();
         self.paths.add_path_operation(path, vec![method], described);
@@ -62,7 +71,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// Gives the handlers their state.
     pub fn with_state(self, state: S) -> Routes {
-        Routes { router: self.router.with_state(state), paths: self.paths, schemas: self.schemas }
+        let Self { router, paths, schemas, reads_only } = self;
+        Routes { router: router.with_state(state), paths, schemas, reads_only }
     }
 
     /// The paths of the document, in the order in which they were added.

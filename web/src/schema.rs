@@ -15,7 +15,7 @@ pub const TAG_COLUMN_PATTERN: &str = "^tag\\.[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 
 const PATH_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}/[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 
-const ID_PATTERN: &str = "^[0-9A-Za-z]{27}$";
+const ID_PATTERN: &str = "^([a-z]{1,2}_)?[0-9A-Za-z]{27}$";
 
 /// The component called `name`.
 pub fn component(name: &str) -> RefOr<Schema> {
@@ -49,7 +49,7 @@ pub fn name() -> ObjectBuilder {
     string().pattern(Some(NAME_PATTERN)).max_length(Some(MAX_NAME_BYTES))
 }
 
-/// The id of an entity.
+/// The id of an entity, as it is given out with the prefix of its type; without it it is taken as well.
 pub fn id() -> ObjectBuilder {
     string().pattern(Some(ID_PATTERN))
 }

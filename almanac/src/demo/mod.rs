@@ -51,7 +51,7 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     stop.send_replace(true);
     projector.await??;
 
-    report::print(&Query::new(table), &workspace).await
+    report::print(&Query::new(table, Clock::system()), &workspace).await
 }
 
 /// How often to look whether the projector has caught up, and how long it may make no progress.

@@ -2,14 +2,10 @@
 
 use axum::http::{HeaderName, StatusCode};
 use serde_json::json;
-use store::{
-    Kind,
-    catalog::{MAX_LANES, Task},
-    id::MAX_NAME_BYTES,
-};
+use store::Kind;
 use web::{
-    Named, Operation, answer, content,
-    openapi::{Header, RefOr, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    Named, Operation, answer,
+    openapi::{Header, RefOr, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
@@ -19,78 +15,13 @@ use crate::{
     limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_BYTES},
 };
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// What any request may be answered, and those that write.
-const ALWAYS: [StatusCode; 3] =
+pub(super) const ALWAYS: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-const OF_BODY: [StatusCode; 3] =
+pub(super) const OF_BODY: [StatusCode; 3] =
     [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
-
-pub(super) fn create_workspace() -> Operation {
-    let new = schema::object([("path", schema::path().into())]);
-    Operation::post("/v1/workspaces", "create_workspace")
-        .tag("catalog")
-        .summary("Create a workspace, and its category")
-        .description("What is there already is left as it is. Some names are taken: those that stand for what is in a workspace, such as `joined`.")
-        .body("Its path.", [(JSON, content(new, Some(json!({ "path": "credit/prod" }))))])
-        .answers(StatusCode::CREATED, answer("The workspace.", JSON, schema::object([
-            ("id", schema::id().into()),
-            ("path", schema::path().into()),
-        ])))
-        .fails(&ALWAYS)
-        .fails(&OF_BODY)
-}
-
-pub(super) fn create_model(named: Named) -> Operation {
-    let [binary, others @ ..] = Task::NAMES;
-    let label = || schema::string().min_length(Some(1)).max_length(Some(MAX_NAME_BYTES));
-    let new = |tasks: &[&str], label: ObjectBuilder| -> RefOr<Schema> {
-        schema::object([
-            ("name", schema::name().into()),
-            ("task", schema::one_of(tasks.iter().copied()).into()),
-        ])
-        .property("positive_label", label)
-        .into()
-    };
-    let new = schema::any_of([
-        new(&[binary], label().schema_type(schema::types(&[Type::String], true))),
-        new(&others, ObjectBuilder::new().schema_type(Type::Null)),
-    ]);
-    let example = json!({ "name": "risk", "task": "binary", "positive_label": "default" });
-    named
-        .operation(Operation::post, "/models", "create_model")
-        .tag("catalog")
-        .summary("Create a model")
-        .description("The same model again is left as it is; with another task it is a conflict. The positive label of a binary task is `1` unless it is given.")
-        .body("Its name and what it predicts.", [(JSON, content(new, Some(example)))])
-        .answers(StatusCode::CREATED, answer("The model.", JSON, schema::object([
-            ("id", schema::id().into()),
-            ("name", schema::name().into()),
-            ("task", schema::one_of(Task::NAMES).into()),
-            ("positive_label", label().schema_type(schema::types(&[Type::String], true)).into()),
-        ])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
-}
-
-pub(super) fn set_lanes(named: Named) -> Operation {
-    let lanes = || -> RefOr<Schema> { schema::integer(1..=usize::from(MAX_LANES)).into() };
-    named
-        .operation(Operation::put, "/lanes", "set_lanes")
-        .tag("catalog")
-        .summary("Set over how many lanes the logs of a workspace are spread")
-        .description("More lanes let more ingest services append to one day at one time. A change counts some seconds later; until then another one is a conflict.")
-        .body("How many.", [(JSON, content(schema::object([("lanes", lanes())]), Some(json!({ "lanes": 2 }))))])
-        .answers(StatusCode::OK, answer("How many, and since when.", JSON, schema::object([
-            ("lanes", lanes()),
-            ("since", schema::time().into()),
-        ])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
-}
 
 pub(super) fn append(kind: Kind, named: Named) -> Operation {
     let key = schema::string().pattern(Some("^[!-~]+$")).max_length(Some(MAX_IDEMPOTENCY_KEY_BYTES));

@@ -20,29 +20,25 @@ use crate::{
     append::{Receipt, Remember},
     batch::Refused,
     gate::Busy,
-    limits::MAX_CATALOG_BODY_BYTES,
     service::{Ingest, SubmitError},
 };
 
 mod api;
 mod body;
-mod catalog;
 mod events;
 mod meters;
+mod releases;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
+/// The most bytes in the body of a change of releases.
+const MAX_CHANGE_BYTES: usize = 64 * 1024;
+
 /// The routes of the append service. A workspace is named by its path in two segments
 /// (`/v1/workspaces/credit/prod/...`), or by its id.
 pub fn routes(ingest: Arc<Ingest>) -> Routes {
-    let mut routes = Routes::new().add(api::create_workspace(), catalog::create_workspace);
-    for named in Named::BOTH {
-        routes = routes
-            .add(api::create_model(named), catalog::create_model)
-            .add(api::set_lanes(named), catalog::set_lanes);
-    }
-    let mut routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CATALOG_BODY_BYTES)));
+    let mut routes = Routes::new();
     // What the examples of the document append needs the release that they register first.
     for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
         let meters = Arc::new(Meters::new(kind));
@@ -53,6 +49,15 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
             });
         }
     }
+    let mut changes = Routes::new();
+    for named in Named::BOTH {
+        changes = changes
+            .add(releases::promote_operation(named), releases::promote)
+            .add(releases::roll_back_operation(named), releases::roll_back)
+            .add(releases::retire_operation(named), releases::retire);
+    }
+    let routes =
+        routes.merge(changes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CHANGE_BYTES))));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes.with_state(ingest)

@@ -2,9 +2,9 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use store::{catalog::Task, event::FieldType};
+use store::event::FieldType;
 use web::{
-    Named, Operation, answer,
+    Named, Operation,
     openapi::{
         RefOr, Required, Response, Schema, Type,
         path::{ParameterBuilder, ParameterIn, ParameterStyle},
@@ -21,31 +21,9 @@ use crate::{
     request::{MAX_WINDOW_DAYS, What},
 };
 
-const JSON: &str = "application/json";
-
 /// What any request may be answered.
-const ALWAYS: [StatusCode; 3] =
+pub(super) const ALWAYS: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-
-pub(super) fn list() -> Operation {
-    let workspaces = schema::array(schema::component("Workspace"));
-    let list = schema::object([("workspaces", workspaces.into())]);
-    Operation::get("/v1/workspaces", "list_workspaces")
-        .tag("catalog")
-        .summary("List all workspaces")
-        .answers(StatusCode::OK, answer("By the age of their category and then by their own.", JSON, list))
-        .fails(&ALWAYS)
-}
-
-pub(super) fn show(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "", "show_workspace")
-        .tag("catalog")
-        .summary("Show a workspace with all that belongs to it")
-        .answers(StatusCode::OK, answer("The workspace.", JSON, schema::component("WorkspacePage")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
-}
 
 pub(super) fn query(what: What, named: Named) -> Operation {
     let name = what.name();
@@ -157,43 +135,5 @@ fn row(what: What) -> RefOr<Schema> {
 
 /// What the operations refer to.
 pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
-    let workspace = || {
-        schema::object([
-            ("id", schema::id().into()),
-            ("path", schema::path().into()),
-            ("created_at", schema::time().into()),
-        ])
-    };
-    let name = |nullable| schema::name().schema_type(schema::types(&[Type::String], nullable)).into();
-    let label = schema::string().schema_type(schema::types(&[Type::String], true));
-    let counts = || -> RefOr<Schema> {
-        schema::map(None, schema::count()).description(Some("Events that were counted, by kind.")).into()
-    };
-    let model = schema::object([
-        ("name", name(false)),
-        ("task", schema::one_of(Task::NAMES).into()),
-        ("positive_label", label.into()),
-        ("counts", counts()),
-    ]);
-    let release = schema::object([
-        ("name", name(false)),
-        ("model", name(false)),
-        ("configuration", name(true)),
-        ("environment", name(true)),
-        ("counts", counts()),
-    ]);
-    let configuration = schema::object([("name", name(false))]);
-    let page = [
-        ("models", schema::array(model).into()),
-        ("configurations", schema::array(configuration).into()),
-        ("releases", schema::array(release).into()),
-        ("counts", counts()),
-    ];
-    let page = page.into_iter().fold(workspace(), |page, (name, schema): (&str, RefOr<Schema>)| {
-        page.property(name, schema).required(name)
-    });
-    let mut schemas =
-        vec![("Workspace".to_owned(), workspace().into()), ("WorkspacePage".to_owned(), page.into())];
-    schemas.extend(What::all().map(|what| (row_name(what), row(what))));
-    schemas
+    What::all().map(|what| (row_name(what), row(what))).collect()
 }

@@ -3,22 +3,17 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
     body::Body,
     extract::{State, rejection::QueryRejection},
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
-use store::{
-    Error,
-    catalog::{Workspace, WorkspacePage},
-    key::Counted,
-};
+use store::Error;
 use web::{About, InPath, Named, Problem, Routes};
 
 mod api;
+mod board;
 
 use crate::{
     Query,
@@ -28,10 +23,7 @@ use crate::{
 
 /// The routes of the query service. A workspace is named by its path in two segments, or by its id.
 pub fn routes(query: Arc<Query>) -> Routes {
-    let mut routes = Routes::new().add(api::list(), list);
-    for named in Named::BOTH {
-        routes = routes.add(api::show(named), show);
-    }
+    let mut routes = Routes::new();
     for what in What::all() {
         for named in Named::BOTH {
             routes =
@@ -39,6 +31,9 @@ pub fn routes(query: Arc<Query>) -> Routes {
                     answer(what, method, query, workspace, parameters)
                 });
         }
+    }
+    for named in Named::BOTH {
+        routes = routes.add(board::operation(named), board::leaderboard);
     }
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
@@ -129,56 +124,6 @@ fn media_type(format: Format) -> &'static str {
         Format::Parquet => "application/vnd.apache.parquet",
         Format::Ipc => "application/vnd.apache.arrow.file",
     }
-}
-
-async fn list(State(query): State<Arc<Query>>) -> Result<Response, Problem> {
-    let workspaces = query.catalog().workspaces().await?;
-    Ok(Json(json!({ "workspaces": workspaces.iter().map(workspace_json).collect::<Vec<_>>() }))
-        .into_response())
-}
-
-async fn show(State(query): State<Arc<Query>>, InPath(workspace): InPath) -> Result<Response, Problem> {
-    let workspace = query.catalog().workspace(&workspace).await?;
-    Ok(Json(page_json(&query.catalog().page(workspace.id()).await?)).into_response())
-}
-
-fn workspace_json(workspace: &Workspace) -> Value {
-    json!({
-        "id": workspace.id().as_str(),
-        "path": workspace.path,
-        "created_at": workspace.entity.created_at.to_string(),
-    })
-}
-
-fn page_json(page: &WorkspacePage) -> Value {
-    let counts = |counted: &Counted| page.counts.get(counted).map_or(json!({}), |counts| json!(counts));
-    let models = page.models.iter().map(|model| {
-        json!({
-            "name": model.entity.name,
-            "task": model.task.name(),
-            "positive_label": model.task.positive_label(),
-            "counts": page.model_counts(&model.entity.name),
-        })
-    });
-    let releases = page.releases.iter().map(|release| {
-        json!({
-            "name": release.entity.name,
-            "model": release.model,
-            "configuration": release.configuration,
-            "environment": release.environment,
-            "counts": counts(&Counted::Release(release.entity.name.clone())),
-        })
-    });
-    let mut value = workspace_json(&page.workspace);
-    value["models"] = models.collect();
-    value["configurations"] = page
-        .configurations
-        .iter()
-        .map(|configuration| json!({ "name": configuration.entity.name }))
-        .collect();
-    value["releases"] = releases.collect();
-    value["counts"] = counts(&Counted::Workspace);
-    value
 }
 
 #[cfg(test)]

@@ -1,75 +1,19 @@
 //! The entities of the catalog and the items that store them.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use crate::{Error, Id, Item, Result, Timestamp, id::MAX_NAME_BYTES, key, key::Key};
+use super::{
+    release::{Release, ReleaseDetails},
+    task::Task,
+};
+use crate::{
+    Id, Item, Result, Timestamp,
+    item::Value,
+    key::{self, EntityId, EntityKind},
+};
 
 /// Version of the items of entities.
-const ITEM_VERSION: i64 = 1;
-
-/// What the predictions of a model say, and so how they are judged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// One of two labels; `score` is the probability of the positive one.
-    Binary {
-        /// The label that the score is the probability of.
-        positive_label: String,
-    },
-    /// One of several labels.
-    Multiclass,
-    /// A number.
-    Regression,
-}
-
-impl Task {
-    /// All tasks, by name; the one with a positive label comes first.
-    pub const NAMES: [&str; 3] = ["binary", "multiclass", "regression"];
-
-    /// Reads a task from its name and, for `binary`, its positive label (`1` when none is given).
-    ///
-    /// # Errors
-    /// `Invalid`, for a name that is not one of the three, or a positive label where none belongs.
-    pub fn parse(name: &str, positive_label: Option<&str>) -> Result<Self> {
-        match (name, positive_label) {
-            ("binary", Some(label)) if label.is_empty() || label.len() > MAX_NAME_BYTES => {
-                Err(Error::invalid(format!("a positive label has 1 to {MAX_NAME_BYTES} bytes")))
-            }
-            ("binary", label) => Ok(Task::Binary { positive_label: label.unwrap_or("1").to_owned() }),
-            ("multiclass", None) => Ok(Task::Multiclass),
-            ("regression", None) => Ok(Task::Regression),
-            ("multiclass" | "regression", Some(_)) => {
-                Err(Error::invalid(format!("a positive label belongs to a binary task, not to `{name}`")))
-            }
-            _ => Err(Error::invalid(format!("the task `{name}` is none of {}", Self::NAMES.join(", ")))),
-        }
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Task::Binary { .. } => "binary",
-            Task::Multiclass => "multiclass",
-            Task::Regression => "regression",
-        }
-    }
-
-    /// The positive label of a binary task.
-    pub fn positive_label(&self) -> Option<&str> {
-        match self {
-            Task::Binary { positive_label } => Some(positive_label),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.positive_label() {
-            Some(label) => write!(f, "{}, positive `{label}`", self.name()),
-            None => f.write_str(self.name()),
-        }
-    }
-}
+pub(super) const ITEM_VERSION: i64 = 1;
 
 /// What every entity has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,13 +24,79 @@ pub struct Entity {
     pub name: String,
     /// When it was created.
     pub created_at: Timestamp,
+    /// When people last changed it.
+    pub updated_at: Timestamp,
+    /// Since when it is archived, if it is.
+    pub archived_at: Option<Timestamp>,
+    /// Counts the changes that people made, from 1 on; counters of children are no such change.
+    pub version: i64,
+    /// What people note of it, under names of their own.
+    pub attributes: BTreeMap<String, Value>,
 }
 
 impl Entity {
+    /// One that is created now.
+    pub(super) fn new(id: Id, name: &str, attributes: BTreeMap<String, Value>, now: Timestamp) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            created_at: now,
+            updated_at: now,
+            archived_at: None,
+            version: 1,
+            attributes,
+        }
+    }
+
     /// Oldest first; those of one instant by their names.
     pub fn by_age(&self, other: &Self) -> std::cmp::Ordering {
         (self.created_at, &self.name).cmp(&(other.created_at, &other.name))
     }
+
+    fn to_item(&self, at: &EntityId) -> Item {
+        let mut item = Item::new(at.key())
+            .with("v", ITEM_VERSION)
+            .with("ver", self.version)
+            .with("id", self.id.as_str())
+            .with("name", self.name.as_str())
+            .with("created_at", self.created_at.micros())
+            .with("updated_at", self.updated_at.micros());
+        if let Some(at) = self.archived_at {
+            item = item.with("archived_at", at.micros());
+        }
+        if !self.attributes.is_empty() {
+            item = item.with("attributes", self.attributes.clone());
+        }
+        item
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let time = |name: &str| {
+            Timestamp::from_micros(item.int(name)?)
+                .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+        };
+        let has = |name: &str| item.attributes.contains_key(name);
+        let created_at = time("created_at")?;
+        Ok(Self {
+            id: Id::parse(item.text("id")?)?,
+            name: item.text("name")?.to_owned(),
+            created_at,
+            // What was created before there were changes has none.
+            updated_at: if has("updated_at") { time("updated_at")? } else { created_at },
+            archived_at: has("archived_at").then(|| time("archived_at")).transpose()?,
+            version: item.int("ver")?,
+            attributes: if has("attributes") { item.map("attributes")?.clone() } else { BTreeMap::new() },
+        })
+    }
+}
+
+/// How many children an entity has, by their type.
+pub type Children = BTreeMap<EntityKind, i64>;
+
+fn children(item: &Item, kind: EntityKind) -> Result<Children> {
+    let count = |kind: EntityKind| Ok((kind, item.int(kind.counter().unwrap_or_default())?));
+    kind.children().map(count).collect()
 }
 
 /// A group of workspaces.
@@ -107,6 +117,15 @@ pub struct Workspace {
     pub category: Id,
     /// `category/name`.
     pub path: String,
+    /// How many models, configurations and releases it has.
+    pub children: Children,
+}
+
+impl Workspace {
+    /// Its id.
+    pub fn id(&self) -> &Id {
+        &self.entity.id
+    }
 }
 
 /// Something that predicts.
@@ -114,6 +133,8 @@ pub struct Workspace {
 pub struct Model {
     /// Id, name, age.
     pub entity: Entity,
+    /// The workspace that it is in.
+    pub workspace: Id,
     /// What its predictions say.
     pub task: Task,
 }
@@ -123,131 +144,162 @@ pub struct Model {
 pub struct Configuration {
     /// Id, name, age.
     pub entity: Entity,
+    /// The workspace that it is in.
+    pub workspace: Id,
 }
 
-/// One version of a model with its configuration, put to an environment. Immutable.
+/// Any entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Release {
-    /// Id, name, age.
-    pub entity: Entity,
-    /// The model, by name.
-    pub model: String,
-    /// The configuration, by name.
-    pub configuration: Option<String>,
-    /// The environment that it was made for.
-    pub environment: Option<String>,
+#[expect(clippy::large_enum_variant, reason = "few exist at a time, and none for long")]
+pub enum AnyEntity {
+    /// A category.
+    Category(Category),
+    /// A workspace.
+    Workspace(Workspace),
+    /// A model.
+    Model(Model),
+    /// A configuration.
+    Configuration(Configuration),
+    /// A release.
+    Release(Release),
+    /// A user, who has no more than every entity has.
+    User(Entity),
+    /// A group, likewise.
+    Group(Entity),
+    /// A system, likewise.
+    System(Entity),
 }
 
-impl Entity {
-    fn to_item(&self, key: Key) -> Item {
-        Item::new(key)
-            .with("v", ITEM_VERSION)
-            .with("ver", 1)
-            .with("id", self.id.as_str())
-            .with("name", self.name.as_str())
-            .with("created_at", self.created_at.micros())
+impl AnyEntity {
+    /// What every entity has.
+    pub fn entity(&self) -> &Entity {
+        match self {
+            Self::Category(category) => &category.entity,
+            Self::Workspace(workspace) => &workspace.entity,
+            Self::Model(model) => &model.entity,
+            Self::Configuration(configuration) => &configuration.entity,
+            Self::Release(release) => &release.entity,
+            Self::User(entity) | Self::Group(entity) | Self::System(entity) => entity,
+        }
     }
 
-    fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        Ok(Self {
-            id: Id::parse(item.text("id")?)?,
-            name: item.text("name")?.to_owned(),
-            created_at: Timestamp::from_micros(item.int("created_at")?)
-                .ok_or_else(|| item.corrupt("`created_at` is no time"))?,
-        })
-    }
-}
-
-fn indexed(item: Item, (pk, sk): (String, String)) -> Item {
-    item.with("GSI1PK", pk).with("GSI1SK", sk)
-}
-
-impl Category {
-    pub(super) fn to_item(&self) -> Item {
-        let id = &self.entity.id;
-        let item =
-            self.entity.to_item(key::category(id)).with("count_of_workspaces", self.count_of_workspaces);
-        indexed(item, key::category_index(id))
+    /// The same, to be changed.
+    pub(super) fn entity_mut(&mut self) -> &mut Entity {
+        match self {
+            Self::Category(category) => &mut category.entity,
+            Self::Workspace(workspace) => &mut workspace.entity,
+            Self::Model(model) => &mut model.entity,
+            Self::Configuration(configuration) => &mut configuration.entity,
+            Self::Release(release) => &mut release.entity,
+            Self::User(entity) | Self::Group(entity) | Self::System(entity) => entity,
+        }
     }
 
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        Ok(Self { entity: Entity::from_item(item)?, count_of_workspaces: item.int("count_of_workspaces")? })
+    /// Which entity it is.
+    pub fn at(&self) -> EntityId {
+        let id = self.entity().id.clone();
+        match self {
+            Self::Category(_) => EntityId::Category(id),
+            Self::Workspace(_) => EntityId::Workspace(id),
+            Self::Model(model) => EntityId::Model(model.workspace.clone(), id),
+            Self::Configuration(configuration) => {
+                EntityId::Configuration(configuration.workspace.clone(), id)
+            }
+            Self::Release(release) => EntityId::Release(release.workspace.clone(), id),
+            Self::User(_) => EntityId::User(id),
+            Self::Group(_) => EntityId::Group(id),
+            Self::System(_) => EntityId::System(id),
+        }
     }
-}
 
-impl Workspace {
-    /// Its id.
-    pub fn id(&self) -> &Id {
-        &self.entity.id
+    /// What it belongs to.
+    pub fn parent(&self) -> Option<EntityId> {
+        match self {
+            Self::Workspace(workspace) => Some(EntityId::Category(workspace.category.clone())),
+            _ => self.at().workspace().cloned().map(EntityId::Workspace),
+        }
     }
 
-    pub(super) fn to_item(&self) -> Item {
-        let id = &self.entity.id;
+    /// How many children it has.
+    pub fn children(&self) -> Children {
+        match self {
+            Self::Category(category) => [(EntityKind::Workspace, category.count_of_workspaces)].into(),
+            Self::Workspace(workspace) => workspace.children.clone(),
+            _ => Children::new(),
+        }
+    }
+
+    /// The attributes that place it in `GSI1`: always made anew of what they are made of.
+    pub(super) fn index(&self) -> Option<(String, String)> {
+        match self {
+            Self::Release(release) => Some(key::release_index(&release.model_id, &release.entity.id)),
+            _ => key::entity_index(self.at().kind(), self.parent().as_ref(), &self.entity().id),
+        }
+    }
+
+    /// The item that stores it.
+    pub fn to_item(&self) -> Item {
+        let item = self.entity().to_item(&self.at());
         let item = self
-            .entity
-            .to_item(key::workspace(id))
-            .with("category", self.category.as_str())
-            .with("path", self.path.as_str())
-            .with("count_of_models", 0)
-            .with("count_of_configurations", 0)
-            .with("count_of_releases", 0);
-        indexed(item, key::workspace_index(&self.category, id))
-    }
-
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        Ok(Self {
-            entity: Entity::from_item(item)?,
-            category: Id::parse(item.text("category")?)?,
-            path: item.text("path")?.to_owned(),
-        })
-    }
-}
-
-impl Model {
-    pub(super) fn to_item(&self, workspace: &Id) -> Item {
-        let item = self.entity.to_item(key::model(workspace, &self.entity.id)).with("task", self.task.name());
-        match self.task.positive_label() {
-            Some(label) => item.with("positive_label", label),
+            .children()
+            .into_iter()
+            .fold(item, |item, (kind, count)| item.with(kind.counter().unwrap_or_default(), count));
+        let item = match self {
+            Self::Workspace(workspace) => {
+                item.with("category", workspace.category.as_str()).with("path", workspace.path.as_str())
+            }
+            Self::Model(model) => {
+                let item = item.with("task", model.task.name());
+                match model.task.positive_label() {
+                    Some(label) => item.with("positive_label", label),
+                    None => item,
+                }
+            }
+            Self::Release(release) => release.to_item(item),
+            _ => item,
+        };
+        match self.index() {
+            Some((pk, sk)) => item.with("GSI1PK", pk).with("GSI1SK", sk),
             None => item,
         }
     }
 
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        let task = Task::parse(item.text("task")?, item.optional_text("positive_label"))?;
-        Ok(Self { entity: Entity::from_item(item)?, task })
-    }
-}
-
-impl Configuration {
-    pub(super) fn to_item(&self, workspace: &Id) -> Item {
-        self.entity.to_item(key::configuration(workspace, &self.entity.id))
-    }
-
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        Ok(Self { entity: Entity::from_item(item)? })
-    }
-}
-
-impl Release {
-    pub(super) fn to_item(&self, workspace: &Id, model: &Id) -> Item {
-        let id = &self.entity.id;
-        let mut item = self.entity.to_item(key::release(workspace, id)).with("model", self.model.as_str());
-        if let Some(configuration) = &self.configuration {
-            item = item.with("configuration", configuration.as_str());
-        }
-        if let Some(environment) = &self.environment {
-            item = item.with("environment", environment.as_str());
-        }
-        indexed(item, key::release_index(model, id))
-    }
-
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        Ok(Self {
-            entity: Entity::from_item(item)?,
-            model: item.text("model")?.to_owned(),
-            configuration: item.optional_text("configuration").map(str::to_owned),
-            environment: item.optional_text("environment").map(str::to_owned),
+    /// The entity of an item.
+    ///
+    /// # Errors
+    /// `Corrupt`, when it is not the item of one.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        let at = EntityId::of_key(&item.key).ok_or_else(|| item.corrupt("this is the key of no entity"))?;
+        let entity = Entity::from_item(item)?;
+        Ok(match at {
+            EntityId::Category(_) => {
+                Self::Category(Category { entity, count_of_workspaces: item.int("count_of_workspaces")? })
+            }
+            EntityId::Workspace(_) => Self::Workspace(Workspace {
+                entity,
+                category: Id::parse(item.text("category")?)?,
+                path: item.text("path")?.to_owned(),
+                children: children(item, EntityKind::Workspace)?,
+            }),
+            EntityId::Model(workspace, _) => {
+                let task = Task::parse(item.text("task")?, item.optional_text("positive_label"))?;
+                Self::Model(Model { entity, workspace, task })
+            }
+            EntityId::Configuration(workspace, _) => Self::Configuration(Configuration { entity, workspace }),
+            EntityId::Release(workspace, _) => Self::Release(Release {
+                entity,
+                workspace,
+                model: item.text("model")?.to_owned(),
+                model_id: key::parse_release_index(item.text("GSI1PK")?)
+                    .ok_or_else(|| item.corrupt("`GSI1PK` names no model"))?,
+                configuration: item.optional_text("configuration").map(str::to_owned),
+                configuration_id: item.optional_text("configuration_id").map(Id::parse).transpose()?,
+                environment: item.optional_text("environment").map(str::to_owned),
+                details: ReleaseDetails::from_item(item)?,
+            }),
+            EntityId::User(_) => Self::User(entity),
+            EntityId::Group(_) => Self::Group(entity),
+            EntityId::System(_) => Self::System(entity),
         })
     }
 }

@@ -1,24 +1,67 @@
-//! The catalog: categories, workspaces, models, configurations and releases.
+//! The catalog: categories, workspaces, models, configurations and releases; users, groups and systems.
 //!
-//! An entity is created in one transaction with the guard of its name and its parent's counter,
-//! so names are unique, counters exact, and a repeat of a creation finds what is there.
+//! An entity is created in one transaction with the guard of its name and its parent's count, so names
+//! are unique, counts exact, and a repeat of a creation finds what is there. On an engine without
+//! transactions the same happens in steps that whoever comes next can end (`saga`).
 
+pub mod activity;
+mod address;
+pub mod attributes;
+mod board;
+mod change;
+mod counter;
+mod create;
+mod delete;
 mod entity;
+mod feed;
+mod follow;
 mod lanes;
+mod list;
+mod live;
+mod member;
 mod page;
+mod release;
+mod retention;
+mod saga;
+mod settings;
+mod task;
 
 use std::sync::Arc;
 
 use crate::{
-    Error, ErrorKind, Id, Item, Result, Table, Timestamp,
+    Error, Id, Result, Table, Timestamp,
     id::check_name,
-    key::{self, Key},
-    table::{Condition, Index, Query, Write, query_all},
+    key::{self, EntityId, EntityKind},
+    table::{Index, Query, query_all},
 };
 
-pub use entity::{Category, Configuration, Entity, Model, Release, Task, Workspace};
+pub use activity::Activity;
+pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
+pub use board::{MAX_BOARD, Ranked, RankedRelease};
+pub use change::Patch;
+pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
+pub use create::{New, NewEntity};
+pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
+pub use feed::{
+    Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES, MAX_MARKS,
+    SEEN_SECONDS,
+};
+pub use follow::{Digest, MAX_FOLLOWS};
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
-pub use page::WorkspacePage;
+pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
+pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange, record};
+pub use member::{Grant, Membership, Role};
+pub use page::{FreeCounters, UserPage, WorkspacePage};
+pub use release::{
+    MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails, ReleaseSpec,
+};
+pub use retention::{
+    EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
+    Retention,
+};
+pub use saga::ABANDONED_SECONDS;
+pub use settings::{Direction, Metric, PrimaryMetric, Settings};
+pub use task::Task;
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
 const RESERVED: &[&str] = &[
@@ -32,6 +75,16 @@ const RESERVED: &[&str] = &[
     "models",
     "configurations",
     "lanes",
+    "retention",
+    "pins",
+    "settings",
+    "live",
+    "history",
+    "leaderboard",
+    "alerts",
+    "promotions",
+    "rollbacks",
+    "retirements",
 ];
 
 /// The catalog in a table.
@@ -40,35 +93,30 @@ pub struct Catalog {
     table: Arc<dyn Table>,
 }
 
-/// What a release is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReleaseSpec {
-    /// Its name, unique in the workspace.
-    pub name: String,
-    /// The model, by name.
-    pub model: String,
-    /// The configuration, by name; created when it is new.
-    pub configuration: Option<String>,
-    /// The environment that it is made for.
-    pub environment: Option<String>,
-}
-
-/// Where a new entity goes: its parent, its type as in keys, and the parent's counter.
-struct Place<'a> {
-    parent: Option<(&'a Key, &'static str)>,
-    kind: &'static str,
-}
-
-impl Place<'_> {
-    fn guard(&self, name: &str) -> Key {
-        key::name_guard(self.parent.map_or("", |(key, _)| &key.sk), self.kind, name)
-    }
-}
-
 impl Catalog {
     /// The catalog in `table`.
     pub fn new(table: Arc<dyn Table>) -> Self {
         Self { table }
+    }
+
+    /// The entity, if it exists.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn find(&self, at: &EntityId) -> Result<Option<AnyEntity>> {
+        match self.table.get(&at.key()).await? {
+            Some(item) => self.settled(item).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The entity.
+    ///
+    /// # Errors
+    /// `NotFound`, when it does not exist.
+    pub async fn get(&self, at: &EntityId) -> Result<AnyEntity> {
+        let missing = || Error::not_found(format!("there is no {} `{at}`", at.kind()));
+        self.find(at).await?.ok_or_else(missing)
     }
 
     /// The category called `name`, created when it is new.
@@ -76,9 +124,10 @@ impl Catalog {
     /// # Errors
     /// `Invalid`, when the name cannot be one.
     pub async fn ensure_category(&self, name: &str, now: Timestamp) -> Result<Category> {
-        let place = Place { parent: None, kind: "wc" };
-        let make = |entity| Category { entity, count_of_workspaces: 0 }.to_item();
-        Category::from_item(&self.ensure(&place, name, now, make, key::category).await?)
+        match self.ensure(None, NewEntity::new(name, New::Category), now).await? {
+            AnyEntity::Category(category) => Ok(category),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// The workspace at `category/name`, created when it is new, as is its category.
@@ -88,16 +137,13 @@ impl Catalog {
     pub async fn ensure_workspace(&self, path: &str, now: Timestamp) -> Result<Workspace> {
         let (category, name) = split_path(path)?;
         check_name(name)?;
-        if RESERVED.contains(&name) {
-            return Err(Error::invalid(format!(
-                "`{name}` cannot be the name of a workspace: it stands for what is in one"
-            )));
-        }
+        create::check_workspace_name(name)?;
         let category = self.ensure_category(category, now).await?.entity.id;
-        let parent = key::category(&category);
-        let place = Place { parent: Some((&parent, "count_of_workspaces")), kind: "w" };
-        let make = |entity| Workspace { entity, category: category.clone(), path: path.to_owned() }.to_item();
-        Workspace::from_item(&self.ensure(&place, name, now, make, key::workspace).await?)
+        let parent = EntityId::Category(category.clone());
+        match self.ensure(Some(&parent), NewEntity::new(name, New::Workspace { category }), now).await? {
+            AnyEntity::Workspace(workspace) => Ok(workspace),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// The model called `name` of a workspace, created when it is new.
@@ -111,16 +157,16 @@ impl Catalog {
         task: &Task,
         now: Timestamp,
     ) -> Result<Model> {
-        let parent = key::workspace(workspace);
-        let place = Place { parent: Some((&parent, "count_of_models")), kind: "m" };
-        let make = |entity| Model { entity, task: task.clone() }.to_item(workspace);
-        let item = self.ensure(&place, name, now, make, |id| key::model(workspace, id)).await?;
-        let model = Model::from_item(&item)?;
-        if model.task != *task {
-            let message = format!("the model `{name}` exists with another task ({})", model.task);
-            return Err(Error::conflict(message));
+        let parent = EntityId::Workspace(workspace.clone());
+        let what = New::Model { workspace: workspace.clone(), task: task.clone() };
+        match self.ensure(Some(&parent), NewEntity::new(name, what), now).await? {
+            AnyEntity::Model(model) if model.task == *task => Ok(model),
+            AnyEntity::Model(model) => {
+                let message = format!("the model `{name}` exists with another task ({})", model.task);
+                Err(Error::conflict(message))
+            }
+            other => Err(unexpected(&other)),
         }
-        Ok(model)
     }
 
     /// The configuration called `name` of a workspace, created when it is new.
@@ -133,11 +179,12 @@ impl Catalog {
         name: &str,
         now: Timestamp,
     ) -> Result<Configuration> {
-        let parent = key::workspace(workspace);
-        let place = Place { parent: Some((&parent, "count_of_configurations")), kind: "c" };
-        let make = |entity| Configuration { entity }.to_item(workspace);
-        let item = self.ensure(&place, name, now, make, |id| key::configuration(workspace, id)).await?;
-        Configuration::from_item(&item)
+        let parent = EntityId::Workspace(workspace.clone());
+        let what = New::Configuration { workspace: workspace.clone() };
+        match Box::pin(self.ensure(Some(&parent), NewEntity::new(name, what), now)).await? {
+            AnyEntity::Configuration(configuration) => Ok(configuration),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// The release that `spec` describes, created when it is new.
@@ -151,18 +198,18 @@ impl Catalog {
         spec: &ReleaseSpec,
         now: Timestamp,
     ) -> Result<Release> {
-        let parent = key::workspace(workspace);
-        let models = Place { parent: Some((&parent, "count_of_models")), kind: "m" };
-        let model = self.id_of(&models.guard(&spec.model)).await?.ok_or_else(|| no_model(&spec.model))?;
-        if let Some(configuration) = &spec.configuration {
-            self.ensure_configuration(workspace, configuration, now).await?;
+        let parent = EntityId::Workspace(workspace.clone());
+        let what = New::Release {
+            workspace: workspace.clone(),
+            model: spec.model.clone(),
+            configuration: spec.configuration.clone(),
+            environment: spec.environment.clone(),
+            details: Box::default(),
+        };
+        match self.ensure(Some(&parent), NewEntity::new(&spec.name, what), now).await? {
+            AnyEntity::Release(release) => spec.check_same(&release).map(|()| release),
+            other => Err(unexpected(&other)),
         }
-        let place = Place { parent: Some((&parent, "count_of_releases")), kind: "r" };
-        let make = |entity| spec.release(entity).to_item(workspace, &model);
-        let item = self.ensure(&place, &spec.name, now, make, |id| key::release(workspace, id)).await?;
-        let release = Release::from_item(&item)?;
-        spec.check_same(&release)?;
-        Ok(release)
     }
 
     /// Checks, without writing, that [`Catalog::ensure_release`] would succeed by what `page` shows.
@@ -185,22 +232,12 @@ impl Catalog {
     /// # Errors
     /// `NotFound`, when there is none.
     pub async fn workspace(&self, id_or_path: &str) -> Result<Workspace> {
+        let at = self.resolve(EntityKind::Workspace, id_or_path).await?;
         let missing = || Error::not_found(format!("there is no workspace `{id_or_path}`"));
-        let id = if id_or_path.contains('/') {
-            let (category, name) = split_path(id_or_path)?;
-            check_name(category).and_then(|()| check_name(name))?;
-            let category = self.id_of(&Place { parent: None, kind: "wc" }.guard(category)).await?;
-            let parent = key::category(&category.ok_or_else(missing)?);
-            let place = Place { parent: Some((&parent, "count_of_workspaces")), kind: "w" };
-            self.id_of(&place.guard(name)).await?.ok_or_else(missing)?
-        } else {
-            Id::parse(id_or_path).map_err(|_| {
-                let message =
-                    format!("there is no workspace `{id_or_path}` (a workspace is named category/name)");
-                Error::not_found(message)
-            })?
-        };
-        Workspace::from_item(&self.table.get(&key::workspace(&id)).await?.ok_or_else(missing)?)
+        match self.find(&at).await?.ok_or_else(missing)? {
+            AnyEntity::Workspace(workspace) => Ok(workspace),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// All workspaces, by the age of their category and then by their own.
@@ -208,21 +245,32 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn workspaces(&self) -> Result<Vec<Workspace>> {
-        let categories = query_all(&*self.table, Query::index(Index::Gsi1, key::CATEGORIES)).await?;
-        let mut categories = categories.iter().map(Category::from_item).collect::<Result<Vec<_>>>()?;
-        categories.sort_by(|a, b| a.entity.by_age(&b.entity));
+        let mut categories = self.every(EntityKind::Category, None).await?;
+        categories.sort_by(|a, b| a.entity().by_age(b.entity()));
         let mut workspaces = Vec::new();
         for category in categories {
-            let query = Query::index(Index::Gsi1, key::workspaces_of(&category.entity.id));
-            let items = query_all(&*self.table, query).await?;
-            let mut of_category = items.iter().map(Workspace::from_item).collect::<Result<Vec<_>>>()?;
-            of_category.sort_by(|a, b| a.entity.by_age(&b.entity));
-            workspaces.append(&mut of_category);
+            let mut of_category = self.every(EntityKind::Workspace, Some(&category.at())).await?;
+            of_category.sort_by(|a, b| a.entity().by_age(b.entity()));
+            workspaces.extend(of_category.into_iter().filter_map(|any| match any {
+                AnyEntity::Workspace(workspace) => Some(workspace),
+                _ => None,
+            }));
         }
         Ok(workspaces)
     }
 
-    /// A workspace with its models, configurations, releases and counters, by one query.
+    async fn every(&self, kind: EntityKind, parent: Option<&EntityId>) -> Result<Vec<AnyEntity>> {
+        let Some(place) = key::siblings(kind, parent) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for item in query_all(&*self.table, Query::index(Index::Gsi1, place.pk)).await? {
+            if EntityId::of_key(&item.key).is_some_and(|at| at.kind() == kind) {
+                found.extend(self.settled(item).await?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A workspace with its models, configurations, releases, grants and counters, by one query.
     ///
     /// # Errors
     /// Those of the table.
@@ -231,76 +279,36 @@ impl Catalog {
         WorkspacePage::from_items(&query_all(&*self.table, query).await?)
     }
 
-    async fn id_of(&self, guard: &Key) -> Result<Option<Id>> {
-        match self.table.get(guard).await? {
-            Some(item) => Ok(Some(Id::parse(item.text("id")?)?)),
-            None => Ok(None),
-        }
+    /// A user with groups, grants, counters, follows and what happened lately, by one query.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such user.
+    pub async fn user_page(&self, user: &Id) -> Result<UserPage> {
+        let query = Query::index(Index::Table, EntityId::User(user.clone()).key().pk);
+        UserPage::from_items(&query_all(&*self.table, query).await?)
     }
 
-    /// The item of the entity called `name`, created when it is new.
-    async fn ensure(
-        &self,
-        place: &Place<'_>,
-        name: &str,
-        now: Timestamp,
-        make: impl Fn(Entity) -> Item,
-        key_of: impl Fn(&Id) -> Key,
-    ) -> Result<Item> {
-        check_name(name)?;
-        let guard = place.guard(name);
-        if self.id_of(&guard).await?.is_none() {
-            let id = Id::new(now);
-            let item = make(Entity { id: id.clone(), name: name.to_owned(), created_at: now });
-            let mut writes = vec![
-                Write::Put(Item::new(guard.clone()).with("v", 1).with("id", id.as_str()), Condition::Absent),
-                Write::Put(item, Condition::Absent),
-            ];
-            if let Some((parent, counter)) = place.parent {
-                writes.push(Write::Add(parent.clone(), counter.to_owned(), 1));
-            }
-            match self.table.transact(writes).await {
-                // Somebody else was quicker, or the parent is gone: the guard tells.
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                other => other?,
-            }
+    /// The entity of the same name, or else the new one.
+    async fn ensure(&self, parent: Option<&EntityId>, new: NewEntity, now: Timestamp) -> Result<AnyEntity> {
+        check_name(&new.name)?;
+        let (kind, name) = (new.what.kind(), new.name.clone());
+        if let Some(known) = self.named(parent, kind, &name).await? {
+            return Ok(known);
         }
-        let gone =
-            || Error::not_found(format!("`{name}` cannot be created: what it belongs to does not exist"));
-        let id = self.id_of(&guard).await?.ok_or_else(gone)?;
-        let key = key_of(&id);
-        self.table
-            .get(&key)
-            .await?
-            .ok_or_else(|| Error::corrupt(format!("the name `{name}` leads to {key}, which is missing")))
+        match self.create(new, now).await {
+            // Somebody else was quicker.
+            Err(error) if error.is_conflict() => self.named(parent, kind, &name).await?.ok_or(error),
+            other => other,
+        }
     }
+}
+
+fn unexpected(found: &AnyEntity) -> Error {
+    Error::corrupt(format!("{} has another type than its guard", found.at()))
 }
 
 fn no_model(name: &str) -> Error {
     Error::not_found(format!("there is no model `{name}` in this workspace; create it first"))
-}
-
-impl ReleaseSpec {
-    /// A release never changes: `known` must be made of what this says.
-    fn check_same(&self, known: &Release) -> Result<()> {
-        if *known == self.release(known.entity.clone()) {
-            return Ok(());
-        }
-        Err(Error::conflict(format!(
-            "the release `{}` exists with another model, configuration or environment; \
-             a release never changes, so give the new one a new name",
-            self.name
-        )))
-    }
-
-    fn release(&self, entity: Entity) -> Release {
-        Release {
-            entity,
-            model: self.model.clone(),
-            configuration: self.configuration.clone(),
-            environment: self.environment.clone(),
-        }
-    }
 }
 
 fn split_path(path: &str) -> Result<(&str, &str)> {

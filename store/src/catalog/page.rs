@@ -1,18 +1,23 @@
-//! A workspace with all that belongs to it, read by one query.
+//! A workspace, and a user, with all that belongs to them, each read by one query.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    Error, Item, Result,
+    Error, Id, Item, Result,
     item::Value,
-    key::{self, Counted},
+    key::{self, Counted, EntityId, EntityKind, Followed},
+    rollup::COUNTER_VERSION,
 };
 
-use crate::rollup::COUNTER_VERSION;
+use super::{
+    Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Task,
+    Workspace, counter, live, saga::SAGA,
+};
 
-use super::{Configuration, Model, Release, Task, Workspace};
+/// Free counters by name.
+pub type FreeCounters = BTreeMap<String, i64>;
 
-/// A workspace with its models, configurations, releases and counters.
+/// A workspace with its models, configurations, releases, grants and counters.
 #[derive(Clone, Debug)]
 pub struct WorkspacePage {
     /// The workspace.
@@ -21,26 +26,53 @@ pub struct WorkspacePage {
     pub models: Vec<Model>,
     /// Its configurations, oldest first.
     pub configurations: Vec<Configuration>,
-    /// Its releases, oldest first.
+    /// Its releases, oldest first, with the present names of their models and configurations.
     pub releases: Vec<Release>,
+    /// What is live, by environment.
+    pub live: BTreeMap<String, LiveState>,
+    /// Who has which role.
+    pub grants: Vec<Grant>,
+    /// The free counters of the workspace and of what is in it.
+    pub counters: BTreeMap<(EntityKind, Id), FreeCounters>,
     /// How many events were counted, by what they are counted for and by kind.
     pub counts: BTreeMap<Counted, BTreeMap<String, i64>>,
+}
+
+/// The entity of an item, if it is one that exists: creations and deletions that are under way, where
+/// there are no transactions, are left out.
+fn entity(item: &Item) -> Result<Option<AnyEntity>> {
+    if EntityId::of_key(&item.key).is_none() || matches!(item.optional_text(SAGA), Some("create" | "delete"))
+    {
+        return Ok(None);
+    }
+    AnyEntity::from_item(item).map(Some)
 }
 
 impl WorkspacePage {
     pub(super) fn from_items(items: &[Item]) -> Result<Self> {
         let mut workspace = None;
         let (mut models, mut configurations, mut releases) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut grants, mut counters) = (Vec::new(), BTreeMap::<_, FreeCounters>::new());
         let mut counts = BTreeMap::<Counted, BTreeMap<String, i64>>::new();
+        let mut live = BTreeMap::new();
         for item in items {
-            match item.key.sk.split('#').next().unwrap_or_default() {
-                "w" => workspace = Some(Workspace::from_item(item)?),
-                "m" => models.push(Model::from_item(item)?),
-                "c" => configurations.push(Configuration::from_item(item)?),
-                "r" => releases.push(Release::from_item(item)?),
-                "count" => add_counts(item, &mut counts)?,
+            match entity(item)? {
+                Some(AnyEntity::Workspace(found)) => workspace = Some(found),
+                Some(AnyEntity::Model(model)) => models.push(model),
+                Some(AnyEntity::Configuration(configuration)) => configurations.push(configuration),
+                Some(AnyEntity::Release(release)) => releases.push(release),
+                Some(_) => {}
                 // What a newer Almanac keeps here is none of our business.
-                _ => {}
+                None => {
+                    grants.extend(Grant::from_item(item)?);
+                    if let Some(environment) = key::parse_live(&item.key.sk) {
+                        live.insert(environment.to_owned(), live::state_of(item)?);
+                    }
+                    if let Some((of, name)) = key::parse_free_counter(&item.key.sk) {
+                        counters.entry(of).or_default().insert(name.to_owned(), counter::value(item)?);
+                    }
+                    add_counts(item, &mut counts)?;
+                }
             }
         }
         let workspace = workspace.ok_or_else(|| Error::not_found("the workspace does not exist"))?;
@@ -48,7 +80,20 @@ impl WorkspacePage {
         models.sort_by(|a: &Model, b| a.entity.by_age(&b.entity));
         configurations.sort_by(|a: &Configuration, b| a.entity.by_age(&b.entity));
         releases.sort_by(|a: &Release, b| a.entity.by_age(&b.entity));
-        Ok(Self { workspace, models, configurations, releases, counts })
+        let names = |entities: &mut dyn Iterator<Item = &Entity>| -> BTreeMap<Id, String> {
+            entities.map(|entity| (entity.id.clone(), entity.name.clone())).collect()
+        };
+        let model_names = names(&mut models.iter().map(|model| &model.entity));
+        let configuration_names = names(&mut configurations.iter().map(|one| &one.entity));
+        for release in &mut releases {
+            if let Some(name) = model_names.get(&release.model_id) {
+                release.model.clone_from(name);
+            }
+            if let Some(name) = release.configuration_id.as_ref().and_then(|id| configuration_names.get(id)) {
+                release.configuration = Some(name.clone());
+            }
+        }
+        Ok(Self { workspace, models, configurations, releases, live, grants, counters, counts })
     }
 
     /// The task of each release, by the name of the release.
@@ -86,4 +131,50 @@ fn add_counts(item: &Item, counts: &mut BTreeMap<Counted, BTreeMap<String, i64>>
         }
     }
     Ok(())
+}
+
+/// A user with all that is noted of them.
+#[derive(Clone, Debug)]
+pub struct UserPage {
+    /// The user.
+    pub user: Entity,
+    /// The groups that they are in.
+    pub groups: Vec<Membership>,
+    /// The roles that they have themselves, not by their groups.
+    pub grants: Vec<Grant>,
+    /// Their free counters.
+    pub counters: FreeCounters,
+    /// What they follow.
+    pub follows: Vec<Followed>,
+    /// What happened lately, the newest first.
+    pub activity: Vec<Activity>,
+}
+
+impl UserPage {
+    pub(super) fn from_items(items: &[Item]) -> Result<Self> {
+        let mut user = None;
+        let (mut groups, mut grants, mut follows, mut activity) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut counters = FreeCounters::new();
+        for item in items {
+            match item.key.sk.split('#').next().unwrap_or_default() {
+                "u" => user = entity(item)?,
+                "g" => groups.extend(Membership::from_item(item)?),
+                "grant" => grants.extend(Grant::from_item(item)?),
+                "act" => activity.push(Activity::from_item(item)?),
+                "follow" => follows.extend(key::parse_follow(&item.key).map(|(_, followed)| followed)),
+                "n" => {
+                    if let Some((_, name)) = key::parse_free_counter(&item.key.sk) {
+                        counters.insert(name.to_owned(), counter::value(item)?);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let Some(AnyEntity::User(user)) = user else {
+            return Err(Error::not_found("the user does not exist"));
+        };
+        activity.sort_by_key(|one: &Activity| std::cmp::Reverse(one.at));
+        Ok(Self { user, groups, grants, counters, follows, activity })
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::{Condition, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, Write};
 use crate::{
     Error, Item, Result,
-    item::{MAX_ITEM_BYTES, Value},
+    item::{MAX_ITEM_BYTES, Number, Value},
     key::Key,
 };
 
@@ -134,14 +134,44 @@ pub fn check_write(write: &Write) -> Result<()> {
         Write::Delete(key, _) | Write::Check(key, _) => check_key(key),
         Write::Add(key, name, _) => {
             check_key(key)?;
-            match name.as_str() {
-                "" | "PK" | "SK" => {
-                    Err(Error::invalid(format!("item {key}: nothing can be added to `{name}`")))
+            check_changed(key, name)
+        }
+        Write::Update(update) => {
+            // What is set must do as the attributes of an item; the whole is looked at when it is known.
+            let mut item = Item::new(update.key.clone());
+            item.attributes.clone_from(&update.set);
+            check_item(&item)?;
+            let names = update.remove.iter().chain(update.add.keys());
+            let mut seen: HashSet<&String> = update.set.keys().collect();
+            for name in names {
+                check_changed(&update.key, name)?;
+                if !seen.insert(name) {
+                    return Err(Error::invalid(format!("item {}: `{name}` is changed twice", update.key)));
                 }
-                _ => Ok(()),
             }
+            Ok(())
         }
     }
+}
+
+fn check_changed(key: &Key, name: &str) -> Result<()> {
+    match name {
+        "" | "PK" | "SK" => Err(Error::invalid(format!("item {key}: nothing can be added to `{name}`"))),
+        _ => Ok(()),
+    }
+}
+
+/// A whole number and what is added to it. One that is not there counts as 0.
+///
+/// # Errors
+/// `Invalid`, when it is no whole number, or the sum is too large.
+pub fn sum(key: &Key, name: &str, before: Option<&Value>, amount: i64) -> Result<i64> {
+    let wrong = |what| Error::invalid(format!("item {key}: attribute `{name}` {what}"));
+    let before = match before {
+        None => 0,
+        Some(value) => whole(value).ok_or_else(|| wrong("is not a whole number"))?,
+    };
+    before.checked_add(amount).ok_or_else(|| wrong("would be too large"))
 }
 
 /// About how many bytes a write carries.
@@ -152,6 +182,12 @@ pub fn write_bytes(write: &Write) -> usize {
             key.pk.len() + key.sk.len() + condition_bytes(condition)
         }
         Write::Add(key, name, _) => key.pk.len() + key.sk.len() + name.len() + size_of::<i64>(),
+        Write::Update(update) => {
+            let set = update.set.iter().map(|(name, value)| name.len() + value.size()).sum::<usize>();
+            let names =
+                update.remove.iter().chain(update.add.keys()).map(|name| name.len() + 8).sum::<usize>();
+            update.key.pk.len() + update.key.sk.len() + set + names + condition_bytes(&update.condition)
+        }
     }
 }
 
@@ -159,6 +195,7 @@ fn condition_bytes(condition: &Condition) -> usize {
     match condition {
         Condition::Equals(name, Value::S(text)) => name.len() + text.len(),
         Condition::Equals(name, Value::B(bytes)) => name.len() + bytes.len(),
+        Condition::All(conditions) => conditions.iter().map(condition_bytes).sum(),
         _ => 0,
     }
 }
@@ -169,6 +206,12 @@ pub fn whole(value: &Value) -> Option<i64> {
         Value::N(number) => number.as_i64(),
         _ => None,
     }
+}
+
+/// Whether a number is within the bounds of what can be stored.
+pub fn is_number(number: &Number) -> bool {
+    let size = number.as_f64().abs();
+    size == 0.0 || (NUMBER_LEAST..NUMBER_END).contains(&size)
 }
 
 fn check_text(value: &Value, most: usize) -> Option<&'static str> {
@@ -185,10 +228,11 @@ fn check_value(value: &Value, depth: usize) -> Option<&'static str> {
         Value::L(_) | Value::M(_) if depth == 0 => Some("is nested too deeply"),
         Value::L(values) => values.iter().find_map(|value| check_value(value, depth - 1)),
         Value::M(values) => values.values().find_map(|value| check_value(value, depth - 1)),
+        Value::Ss(texts) if texts.is_empty() => Some("is an empty set"),
+        Value::Ns(numbers) if numbers.is_empty() => Some("is an empty set"),
+        Value::Ns(numbers) => numbers.iter().find_map(|number| check_value(&Value::N(number.clone()), depth)),
         Value::N(number) => {
-            let size = number.as_f64().abs();
-            let fits = size == 0.0 || (NUMBER_LEAST..NUMBER_END).contains(&size);
-            (!fits).then_some("is a number outside of what can be stored (1E-130 to 9.9E+125)")
+            (!is_number(number)).then_some("is a number outside of what can be stored (1E-130 to 9.9E+125)")
         }
         _ => None,
     }

@@ -1,12 +1,13 @@
 //! The one table that holds everything, behind one narrow trait: get, query a range of keys, put
 //! or delete one item under a condition, a small transaction, and a feed of what changed.
 
-use std::{fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::{
-    Item, Result,
+    Error, Item, Result,
     item::Value,
     key::{self, Key, KeyRange},
 };
@@ -106,6 +107,24 @@ impl Query {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(pub(crate) Vec<String>);
 
+impl Cursor {
+    /// The cursor as text that fits into a URL.
+    pub fn to_text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0.join("\n"))
+    }
+
+    /// The cursor of a text. Whether it belongs to a query is found by the engine.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is no such text.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let wrong = || Error::invalid("the cursor is not one that was given out");
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong())?;
+        Ok(Self(text.split('\n').map(str::to_owned).collect()))
+    }
+}
+
 /// Some items, and where to go on.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -126,6 +145,64 @@ pub enum Condition {
     Exists,
     /// An item has this key, and its attribute of this name equals this value.
     Equals(&'static str, Value),
+    /// An item has this key, and no attribute of this name.
+    Without(&'static str),
+    /// All of these.
+    All(Vec<Condition>),
+}
+
+/// A change of some attributes of an item that is there; the others stay as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// Which item.
+    pub key: Key,
+    /// Attributes and their new values.
+    pub set: BTreeMap<String, Value>,
+    /// Attributes that are taken away.
+    pub remove: Vec<String>,
+    /// What is added to the whole numbers of attributes, which count as 0 when absent.
+    pub add: BTreeMap<String, i64>,
+    /// What must hold besides that the item exists.
+    pub condition: Condition,
+}
+
+impl Update {
+    /// A change of nothing yet, if `condition` holds and the item exists.
+    pub fn new(key: Key, condition: Condition) -> Self {
+        Self { key, set: BTreeMap::new(), remove: Vec::new(), add: BTreeMap::new(), condition }
+    }
+
+    /// The same, and `name` is set.
+    pub fn set(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.set.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same, and `name` is taken away.
+    pub fn remove(mut self, name: &str) -> Self {
+        self.remove.push(name.to_owned());
+        self
+    }
+
+    /// The same, and `amount` is added to `name`.
+    pub fn add(mut self, name: &str, amount: i64) -> Self {
+        self.add.insert(name.to_owned(), amount);
+        self
+    }
+
+    /// Changes an item in the way that the engines do.
+    ///
+    /// # Errors
+    /// `Invalid`, when there is no whole number to add to, or the sum is too large.
+    pub fn apply(&self, item: &mut Item) -> Result<()> {
+        for (name, amount) in &self.add {
+            let sum = check::sum(&item.key, name, item.attributes.get(name), *amount)?;
+            item.attributes.insert(name.clone(), sum.into());
+        }
+        item.attributes.extend(self.set.clone());
+        self.remove.iter().for_each(|name| _ = item.attributes.remove(name));
+        Ok(())
+    }
 }
 
 /// One write of a transaction.
@@ -139,6 +216,8 @@ pub enum Write {
     Check(Key, Condition),
     /// Add to the whole number of an attribute, which counts as 0 when absent. The item must exist.
     Add(Key, String, i64),
+    /// Change some attributes. The item must exist.
+    Update(Update),
 }
 
 impl Write {
@@ -147,6 +226,7 @@ impl Write {
         match self {
             Write::Put(item, _) => &item.key,
             Write::Delete(key, _) | Write::Check(key, _) | Write::Add(key, _, _) => key,
+            Write::Update(update) => &update.key,
         }
     }
 }
@@ -229,6 +309,11 @@ pub trait Table: Debug + Send + Sync {
     /// # Errors
     /// `Conflict`, when the condition does not hold.
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()>;
+
+    /// Whether [`Table::transact`] takes several writes. An engine without transactions takes one.
+    fn transactions(&self) -> bool {
+        true
+    }
 
     /// Makes all writes or none. No two of them may have the same key.
     ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::{
     ErrorKind, Result,
     item::{Number, Value},
-    table::{Condition, MAX_TRANSACTION_WRITES, Write, query_all},
+    table::{Condition, Index, MAX_TRANSACTION_WRITES, Query, Update, Write, query_all},
 };
 
 use super::{Subject, joined, refused};
@@ -48,6 +48,53 @@ pub async fn every_kind_of_write_together(subject: &Subject) -> Result<()> {
     assert_eq!(query_all(&**table, subject.partition("p")).await?, expected);
     refused(table.transact(writes).await, ErrorKind::Conflict);
     assert_eq!(query_all(&**table, subject.partition("p")).await?, expected);
+    Ok(())
+}
+
+/// Some attributes change, under a condition, and the others stay.
+pub async fn updates_change_what_they_name(subject: &Subject) -> Result<()> {
+    let table = &subject.table;
+    let item = subject.item("p", "s").with("a", 1).with("b", "x").with("n", 3).with("data", vec![7; 500]);
+    let update = |condition| {
+        let update =
+            Update::new(item.key.clone(), condition).set("a", 2).set("c", "new").remove("b").remove("none");
+        vec![Write::Update(update.add("n", -5).add("m", 1))]
+    };
+    refused(table.transact(update(Condition::None)).await, ErrorKind::Conflict);
+    assert_eq!(table.get(&item.key).await?, None, "an update creates nothing");
+    table.put(item.clone(), Condition::None).await?;
+    for wrong in [
+        Condition::Without("b"),
+        Condition::Absent,
+        Condition::All(vec![Condition::Without("c"), Condition::Equals("a", 2.into())]),
+    ] {
+        refused(table.transact(update(wrong)).await, ErrorKind::Conflict);
+    }
+    assert_eq!(table.get(&item.key).await?, Some(item.clone()));
+    let right = vec![Condition::Without("c"), Condition::Equals("a", 1.into()), Condition::Exists];
+    table.transact(update(Condition::All(right))).await?;
+    let mut expected = item.clone().with("a", 2).with("c", "new").with("n", -2).with("m", 1);
+    expected.attributes.remove("b");
+    assert_eq!(table.get(&item.key).await?, Some(expected));
+    let twice = Update::new(item.key.clone(), Condition::None).set("a", 1).remove("a");
+    refused(table.transact(vec![Write::Update(twice)]).await, ErrorKind::Invalid);
+    let text = Update::new(item.key.clone(), Condition::None).add("c", 1);
+    refused(table.transact(vec![Write::Update(text)]).await, ErrorKind::Invalid);
+    // An index follows.
+    let place = |pk: &str| {
+        Update::new(item.key.clone(), Condition::None).set("GSI1PK", subject.pk(pk)).set("GSI1SK", "i")
+    };
+    table.transact(vec![Write::Update(place("one"))]).await?;
+    table.transact(vec![Write::Update(place("two"))]).await?;
+    let in_index = async |pk: &str| {
+        query_all(&**table, Query::index(Index::Gsi1, subject.pk(pk))).await.map(|items| items.len())
+    };
+    let mut looks = 0;
+    while in_index("two").await? != 1 || in_index("one").await? != 0 {
+        looks += 1;
+        assert!(looks < 1_000, "the index never followed");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     Ok(())
 }
 

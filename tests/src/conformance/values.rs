@@ -41,6 +41,8 @@ pub async fn every_type_comes_back_as_it_was(subject: &Subject) -> Result<()> {
         .with("empty list", Vec::<Value>::new())
         .with("empty map", map([]))
         .with("list", vec![Value::from("a"), Value::from(1), Value::B(vec![7]), Value::L(Vec::new())])
+        .with("texts", Value::Ss(["a", "ü", ""].map(str::to_owned).into()))
+        .with("numbers", Value::Ns([Number::from(7), Number::parse("-0.5")?].into()))
         .with("map", map([("a.b", Value::from(1)), ("#c", map([("ü", Value::Null)]))]))
         .with("nested", nested);
     round_trip(subject, item).await?;

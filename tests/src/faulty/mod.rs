@@ -119,6 +119,10 @@ impl Table for FaultyTable {
         self.write(vec![key.clone()], self.inner.delete(key, condition)).await
     }
 
+    fn transactions(&self) -> bool {
+        self.inner.transactions()
+    }
+
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         let keys = writes.iter().map(|write| write.key().clone()).collect();
         self.write(keys, self.inner.transact(writes)).await

@@ -101,6 +101,14 @@ impl Settled {
                 Write::Put(item, _) => self.is_stored(&item.key, Some(item)).await?,
                 Write::Delete(key, _) => self.is_stored(key, None).await?,
                 Write::Check(..) | Write::Add(..) => continue,
+                Write::Update(update) => {
+                    let stored = self.get(&update.key).await?;
+                    stored.is_some_and(|item| {
+                        let is_set = |(name, value)| item.attributes.get(name) == Some(value);
+                        update.set.iter().all(is_set)
+                            && update.remove.iter().all(|name| !item.attributes.contains_key(name))
+                    })
+                }
             };
             if !is_stored {
                 return Ok(false);
@@ -112,9 +120,13 @@ impl Settled {
 
     /// An item for a transaction that needs one; in a full transaction there is no room.
     fn witness(&self, writes: &[Write]) -> Option<Item> {
-        let adds = writes.iter().any(|write| matches!(write, Write::Add(..)));
+        let adds = writes.iter().any(|write| match write {
+            Write::Add(..) => true,
+            Write::Update(update) => !update.add.is_empty(),
+            _ => false,
+        });
         let number = self.transactions.fetch_add(1, Ordering::Relaxed);
-        (adds && writes.len() < MAX_TRANSACTION_WRITES)
+        (adds && writes.len() < MAX_TRANSACTION_WRITES && self.inner.transactions())
             .then(|| Item::new(Key::new(WITNESSES, number.to_string())))
     }
 }
@@ -141,6 +153,10 @@ impl Table for Settled {
             Ok(()) => Ok(()),
             Err(failed) => self.settle(failed, key, None).await,
         }
+    }
+
+    fn transactions(&self) -> bool {
+        self.inner.transactions()
     }
 
     async fn transact(&self, mut writes: Vec<Write>) -> Result<()> {

@@ -196,6 +196,8 @@ impl State {
             Condition::Equals(name, value) => {
                 found.is_some_and(|found| found.item.attributes.get(*name) == Some(value))
             }
+            Condition::Without(name) => found.is_some_and(|found| !found.item.attributes.contains_key(*name)),
+            Condition::All(conditions) => conditions.iter().all(|condition| self.holds(key, condition)),
         }
     }
 
@@ -207,8 +209,10 @@ impl State {
                     condition
                 }
                 Write::Add(..) => &exists,
+                Write::Update(update) => &update.condition,
             };
-            if !self.holds(write.key(), condition) {
+            let is_there = !matches!(write, Write::Update(_)) || self.items.contains_key(write.key());
+            if !is_there || !self.holds(write.key(), condition) {
                 return Err(Error::conflict(format!("the condition of {} does not hold", write.key())));
             }
         }
@@ -231,6 +235,11 @@ impl State {
                     if let Some(stored) = self.items.get_mut(&key) {
                         let sum = whole(&stored.item, &name) + by;
                         stored.item.attributes.insert(name, Value::from(sum));
+                    }
+                }
+                Write::Update(update) => {
+                    if let Some(stored) = self.items.get_mut(&key) {
+                        update.apply(&mut stored.item)?;
                     }
                 }
             }

@@ -142,7 +142,7 @@ async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: 
 }
 
 async fn query(table: Arc<dyn Table>) {
-    let query = query::Query::new(Arc::clone(&table));
+    let query = query::Query::new(Arc::clone(&table), Clock::system());
     assert_eq!(query.catalog().workspaces().await.unwrap().len(), 1);
     let workspace = query.catalog().workspace("credit/prod").await.unwrap();
     query.catalog().page(workspace.id()).await.unwrap();

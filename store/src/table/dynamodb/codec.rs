@@ -40,6 +40,8 @@ pub(super) fn encode(value: &Value) -> AttributeValue {
         Value::M(values) => {
             AttributeValue::M(values.iter().map(|(name, value)| (name.clone(), encode(value))).collect())
         }
+        Value::Ss(texts) => AttributeValue::Ss(texts.iter().cloned().collect()),
+        Value::Ns(numbers) => AttributeValue::Ns(numbers.iter().map(encode_number).collect()),
     }
 }
 
@@ -96,10 +98,13 @@ fn decode(value: AttributeValue) -> Result<Value, String> {
             let values = values.into_iter().map(|(name, value)| Ok((name, decode(value)?)));
             Value::M(values.collect::<Result<_, String>>()?)
         }
+        AttributeValue::Ss(texts) => Value::Ss(texts.into_iter().collect()),
+        AttributeValue::Ns(texts) => {
+            let numbers = texts.iter().map(|text| Number::parse(text).map_err(|error| error.to_string()));
+            Value::Ns(numbers.collect::<Result<_, _>>()?)
+        }
         other => {
             let name = match other {
-                AttributeValue::Ss(_) => "a set of texts",
-                AttributeValue::Ns(_) => "a set of numbers",
                 AttributeValue::Bs(_) => "a set of bytes",
                 _ => "of an unknown type",
             };

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     Timestamp,
-    table::{Condition, Index, Query},
+    item::Value,
+    table::{Condition, Index, Query, Update},
 };
 
 /// Names by placeholder.
@@ -50,8 +51,8 @@ impl Terms {
 }
 
 /// What must hold for a write; `None` when nothing must.
-pub(super) fn condition(terms: &mut Terms, condition: &Condition, now: Timestamp) -> Option<String> {
-    match condition {
+pub(super) fn condition(terms: &mut Terms, demand: &Condition, now: Timestamp) -> Option<String> {
+    match demand {
         Condition::None => None,
         Condition::Absent => {
             let (pk, expires_at) = (terms.name("PK"), terms.name("expires_at"));
@@ -64,7 +65,52 @@ pub(super) fn condition(terms: &mut Terms, condition: &Condition, now: Timestamp
             let (name, value) = (terms.name(name), terms.value(encode(value)));
             Some(format!("{present} AND {name} = {value}"))
         }
+        Condition::Without(name) => {
+            let present = present(terms, now);
+            Some(format!("{present} AND attribute_not_exists({})", terms.name(name)))
+        }
+        Condition::All(_) => {
+            let mut flat = Vec::new();
+            flatten(demand, &mut flat);
+            let parts: Vec<String> = flat.into_iter().filter_map(|one| condition(terms, one, now)).collect();
+            // DynamoDB refuses parentheses that are not needed.
+            match parts.as_slice() {
+                [] => None,
+                [only] => Some(only.clone()),
+                several => Some(format!("({})", several.join(") AND ("))),
+            }
+        }
     }
+}
+
+/// The conditions that are all demanded, one by one.
+fn flatten<'a>(demand: &'a Condition, into: &mut Vec<&'a Condition>) {
+    match demand {
+        Condition::All(conditions) => conditions.iter().for_each(|one| flatten(one, into)),
+        one => into.push(one),
+    }
+}
+
+/// What an update changes.
+pub(super) fn changes(terms: &mut Terms, update: &Update) -> String {
+    let mut clauses = Vec::new();
+    let set = update.set.iter().map(|(name, value)| {
+        let (name, value) = (terms.name(name), terms.value(encode(value)));
+        format!("{name} = {value}")
+    });
+    clauses.extend(clause("SET", set.collect()));
+    let remove = update.remove.iter().map(|name| terms.name(name));
+    clauses.extend(clause("REMOVE", remove.collect()));
+    let add = update.add.iter().map(|(name, amount)| {
+        let (name, amount) = (terms.name(name), terms.value(encode(&Value::from(*amount))));
+        format!("{name} {amount}")
+    });
+    clauses.extend(clause("ADD", add.collect()));
+    clauses.join(" ")
+}
+
+fn clause(word: &str, parts: Vec<String>) -> Option<String> {
+    (!parts.is_empty()).then(|| format!("{word} {}", parts.join(", ")))
 }
 
 /// The item is there and has not expired.
@@ -117,7 +163,7 @@ pub(super) fn projection(terms: &mut Terms, index: Index, wanted: Option<&[Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{item::Value, key::KeyRange};
+    use crate::key::KeyRange;
 
     fn now() -> Timestamp {
         Timestamp::default().plus_seconds(17)
@@ -137,6 +183,21 @@ mod tests {
         assert_eq!(
             text(Condition::Equals("ver", Value::from(3))).unwrap(),
             format!("{present} AND #n2 = :v1")
+        );
+    }
+
+    #[test]
+    fn several_conditions_have_no_more_parentheses_than_needed() {
+        let text = |wanted| condition(&mut Terms::default(), &wanted, now());
+        let all = Condition::All;
+        assert_eq!(text(all(Vec::new())), None);
+        let alone = all(vec![all(vec![Condition::Exists]), Condition::None]);
+        assert_eq!(text(alone), text(Condition::Exists));
+        let two = all(vec![Condition::Absent, all(vec![Condition::Without("saga")])]);
+        assert_eq!(
+            text(two).unwrap(),
+            "(attribute_not_exists(#n0) OR #n1 <= :v0) AND (attribute_exists(#n0) AND \
+             (attribute_not_exists(#n1) OR #n1 > :v1) AND attribute_not_exists(#n2))"
         );
     }
 

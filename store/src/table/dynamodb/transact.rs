@@ -3,12 +3,12 @@
 use aws_sdk_dynamodb::{
     error::{BuildError, SdkError},
     operation::transact_write_items::TransactWriteItemsError,
-    types::{CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem, Update},
+    types::{self, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem},
 };
 
 use super::{
     DynamoTable, codec,
-    expression::{Terms, condition, present},
+    expression::{Terms, changes, condition},
     fault::{Class, Fault},
     retry::{self, CALL_BUDGET},
     units::TOLD,
@@ -16,9 +16,8 @@ use super::{
 };
 use crate::{
     Error, Id, Result, Timestamp,
-    item::Value,
     key::Key,
-    table::{Condition, Write, check},
+    table::{Condition, Update, Write, check},
 };
 
 impl DynamoTable {
@@ -29,8 +28,14 @@ impl DynamoTable {
             return Ok(());
         }
         for write in writes {
-            if let Write::Add(key, name, amount) = write {
-                self.check_add(key, name, *amount).await?;
+            match write {
+                Write::Add(key, name, amount) => self.check_add(key, name, *amount).await?,
+                Write::Update(update) => {
+                    for (name, amount) in &update.add {
+                        self.check_add(&update.key, name, *amount).await?;
+                    }
+                }
+                _ => {}
             }
         }
         let now = self.clock.now();
@@ -65,18 +70,7 @@ impl DynamoTable {
         let item =
             self.read(key, Some(&only)).await?.filter(|item| !codec::has_expired(item, self.clock.now()));
         let Some(item) = item else { return Err(Error::conflict(format!("item {key} does not exist"))) };
-        let wrong = |what| Err(Error::invalid(format!("item {key}: attribute `{name}` {what}")));
-        let before = match item.attributes.get(name) {
-            None => 0,
-            Some(value) => match check::whole(value) {
-                Some(before) => before,
-                None => return wrong("is not a whole number"),
-            },
-        };
-        if before.checked_add(amount).is_none() {
-            return wrong("would be too large");
-        }
-        Ok(())
+        check::sum(key, name, item.attributes.get(name), amount).map(drop)
     }
 
     /// The error of a transaction that was not made, naming the item at fault.
@@ -92,6 +86,7 @@ impl DynamoTable {
         let demand = match write {
             Write::Put(_, demand) | Write::Delete(_, demand) | Write::Check(_, demand) => demand,
             Write::Add(..) => &Condition::Exists,
+            Write::Update(update) => &update.condition,
         };
         refusal(fault, write.key(), demand)
     }
@@ -150,21 +145,32 @@ fn encode(write: &Write, table: &str, now: Timestamp) -> Result<TransactWriteIte
         }
         Write::Check(key, demand) => request.condition_check(encode_check(terms, table, key, demand, now)?),
         Write::Add(key, name, amount) => {
-            let condition = present(&mut terms, now);
-            let amount = terms.value(codec::encode(&Value::from(*amount)));
-            let update = format!("ADD {} {amount}", terms.name(name));
-            let (names, values) = terms.finish();
-            let update = Update::builder()
-                .table_name(table)
-                .set_key(Some(codec::encode_key(key)))
-                .update_expression(update)
-                .condition_expression(condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values);
-            request.update(update.build()?)
+            let update = Update::new(key.clone(), Condition::Exists).add(name, *amount);
+            request.update(encode_update(terms, table, &update, now)?)
         }
+        Write::Update(update) => request.update(encode_update(terms, table, update, now)?),
     }
     .build())
+}
+
+fn encode_update(
+    mut terms: Terms,
+    table: &str,
+    change: &Update,
+    now: Timestamp,
+) -> Result<types::Update, BuildError> {
+    let demand = Condition::All(vec![Condition::Exists, change.condition.clone()]);
+    let condition = condition(&mut terms, &demand, now);
+    let changes = changes(&mut terms, change);
+    let (names, values) = terms.finish();
+    types::Update::builder()
+        .table_name(table)
+        .set_key(Some(codec::encode_key(&change.key)))
+        .update_expression(changes)
+        .set_condition_expression(condition)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(values)
+        .build()
 }
 
 fn encode_check(
@@ -219,8 +225,8 @@ mod tests {
         let write = Write::Add(Key::new("p", "s"), "n".into(), -3);
         let encoded = encode(&write, "t", Timestamp::default()).unwrap();
         let update = encoded.update().unwrap();
-        assert_eq!(update.update_expression(), "ADD #n2 :v1");
-        assert!(update.condition_expression().unwrap().starts_with("attribute_exists(#n0) AND"));
+        assert!(update.update_expression().starts_with("ADD #n2 :v"));
+        assert!(update.condition_expression().unwrap().starts_with("(attribute_exists(#n0) AND"));
         let write = Write::Check(Key::new("p", "s"), Condition::None);
         assert!(encode(&write, "t", Timestamp::default()).unwrap().condition_check().is_some());
     }

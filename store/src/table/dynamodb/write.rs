@@ -99,7 +99,9 @@ pub(super) fn refusal(fault: &Fault, key: &Key, demand: &Condition) -> Error {
     match (fault.class, demand) {
         (Class::Refused, Condition::Absent) => Error::conflict(format!("item {key} exists already")),
         (Class::Refused, Condition::Exists) => Error::conflict(format!("item {key} does not exist")),
-        (Class::Refused, Condition::Equals(..)) => Error::conflict(format!("item {key} has changed")),
+        (Class::Refused, Condition::Equals(..) | Condition::Without(_) | Condition::All(_)) => {
+            Error::conflict(format!("item {key} has changed"))
+        }
         (Class::Unanswered, _) => fault.error(format_args!("item {key} may or may not have been written")),
         _ => fault.error(format_args!("item {key}")),
     }

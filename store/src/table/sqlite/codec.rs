@@ -2,7 +2,10 @@
 //! (`{"name":{"S":"late-arrival"},"n":{"N":"3"}}`), so that the file can be read by hand and moved
 //! to DynamoDB without a translation.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{
@@ -47,6 +50,10 @@ impl Serialize for Wire<'_> {
                 let values: BTreeMap<&str, Wire<'_>> =
                     values.iter().map(|(name, value)| (name.as_str(), Wire(value))).collect();
                 map.serialize_entry("M", &values)?;
+            }
+            Value::Ss(texts) => map.serialize_entry("SS", texts)?,
+            Value::Ns(numbers) => {
+                map.serialize_entry("NS", &numbers.iter().map(Number::as_str).collect::<Vec<_>>())?
             }
         }
         map.end()
@@ -97,6 +104,10 @@ enum Type {
     Null,
     L,
     M,
+    #[serde(rename = "SS")]
+    Texts,
+    #[serde(rename = "NS")]
+    Numbers,
 }
 
 impl<'de> Deserialize<'de> for Decoded {
@@ -111,7 +122,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with one of S, N, B, BOOL, NULL, L, M")
+        f.write_str("an object with one of S, N, B, BOOL, NULL, L, M, SS, NS")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
@@ -132,6 +143,13 @@ impl<'de> Visitor<'de> for ValueVisitor {
             Type::M => {
                 let values = map.next_value::<BTreeMap<String, Decoded>>()?;
                 Value::M(values.into_iter().map(|(name, value)| (name, value.0)).collect())
+            }
+            Type::Texts => Value::Ss(map.next_value()?),
+            Type::Numbers => {
+                let numbers = map.next_value::<Vec<String>>()?;
+                let numbers =
+                    numbers.iter().map(|text| Number::parse(text)).collect::<Result<BTreeSet<_>, _>>();
+                Value::Ns(numbers.map_err(de::Error::custom)?)
             }
         };
         match map.next_key::<Type>()? {

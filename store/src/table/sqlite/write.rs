@@ -9,9 +9,8 @@ use super::{
 };
 use crate::{
     Error, Result, Timestamp,
-    item::{Number, Value},
     key::Key,
-    table::{Condition, Write, check},
+    table::{Condition, Update, Write, check},
 };
 
 /// A write, checked and encoded.
@@ -20,7 +19,7 @@ pub(super) enum Prepared {
     Put(Row, Condition),
     Delete(Key, Condition),
     Check(Key, Condition),
-    Add(Key, String, i64),
+    Update(Update),
 }
 
 impl Prepared {
@@ -34,7 +33,10 @@ impl Prepared {
             Write::Put(item, condition) => Prepared::Put(Row::new(item)?, condition),
             Write::Delete(key, condition) => Prepared::Delete(key, condition),
             Write::Check(key, condition) => Prepared::Check(key, condition),
-            Write::Add(key, name, amount) => Prepared::Add(key, name, amount),
+            Write::Add(key, name, amount) => {
+                Prepared::Update(Update::new(key, Condition::Exists).add(&name, amount))
+            }
+            Write::Update(update) => Prepared::Update(update),
         })
     }
 }
@@ -60,9 +62,7 @@ pub(super) fn apply(connection: &Connection, writes: Vec<Prepared>, now: Timesta
                 steps.push(Step::Delete(key));
             }
             Prepared::Check(key, condition) => demand(connection, &key, &condition, now)?,
-            Prepared::Add(key, name, amount) => {
-                steps.push(Step::Put(add(connection, &key, name, amount, now)?))
-            }
+            Prepared::Update(change) => steps.push(Step::Put(updated(connection, &change, now)?)),
         }
     }
     for step in steps {
@@ -82,30 +82,31 @@ pub(super) fn apply(connection: &Connection, writes: Vec<Prepared>, now: Timesta
 }
 
 fn demand(connection: &Connection, key: &Key, condition: &Condition, now: Timestamp) -> Outcome<()> {
+    let attribute = |name: &str| {
+        let item = row::load(connection, key, now, Some(&[name.to_owned()]))?;
+        Outcome::Ok(item.map(|mut item| item.attributes.remove(name)))
+    };
     let (holds, wrong) = match condition {
         Condition::None => return Ok(()),
+        Condition::All(conditions) => {
+            return conditions.iter().try_for_each(|condition| demand(connection, key, condition, now));
+        }
         Condition::Absent => (!row::exists(connection, key, now)?, "exists already"),
         Condition::Exists => (row::exists(connection, key, now)?, "does not exist"),
         Condition::Equals(name, value) => {
-            let name = [(*name).to_owned()];
-            let item = row::load(connection, key, now, Some(&name))?;
-            let equal = item.is_some_and(|item| item.attributes.get(&name[0]) == Some(value));
-            (equal, "has changed")
+            (attribute(name)?.flatten().is_some_and(|found| found == *value), "has changed")
         }
+        Condition::Without(name) => (attribute(name)?.is_some_and(|found| found.is_none()), "has changed"),
     };
     if holds { Ok(()) } else { Err(Error::conflict(format!("item {key} {wrong}")).into()) }
 }
 
-fn add(connection: &Connection, key: &Key, name: String, amount: i64, now: Timestamp) -> Outcome<Row> {
+fn updated(connection: &Connection, change: &Update, now: Timestamp) -> Outcome<Row> {
+    let key = &change.key;
     let Some(mut item) = row::load(connection, key, now, None)? else {
         return Err(Error::conflict(format!("item {key} does not exist")).into());
     };
-    let wrong = |what| Error::invalid(format!("item {key}: attribute `{name}` {what}"));
-    let before = match item.attributes.get(&name) {
-        None => 0,
-        Some(value) => check::whole(value).ok_or_else(|| wrong("is not a whole number"))?,
-    };
-    let sum = before.checked_add(amount).ok_or_else(|| wrong("would be too large"))?;
-    item.attributes.insert(name, Value::N(Number::from(sum)));
+    demand(connection, key, &change.condition, now)?;
+    change.apply(&mut item)?;
     Ok(Row::new(item)?)
 }

@@ -1,0 +1,297 @@
+//! `almanac release promote|rollback|retire|live|history|leaderboard`: the life of releases.
+
+use clap::Subcommand;
+use ingest::Ingest;
+use query::Query;
+use serde_json::{Value, json};
+use store::{
+    Clock, Error, Timestamp,
+    catalog::{Happening, HistoryOf, ReleaseChange},
+    table::Cursor,
+};
+
+use crate::{
+    catalog::{aligned, print},
+    cli::ShowFormat,
+    config::Config,
+    open,
+};
+
+/// What there is under `release` besides `create`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LifeCommand {
+    /// Make a release the live one of its model in an environment.
+    Promote {
+        /// The release's name.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// Where, such as production.
+        #[arg(long)]
+        environment: String,
+        /// A remark.
+        #[arg(long)]
+        note: Option<String>,
+    },
+    /// Put the release back that was live in an environment before.
+    Rollback {
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// Where, such as production.
+        #[arg(long)]
+        environment: String,
+        /// The model; need not be given where only one is live.
+        #[arg(long, short)]
+        model: Option<String>,
+        /// The release to go back to, instead of the one before.
+        #[arg(long, value_name = "RELEASE")]
+        to: Option<String>,
+        /// A remark.
+        #[arg(long)]
+        note: Option<String>,
+    },
+    /// Take a release out of an environment, or out of all in which it is live.
+    Retire {
+        /// The release's name.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// Only there.
+        #[arg(long)]
+        environment: Option<String>,
+        /// A remark.
+        #[arg(long)]
+        note: Option<String>,
+    },
+    /// Show which releases are live, or were at an instant.
+    Live {
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// Only there.
+        #[arg(long)]
+        environment: Option<String>,
+        /// At this instant, such as 2013-06-14T10:00:00Z; now when it is not given.
+        #[arg(long, value_name = "TIME", requires = "environment")]
+        at: Option<String>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Show what happened in a workspace, to a model or in an environment, the latest first.
+    History {
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// Only in this environment.
+        #[arg(long, conflicts_with = "model")]
+        environment: Option<String>,
+        /// Only of this model.
+        #[arg(long, short)]
+        model: Option<String>,
+        /// At most so many.
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// Where to go on, as the page before says.
+        #[arg(long)]
+        cursor: Option<String>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Rank releases by the primary metric of the workspace: those that are live, or those of a day.
+    Leaderboard {
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// All that were judged on this day (UTC).
+        #[arg(long)]
+        day: Option<String>,
+        /// At most so many.
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+}
+
+pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
+    match command {
+        LifeCommand::Live { workspace, environment, at, format } => {
+            live(config, &workspace, environment, at.as_deref(), format).await
+        }
+        LifeCommand::History { workspace, environment, model, limit, cursor, format } => {
+            let of = (environment.as_deref(), model.as_deref());
+            history(config, &workspace, of, (limit, cursor.as_deref()), format).await
+        }
+        LifeCommand::Leaderboard { workspace, day, limit, format } => {
+            leaderboard(config, &workspace, day.as_deref(), limit, format).await
+        }
+        change => self::change(config, change).await,
+    }
+}
+
+/// Changes what is live, and says what was changed.
+async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
+    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let changes: Vec<ReleaseChange> = match command {
+        LifeCommand::Promote { name, workspace, environment, note } => {
+            let workspace = ingest.catalog().workspace(&workspace).await?;
+            let change = ingest.promote(&workspace, &name, &environment, note.as_deref()).await?;
+            change.into_iter().collect()
+        }
+        LifeCommand::Rollback { workspace, environment, model, to, note } => {
+            let workspace = ingest.catalog().workspace(&workspace).await?;
+            let (model, to, note) = (model.as_deref(), to.as_deref(), note.as_deref());
+            ingest.roll_back(&workspace, &environment, model, to, note).await?.into_iter().collect()
+        }
+        LifeCommand::Retire { name, workspace, environment, note } => {
+            let workspace = ingest.catalog().workspace(&workspace).await?;
+            ingest.retire(&workspace, &name, environment.as_deref(), note.as_deref()).await?
+        }
+        LifeCommand::Live { .. } | LifeCommand::History { .. } | LifeCommand::Leaderboard { .. } => {
+            Vec::new()
+        }
+    };
+    if changes.is_empty() {
+        println!("it is live already");
+    }
+    for change in changes {
+        let place = change.environment.as_deref().unwrap_or("-");
+        println!("{} {} in {place} at {}", change.action.name(), change.release, change.at);
+    }
+    Ok(())
+}
+
+async fn live(
+    config: &Config,
+    workspace: &str,
+    environment: Option<String>,
+    at: Option<&str>,
+    format: ShowFormat,
+) -> anyhow::Result<()> {
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let catalog = query.catalog();
+    let workspace = catalog.workspace(workspace).await?;
+    let at = at.map(Timestamp::parse).transpose()?;
+    let states = match environment {
+        Some(environment) => {
+            let at = at.unwrap_or_else(|| Clock::system().now());
+            let state = catalog.live_at(workspace.id(), &environment, at).await?;
+            [(environment, state)].into_iter().collect()
+        }
+        None => catalog.live_now(workspace.id()).await?,
+    };
+    let rows = states.into_iter().flat_map(|(environment, state)| {
+        state.into_iter().map(move |(model, live)| {
+            let since = live.since.to_string();
+            json!({ "environment": environment, "model": model, "release": live.release, "since": since })
+        })
+    });
+    show(&["environment", "model", "release", "since"], &rows.collect::<Vec<_>>(), format);
+    Ok(())
+}
+
+async fn history(
+    config: &Config,
+    workspace: &str,
+    (environment, model): (Option<&str>, Option<&str>),
+    (limit, cursor): (usize, Option<&str>),
+    format: ShowFormat,
+) -> anyhow::Result<()> {
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let catalog = query.catalog();
+    let workspace = catalog.workspace(workspace).await?;
+    let model = match model {
+        Some(model) => Some(catalog.model_named(workspace.id(), model).await?),
+        None => None,
+    };
+    let of = match (environment, &model) {
+        (Some(environment), _) => HistoryOf::Environment(environment),
+        (None, Some(model)) => HistoryOf::Model(model),
+        (None, None) => HistoryOf::Workspace,
+    };
+    let cursor = cursor.map(Cursor::from_text).transpose()?;
+    let page = catalog.history(workspace.id(), of, limit, cursor).await?;
+    let rows: Vec<Value> = page.happenings.iter().map(happening).collect();
+    show(&["at", "what", "about", "model", "environment", "note"], &rows, format);
+    if let Some(next) = page.next {
+        eprintln!("there is more; go on with --cursor {}", next.to_text());
+    }
+    Ok(())
+}
+
+/// Something that happened, as a row.
+pub(crate) fn happening(of: &Happening) -> Value {
+    json!({
+        "at": of.at.to_string(), "what": of.what, "about": of.about, "model": of.model,
+        "environment": of.environment, "note": of.note,
+    })
+}
+
+async fn leaderboard(
+    config: &Config,
+    workspace: &str,
+    day: Option<&str>,
+    limit: usize,
+    format: ShowFormat,
+) -> anyhow::Result<()> {
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let workspace = query.catalog().workspace(workspace).await?;
+    let day: Option<store::Day> = day.map(str::parse).transpose()?;
+    if let Some(day) = day {
+        let (primary, places) = query.leaderboard_of(workspace.id(), day, limit).await?;
+        let metric = primary.metric.name();
+        let rows = (1..).zip(places).map(|(place, of)| {
+            json!({ "place": place, "release": of.release, metric: of.value, "labelled": of.labelled })
+        });
+        show(&["place", "release", metric, "labelled"], &rows.collect::<Vec<_>>(), format);
+        return Ok(());
+    }
+    if query.catalog().settings(workspace.id()).await?.primary_metric.is_none() {
+        let message = "the workspace has no primary metric to rank by; `almanac workspace settings` sets one";
+        return Err(Error::invalid(message).into());
+    }
+    let ranked = query.catalog().leaderboard(workspace.id(), limit).await?;
+    let rows = (1..).zip(ranked).filter_map(|(place, of)| {
+        let ranked = of.ranked?;
+        Some(json!({
+            "place": place, "release": of.release, "model": of.model, "metric": ranked.metric,
+            "value": ranked.value, "day": ranked.day.to_string(),
+            "environments": ranked.environments.join(" "),
+        }))
+    });
+    let columns = ["place", "release", "model", "metric", "value", "day", "environments"];
+    show(&columns, &rows.collect::<Vec<_>>(), format);
+    Ok(())
+}
+
+/// Prints rows: a table of these columns, or an object a line.
+pub(crate) fn show(columns: &[&str], rows: &[Value], format: ShowFormat) {
+    match format {
+        ShowFormat::Json => rows.iter().for_each(|row| println!("{row}")),
+        ShowFormat::Table => {
+            let is_number = |column: &usize| rows.iter().any(|row| row[columns[*column]].is_number());
+            let right: Vec<usize> = (0..columns.len()).filter(is_number).collect();
+            let mut table = aligned(columns, &right);
+            for row in rows {
+                table.add_row(columns.iter().map(|column| cell(&row[*column])));
+            }
+            print(&table);
+        }
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.4}", number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,114 @@
+//! `almanac workspace retention|pin|unpin`: how long events are kept.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use store::{
+    Clock, Day, Error, Timestamp,
+    catalog::{Catalog, Pin, Retention},
+};
+
+use crate::{
+    catalog::{aligned, print},
+    cli::ShowFormat,
+    config::Config,
+    open,
+};
+
+/// What there is under `workspace` for how long events are kept.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeepCommand {
+    /// Show how long a workspace keeps its events, or set it.
+    ///
+    /// A day of events expires so many days after its end: it is neither read nor appended to any more,
+    /// and deleted an hour later or more. Release events, rollups and evaluations stay.
+    Retention {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+        /// For how many days, or `forever`; only shown when it is not given.
+        days: Option<String>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Keep the events of a day, or of all days of a release, whatever their age.
+    Pin(PinArgs),
+    /// Take a pin away.
+    Unpin(PinArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PinArgs {
+    /// The workspace, as category/name or by id.
+    workspace: String,
+    /// The day, as YYYY-MM-DD (UTC).
+    #[arg(required_unless_present = "release", conflicts_with = "release")]
+    day: Option<String>,
+    /// The release.
+    #[arg(long)]
+    release: Option<String>,
+    /// How to print what is set then.
+    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+    format: ShowFormat,
+}
+
+pub(crate) async fn command(config: &Config, command: KeepCommand) -> anyhow::Result<()> {
+    let catalog = Catalog::new(open::existing(config).await?);
+    let now = Clock::system().now();
+    let (retention, format) = match command {
+        KeepCommand::Retention { workspace, days, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let retention = match days {
+                Some(days) => catalog.set_retention(workspace.id(), parse(&days)?, now).await?,
+                None => catalog.retention(workspace.id()).await?,
+            };
+            (retention, format)
+        }
+        KeepCommand::Pin(args) => (pin(&catalog, &args, true, now).await?, args.format),
+        KeepCommand::Unpin(args) => (pin(&catalog, &args, false, now).await?, args.format),
+    };
+    show(&retention, now, format);
+    Ok(())
+}
+
+async fn pin(catalog: &Catalog, args: &PinArgs, is_pinned: bool, now: Timestamp) -> Result<Retention, Error> {
+    let pin = match (&args.day, &args.release) {
+        (Some(day), _) => Pin::Day(day.parse()?),
+        (None, release) => Pin::Release(release.clone().unwrap_or_default()),
+    };
+    let workspace = catalog.workspace(&args.workspace).await?;
+    catalog.pin(workspace.id(), &pin, is_pinned, now).await
+}
+
+fn parse(days: &str) -> Result<Option<u32>, Error> {
+    if days == "forever" {
+        return Ok(None);
+    }
+    let wrong = || Error::invalid(format!("`{days}` is no number of days and not `forever`"));
+    days.parse().map(Some).map_err(|_| wrong())
+}
+
+fn show(retention: &Retention, now: Timestamp, format: ShowFormat) {
+    let days: Vec<String> = retention.pinned_days.iter().map(Day::to_string).collect();
+    let releases: Vec<String> = retention.pinned_releases.iter().cloned().collect();
+    let first = retention.first_day(now).map(|day| day.to_string());
+    match format {
+        ShowFormat::Json => {
+            let body = json!({
+                "days": retention.days, "first_day": first, "pinned_days": days, "pinned_releases": releases,
+            });
+            println!("{body}");
+        }
+        ShowFormat::Table => {
+            let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+            let kept = retention.days.map_or_else(|| "forever".to_owned(), |days| format!("{days} days"));
+            let mut table = aligned(&["events are kept", "since", "pinned days", "pinned releases"], &[]);
+            table.add_row([
+                kept,
+                or_none(first.unwrap_or_default()),
+                or_none(days.join(" ")),
+                or_none(releases.join(" ")),
+            ]);
+            print(&table);
+        }
+    }
+}

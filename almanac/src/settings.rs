@@ -1,0 +1,116 @@
+//! `almanac workspace settings|alert`: what releases are ranked by, and what people should know.
+
+use clap::Subcommand;
+use serde_json::json;
+use store::{
+    Clock, Timestamp,
+    catalog::{Alert, Catalog, PrimaryMetric, Settings},
+};
+
+use crate::{
+    catalog::{aligned, print},
+    cli::ShowFormat,
+    config::Config,
+    open,
+};
+
+/// What there is under `workspace` for its settings and alerts.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SettingsCommand {
+    /// Show what is set for a workspace, or set it.
+    Settings {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+        /// What releases are ranked by, such as auc, brier or rmse; `none` for no leaderboard.
+        #[arg(long, value_name = "METRIC")]
+        primary_metric: Option<String>,
+        /// Which way the metric is better, max or min; follows from it when it is not given.
+        #[arg(long, requires = "primary_metric")]
+        direction: Option<String>,
+        /// Whether predictions of releases that nobody registered are taken, and register them.
+        #[arg(long, value_name = "YES", action = clap::ArgAction::Set)]
+        accept_unknown_releases: Option<bool>,
+        /// Of which model such releases are; `none` for the only one of the workspace.
+        #[arg(long, value_name = "MODEL")]
+        model_of_unknown: Option<String>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Raise an alert for those who follow the workspace or the model.
+    Alert {
+        /// The workspace, as category/name or by id.
+        workspace: String,
+        /// What it is called, such as drift.
+        name: String,
+        /// What it says.
+        text: String,
+        /// The model that it is about.
+        #[arg(long)]
+        model: Option<String>,
+        /// When it was; now when it is not given. The same name at the same instant is the same alert.
+        #[arg(long, value_name = "TIME")]
+        at: Option<String>,
+    },
+}
+
+pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow::Result<()> {
+    let catalog = Catalog::new(open::existing(config).await?);
+    match command {
+        SettingsCommand::Alert { workspace, name, text, model, at } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let at = at.as_deref().map(Timestamp::parse).transpose()?;
+            let alert = Alert { at: at.unwrap_or_else(|| Clock::system().now()), name, model, text };
+            catalog.raise(workspace.id(), &alert).await?;
+            println!("alert {} is raised, of {}", alert.name, alert.at);
+        }
+        SettingsCommand::Settings {
+            workspace,
+            primary_metric,
+            direction,
+            accept_unknown_releases,
+            model_of_unknown,
+            format,
+        } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let named = |name: &Option<String>| name.clone().filter(|name| name != "none");
+            let primary = PrimaryMetric::parse(named(&primary_metric).as_deref(), direction.as_deref())?;
+            let change = |settings: &mut Settings| {
+                if primary_metric.is_some() {
+                    settings.primary_metric = primary;
+                }
+                if let Some(accept) = accept_unknown_releases {
+                    settings.accept_unknown_releases = accept;
+                }
+                if model_of_unknown.is_some() {
+                    settings.model_of_unknown = named(&model_of_unknown);
+                }
+            };
+            show(&catalog.change_settings(workspace.id(), change).await?, format);
+        }
+    }
+    Ok(())
+}
+
+fn show(settings: &Settings, format: ShowFormat) {
+    let metric = settings.primary_metric.map(|primary| primary.metric.name());
+    let direction = settings.primary_metric.map(|primary| primary.direction.name());
+    match format {
+        ShowFormat::Json => println!(
+            "{}",
+            json!({
+                "primary_metric": metric, "direction": direction,
+                "accept_unknown_releases": settings.accept_unknown_releases,
+                "model_of_unknown": settings.model_of_unknown,
+            })
+        ),
+        ShowFormat::Table => {
+            let mut table =
+                aligned(&["primary metric", "direction", "unknown releases", "model of unknown"], &[]);
+            let unknown = if settings.accept_unknown_releases { "registered" } else { "refused" };
+            let model = settings.model_of_unknown.as_deref().unwrap_or("-");
+            table.add_row([metric.unwrap_or("-"), direction.unwrap_or("-"), unknown, model]);
+            print(&table);
+        }
+    }
+}

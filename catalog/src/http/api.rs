@@ -1,0 +1,288 @@
+//! What the OpenAPI document says of entities.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use store::{
+    catalog::{MAX_ATTRIBUTES_BYTES, MAX_LANES, MAX_PAGE, Task},
+    id::MAX_NAME_BYTES,
+    key::EntityKind,
+};
+use web::{
+    Named, Operation, answer, content, in_path,
+    openapi::{
+        Content, Header, RefOr, Required, Response, Schema, Type,
+        content::ContentBuilder,
+        example::ExampleBuilder,
+        path::{ParameterBuilder, ParameterIn, ParameterStyle},
+        schema::ObjectBuilder,
+    },
+    parameter, schema,
+};
+
+use super::schemas::{self, new_entity, page_name};
+use crate::json;
+
+pub(super) const JSON: &str = "application/json";
+
+/// What any request may be answered, and those that write.
+pub(super) const ALWAYS: [StatusCode; 3] =
+    [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+pub(super) const OF_BODY: [StatusCode; 3] =
+    [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
+
+/// How the examples call an entity, and one that is deleted again.
+fn examples(kind: EntityKind) -> (&'static str, &'static str) {
+    match kind {
+        EntityKind::Category => ("credit", "drafts"),
+        EntityKind::Workspace => ("credit/prod", "credit/test"),
+        EntityKind::Model => ("credit/prod/churn", "credit/prod/old"),
+        EntityKind::Configuration => ("credit/prod/deep", "credit/prod/flat"),
+        EntityKind::Release => ("credit/prod/churn@c1", "credit/prod/churn@c2"),
+        EntityKind::User => ("ann", "eve"),
+        EntityKind::Group => ("risk", "guests"),
+        EntityKind::System => ("nightly", "laptop"),
+    }
+}
+
+/// What a list of them is of.
+fn parent(kind: EntityKind) -> Option<&'static str> {
+    match kind.parent()? {
+        EntityKind::Category => Some("credit"),
+        _ => Some("credit/prod"),
+    }
+}
+
+fn a(kind: EntityKind) -> String {
+    format!("a {kind}")
+}
+
+pub(super) fn etag() -> Header {
+    let mut header = Header::new(schema::string().pattern(Some("^\"[0-9]+\"$")));
+    header.description = Some("The version, for `If-Match`.".to_owned());
+    header
+}
+
+fn tagged(says: &str, schema: RefOr<Schema>) -> Response {
+    answer(says, JSON, schema).header("ETag", etag()).build()
+}
+
+/// The bodies of the examples by which both entities of [`examples`] are created.
+fn bodies(kind: EntityKind) -> Content {
+    let (kept, dropped) = examples(kind);
+    let name = |path: &str| path.rsplit(['/', '@']).next().unwrap_or_default().to_owned();
+    let body = |path: &str| -> Value {
+        match kind {
+            EntityKind::Workspace => json!({ "path": path }),
+            EntityKind::Model => {
+                json!({ "workspace": "credit/prod", "name": name(path), "task": "regression" })
+            }
+            EntityKind::Configuration => json!({ "workspace": "credit/prod", "name": name(path),
+                "attributes": { "depth": 6, "features": { "$set": ["age", "income"] } } }),
+            EntityKind::Release => json!({ "workspace": "credit/prod", "name": name(path), "model": "churn",
+                "configuration": "deep", "environment": "production", "commit": "9f2c1e7",
+                "artefact_uri": "s3://models/churn/c1.onnx",
+                "artefact_digest": "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                "snapshot_from": "2026-01-01", "snapshot_to": "2026-05-31", "metrics": { "rmse": 0.21 },
+                "notes": "Trained on five months.", "author": "ann" }),
+            _ => json!({ "name": name(path), "attributes": { "team": "lending" } }),
+        }
+    };
+    let example = |path: &str| ExampleBuilder::new().value(Some(body(path))).build();
+    let mut examples = vec![("one", example(kept)), ("another", example(dropped))];
+    if kind == EntityKind::Workspace {
+        examples.push(("third", example("credit/trial")));
+    }
+    ContentBuilder::new().schema(Some(new_entity(kind))).examples_from_iter(examples).build()
+}
+
+pub(super) fn create(kind: EntityKind) -> Operation {
+    let more = match kind {
+        EntityKind::Workspace => {
+            " Without attributes, a workspace that is there is left as it is. Its category is created when it is new. Some names are taken: those that stand for what is in a workspace, such as `joined`."
+        }
+        EntityKind::Release => {
+            " What a release is made of and its name never change. Its configuration is created when it is new. Events that register, promote or retire it are posted to the log of releases."
+        }
+        _ => "",
+    };
+    Operation::post(format!("/v1/{}", kind.plural()), &format!("create_{kind}"))
+        .tag("catalog")
+        .summary(format!("Create {}", a(kind)))
+        .description(format!(
+            "Names are unique among siblings. Attributes may be any JSON; `{{\"$set\": [...]}}` is a set of texts or numbers; they take at most {MAX_ATTRIBUTES_BYTES} bytes.{more}"
+        ))
+        .body("What it is.", [(JSON, bodies(kind))])
+        .answers(StatusCode::CREATED, tagged("It, as it is now.", schema::component(schemas::name(kind))))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn list(kind: EntityKind) -> Operation {
+    let plural = kind.plural();
+    let list = schema::object([
+        (plural, schema::array(schema::component(&schemas::listed_name(kind))).into()),
+        ("next_cursor", schema::string().schema_type(schema::types(&[Type::String], true)).into()),
+    ]);
+    let operation = Operation::get(format!("/v1/{plural}"), &format!("list_{plural}"))
+        .tag("catalog")
+        .summary(format!("List {plural}"));
+    let operation = match (kind, parent(kind)) {
+        (_, None) => operation,
+        (EntityKind::Workspace, Some(parent)) => operation.takes(of(parent).description(Some(
+            "The category, by id or name. Without it, and without any other parameter but `fields`, all workspaces are listed at once.",
+        ))),
+        (EntityKind::Release, Some(parent)) => {
+            operation.takes(of(parent).required(Required::True).description(Some("The workspace or the model, by id or path.")))
+        }
+        (_, Some(parent)) => {
+            operation.takes(of(parent).required(Required::True).description(Some("The workspace, by id or path.")))
+        }
+    };
+    let fields = schema::array(schema::one_of(json::fields(kind))).min_items(Some(1)).unique_items(true);
+    let instant = || schema::any_of([schema::time().into(), schema::day().into()]);
+    let query =
+        |name: &str, schema: RefOr<Schema>, says: &str| parameter(ParameterIn::Query, name, schema, says);
+    let operation = operation
+        .takes(query("limit", schema::integer(1..=MAX_PAGE).into(), "The most in an answer; 100 when it is not given.").example(Some(json!(20))))
+        .takes(query("cursor", schema::string().into(), "Go on after an answer, by its `next_cursor`."))
+        .takes(query("since", instant(), "Only what was created at this instant (or the beginning of this day) or later.").example(Some(json!("2026-01-01"))))
+        .takes(query("until", instant(), "Only what was created before it."))
+        .takes(query("order", schema::one_of(["oldest", "newest"]).into(), "Which come first; the oldest when it is not given."))
+        .takes(
+            query("fields", fields.into(), "Only these fields, with commas between; `id` and `name` always. What is not asked for is not read, either.")
+                .style(Some(ParameterStyle::Form))
+                .explode(Some(false)),
+        );
+    operation
+        .answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+fn of(example: &str) -> ParameterBuilder {
+    parameter(ParameterIn::Query, "of", schema::string(), "").example(Some(example.into()))
+}
+
+/// An operation on one entity, named in one segment; the one that deletes has an example of its own.
+pub(super) fn named(kind: EntityKind, method: fn(String, &str) -> Operation, id: &str) -> Operation {
+    let (kept, dropped) = examples(kind);
+    let example = if id.starts_with("delete") { dropped } else { kept };
+    let says = match kind.parent() {
+        None => "Its id or its name.".to_owned(),
+        Some(_) => "Its id, or its path with the slashes written as `%2F`.".to_owned(),
+    };
+    method(format!("/v1/{}/{{{kind}}}", kind.plural()), id).takes(in_path(
+        kind.name(),
+        schema::string().into(),
+        example,
+        &says,
+    ))
+}
+
+/// The same on a workspace. Each of the two that delete has a workspace of its own to delete.
+pub(super) fn named_workspace(named: Named, method: fn(String, &str) -> Operation, id: &str) -> Operation {
+    let name = match (id.starts_with("delete"), named) {
+        (false, _) => "prod",
+        (true, Named::ByPath) => "test",
+        (true, Named::ById) => "trial",
+    };
+    named.operation_on(("credit", name), method, "", id)
+}
+
+pub(super) fn show(kind: EntityKind, operation: Operation) -> Operation {
+    let (summary, schema) = match kind {
+        EntityKind::Workspace | EntityKind::User => {
+            (format!("Show {} with all that belongs to it", a(kind)), page_name(kind))
+        }
+        _ => (format!("Show {}", a(kind)), schemas::name(kind).to_owned()),
+    };
+    operation
+        .tag("catalog")
+        .summary(summary)
+        .answers(StatusCode::OK, tagged("It, as it is now.", schema::component(&schema)))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+fn if_match() -> ParameterBuilder {
+    let tag = schema::string().pattern(Some("^\"[0-9]{1,18}\"$"));
+    parameter(ParameterIn::Header, "If-Match", tag, "Only if this is its version, as `ETag` gave it.")
+}
+
+pub(super) fn change(kind: EntityKind, operation: Operation) -> Operation {
+    let example = json!({ "attributes": { "owner": "ann", "stage": "trial" } });
+    let more = match kind {
+        EntityKind::Release => " A release keeps its name.",
+        EntityKind::Category => " Its workspaces come along to a new name.",
+        _ => "",
+    };
+    operation
+        .tag("catalog")
+        .summary(format!("Change {}: its attributes, its name, whether it is archived", a(kind)))
+        .description(format!("Attributes that are given are set, those that are `null` are taken away, others stay. What is archived takes no more children, and is deleted with those it has.{more}"))
+        .takes(if_match())
+        .body("What is to change.", [(JSON, content(schemas::change(), Some(example)))])
+        .answers(StatusCode::OK, tagged("It, as it is then.", schema::component(schemas::name(kind))))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
+    let mut gone = Response::new("It is gone.");
+    gone.content.clear();
+    operation
+        .tag("catalog")
+        .summary(format!("Delete {}", a(kind)))
+        .description("What has children or events is deleted only once it is archived, and then with its children. Events stay in the table.")
+        .takes(if_match())
+        .answers(StatusCode::NO_CONTENT, gone)
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED])
+}
+
+pub(super) fn create_model(named: Named) -> Operation {
+    let [binary, others @ ..] = Task::NAMES;
+    let label = || schema::string().min_length(Some(1)).max_length(Some(MAX_NAME_BYTES));
+    let new = |tasks: &[&str], label: ObjectBuilder| -> RefOr<Schema> {
+        schema::object([
+            ("name", schema::name().into()),
+            ("task", schema::one_of(tasks.iter().copied()).into()),
+        ])
+        .property("positive_label", label)
+        .into()
+    };
+    let new = schema::any_of([
+        new(&[binary], label().schema_type(schema::types(&[Type::String], true))),
+        new(&others, ObjectBuilder::new().schema_type(Type::Null)),
+    ]);
+    let example = json!({ "name": "risk", "task": "binary", "positive_label": "default" });
+    named
+        .operation(Operation::post, "/models", "ensure_model")
+        .tag("catalog")
+        .summary("Create a model, if it is new")
+        .description("The same model again is left as it is; with another task it is a conflict. The positive label of a binary task is `1` unless it is given.")
+        .body("Its name and what it predicts.", [(JSON, content(new, Some(example)))])
+        .answers(StatusCode::CREATED, answer("The model.", JSON, schema::component("Model")))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn set_lanes(named: Named) -> Operation {
+    let lanes = || -> RefOr<Schema> { schema::integer(1..=usize::from(MAX_LANES)).into() };
+    named
+        .operation(Operation::put, "/lanes", "set_lanes")
+        .tag("catalog")
+        .summary("Set over how many lanes the logs of a workspace are spread")
+        .description("More lanes let more ingest services append to one day at one time. A change counts some seconds later; until then another one is a conflict.")
+        .body("How many.", [(JSON, content(schema::object([("lanes", lanes())]), Some(json!({ "lanes": 2 }))))])
+        .answers(StatusCode::OK, answer("How many, and since when.", JSON, schema::object([
+            ("lanes", lanes()),
+            ("since", schema::time().into()),
+        ])))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}

@@ -1,0 +1,29 @@
+//! What a request brings: a JSON object of known fields.
+
+use axum::{
+    body::Bytes,
+    extract::rejection::BytesRejection,
+    http::{HeaderMap, StatusCode, header},
+};
+use serde::Deserialize;
+use web::Problem;
+
+/// A body, when it was not too large.
+pub(super) type Whole = Result<Bytes, BytesRejection>;
+
+pub(super) fn parse<T: for<'de> Deserialize<'de>>(headers: &HeaderMap, body: Whole) -> Result<T, Problem> {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    if !media.eq_ignore_ascii_case("application/json") {
+        let detail = "the content type should be application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    // Left to itself, serde reads an array as well.
+    if body.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        let detail = "the body should be a JSON object";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+    }
+    serde_json::from_slice(&body)
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+}

@@ -1,0 +1,230 @@
+//! Creating, listing, showing, changing and deleting entities of any type.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{
+    Day, Error, Timestamp,
+    catalog::{AnyEntity, ListOptions, OPTIONAL},
+    key::{self, EntityId, EntityKind},
+    table::Cursor,
+};
+use web::Problem;
+
+use super::body::{Whole, parse};
+use crate::{
+    Service, json,
+    new::{Change, NewConfiguration, NewModel, NewRelease, NewRoot, NewWorkspace},
+};
+
+const IF_MATCH: HeaderName = header::IF_MATCH;
+
+/// Which entities of a list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    pub(super) of: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    order: Option<String>,
+    fields: Option<String>,
+}
+
+pub(super) type Asked = Result<Query<Parameters>, QueryRejection>;
+
+/// An entity with its version as the ETag.
+fn shown(status: StatusCode, version: i64, value: Value) -> Response {
+    let mut response = (status, Json(value)).into_response();
+    if let Ok(tag) = HeaderValue::try_from(format!("\"{version}\"")) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// The version that `If-Match` demands.
+fn if_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
+    let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let number = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).map(str::parse);
+    match number {
+        Some(Ok(version)) => Ok(Some(version)),
+        _ => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "If-Match should be a version in quotes, as ETag gives it",
+        )),
+    }
+}
+
+pub(super) async fn create(
+    kind: EntityKind,
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let (catalog, now) = (service.catalog(), service.clock().now());
+    let any = match kind {
+        EntityKind::Workspace => parse::<NewWorkspace>(&headers, body)?.create(catalog, now).await?,
+        EntityKind::Model => parse::<NewModel>(&headers, body)?.create(catalog, now).await?,
+        EntityKind::Configuration => parse::<NewConfiguration>(&headers, body)?.create(catalog, now).await?,
+        EntityKind::Release => parse::<NewRelease>(&headers, body)?.create(catalog, now).await?,
+        _ => parse::<NewRoot>(&headers, body)?.create(kind, catalog, now).await?,
+    };
+    Ok(shown(StatusCode::CREATED, any.entity().version, json::any(&any)))
+}
+
+pub(super) async fn list(
+    kind: EntityKind,
+    State(service): State<Arc<Service>>,
+    parameters: Asked,
+) -> Result<Response, Problem> {
+    let Query(asked) =
+        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let fields = asked.fields.as_deref().map(|fields| names(kind, fields)).transpose()?;
+    let catalog = service.catalog();
+    let (entities, next) = match (kind, &asked.of) {
+        (EntityKind::Workspace, None) if asked.is_of_all() => {
+            let all = catalog.workspaces().await?;
+            (all.into_iter().map(AnyEntity::Workspace).collect(), None)
+        }
+        (kind, None) if kind.parent().is_some() => {
+            let detail = format!("`of` is missing: {} are listed by what they belong to", kind.plural());
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
+        (kind, of) => {
+            let parent = match of {
+                Some(of) => Some(service.parent(kind, of).await?),
+                None => None,
+            };
+            let listed = catalog.list(kind, parent.as_ref(), &asked.options(fields.as_deref())?).await?;
+            (listed.entities, listed.next)
+        }
+    };
+    let entities =
+        entities.iter().map(|any| json::only(json::any(any), fields.as_deref())).collect::<Vec<_>>();
+    let next = next.map(|cursor| cursor.to_text());
+    Ok(Json(json!({ kind.plural(): entities, "next_cursor": next })).into_response())
+}
+
+fn names(kind: EntityKind, text: &str) -> Result<Vec<String>, Error> {
+    let known = json::fields(kind);
+    let names: Vec<String> = text.split(',').map(str::to_owned).collect();
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(names),
+        Some(wrong) => {
+            Err(Error::invalid(format!("a {kind} has no field `{wrong}`; it has {}", known.join(", "))))
+        }
+    }
+}
+
+impl Parameters {
+    fn is_of_all(&self) -> bool {
+        [&self.cursor, &self.since, &self.until, &self.order].iter().all(|word| word.is_none())
+            && self.limit.is_none()
+    }
+
+    fn options(&self, fields: Option<&[String]>) -> Result<ListOptions, Error> {
+        let newest_first = match self.order.as_deref() {
+            None | Some("oldest") => false,
+            Some("newest") => true,
+            Some(other) => return Err(Error::invalid(format!("`order` is oldest or newest, not `{other}`"))),
+        };
+        let only = fields.map(|fields| {
+            fields.iter().filter(|field| OPTIONAL.contains(&field.as_str())).cloned().collect()
+        });
+        Ok(ListOptions {
+            limit: self.limit.unwrap_or(ListOptions::default().limit),
+            after: self.cursor.as_deref().map(Cursor::from_text).transpose()?,
+            since: self.since.as_deref().map(instant).transpose()?,
+            until: self.until.as_deref().map(instant).transpose()?,
+            newest_first,
+            only,
+        })
+    }
+}
+
+/// An instant, or the beginning of a day.
+pub fn instant(text: &str) -> Result<Timestamp, Error> {
+    match text.parse::<Day>() {
+        Ok(day) => Ok(day.start()),
+        Err(_) => Timestamp::parse(text),
+    }
+}
+
+impl Service {
+    /// What a list is of: for releases a workspace or a model.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; `Invalid`, when such entities belong to nothing.
+    pub async fn parent(&self, kind: EntityKind, of: &str) -> Result<EntityId, Error> {
+        let is_model = of.matches('/').count() == 2
+            || key::parse_id(of).is_some_and(|(found, _)| found == Some(EntityKind::Model));
+        match kind.parent() {
+            Some(_) if kind == EntityKind::Release && is_model => {
+                self.catalog().resolve(EntityKind::Model, of).await
+            }
+            Some(parent) => self.catalog().resolve(parent, of).await,
+            None => Err(Error::invalid(format!("{} belong to nothing, so `of` has no place", kind.plural()))),
+        }
+    }
+}
+
+pub(super) async fn show(
+    kind: EntityKind,
+    State(service): State<Arc<Service>>,
+    named: String,
+) -> Result<Response, Problem> {
+    let at = service.catalog().resolve(kind, &named).await?;
+    let (version, value) = match kind {
+        EntityKind::Workspace => {
+            let page = service.catalog().page(at.id()).await?;
+            (page.workspace.entity.version, json::workspace_page(&page))
+        }
+        EntityKind::User => {
+            let page = service.catalog().user_page(at.id()).await?;
+            (page.user.version, json::user_page(&page))
+        }
+        _ => {
+            let any = service.catalog().get(&at).await?;
+            (any.entity().version, json::any(&any))
+        }
+    };
+    Ok(shown(StatusCode::OK, version, value))
+}
+
+pub(super) async fn change(
+    kind: EntityKind,
+    State(service): State<Arc<Service>>,
+    named: String,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let patch = parse::<Change>(&headers, body)?.patch()?;
+    let version = if_version(&headers)?;
+    let at = service.catalog().resolve(kind, &named).await?;
+    let any = service.catalog().change(&at, &patch, version, service.clock().now()).await?;
+    Ok(shown(StatusCode::OK, any.entity().version, json::any(&any)))
+}
+
+pub(super) async fn delete(
+    kind: EntityKind,
+    State(service): State<Arc<Service>>,
+    named: String,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let version = if_version(&headers)?;
+    let at = service.catalog().resolve(kind, &named).await?;
+    service.catalog().delete(&at, version).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

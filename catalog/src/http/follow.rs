@@ -1,0 +1,260 @@
+//! Following, feeds and the digest, over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{
+    Error, Id,
+    catalog::{Catalog, FeedEntry, MAX_MARKS},
+    key::{EntityId, EntityKind, Followed},
+    table::Cursor,
+};
+use web::{
+    Operation, Problem, answer, content,
+    openapi::{
+        RefOr, Required, Schema, Type,
+        path::{ParameterBuilder, ParameterIn},
+        schema::ObjectBuilder,
+    },
+    parameter, schema,
+};
+
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    body::{Whole, parse},
+    live::{Asked, ENTRIES, asked, body, limit},
+};
+use crate::Service;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewFollow {
+    workspace: String,
+    model: Option<String>,
+    following: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seen {
+    entries: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FeedWords {
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DigestWords {
+    cursor: Option<String>,
+}
+
+fn user() -> ParameterBuilder {
+    parameter(ParameterIn::Path, "user", schema::string(), "The user, by id or name.")
+        .required(Required::True)
+        .example(Some(json!("ann")))
+}
+
+/// What is followed.
+fn followed_schema() -> RefOr<Schema> {
+    schema::object([("workspace", schema::id().into())]).property("model", schema::id()).into()
+}
+
+fn boolean() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::Boolean).into()
+}
+
+pub(super) fn set_operation() -> Operation {
+    let new = schema::object([("workspace", schema::workspace()), ("following", boolean())])
+        .property("model", schema::name());
+    let example = json!({ "workspace": "credit/prod", "following": true });
+    let counted = schema::object([("changed", boolean()), ("followers", schema::count().into())]);
+    Operation::put("/v1/users/{user}/follows", "follow")
+        .tag("people")
+        .takes(user())
+        .summary("Make a user follow a workspace or one of its models, or end that")
+        .description("A repeat changes nothing and counts nothing.")
+        .body("What.", [(JSON, content(new, Some(example)))])
+        .answers(StatusCode::OK, answer("How many follow it now.", JSON, counted))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn operation() -> Operation {
+    let body = schema::object([("follows", schema::array(followed_schema()).into())]);
+    Operation::get("/v1/users/{user}/follows", "follows")
+        .tag("people")
+        .takes(user())
+        .summary("List what a user follows")
+        .answers(StatusCode::OK, answer("That.", JSON, body))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn feed_operation() -> Operation {
+    let entry = schema::all_of([
+        schema::component("Happening"),
+        ObjectBuilder::new().schema_type(Type::Object).property("seen", boolean()).required("seen").into(),
+    ]);
+    let body = schema::object([("entries", schema::array(entry).into())]);
+    Operation::get("/v1/users/{user}/feed", "feed")
+        .tag("people")
+        .takes(user())
+        .takes(limit())
+        .summary("Tell what is new in what a user follows")
+        .description("New releases, promotions, rollbacks, retirements and alerts; what was not seen comes first, the latest first.")
+        .answers(StatusCode::OK, answer("That.", JSON, body))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn seen_operation() -> Operation {
+    let entries = schema::array(schema::string()).max_items(Some(MAX_MARKS));
+    let name = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/";
+    let example = json!({ "entries": [name] });
+    Operation::post("/v1/users/{user}/seen", "mark_seen")
+        .tag("people")
+        .takes(user())
+        .summary("Mark entries of the feed as seen by a user")
+        .body("Their names.", [(JSON, content(schema::object([("entries", entries.into())]), Some(example)))])
+        .answers(
+            StatusCode::OK,
+            answer("How many.", JSON, schema::object([("marked", schema::count().into())])),
+        )
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn digest_operation() -> Operation {
+    let user =
+        schema::object([("user", schema::id().into()), ("follows", schema::array(followed_schema()).into())]);
+    let body = schema::object([("users", schema::array(user).into())]).property(
+        "next",
+        schema::string().description(Some("The cursor of the next page, if there is one.")),
+    );
+    Operation::get("/v1/digest", "digest")
+        .tag("people")
+        .takes(parameter(
+            ParameterIn::Query,
+            "cursor",
+            schema::string(),
+            "Where to go on: `next` of the page before.",
+        ))
+        .summary("List all users with what they follow")
+        .description("A user whose follows do not fit into a page goes on in the next.")
+        .answers(StatusCode::OK, answer("They are.", JSON, body))
+        .fails(&ALWAYS)
+}
+
+/// The user that a path names.
+type InPath = Result<Path<String>, PathRejection>;
+
+async fn user_of(catalog: &Catalog, path: InPath) -> Result<Id, Problem> {
+    let Path(user) =
+        path.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    Ok(catalog.resolve(EntityKind::User, &user).await?.id().clone())
+}
+
+fn followed_body(followed: &Followed) -> Value {
+    let workspace = |id: &Id| EntityId::Workspace(id.clone()).to_string();
+    match followed {
+        Followed::Workspace(id) => json!({ "workspace": workspace(id) }),
+        Followed::Model(id, model) => {
+            let model = EntityId::Model(id.clone(), model.clone()).to_string();
+            json!({ "workspace": workspace(id), "model": model })
+        }
+    }
+}
+
+async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Result<Followed, Error> {
+    let workspace = catalog.workspace(workspace).await?.id().clone();
+    Ok(match model {
+        Some(model) => {
+            let model = catalog.model_named(&workspace, model).await?;
+            Followed::Model(workspace, model)
+        }
+        None => Followed::Workspace(workspace),
+    })
+}
+
+pub(super) async fn set(
+    State(service): State<Arc<Service>>,
+    user: InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewFollow = parse(&headers, new)?;
+    let catalog = service.catalog();
+    let user = user_of(catalog, user).await?;
+    let followed = followed(catalog, &new.workspace, new.model.as_deref()).await?;
+    let changed = match new.following {
+        true => catalog.follow(&user, &followed, service.clock().now()).await?,
+        false => catalog.unfollow(&user, &followed).await?,
+    };
+    let followers = catalog.followers(&followed).await?;
+    Ok(Json(json!({ "changed": changed, "followers": followers })).into_response())
+}
+
+pub(super) async fn show(State(service): State<Arc<Service>>, user: InPath) -> Result<Response, Problem> {
+    let user = user_of(service.catalog(), user).await?;
+    let follows = service.catalog().follows(&user).await?;
+    let follows: Vec<Value> = follows.iter().map(followed_body).collect();
+    Ok(Json(json!({ "follows": follows })).into_response())
+}
+
+pub(super) async fn feed(
+    State(service): State<Arc<Service>>,
+    user: InPath,
+    words: Asked<FeedWords>,
+) -> Result<Response, Problem> {
+    let limit = asked(words)?.limit.unwrap_or(ENTRIES);
+    let user = user_of(service.catalog(), user).await?;
+    let entry = |entry: &FeedEntry| {
+        let mut row = body(&entry.happening);
+        row["seen"] = entry.is_seen.into();
+        row
+    };
+    let entries: Vec<Value> = service.catalog().feed(&user, limit).await?.iter().map(entry).collect();
+    Ok(Json(json!({ "entries": entries })).into_response())
+}
+
+pub(super) async fn seen(
+    State(service): State<Arc<Service>>,
+    user: InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: Seen = parse(&headers, new)?;
+    let user = user_of(service.catalog(), user).await?;
+    service.catalog().mark_seen(&user, &new.entries, service.clock().now()).await?;
+    Ok(Json(json!({ "marked": new.entries.len() })).into_response())
+}
+
+pub(super) async fn digest(
+    State(service): State<Arc<Service>>,
+    words: Asked<DigestWords>,
+) -> Result<Response, Problem> {
+    let cursor = asked(words)?.cursor.as_deref().map(Cursor::from_text).transpose()?;
+    let digest = service.catalog().digest(cursor).await?;
+    let user = |(user, follows): (Id, Vec<Followed>)| {
+        let follows: Vec<Value> = follows.iter().map(followed_body).collect();
+        json!({ "user": EntityId::User(user).to_string(), "follows": follows })
+    };
+    let mut page = json!({ "users": digest.users.into_iter().map(user).collect::<Vec<_>>() });
+    if let Some(next) = digest.next {
+        page["next"] = next.to_text().into();
+    }
+    Ok(Json(page).into_response())
+}

@@ -1,0 +1,184 @@
+//! What is live and what happened, over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{
+    Timestamp,
+    catalog::{Happening, HistoryOf, LiveState, MAX_ENTRIES},
+    key::EntityId,
+    table::Cursor,
+};
+use web::{
+    InPath, Named, Operation, Problem, answer,
+    openapi::{RefOr, Required, Schema, Type, path::ParameterIn},
+    parameter, schema,
+};
+
+use super::api::{ALWAYS, JSON};
+use crate::Service;
+
+/// How many entries are answered when nobody says how many.
+pub(super) const ENTRIES: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LiveWords {
+    environment: Option<String>,
+    at: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryWords {
+    environment: Option<String>,
+    model: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// The words of a query, when they are such.
+pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
+
+pub(super) fn asked<T>(words: Asked<T>) -> Result<T, Problem> {
+    let Query(words) =
+        words.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    Ok(words)
+}
+
+pub(super) fn live_operation(named: Named) -> Operation {
+    named
+        .operation(Operation::get, "/live", "live")
+        .tag("releases")
+        .summary("Tell which releases are live, or were at an instant")
+        .description("In each environment one release of a model is live at most. With an instant the environment must be named; it is one read however long ago that was.")
+        .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment.").example(Some(json!("production"))))
+        .takes(parameter(ParameterIn::Query, "at", schema::time(), "At this instant; now, when it is not given.").example(Some(json!("2026-06-14T10:00:00Z"))))
+        .answers(StatusCode::OK, answer("They are.", JSON, schema::object([("live", schema::array(schema::component("Live")).into())])))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn history_operation(named: Named) -> Operation {
+    named
+        .operation(Operation::get, "/history", "history")
+        .tag("releases")
+        .summary("Tell what happened, the latest first")
+        .description("Of the workspace, of a model, or of an environment: releases that were registered, promoted, rolled back or retired, and alerts; of an environment what became live in it and what was taken away.")
+        .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment."))
+        .takes(parameter(ParameterIn::Query, "model", schema::name(), "Only of this model; not with an environment."))
+        .takes(limit())
+        .takes(parameter(ParameterIn::Query, "cursor", schema::string(), "Where to go on: `next` of the page before."))
+        .answers(StatusCode::OK, answer("They are.", JSON, page()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn limit() -> web::openapi::path::ParameterBuilder {
+    let schema = schema::integer(1..=MAX_ENTRIES).default(Some(json!(ENTRIES)));
+    parameter(ParameterIn::Query, "limit", schema, "At most so many.").required(Required::False)
+}
+
+fn page() -> RefOr<Schema> {
+    schema::object([("entries", schema::array(schema::component("Happening")).into())])
+        .property("next", schema::string().description(Some("The cursor of the next page, if there is one.")))
+        .into()
+}
+
+/// The schema of a release that is live.
+pub(super) fn live_schema() -> RefOr<Schema> {
+    schema::object([
+        ("environment", schema::name().into()),
+        ("model", schema::name().into()),
+        ("release", schema::name().into()),
+        ("since", schema::time().into()),
+    ])
+    .into()
+}
+
+/// The schema of something that happened.
+pub(super) fn happening_schema() -> RefOr<Schema> {
+    let nullable = |schema: web::openapi::schema::ObjectBuilder| -> RefOr<Schema> {
+        schema.schema_type(schema::types(&[Type::String], true)).into()
+    };
+    schema::object([
+        ("entry", schema::string().description(Some("Its name, to mark it as seen.")).into()),
+        ("workspace", schema::id().into()),
+        ("at", schema::time().into()),
+        ("what", schema::one_of(["register", "promote", "rollback", "retire", "alert"]).into()),
+        ("about", schema::name().description(Some("The release, or the alert.")).into()),
+        ("model", nullable(schema::name())),
+        ("environment", nullable(schema::name())),
+        ("note", nullable(schema::string())),
+    ])
+    .into()
+}
+
+pub(super) fn body(happening: &Happening) -> Value {
+    json!({
+        "entry": happening.name, "workspace": EntityId::Workspace(happening.workspace.clone()).to_string(), "at": happening.at.to_string(),
+        "what": happening.what, "about": happening.about, "model": happening.model,
+        "environment": happening.environment, "note": happening.note,
+    })
+}
+
+pub(super) async fn live(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    words: Asked<LiveWords>,
+) -> Result<Response, Problem> {
+    let words = asked(words)?;
+    let at = words.at.as_deref().map(Timestamp::parse).transpose()?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let states: Vec<(String, LiveState)> = match (words.environment, at) {
+        (None, Some(_)) => {
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "`at` needs an `environment`"));
+        }
+        (None, None) => service.catalog().live_now(workspace.id()).await?.into_iter().collect(),
+        (Some(environment), at) => {
+            let at = at.unwrap_or_else(|| service.clock().now());
+            let state = service.catalog().live_at(workspace.id(), &environment, at).await?;
+            vec![(environment, state)]
+        }
+    };
+    let rows: Vec<Value> =
+        states.iter().flat_map(|(environment, state)| crate::json::live(environment, state)).collect();
+    Ok(Json(json!({ "live": rows })).into_response())
+}
+
+pub(super) async fn history(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    words: Asked<HistoryWords>,
+) -> Result<Response, Problem> {
+    let words = asked(words)?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let model = match &words.model {
+        Some(model) => Some(service.catalog().model_named(workspace.id(), model).await?),
+        None => None,
+    };
+    let of = match (&words.environment, &model) {
+        (None, None) => HistoryOf::Workspace,
+        (Some(environment), None) => HistoryOf::Environment(environment),
+        (None, Some(model)) => HistoryOf::Model(model),
+        (Some(_), Some(_)) => {
+            let detail = "give either an `environment` or a `model`";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
+    };
+    let cursor = words.cursor.as_deref().map(Cursor::from_text).transpose()?;
+    let limit = words.limit.unwrap_or(ENTRIES);
+    let history = service.catalog().history(workspace.id(), of, limit, cursor).await?;
+    let mut page = json!({ "entries": history.happenings.iter().map(body).collect::<Vec<_>>() });
+    if let Some(next) = history.next {
+        page["next"] = next.to_text().into();
+    }
+    Ok(Json(page).into_response())
+}

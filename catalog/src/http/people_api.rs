@@ -1,0 +1,121 @@
+//! What the OpenAPI document says of groups, roles and counters.
+
+use axum::http::StatusCode;
+use serde_json::json;
+use store::{catalog::MAX_COUNTER_KEY_BYTES, key::EntityKind};
+use web::{
+    Operation, answer, content, in_path,
+    openapi::{Response, Type, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
+};
+
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    people::MOST,
+    schemas,
+};
+
+fn done(says: &str) -> Response {
+    Response::new(says)
+}
+
+fn member(method: fn(String, &str) -> Operation, id: &str) -> Operation {
+    method("/v1/groups/{group}/members/{user}".to_owned(), id)
+        .tag("people")
+        .takes(in_path("group", schema::string().into(), "risk", "The group, by id or name."))
+        .takes(in_path("user", schema::string().into(), "ann", "The user, by id or name."))
+        .answers(StatusCode::NO_CONTENT, done("It is so."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+}
+
+pub(super) fn add_member() -> Operation {
+    member(Operation::put, "add_member").summary("Put a user into a group")
+}
+
+pub(super) fn remove_member() -> Operation {
+    member(Operation::delete, "remove_member").summary("Take a user out of a group")
+}
+
+pub(super) fn members() -> Operation {
+    let members = schema::array(schema::component("Membership"));
+    Operation::get("/v1/groups/{group}/members", "list_members")
+        .tag("people")
+        .summary("List the members of a group")
+        .description("The groups of a user are on the user's page.")
+        .takes(in_path("group", schema::string().into(), "risk", "The group, by id or name."))
+        .answers(StatusCode::OK, answer("Its members.", JSON, schema::object([("members", members.into())])))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+fn role(method: fn(String, &str) -> Operation, id: &str) -> Operation {
+    let principal = schema::string().pattern(Some("^(user|group|system):[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"));
+    let says = "Who: `user:`, `group:` or `system:` and an id or a name.";
+    method("/v1/grants/{workspace}/{principal}".to_owned(), id)
+        .tag("people")
+        .takes(in_path("workspace", schema::workspace(), "credit/prod", "The workspace, by id or path."))
+        .takes(in_path("principal", principal.into(), "user:ann", says))
+        .answers(StatusCode::NO_CONTENT, done("It is so."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+}
+
+pub(super) fn grant() -> Operation {
+    let body = content(schema::object([("role", schemas::role())]), Some(json!({ "role": "owner" })));
+    role(Operation::put, "grant")
+        .summary("Give a role on a workspace")
+        .description("In place of the one that was given before. Roles are noted; nothing is refused for want of one yet.")
+        .body("The role.", [(JSON, body)])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn revoke() -> Operation {
+    role(Operation::delete, "revoke").summary("Take a role on a workspace away")
+}
+
+pub(super) fn grants() -> Operation {
+    let grants = schema::array(schema::component("Grant"));
+    Operation::get("/v1/grants/{workspace}", "list_grants")
+        .tag("people")
+        .summary("List who has which role on a workspace")
+        .takes(in_path("workspace", schema::workspace(), "credit/prod", "The workspace, by id or path."))
+        .answers(StatusCode::OK, answer("The roles.", JSON, schema::object([("grants", grants.into())])))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+fn of_counter(method: fn(String, &str) -> Operation, id: &str) -> Operation {
+    let kind = schema::one_of(EntityKind::ALL.map(EntityKind::name)).into();
+    method("/v1/counters/{type}/{entity}/{counter}".to_owned(), id)
+        .tag("catalog")
+        .takes(in_path("type", kind, "model", "The type of the entity."))
+        .takes(in_path("entity", schema::string().into(), "credit/prod/churn", "The entity, by id or path."))
+        .takes(in_path("counter", schema::name().into(), "reviews", "The name of the counter."))
+        .answers(StatusCode::OK, answer("The counter.", JSON, schema::component("Counter")))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn count() -> Operation {
+    let by = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(-MOST as isize))
+        .maximum(Some(MOST as isize));
+    let body = content(schema::object([("by", by.into())]), Some(json!({ "by": 1 })));
+    let key = schema::string().pattern(Some("^[!-~]+$")).max_length(Some(MAX_COUNTER_KEY_BYTES));
+    of_counter(Operation::post, "count")
+        .summary("Add to a free counter of an entity")
+        .description("A counter is 0 before it is first added to; `by` may be negative. Under an idempotency key it is added once: a repetition is answered as before, as long as the change is among the latest hundred of the counter.")
+        .takes(
+            parameter(ParameterIn::Header, "Idempotency-Key", key, "Names the change.")
+                .example(Some(json!("review-17"))),
+        )
+        .body("How much.", [(JSON, body)])
+        .fails(&[StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn counter() -> Operation {
+    of_counter(Operation::get, "counter").summary("Read a free counter of an entity")
+}

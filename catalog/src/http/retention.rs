@@ -1,0 +1,169 @@
+//! How long a workspace keeps its events, over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+use store::{
+    Day, Timestamp,
+    catalog::{MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention},
+};
+use web::{
+    InPath, Named, Operation, Problem, answer, content,
+    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
+};
+
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    body::{Whole, parse},
+};
+use crate::Service;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRetention {
+    /// A number, for 30.0 is a whole number in JSON, too. It must be there, if only as null.
+    #[serde(deserialize_with = "number_or_null")]
+    days: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewPin {
+    day: Option<String>,
+    release: Option<String>,
+    pinned: bool,
+}
+
+fn number_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<Option<f64>, D::Error> {
+    Option::deserialize(input)
+}
+
+pub(super) fn operation(named: Named) -> Operation {
+    named
+        .operation(Operation::get, "/retention", "retention")
+        .tag("catalog")
+        .summary("Tell how long a workspace keeps its events")
+        .answers(StatusCode::OK, setting())
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn set_operation(named: Named) -> Operation {
+    let days = schema::integer(1..=MAX_RETENTION_DAYS as usize)
+        .schema_type(schema::types(&[Type::Integer], true))
+        .description(Some("For how many days after their own; null for good."));
+    named
+        .operation(Operation::put, "/retention", "set_retention")
+        .tag("catalog")
+        .summary("Set how long a workspace keeps its events")
+        .description("So many days after its own a day of predictions, outcomes and metrics expires: it is neither read nor appended to any more, and some time later deleted. Pinned days and the days of pinned releases stay. Release events, rollups, counters and evaluations stay for good.")
+        .body("For how long.", [(JSON, content(schema::object([("days", days.into())]), Some(json!({ "days": 3650 }))))])
+        .answers(StatusCode::OK, setting())
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn pin_operation(named: Named) -> Operation {
+    let pinned = || -> RefOr<Schema> { ObjectBuilder::new().schema_type(Type::Boolean).into() };
+    let pin = schema::any_of([
+        schema::object([("day", schema::day().into()), ("pinned", pinned())]).into(),
+        schema::object([("release", schema::name().into()), ("pinned", pinned())]).into(),
+    ]);
+    named
+        .operation(Operation::put, "/pins", "pin")
+        .tag("catalog")
+        .summary("Pin a day or a release, or unpin it")
+        .description(format!("The events of a pinned day, and of all days on which events name a pinned release, stay whatever their age. At most {MAX_PINNED_DAYS} days and {MAX_PINNED_RELEASES} releases are pinned. A day whose events were deleted cannot be pinned: that is a conflict."))
+        .body("What.", [(JSON, content(pin, Some(json!({ "day": "2026-06-01", "pinned": true }))))])
+        .answers(StatusCode::OK, setting())
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+fn setting() -> web::openapi::response::ResponseBuilder {
+    let nullable = |schema: ObjectBuilder, kind| schema.schema_type(schema::types(&[kind], true));
+    answer(
+        "The setting.",
+        JSON,
+        schema::object([
+            ("days", nullable(schema::integer(1..=MAX_RETENTION_DAYS as usize), Type::Integer).into()),
+            (
+                "first_day",
+                nullable(schema::day(), Type::String)
+                    .description(Some("The first day that is kept now by its age; null when all are."))
+                    .into(),
+            ),
+            ("pinned_days", schema::array(schema::day()).into()),
+            ("pinned_releases", schema::array(schema::name()).into()),
+            ("changed_at", nullable(schema::time(), Type::String).into()),
+        ]),
+    )
+}
+
+fn body(retention: &Retention, now: Timestamp) -> Value {
+    json!({
+        "days": retention.days,
+        "first_day": retention.first_day(now).map(|day| day.to_string()),
+        "pinned_days": retention.pinned_days.iter().map(Day::to_string).collect::<Vec<_>>(),
+        "pinned_releases": retention.pinned_releases,
+        "changed_at": (retention.ver > 0).then(|| retention.changed_at.to_string()),
+    })
+}
+
+pub(super) async fn show(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+) -> Result<Response, Problem> {
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let retention = service.catalog().retention(workspace.id()).await?;
+    Ok(Json(body(&retention, service.clock().now())).into_response())
+}
+
+pub(super) async fn set(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewRetention = parse(&headers, new)?;
+    let is_whole = |days: &f64| days.fract() == 0.0 && (1.0..=f64::from(MAX_RETENTION_DAYS)).contains(days);
+    if let Some(days) = new.days.filter(|days| !is_whole(days)) {
+        let detail = format!("{days} is not a whole number of days from 1 to {MAX_RETENTION_DAYS}, or null");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    let (days, now) = (new.days.map(|days| days as u32), service.clock().now());
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let retention = service.catalog().set_retention(workspace.id(), days, now).await?;
+    Ok(Json(body(&retention, now)).into_response())
+}
+
+pub(super) async fn pin(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewPin = parse(&headers, new)?;
+    let pin = match (new.day, new.release) {
+        (Some(day), None) => Pin::Day(day.parse()?),
+        (None, Some(release)) => Pin::Release(release),
+        _ => {
+            let detail = "give either a `day` or a `release`";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        }
+    };
+    let now = service.clock().now();
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let retention = service.catalog().pin(workspace.id(), &pin, new.pinned, now).await?;
+    Ok(Json(body(&retention, now)).into_response())
+}

@@ -1,0 +1,239 @@
+//! The schemas of entities, as they are answered and as they are asked for.
+
+use store::{
+    catalog::{MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Role, Task},
+    id::MAX_NAME_BYTES,
+    key::EntityKind,
+};
+use web::{
+    openapi::{
+        RefOr, Schema, Type,
+        schema::{Object, ObjectBuilder, SchemaType},
+    },
+    schema,
+};
+
+use crate::json;
+
+/// The component of an entity of a type.
+pub(super) fn name(kind: EntityKind) -> &'static str {
+    match kind {
+        EntityKind::Category => "Category",
+        EntityKind::Workspace => "Workspace",
+        EntityKind::Model => "Model",
+        EntityKind::Configuration => "Configuration",
+        EntityKind::Release => "Release",
+        EntityKind::User => "User",
+        EntityKind::Group => "Group",
+        EntityKind::System => "System",
+    }
+}
+
+/// The component of one in a list, which may have fewer fields.
+pub(super) fn listed_name(kind: EntityKind) -> String {
+    format!("{}.listed", name(kind))
+}
+
+/// The component of one with all that belongs to it.
+pub(super) fn page_name(kind: EntityKind) -> String {
+    format!("{}Page", name(kind))
+}
+
+fn maybe(schema: ObjectBuilder, kind: Type) -> RefOr<Schema> {
+    schema.schema_type(schema::types(&[kind], true)).into()
+}
+
+fn text(most: usize) -> ObjectBuilder {
+    schema::string().min_length(Some(1)).max_length(Some(most))
+}
+
+/// Any JSON under any names.
+fn attributes() -> ObjectBuilder {
+    let any: RefOr<Schema> = Object::builder().schema_type(SchemaType::AnyValue).into();
+    schema::map(Some(schema::string().min_length(Some(1))), any)
+}
+
+fn numbers(most: usize) -> ObjectBuilder {
+    let number = ObjectBuilder::new().schema_type(Type::Number);
+    schema::map(Some(schema::name()), number).max_properties(Some(most))
+}
+
+fn integers() -> RefOr<Schema> {
+    schema::map(Some(schema::name()), ObjectBuilder::new().schema_type(Type::Integer)).into()
+}
+
+fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
+    match field {
+        "id" | "category" | "workspace" | "model_id" => schema::id().into(),
+        "name" => schema::name().into(),
+        "model" => schema::name().into(),
+        "path" => schema::path().into(),
+        "created_at" | "updated_at" => schema::time().into(),
+        "archived_at" => maybe(schema::time(), Type::String),
+        "version" => schema::count().minimum(Some(1)).into(),
+        "attributes" => attributes().into(),
+        "task" => schema::one_of(Task::NAMES).into(),
+        "positive_label" => maybe(text(MAX_NAME_BYTES), Type::String),
+        "configuration" | "environment" => maybe(schema::name(), Type::String),
+        "snapshot_from" | "snapshot_to" => maybe(schema::day(), Type::String),
+        "metrics" => numbers(MAX_METRICS).into(),
+        "artefact_uri" => maybe(text(MAX_URI_BYTES), Type::String),
+        "notes" => maybe(text(MAX_NOTES_BYTES), Type::String),
+        "commit" | "artefact_digest" | "author" => maybe(text(MAX_DETAIL_BYTES), Type::String),
+        _ => {
+            debug_assert!(kind.children().any(|child| child.counter() == Some(field)), "{kind}: {field}");
+            schema::count().into()
+        }
+    }
+}
+
+/// An entity as it is answered.
+fn entity(kind: EntityKind) -> ObjectBuilder {
+    schema::object(json::fields(kind).into_iter().map(|name| (name, field(kind, name))))
+}
+
+/// The same with fewer fields, perhaps.
+fn listed(kind: EntityKind) -> ObjectBuilder {
+    let fields = json::fields(kind).into_iter();
+    let listed = fields.fold(schema::closed(), |listed, name| listed.property(name, field(kind, name)));
+    listed.required("id").required("name")
+}
+
+fn with<'a>(base: ObjectBuilder, more: impl IntoIterator<Item = (&'a str, RefOr<Schema>)>) -> ObjectBuilder {
+    more.into_iter().fold(base, |base, (name, schema)| base.property(name, schema).required(name))
+}
+
+/// What is to be created.
+pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
+    let attributes = || maybe(attributes(), Type::Object);
+    let workspace = || -> RefOr<Schema> { schema::workspace() };
+    let name = || -> RefOr<Schema> { schema::name().into() };
+    match kind {
+        EntityKind::Workspace => {
+            schema::object([("path", schema::path().into())]).property("attributes", attributes()).into()
+        }
+        EntityKind::Model => {
+            let [binary, others @ ..] = Task::NAMES;
+            let new = |tasks: &[&str], label: RefOr<Schema>| -> RefOr<Schema> {
+                let task = schema::one_of(tasks.iter().copied()).into();
+                schema::object([("workspace", workspace()), ("name", name()), ("task", task)])
+                    .property("positive_label", label)
+                    .property("attributes", attributes())
+                    .into()
+            };
+            schema::any_of([
+                new(&[binary], maybe(text(MAX_NAME_BYTES), Type::String)),
+                new(&others, ObjectBuilder::new().schema_type(Type::Null).into()),
+            ])
+        }
+        EntityKind::Configuration => schema::object([("workspace", workspace()), ("name", name())])
+            .property("attributes", attributes())
+            .into(),
+        EntityKind::Release => {
+            let new = schema::object([("workspace", workspace()), ("name", name()), ("model", name())]);
+            let parts = [
+                "configuration",
+                "environment",
+                "commit",
+                "artefact_uri",
+                "artefact_digest",
+                "snapshot_from",
+                "snapshot_to",
+                "notes",
+                "author",
+            ];
+            parts
+                .into_iter()
+                .fold(new, |new, part| new.property(part, field(kind, part)))
+                .property("metrics", maybe(numbers(MAX_METRICS), Type::Object))
+                .property("attributes", attributes())
+                .into()
+        }
+        _ => schema::object([("name", name())]).property("attributes", attributes()).into(),
+    }
+}
+
+/// What is to change.
+pub(super) fn change() -> RefOr<Schema> {
+    let archived = ObjectBuilder::new().schema_type(schema::types(&[Type::Boolean], true));
+    schema::closed()
+        .property("name", maybe(schema::name(), Type::String))
+        .property("archived", archived)
+        .property("attributes", maybe(attributes(), Type::Object))
+        .into()
+}
+
+pub(super) fn role() -> RefOr<Schema> {
+    schema::one_of(Role::ALL.map(Role::name)).into()
+}
+
+fn workspace_page() -> RefOr<Schema> {
+    let counts = || -> RefOr<Schema> {
+        schema::map(None, schema::count()).description(Some("Events that were counted, by kind.")).into()
+    };
+    let own = |kind, counted: bool| {
+        let own = with(entity(kind), [("counters", integers())]);
+        if counted { with(own, [("counts", counts())]) } else { own }
+    };
+    with(
+        own(EntityKind::Workspace, true),
+        [
+            ("models", schema::array(own(EntityKind::Model, true)).into()),
+            ("configurations", schema::array(own(EntityKind::Configuration, false)).into()),
+            ("releases", schema::array(own(EntityKind::Release, true)).into()),
+            ("live", schema::array(schema::component("Live")).into()),
+            ("grants", schema::array(schema::component("Grant")).into()),
+        ],
+    )
+    .into()
+}
+
+fn user_page() -> RefOr<Schema> {
+    let activity = schema::object([
+        ("at", schema::time().into()),
+        ("what", schema::string().into()),
+        ("about", schema::id().into()),
+    ]);
+    with(
+        entity(EntityKind::User),
+        [
+            ("groups", schema::array(schema::component("Membership")).into()),
+            ("grants", schema::array(schema::component("Grant")).into()),
+            ("follows", schema::array(schema::string()).into()),
+            ("counters", integers()),
+            (
+                "activity",
+                schema::array(activity).description(Some("What happened lately, the newest first.")).into(),
+            ),
+        ],
+    )
+    .into()
+}
+
+/// What the operations refer to.
+pub(super) fn all() -> Vec<(String, RefOr<Schema>)> {
+    let mut schemas: Vec<(String, RefOr<Schema>)> = Vec::new();
+    for kind in EntityKind::ALL {
+        schemas.push((name(kind).to_owned(), entity(kind).into()));
+        schemas.push((listed_name(kind), listed(kind).into()));
+    }
+    schemas.push((page_name(EntityKind::Workspace), workspace_page()));
+    schemas.push((page_name(EntityKind::User), user_page()));
+    let id = || -> RefOr<Schema> { schema::id().into() };
+    let since = || -> RefOr<Schema> { schema::time().into() };
+    schemas.push((
+        "Membership".to_owned(),
+        schema::object([("group", id()), ("user", id()), ("since", since())]).into(),
+    ));
+    schemas.push((
+        "Grant".to_owned(),
+        schema::object([("workspace", id()), ("principal", id()), ("role", role()), ("since", since())])
+            .into(),
+    ));
+    let value: RefOr<Schema> = ObjectBuilder::new().schema_type(Type::Integer).into();
+    schemas.push((
+        "Counter".to_owned(),
+        schema::object([("name", schema::name().into()), ("value", value)]).into(),
+    ));
+    schemas
+}

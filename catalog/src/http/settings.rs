@@ -1,0 +1,166 @@
+//! What people set for a workspace, and the alerts that are raised, over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{
+    Timestamp,
+    catalog::{Alert, Direction, MAX_ALERT_BYTES, Metric, PrimaryMetric, Settings},
+};
+use web::{
+    InPath, Named, Operation, Problem, answer, content,
+    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
+};
+
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    body::{Whole, parse},
+};
+use crate::Service;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewSettings {
+    primary_metric: Option<String>,
+    direction: Option<String>,
+    #[serde(default)]
+    accept_unknown_releases: bool,
+    model_of_unknown: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewAlert {
+    name: String,
+    text: String,
+    model: Option<String>,
+    at: Option<String>,
+}
+
+pub(super) fn operation(named: Named) -> Operation {
+    named
+        .operation(Operation::get, "/settings", "settings")
+        .tag("catalog")
+        .summary("Tell what is set for a workspace")
+        .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn set_operation(named: Named) -> Operation {
+    let new = fields().into_iter().fold(schema::closed(), |new, (name, schema)| new.property(name, schema));
+    let example = json!({ "primary_metric": "auc", "accept_unknown_releases": false });
+    named
+        .operation(Operation::put, "/settings", "set_settings")
+        .tag("catalog")
+        .summary("Set the primary metric of a workspace, and whether unknown releases are taken")
+        .description("All is set: what is not given is as if it had never been. The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only one of the workspace.")
+        .body("The settings.", [(JSON, content(new, Some(example)))])
+        .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn alert_operation(named: Named) -> Operation {
+    let new = schema::object([
+        ("name", schema::name().into()),
+        ("text", schema::string().min_length(Some(1)).max_length(Some(MAX_ALERT_BYTES)).into()),
+    ])
+    .property("model", schema::name())
+    .property("at", schema::time());
+    let example = json!({ "name": "drift", "text": "The scores moved.", "at": "2026-06-02T00:00:00Z" });
+    named
+        .operation(Operation::post, "/alerts", "raise_alert")
+        .tag("releases")
+        .summary("Raise an alert for those who follow the workspace or the model")
+        .description(
+            "The same name at the same instant is the same alert. Without an instant it is raised now.",
+        )
+        .body("What it says.", [(JSON, content(new, Some(example)))])
+        .answers(
+            StatusCode::CREATED,
+            answer("It is raised.", JSON, schema::object([("at", schema::time().into())])),
+        )
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+        .fails(&OF_BODY)
+}
+
+fn fields() -> [(&'static str, RefOr<Schema>); 4] {
+    let nullable = |schema: ObjectBuilder| schema.schema_type(schema::types(&[Type::String], true));
+    // Null as well, besides the names there are.
+    let one_of = |names: Vec<&str>| {
+        let values = names.into_iter().map(Value::from).chain([Value::Null]);
+        nullable(ObjectBuilder::new()).enum_values(Some(values)).into()
+    };
+    [
+        ("primary_metric", one_of(Metric::ALL.map(Metric::name).to_vec())),
+        ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
+        ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
+        ("model_of_unknown", nullable(schema::name()).into()),
+    ]
+}
+
+fn whole() -> RefOr<Schema> {
+    schema::object(fields()).into()
+}
+
+fn body(settings: &Settings) -> Value {
+    json!({
+        "primary_metric": settings.primary_metric.map(|primary| primary.metric.name()),
+        "direction": settings.primary_metric.map(|primary| primary.direction.name()),
+        "accept_unknown_releases": settings.accept_unknown_releases,
+        "model_of_unknown": settings.model_of_unknown,
+    })
+}
+
+pub(super) async fn show(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+) -> Result<Response, Problem> {
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let settings = service.catalog().settings(workspace.id()).await?;
+    Ok(Json(body(&settings)).into_response())
+}
+
+pub(super) async fn set(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewSettings = parse(&headers, new)?;
+    let primary_metric = PrimaryMetric::parse(new.primary_metric.as_deref(), new.direction.as_deref())?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let change = |settings: &mut Settings| {
+        settings.primary_metric = primary_metric;
+        settings.accept_unknown_releases = new.accept_unknown_releases;
+        settings.model_of_unknown.clone_from(&new.model_of_unknown);
+    };
+    let settings = service.catalog().change_settings(workspace.id(), change).await?;
+    Ok(Json(body(&settings)).into_response())
+}
+
+pub(super) async fn raise(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewAlert = parse(&headers, new)?;
+    let at = new.at.as_deref().map(Timestamp::parse).transpose()?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let at = at.unwrap_or_else(|| service.clock().now());
+    let alert = Alert { at, name: new.name, model: new.model, text: new.text };
+    service.catalog().raise(workspace.id(), &alert).await?;
+    Ok((StatusCode::CREATED, Json(json!({ "at": at.to_string() }))).into_response())
+}

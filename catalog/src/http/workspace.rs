@@ -1,0 +1,64 @@
+//! What is made in a workspace by its path: models and lanes.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::json;
+use store::catalog::{AnyEntity, MAX_LANES, Task};
+use web::{InPath, Problem};
+
+use super::body::{Whole, parse};
+use crate::{Service, json};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewModel {
+    name: String,
+    task: String,
+    positive_label: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewLanes {
+    /// A number, for 4.0 is a whole number in JSON, too.
+    lanes: f64,
+}
+
+pub(super) async fn create_model(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let new: NewModel = parse(&headers, body)?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let task = Task::parse(&new.task, new.positive_label.as_deref())?;
+    let now = service.clock().now();
+    let model = service.catalog().ensure_model(workspace.id(), &new.name, &task, now).await?;
+    Ok((StatusCode::CREATED, Json(json::any(&AnyEntity::Model(model)))).into_response())
+}
+
+pub(super) async fn set_lanes(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let new: NewLanes = parse(&headers, body)?;
+    let whole = (new.lanes.fract() == 0.0 && (1.0..=f64::from(MAX_LANES)).contains(&new.lanes))
+        .then_some(new.lanes as u8);
+    let count = whole.ok_or_else(|| {
+        let detail = format!("{} lanes are not a whole number from 1 to {MAX_LANES}", new.lanes);
+        Problem::new(StatusCode::BAD_REQUEST, detail)
+    })?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let lanes = service.catalog().set_lanes(workspace.id(), count, service.clock().now()).await?;
+    Ok(Json(json!({ "lanes": lanes.count, "since": lanes.since.to_string() })).into_response())
+}

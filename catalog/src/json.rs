@@ -1,0 +1,199 @@
+//! Entities as JSON.
+
+use serde_json::{Map, Value, json};
+use store::{
+    Timestamp,
+    catalog::{
+        Activity, AnyEntity, Entity, FreeCounters, Grant, LiveState, Membership, Release, UserPage,
+        Workspace, WorkspacePage, attributes,
+    },
+    item::Number,
+    key::{Counted, EntityId, EntityKind},
+};
+
+fn time(at: Option<Timestamp>) -> Value {
+    at.map_or(Value::Null, |at| at.to_string().into())
+}
+
+/// What every entity has, with its id as people see it.
+fn entity(at: &EntityId, entity: &Entity) -> Value {
+    json!({
+        "id": at.to_string(),
+        "name": entity.name,
+        "created_at": entity.created_at.to_string(),
+        "updated_at": entity.updated_at.to_string(),
+        "archived_at": time(entity.archived_at),
+        "version": entity.version,
+        "attributes": attributes::to_json(&entity.attributes),
+    })
+}
+
+fn number(number: &Number) -> Value {
+    serde_json::from_str(number.as_str()).unwrap_or(Value::Null)
+}
+
+fn release_parts(release: &Release, value: &mut Value) {
+    let details = &release.details;
+    let metrics: Map<String, Value> =
+        details.metrics.iter().map(|(name, value)| (name.clone(), number(value))).collect();
+    let model = EntityId::Model(release.workspace.clone(), release.model_id.clone());
+    for (name, part) in [
+        ("model", json!(release.model)),
+        ("model_id", json!(model.to_string())),
+        ("configuration", json!(release.configuration)),
+        ("environment", json!(release.environment)),
+        ("commit", json!(details.commit)),
+        ("artefact_uri", json!(details.artefact_uri)),
+        ("artefact_digest", json!(details.artefact_digest)),
+        ("snapshot_from", json!(details.snapshot.map(|window| window.from().to_string()))),
+        ("snapshot_to", json!(details.snapshot.map(|window| window.to().to_string()))),
+        ("metrics", Value::Object(metrics)),
+        ("notes", json!(details.notes)),
+        ("author", json!(details.author)),
+    ] {
+        value[name] = part;
+    }
+}
+
+/// An entity.
+pub fn any(any: &AnyEntity) -> Value {
+    let at = any.at();
+    let mut value = entity(&at, any.entity());
+    for (kind, count) in any.children() {
+        if let Some(counter) = kind.counter() {
+            value[counter] = count.into();
+        }
+    }
+    if let Some(parent) = any.parent() {
+        value[parent.kind().name()] = parent.to_string().into();
+    }
+    match any {
+        AnyEntity::Workspace(workspace) => value["path"] = workspace.path.as_str().into(),
+        AnyEntity::Model(model) => {
+            value["task"] = model.task.name().into();
+            value["positive_label"] = json!(model.task.positive_label());
+        }
+        AnyEntity::Release(release) => release_parts(release, &mut value),
+        _ => {}
+    }
+    value
+}
+
+/// Only some fields of an entity; its id and name always.
+pub fn only(value: Value, fields: Option<&[String]>) -> Value {
+    match (value, fields) {
+        (Value::Object(all), Some(fields)) => {
+            let is_wanted =
+                |name: &str| matches!(name, "id" | "name") || fields.iter().any(|field| field == name);
+            all.into_iter().filter(|(name, _)| is_wanted(name)).collect()
+        }
+        (value, _) => value,
+    }
+}
+
+/// A membership.
+pub fn membership(one: &Membership) -> Value {
+    json!({ "group": one.group.to_string(), "user": one.user.to_string(), "since": one.since.to_string() })
+}
+
+/// A grant.
+pub fn grant(one: &Grant) -> Value {
+    json!({
+        "workspace": one.workspace.to_string(),
+        "principal": one.principal.to_string(),
+        "role": one.role.name(),
+        "since": one.since.to_string(),
+    })
+}
+
+fn activity(one: &Activity) -> Value {
+    json!({ "at": one.at.to_string(), "what": one.what, "about": one.about })
+}
+
+/// What is live in an environment, a row for each model.
+pub fn live<'a>(environment: &'a str, state: &'a LiveState) -> impl Iterator<Item = Value> + 'a {
+    state.iter().map(move |(model, live)| {
+        json!({
+            "environment": environment, "model": model, "release": live.release,
+            "since": live.since.to_string(),
+        })
+    })
+}
+
+/// A workspace with all that belongs to it.
+pub fn workspace_page(page: &WorkspacePage) -> Value {
+    let counts = |counted: &Counted| page.counts.get(counted).map_or(json!({}), |counts| json!(counts));
+    let counters = |at: &EntityId| -> FreeCounters {
+        page.counters.get(&(at.kind(), at.id().clone())).cloned().unwrap_or_default()
+    };
+    let own = |entity: AnyEntity| {
+        let mut value = any(&entity);
+        value["counters"] = json!(counters(&entity.at()));
+        value
+    };
+    let models = page.models.iter().map(|model| {
+        let mut value = own(AnyEntity::Model(model.clone()));
+        value["counts"] = json!(page.model_counts(&model.entity.name));
+        value
+    });
+    let releases = page.releases.iter().map(|release| {
+        let mut value = own(AnyEntity::Release(release.clone()));
+        value["counts"] = counts(&Counted::Release(release.entity.name.clone()));
+        value
+    });
+    let configurations = page.configurations.iter().map(|one| own(AnyEntity::Configuration(one.clone())));
+    let mut value = own(AnyEntity::Workspace(page.workspace.clone()));
+    value["models"] = models.collect();
+    value["configurations"] = configurations.collect();
+    value["releases"] = releases.collect();
+    value["grants"] = page.grants.iter().map(grant).collect();
+    value["live"] = page.live.iter().flat_map(|(environment, state)| live(environment, state)).collect();
+    value["counts"] = counts(&Counted::Workspace);
+    value
+}
+
+/// A user with all that is noted of them.
+pub fn user_page(page: &UserPage) -> Value {
+    let mut value = any(&AnyEntity::User(page.user.clone()));
+    value["follows"] = page.follows.iter().map(|followed| json!(followed.to_string())).collect();
+    value["groups"] = page.groups.iter().map(membership).collect();
+    value["grants"] = page.grants.iter().map(grant).collect();
+    value["counters"] = json!(page.counters);
+    value["activity"] = page.activity.iter().map(activity).collect();
+    value
+}
+
+/// A workspace by itself.
+pub fn workspace(workspace: &Workspace) -> Value {
+    any(&AnyEntity::Workspace(workspace.clone()))
+}
+
+/// The fields that an entity of a type may have.
+pub fn fields(kind: EntityKind) -> Vec<&'static str> {
+    let own: &[&str] = match kind {
+        EntityKind::Category => &["count_of_workspaces"],
+        EntityKind::Workspace => {
+            &["category", "path", "count_of_models", "count_of_configurations", "count_of_releases"]
+        }
+        EntityKind::Model => &["workspace", "task", "positive_label"],
+        EntityKind::Configuration => &["workspace"],
+        EntityKind::Release => &[
+            "workspace",
+            "model",
+            "model_id",
+            "configuration",
+            "environment",
+            "commit",
+            "artefact_uri",
+            "artefact_digest",
+            "snapshot_from",
+            "snapshot_to",
+            "metrics",
+            "notes",
+            "author",
+        ],
+        EntityKind::User | EntityKind::Group | EntityKind::System => &[],
+    };
+    let common = ["id", "name", "created_at", "updated_at", "archived_at", "version", "attributes"];
+    common.into_iter().chain(own.iter().copied()).collect()
+}

@@ -1,0 +1,239 @@
+//! What somebody asks to have created, as JSON says it, over HTTP and from the command line.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use store::{
+    Error, Result, Timestamp, Window,
+    catalog::{AnyEntity, Catalog, New, NewEntity, Patch, ReleaseDetails, Task, attributes},
+    item::Number,
+    key::EntityKind,
+    table::check,
+};
+
+/// A JSON object of attributes.
+type Attributes = Option<Map<String, Value>>;
+
+/// What stands by itself.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewRoot {
+    /// Its name.
+    pub name: String,
+    /// What people note of it.
+    pub attributes: Attributes,
+}
+
+/// A workspace.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewWorkspace {
+    /// `category/name`.
+    pub path: String,
+    /// What people note of it.
+    pub attributes: Attributes,
+}
+
+/// A model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewModel {
+    /// The workspace, by id or path.
+    pub workspace: String,
+    /// Its name.
+    pub name: String,
+    /// What its predictions say.
+    pub task: String,
+    /// The label that a binary model's score is the probability of.
+    pub positive_label: Option<String>,
+    /// What people note of it.
+    pub attributes: Attributes,
+}
+
+/// A configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewConfiguration {
+    /// The workspace, by id or path.
+    pub workspace: String,
+    /// Its name.
+    pub name: String,
+    /// What people note of it.
+    pub attributes: Attributes,
+}
+
+/// A release.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewRelease {
+    /// The workspace, by id or path.
+    pub workspace: String,
+    /// Its name.
+    pub name: String,
+    /// The model, by name.
+    pub model: String,
+    /// The configuration, by name; created when it is new.
+    pub configuration: Option<String>,
+    /// The environment that it is made for.
+    pub environment: Option<String>,
+    /// The commit of the code.
+    pub commit: Option<String>,
+    /// Where the trained model is.
+    pub artefact_uri: Option<String>,
+    /// Its digest.
+    pub artefact_digest: Option<String>,
+    /// The first day of the data that it was trained on.
+    pub snapshot_from: Option<String>,
+    /// The last one.
+    pub snapshot_to: Option<String>,
+    /// What it measured at training time.
+    pub metrics: Option<BTreeMap<String, serde_json::Number>>,
+    /// Remarks.
+    pub notes: Option<String>,
+    /// Who made it.
+    pub author: Option<String>,
+    /// What people note of it.
+    pub attributes: Attributes,
+}
+
+/// A change.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// Another name.
+    pub name: Option<String>,
+    /// Whether it is archived.
+    pub archived: Option<bool>,
+    /// Attributes to set; those that are null are taken away.
+    pub attributes: Attributes,
+}
+
+fn attributes_of(json: &Attributes) -> Result<attributes::Attributes> {
+    json.as_ref().map_or_else(|| Ok(attributes::Attributes::new()), attributes::from_json)
+}
+
+impl NewRoot {
+    /// Creates it.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::create`].
+    pub async fn create(self, kind: EntityKind, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
+        let what = match kind {
+            EntityKind::Category => New::Category,
+            EntityKind::User => New::User,
+            EntityKind::Group => New::Group,
+            EntityKind::System => New::System,
+            other => return Err(Error::invalid(format!("a {other} does not stand by itself"))),
+        };
+        let attributes = attributes_of(&self.attributes)?;
+        catalog.create(NewEntity { name: self.name, attributes, what }, now).await
+    }
+}
+
+impl NewWorkspace {
+    /// Creates it, and its category when that is new. Without attributes, one that is there already is
+    /// taken for it.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::create`].
+    pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
+        let attributes = attributes_of(&self.attributes)?;
+        if attributes.is_empty() {
+            return catalog.ensure_workspace(&self.path, now).await.map(AnyEntity::Workspace);
+        }
+        attributes::check_attributes(&attributes)?;
+        let (category, name) = self.path.split_once('/').ok_or_else(|| {
+            Error::invalid(format!("`{}` is not of the form category/workspace", self.path))
+        })?;
+        let category = catalog.ensure_category(category, now).await?.entity.id;
+        let what = New::Workspace { category };
+        catalog.create(NewEntity { name: name.to_owned(), attributes, what }, now).await
+    }
+}
+
+impl NewModel {
+    /// Creates it.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::create`].
+    pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
+        let task = Task::parse(&self.task, self.positive_label.as_deref())?;
+        let attributes = attributes_of(&self.attributes)?;
+        let workspace = catalog.workspace(&self.workspace).await?.entity.id;
+        let what = New::Model { workspace, task };
+        catalog.create(NewEntity { name: self.name, attributes, what }, now).await
+    }
+}
+
+impl NewConfiguration {
+    /// Creates it.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::create`].
+    pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
+        let attributes = attributes_of(&self.attributes)?;
+        let workspace = catalog.workspace(&self.workspace).await?.entity.id;
+        catalog
+            .create(NewEntity { name: self.name, attributes, what: New::Configuration { workspace } }, now)
+            .await
+    }
+}
+
+impl NewRelease {
+    fn details(&self) -> Result<ReleaseDetails> {
+        let day = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
+        let snapshot = match (day(&self.snapshot_from)?, day(&self.snapshot_to)?) {
+            (Some(from), Some(to)) => Some(Window::new(from, to)?),
+            (None, None) => None,
+            _ => return Err(Error::invalid("`snapshot_from` and `snapshot_to` belong together")),
+        };
+        let metrics = self.metrics.iter().flatten().map(|(name, number)| {
+            let value = Number::parse(&number.to_string())?;
+            match check::is_number(&value) {
+                true => Ok((name.clone(), value)),
+                false => Err(Error::invalid(format!("the metric `{name}` is outside of what can be stored"))),
+            }
+        });
+        Ok(ReleaseDetails {
+            commit: self.commit.clone(),
+            artefact_uri: self.artefact_uri.clone(),
+            artefact_digest: self.artefact_digest.clone(),
+            snapshot,
+            metrics: metrics.collect::<Result<_>>()?,
+            notes: self.notes.clone(),
+            author: self.author.clone(),
+        })
+    }
+
+    /// Creates it.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::create`].
+    pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
+        let details = Box::new(self.details()?);
+        let attributes = attributes_of(&self.attributes)?;
+        let workspace = catalog.workspace(&self.workspace).await?.entity.id;
+        let Self { name, model, configuration, environment, .. } = self;
+        let what = New::Release { workspace, model, configuration, environment, details };
+        catalog.create(NewEntity { name, attributes, what }, now).await
+    }
+}
+
+impl Change {
+    /// The patch that it asks for.
+    ///
+    /// # Errors
+    /// `Invalid`, when an attribute cannot be stored.
+    pub fn patch(self) -> Result<Patch> {
+        let mut attributes = BTreeMap::new();
+        for (name, value) in self.attributes.unwrap_or_default() {
+            let value = match value {
+                Value::Null => None,
+                value => attributes::from_json(&Map::from_iter([(name.clone(), value)]))?.remove(&name),
+            };
+            attributes.insert(name, value);
+        }
+        Ok(Patch { name: self.name, archived: self.archived, attributes })
+    }
+}

@@ -1,0 +1,233 @@
+//! What happens to releases: they are promoted to an environment, rolled back and retired, each by an
+//! event in the release log; and those that nobody registered are registered, where a workspace says so.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use store::{
+    Error, Kind,
+    catalog::{Action, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage},
+};
+
+use crate::{Batch, Ingest, Refused, Remember, SubmitError, json::read_json_array};
+
+/// The most releases that one batch may register by naming them.
+pub const MAX_NEW_RELEASES: usize = 100;
+
+impl Ingest {
+    /// Makes a release the live one of its model in an environment. Where it is live already, nothing
+    /// happens.
+    ///
+    /// # Errors
+    /// When there is no such release, the environment is no name, or the table fails.
+    pub async fn promote(
+        &self,
+        workspace: &Workspace,
+        release: &str,
+        environment: &str,
+        note: Option<&str>,
+    ) -> Result<Option<ReleaseChange>, SubmitError> {
+        let model = self.model_of(workspace, release).await?;
+        let now = self.clock().now();
+        let live = self.catalog().live_at(workspace.id(), environment, now).await?;
+        if live.get(&model).is_some_and(|live| live.release == release) {
+            return Ok(None);
+        }
+        self.change(workspace, (Action::Promote, release, &model), environment, note).await.map(Some)
+    }
+
+    /// Puts the release back that was live in an environment before, or the one that is named. The model
+    /// need not be named where only one is live.
+    ///
+    /// # Errors
+    /// `Conflict`, when none was live before; `Invalid`, when it is not clear of which model; those of
+    /// [`Ingest::promote`].
+    pub async fn roll_back(
+        &self,
+        workspace: &Workspace,
+        environment: &str,
+        model: Option<&str>,
+        to: Option<&str>,
+        note: Option<&str>,
+    ) -> Result<Option<ReleaseChange>, SubmitError> {
+        let live = self.catalog().live_at(workspace.id(), environment, self.clock().now()).await?;
+        let model = match (to, model) {
+            (Some(to), model) => {
+                let of = self.model_of(workspace, to).await?;
+                if model.is_some_and(|model| model != of) {
+                    return Err(Error::invalid(format!("`{to}` is a release of `{of}`")).into());
+                }
+                of
+            }
+            (None, Some(model)) => model.to_owned(),
+            (None, None) => {
+                let mut models = live.keys();
+                match (models.next(), models.next()) {
+                    (Some(model), None) => model.clone(),
+                    _ => {
+                        let found = live.len();
+                        let message =
+                            format!("{found} models are live in `{environment}`; say which one to roll back");
+                        return Err(Error::invalid(message).into());
+                    }
+                }
+            }
+        };
+        let release = match to {
+            Some(to) => to.to_owned(),
+            None => {
+                let before = self.catalog().live_before(workspace.id(), environment, &model).await?;
+                before.ok_or_else(|| {
+                    Error::conflict(format!(
+                        "no other release of `{model}` was live in `{environment}` before"
+                    ))
+                })?
+            }
+        };
+        if live.get(&model).is_some_and(|live| live.release == release) {
+            return Ok(None);
+        }
+        self.change(workspace, (Action::Rollback, &release, &model), environment, note).await.map(Some)
+    }
+
+    /// Takes a release out of an environment, or out of all in which it is live.
+    ///
+    /// # Errors
+    /// `Conflict`, when it is not live there; those of [`Ingest::promote`].
+    pub async fn retire(
+        &self,
+        workspace: &Workspace,
+        release: &str,
+        environment: Option<&str>,
+        note: Option<&str>,
+    ) -> Result<Vec<ReleaseChange>, SubmitError> {
+        let model = self.model_of(workspace, release).await?;
+        let mut live = self.catalog().live_now(workspace.id()).await?;
+        live.retain(|name, state| {
+            let is_live = state.get(&model).is_some_and(|live| live.release == release);
+            is_live && environment.is_none_or(|environment| environment == name)
+        });
+        if live.is_empty() {
+            let place = environment.unwrap_or("any environment");
+            return Err(Error::conflict(format!("`{release}` is not live in {place}")).into());
+        }
+        let mut changes = Vec::with_capacity(live.len());
+        for environment in live.keys() {
+            let what = (Action::Retire, release, model.as_str());
+            changes.push(self.change(workspace, what, environment, note).await?);
+        }
+        Ok(changes)
+    }
+
+    /// The model of a release.
+    async fn model_of(&self, workspace: &Workspace, release: &str) -> Result<String, Error> {
+        let page = self.catalog().page(workspace.id()).await?;
+        let found = page.releases.into_iter().find(|known| known.entity.name == release);
+        let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
+        found.map(|release| release.model).ok_or_else(missing)
+    }
+
+    async fn change(
+        &self,
+        workspace: &Workspace,
+        (action, release, model): (Action, &str, &str),
+        environment: &str,
+        note: Option<&str>,
+    ) -> Result<ReleaseChange, SubmitError> {
+        let at = self.clock().now();
+        let change = ReleaseChange {
+            at,
+            action,
+            release: release.to_owned(),
+            model: model.to_owned(),
+            environment: Some(environment.to_owned()),
+            note: note.map(str::to_owned),
+        };
+        let batch = batch(
+            json!({
+                "release": release, "released_at": at.to_string(), "model": model, "action": action.name(),
+                "environment": environment, "note": note,
+            }),
+            self,
+        )?;
+        self.submit(workspace, batch, None, Remember::Week).await?;
+        Ok(change)
+    }
+
+    /// Why releases that a workspace does not know are refused; `None`, when they will be registered.
+    pub(crate) async fn refusal(&self, page: &WorkspacePage) -> Result<Option<String>, Error> {
+        Ok(self.model_of_unknown(page).await?.err())
+    }
+
+    /// The model of releases that nobody registered, or why there is none.
+    async fn model_of_unknown(&self, page: &WorkspacePage) -> Result<Result<String, String>, Error> {
+        let settings = self.catalog().settings(page.workspace.id()).await?;
+        if !settings.accept_unknown_releases {
+            return Ok(Err("is no release of this workspace; register it first".to_owned()));
+        }
+        Ok(match (settings.model_of_unknown, page.models.as_slice()) {
+            (Some(model), _) => Ok(model),
+            (None, [only]) => Ok(only.entity.name.clone()),
+            (None, models) => Err(format!(
+                "is not known, and of which of the {} models it is neither; set the model of unknown releases",
+                models.len()
+            )),
+        })
+    }
+
+    /// Registers the releases that a batch names and nobody registered, where the workspace says so.
+    pub(crate) async fn register_unknown(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+    ) -> Result<(), SubmitError> {
+        let Some(column) = batch.columns.column("release") else { return Ok(()) };
+        let mut unknown: BTreeSet<String> = column.counts().into_keys().map(str::to_owned).collect();
+        if let Some(known) = self.known_releases().get(workspace.id()) {
+            unknown.retain(|name| !known.contains(name));
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let page = self.catalog().page(workspace.id()).await?;
+        unknown.retain(|name| !page.releases.iter().any(|release| release.entity.name == *name));
+        if unknown.len() > MAX_NEW_RELEASES {
+            let found = unknown.len();
+            let message =
+                format!("{found} releases are not known, and a batch registers at most {MAX_NEW_RELEASES}");
+            return Err(Refused::Whole(message).into());
+        }
+        for name in unknown {
+            let model = self.model_of_unknown(&page).await?.map_err(Error::invalid)?;
+            let spec = ReleaseSpec { name: name.clone(), model, configuration: None, environment: None };
+            let release = self.catalog().ensure_release(workspace.id(), &spec, self.clock().now()).await?;
+            // It bears the time of the creation, so that a repeat after a failure is the same event.
+            let event = json!({
+                "release": name, "released_at": release.entity.created_at.to_string(), "model": spec.model,
+                "action": Action::Register.name(),
+            });
+            let key = format!("register/{name}");
+            let register = Box::pin(self.submit(
+                workspace,
+                crate::releases::batch(event, self)?,
+                Some(&key),
+                Remember::Forever,
+            ));
+            match register.await {
+                // Somebody else registered it, with a note of his own.
+                Err(SubmitError::Store(error)) if error.is_conflict() => {}
+                other => _ = other?,
+            }
+            self.known_releases().entry(workspace.id().clone()).or_default().insert(name);
+        }
+        Ok(())
+    }
+}
+
+/// A batch of one release event.
+fn batch(mut event: Value, ingest: &Ingest) -> Result<Batch, Refused> {
+    if let Some(fields) = event.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    read_json_array(Kind::Releases, json!([event]).to_string().as_bytes(), ingest.clock().now())
+}

@@ -1,0 +1,143 @@
+//! Deletes the events of days that have expired ([`store::catalog::Retention`]).
+//!
+//! A day is deleted only when its projections cover all of it, so that nothing is lost from them. In
+//! one transaction it is marked ([`store::expired`]), the setting is still what it was, and so is the
+//! active version of the projections. Only then its segments are deleted, in any number of tries.
+
+use std::collections::BTreeMap;
+
+use store::{
+    Day, Id, Kind, Result, Table, Timestamp, Window, active,
+    catalog::{Catalog, EXPIRY_GRACE_SECONDS},
+    expired::{self, Expired},
+    key,
+    rollup::{Applied, Projected},
+    scan::{self, LogHead},
+    table::{Condition, Query, Write},
+};
+
+use crate::{WorkspaceDay, evaluate::judged};
+
+/// How many days of a workspace are deleted at most in one go; the next sweep goes on.
+const MAX_DAYS: usize = 400;
+
+/// How many segments are deleted at once.
+const DELETES_AT_ONCE: usize = 16;
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Days that were begun or ended.
+    pub days: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Days that have expired but are not projected yet; they wait.
+    pub waiting: u64,
+}
+
+/// Deletes what has expired in a workspace at `now`, but for the time of grace. On an engine without
+/// transactions it deletes nothing.
+///
+/// # Errors
+/// Those of the table. It may be called again at any time.
+pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Deleted> {
+    let mut deleted = Deleted::default();
+    if !table.transactions() {
+        return Ok(deleted);
+    }
+    let keeping = catalog.keeping(workspace).await?;
+    let retention = keeping.retention;
+    let then = now.plus_seconds(-EXPIRY_GRACE_SECONDS);
+    // What was marked before the setting changed is deleted still.
+    let may_mark = retention.changed_at <= then;
+    let first = retention.first_day(then).filter(|_| may_mark);
+    let after_gone = keeping.latest_gone.and_then(Day::next);
+    let Some(before) = first.max(after_gone) else { return Ok(deleted) };
+    let mut days = BTreeMap::<Day, Vec<LogHead>>::new();
+    for head in scan::heads_before(table, workspace, before).await? {
+        if head.log.kind != Kind::Releases {
+            days.entry(head.log.day).or_default().push(head);
+        }
+    }
+    let (Some(from), Some(to)) = (days.keys().next(), days.keys().last()) else { return Ok(deleted) };
+    let kept = catalog.kept(workspace, Window::new(*from, *to)?, then).await?;
+    for (day, heads) in days.into_iter().filter(|(day, _)| !kept.keeps(*day)).take(MAX_DAYS) {
+        let day = WorkspaceDay { workspace: workspace.clone(), day };
+        let known = expired::load(table, workspace, day.day).await?;
+        let active = active::load(table, workspace).await?;
+        if !is_covered(table, active.version, &day, &heads, known.is_none()).await? {
+            deleted.waiting += 1;
+            continue;
+        }
+        if known.is_none() {
+            if !may_mark {
+                continue;
+            }
+            let heads = heads.iter().map(|head| (head.log.name(), head.seq)).collect();
+            let mark = Expired { day: day.day, heads, at: now };
+            let is_active = match active.ver {
+                0 => Condition::Absent,
+                ver => Condition::Equals("ver", ver.into()),
+            };
+            let writes = vec![
+                Write::Check(key::retention(workspace), retention.unchanged()),
+                Write::Check(key::active(workspace), is_active),
+                Write::Put(mark.to_item(workspace), Condition::Absent),
+            ];
+            match table.transact(writes).await {
+                // Somebody has changed the setting, or marks it as well: the next sweep looks again.
+                Err(error) if error.is_conflict() => return Ok(deleted),
+                other => other?,
+            }
+        }
+        deleted.days += 1;
+        for head in heads {
+            deleted.segments += delete(table, &head).await?;
+        }
+    }
+    Ok(deleted)
+}
+
+/// Whether the projections of a day cover its logs up to these heads, the evaluation as well if it
+/// is `evaluated`.
+async fn is_covered(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    heads: &[LogHead],
+    evaluated: bool,
+) -> Result<bool> {
+    let rollup = applied(table, &key::rollup(&day.workspace, version, day.day)).await?;
+    let covers = |head: &LogHead| rollup.get(&head.log.name()).is_some_and(|seq| *seq >= head.seq);
+    if !heads.iter().all(covers) {
+        return Ok(false);
+    }
+    let wanted = judged(&rollup);
+    let has_predictions = wanted.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
+    if !evaluated || !has_predictions {
+        return Ok(true);
+    }
+    Ok(applied(table, &key::evaluation(&day.workspace, version, day.day)).await? == wanted)
+}
+
+async fn applied(table: &dyn Table, key: &key::Key) -> Result<Applied> {
+    table.get(key).await?.as_ref().map_or(Ok(Applied::new()), Projected::applied_of)
+}
+
+/// Deletes the segments of a log up to its head; returns how many.
+async fn delete(table: &dyn Table, head: &LogHead) -> Result<u64> {
+    let mut query = Query::table(key::segments_between(&head.log, 1, head.seq)).only(&["v"]);
+    let mut deleted = 0;
+    loop {
+        let page = table.query(&query).await?;
+        for some in page.items.chunks(DELETES_AT_ONCE) {
+            let deletes = some.iter().map(|item| table.delete(&item.key, Condition::None));
+            futures::future::try_join_all(deletes).await?;
+            deleted += some.len() as u64;
+        }
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(deleted),
+        }
+    }
+}

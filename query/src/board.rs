@@ -1,0 +1,57 @@
+//! The leaderboard of a given day: its releases, by the primary metric, out of the evaluation of that day.
+
+use fold::Evaluation;
+use store::{
+    Day, Error, Id, Result, active,
+    catalog::{MAX_BOARD, PrimaryMetric},
+    key,
+    rollup::Projected,
+};
+
+use crate::Query;
+
+/// A release and its place on a day.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The release, by name.
+    pub release: String,
+    /// The value of the metric.
+    pub value: f64,
+    /// How many of its predictions were judged.
+    pub labelled: u64,
+}
+
+impl Query {
+    /// The releases of a day, the best first, and what they are ranked by. All that were judged by this
+    /// metric are ranked, live or not. It reads three items.
+    ///
+    /// # Errors
+    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`], or no primary metric is set; those of the table.
+    pub async fn leaderboard_of(
+        &self,
+        workspace: &Id,
+        day: Day,
+        limit: usize,
+    ) -> Result<(PrimaryMetric, Vec<Place>)> {
+        if !(1..=MAX_BOARD).contains(&limit) {
+            return Err(Error::invalid(format!("the limit is 1 to {MAX_BOARD}")));
+        }
+        let unset = || Error::invalid("the workspace has no primary metric to rank by; set one");
+        let primary = self.catalog.settings(workspace).await?.primary_metric.ok_or_else(unset)?;
+        let version = active::load(&*self.table, workspace).await?.version;
+        let Some(item) = self.table.get(&key::evaluation(workspace, version, day)).await? else {
+            return Ok((primary, Vec::new()));
+        };
+        let evaluation = Evaluation::from_state(&Projected::from_item(&item)?.state);
+        let evaluation = evaluation.map_err(|error| item.corrupt(error))?;
+        let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
+            let value = of.figure(primary.metric)?;
+            Some(Place { release: release.clone(), value, labelled: of.labelled })
+        };
+        let mut places: Vec<Place> = evaluation.releases.iter().filter_map(place).collect();
+        // Those of one value stay in the order of their names.
+        places.sort_by(|a, b| primary.score(b.value).total_cmp(&primary.score(a.value)));
+        places.truncate(limit);
+        Ok((primary, places))
+    }
+}

@@ -1,0 +1,99 @@
+//! Leaderboards over HTTP: of what is live, and of a day.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{State, rejection::QueryRejection},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::json;
+use store::{
+    Day,
+    catalog::{MAX_BOARD, Metric},
+};
+use web::{
+    InPath, Named, Operation, Problem, answer,
+    openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
+};
+
+use super::api::ALWAYS;
+use crate::Query;
+
+const JSON: &str = "application/json";
+
+/// How many releases are answered when nobody says how many.
+const PLACES: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Words {
+    day: Option<String>,
+    limit: Option<usize>,
+}
+
+pub(super) type Asked = Result<axum::extract::Query<Words>, QueryRejection>;
+
+pub(super) fn operation(named: Named) -> Operation {
+    let number = || ObjectBuilder::new().schema_type(Type::Number);
+    let place = schema::object([
+        ("place", schema::count().minimum(Some(1)).into()),
+        ("release", schema::name().into()),
+        ("metric", schema::one_of(Metric::ALL.map(Metric::name)).into()),
+        ("value", number().into()),
+        ("day", schema::day().description(Some("The day of the evaluation that the value is of.")).into()),
+    ])
+    .property("model", schema::name())
+    .property("environments", schema::array(schema::name()))
+    .property("labelled", schema::count().description(Some("How many predictions were judged.")));
+    let body: RefOr<Schema> = schema::object([("places", schema::array(place).into())]).into();
+    let limit = schema::integer(1..=MAX_BOARD).default(Some(json!(PLACES)));
+    named
+        .operation(Operation::get, "/leaderboard", "leaderboard")
+        .tag("releases")
+        .summary("Rank the releases by the primary metric of the workspace, the best first")
+        .description("Without a day, those that are live, each by the latest day on which it was judged; with a day, all that were judged on it, for which the primary metric must be set.")
+        .takes(parameter(ParameterIn::Query, "day", schema::day(), "Of this day."))
+        .takes(parameter(ParameterIn::Query, "limit", limit, "At most so many.").required(Required::False))
+        .answers(StatusCode::OK, answer("The places.", JSON, body))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) async fn leaderboard(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    words: Asked,
+) -> Result<Response, Problem> {
+    let axum::extract::Query(words) =
+        words.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let day = words.day.as_deref().map(str::parse::<Day>).transpose()?;
+    let limit = words.limit.unwrap_or(PLACES);
+    let workspace = query.catalog().workspace(&workspace).await?;
+    let mut places = Vec::new();
+    match day {
+        Some(day) => {
+            let (primary, ranked) = query.leaderboard_of(workspace.id(), day, limit).await?;
+            places.extend((1..).zip(ranked).map(|(place, of)| {
+                json!({
+                    "place": place, "release": of.release, "metric": primary.metric.name(), "value": of.value,
+                    "day": day.to_string(), "labelled": of.labelled,
+                })
+            }));
+        }
+        None => {
+            let ranked = query.catalog().leaderboard(workspace.id(), limit).await?;
+            places.extend((1..).zip(ranked).filter_map(|(place, of)| {
+                let ranked = of.ranked?;
+                Some(json!({
+                    "place": place, "release": of.release, "model": of.model, "metric": ranked.metric,
+                    "value": ranked.value, "day": ranked.day.to_string(), "environments": ranked.environments,
+                }))
+            }));
+        }
+    }
+    Ok(Json(json!({ "places": places })).into_response())
+}

@@ -1,0 +1,133 @@
+//! The leaderboard: the live releases of a workspace, by its primary metric. A release is on it by the
+//! attributes `board` and `score`, which place it in a sparse index; the projector keeps them.
+
+use crate::{
+    Day, Error, Id, Item, Result,
+    item::{Number, Value},
+    key::{self, Key},
+    table::{Condition, Index, Query, Update, Write, query_all},
+};
+
+use super::{Catalog, PrimaryMetric};
+
+/// The most releases of a leaderboard.
+pub const MAX_BOARD: usize = 1_000;
+
+/// Where a release stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The metric, by name.
+    pub metric: String,
+    /// Its value.
+    pub value: f64,
+    /// The day of the evaluation that it is of.
+    pub day: Day,
+    /// The environments in which the release is live.
+    pub environments: Vec<String>,
+}
+
+/// A release and where it stands, if it is on the board.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankedRelease {
+    /// The release, by name.
+    pub release: String,
+    /// Its model, by name.
+    pub model: String,
+    /// Where it stands.
+    pub ranked: Option<Ranked>,
+    /// Its score: the greater the better.
+    pub score: Option<f64>,
+    key: Key,
+}
+
+const ATTRIBUTES: [&str; 8] =
+    ["name", "model", "board", "score", "board_metric", "board_value", "board_day", "board_in"];
+
+impl RankedRelease {
+    fn from_item(item: &Item) -> Result<Self> {
+        let number = |name: &str| match item.attributes.get(name) {
+            Some(Value::N(number)) => Ok(number.as_f64()),
+            _ => Err(item.corrupt(format_args!("`{name}` is no number"))),
+        };
+        let is_ranked = item.attributes.contains_key("board");
+        let ranked = || {
+            let text = |value: &Value| match value {
+                Value::S(text) => Ok(text.clone()),
+                _ => Err(item.corrupt("an environment is no text")),
+            };
+            Ok::<_, Error>(Ranked {
+                metric: item.text("board_metric")?.to_owned(),
+                value: number("board_value")?,
+                day: item.text("board_day")?.parse()?,
+                environments: item.list("board_in")?.iter().map(text).collect::<Result<_>>()?,
+            })
+        };
+        Ok(Self {
+            release: item.text("name")?.to_owned(),
+            model: item.text("model")?.to_owned(),
+            ranked: is_ranked.then(ranked).transpose()?,
+            score: is_ranked.then(|| number("score")).transpose()?,
+            key: item.key.clone(),
+        })
+    }
+}
+
+impl Catalog {
+    /// The live releases of a workspace, the best first: one query of the sparse index.
+    ///
+    /// # Errors
+    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; those of the table.
+    pub async fn leaderboard(&self, workspace: &Id, limit: usize) -> Result<Vec<RankedRelease>> {
+        if !(1..=MAX_BOARD).contains(&limit) {
+            return Err(Error::invalid(format!("the limit is 1 to {MAX_BOARD}")));
+        }
+        let query = Query::index(Index::Board, key::workspace_page(workspace)).backward().limit(limit);
+        self.table.query(&query).await?.items.iter().map(RankedRelease::from_item).collect()
+    }
+
+    /// All releases of a workspace, with where they stand.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn ranks(&self, workspace: &Id) -> Result<Vec<RankedRelease>> {
+        let query = Query::table(key::releases(workspace)).only(&ATTRIBUTES);
+        query_all(&*self.table, query).await?.iter().map(RankedRelease::from_item).collect()
+    }
+
+    /// Puts a release where it stands now, or takes it off the board. Nothing else of it is touched;
+    /// where it stands there already, nothing is written.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn rank(
+        &self,
+        workspace: &Id,
+        release: &RankedRelease,
+        ranked: Option<(&Ranked, &PrimaryMetric)>,
+    ) -> Result<()> {
+        let score = ranked.map(|(ranked, primary)| primary.score(ranked.value) + 0.0);
+        if release.ranked.as_ref() == ranked.map(|(ranked, _)| ranked) && release.score == score {
+            return Ok(());
+        }
+        let update = Update::new(release.key.clone(), Condition::Exists);
+        let update = match ranked {
+            None => ATTRIBUTES[2..].iter().fold(update, |update, name| update.remove(name)),
+            Some((ranked, primary)) => {
+                let number = |value: f64| Number::parse(&value.to_string()).map(Value::N);
+                let environments = ranked.environments.iter().map(|name| Value::from(name.as_str()));
+                update
+                    .set("board", key::workspace_page(workspace))
+                    .set("score", number(primary.score(ranked.value))?)
+                    .set("board_metric", ranked.metric.as_str())
+                    .set("board_value", number(ranked.value)?)
+                    .set("board_day", ranked.day.to_string())
+                    .set("board_in", environments.collect::<Vec<_>>())
+            }
+        };
+        match self.table.transact(vec![Write::Update(update)]).await {
+            // The release was deleted.
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! What is live: which release of each model, in each environment, and since when.
+//!
+//! The release log is the truth; what is kept here is a fold of it that answers by one query. In each
+//! environment one release of a model is live at most: `promote` and `rollback` put the release that they
+//! name in the place of the one before, `retire` takes it away. Changes count in the order of
+//! `released_at`, of one instant in that of their action and release. Each is stored with what was live
+//! after it, so the one at or before an instant says what was live then; one that comes late is put
+//! in its place, and those behind it are put right.
+//!
+//! Whoever appends release events records them here, and the projector does it again for those who died
+//! in between. Recording one twice changes nothing.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Columns, Error, ErrorKind, Id, Item, Result, Table, Timestamp,
+    item::Value,
+    key::{self, KeyRange},
+    table::{Condition, Query, Write, query_all},
+};
+
+use super::{Catalog, feed::note_release};
+
+/// The most models that may be live in one environment; a further one is recorded, but not as live.
+pub const MAX_LIVE: usize = 1_000;
+
+/// How often a change may find that somebody else made one.
+const MAX_ATTEMPTS: usize = 100;
+
+/// How many later changes are put right at once.
+const REPAIRS_AT_ONCE: usize = 90;
+
+/// Version of the items.
+const ITEM_VERSION: i64 = 1;
+
+/// What a release event does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// A release is made known.
+    Register,
+    /// It becomes the live one of its model in an environment.
+    Promote,
+    /// The same, because the one before was no good.
+    Rollback,
+    /// It is not live in an environment any more.
+    Retire,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Register, Self::Promote, Self::Rollback, Self::Retire];
+
+    /// Its name, as in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Register => "register",
+            Self::Promote => "promote",
+            Self::Rollback => "rollback",
+            Self::Retire => "retire",
+        }
+    }
+
+    /// The action of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+}
+
+/// A release event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReleaseChange {
+    /// When it happened: `released_at`.
+    pub at: Timestamp,
+    /// What it does.
+    pub action: Action,
+    /// The release, by name.
+    pub release: String,
+    /// Its model, by name.
+    pub model: String,
+    /// Where. Without it nothing becomes live.
+    pub environment: Option<String>,
+    /// A remark.
+    pub note: Option<String>,
+}
+
+/// A release that is live, or was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The release, by name.
+    pub release: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// What is live in an environment: for each model, by name, its release.
+pub type LiveState = BTreeMap<String, Live>;
+
+/// A change of what is live, and what was live after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveChange {
+    /// The event.
+    pub change: ReleaseChange,
+    /// What was live after it.
+    pub state: LiveState,
+}
+
+impl ReleaseChange {
+    /// The events of columns of a log.
+    ///
+    /// # Errors
+    /// `Corrupt`, when a field is missing that every release event has.
+    pub fn of(columns: &Columns) -> Result<Vec<Self>> {
+        let text = |name, row| columns.column(name).and_then(|column| column.text(row)).map(str::to_owned);
+        let of_row = |row| {
+            let at = columns.column("released_at").and_then(|column| column.time(row));
+            let action = text("action", row).as_deref().and_then(Action::from_name);
+            Some(Self {
+                at: Timestamp::from_micros(at?)?,
+                action: action?,
+                release: text("release", row)?,
+                model: text("model", row)?,
+                environment: text("environment", row),
+                note: text("note", row),
+            })
+        };
+        let missing = |row| Error::corrupt(format!("row {row} of the release events lacks a field"));
+        (0..columns.rows).map(|row| of_row(row).ok_or_else(|| missing(row))).collect()
+    }
+
+    /// Applies the event to what is live.
+    pub fn apply(&self, state: &mut LiveState) {
+        let is_live = state.get(&self.model).is_some_and(|live| live.release == self.release);
+        match self.action {
+            Action::Register => {}
+            Action::Retire if is_live => _ = state.remove(&self.model),
+            Action::Promote | Action::Rollback if !is_live => {
+                if state.len() < MAX_LIVE || state.contains_key(&self.model) {
+                    let live = Live { release: self.release.clone(), since: self.at };
+                    state.insert(self.model.clone(), live);
+                }
+            }
+            Action::Promote | Action::Rollback | Action::Retire => {}
+        }
+    }
+
+    pub(super) fn to_item(&self, key: key::Key) -> Item {
+        let item = Item::new(key)
+            .with("v", ITEM_VERSION)
+            .with("at", self.at.micros())
+            .with("what", self.action.name())
+            .with("about", self.release.as_str())
+            .with("model", self.model.as_str());
+        let texts = [("environment", &self.environment), ("note", &self.note)];
+        texts.into_iter().fold(item, |item, (name, text)| match text {
+            Some(text) => item.with(name, text.as_str()),
+            None => item,
+        })
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let action = Action::from_name(item.text("what")?);
+        Ok(Self {
+            at: time(item, "at")?,
+            action: action.ok_or_else(|| item.corrupt("`what` is no action"))?,
+            release: item.text("about")?.to_owned(),
+            model: item.text("model")?.to_owned(),
+            environment: item.optional_text("environment").map(str::to_owned),
+            note: item.optional_text("note").map(str::to_owned),
+        })
+    }
+}
+
+fn time(item: &Item, name: &str) -> Result<Timestamp> {
+    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+}
+
+/// What is live, as a value.
+fn encode(state: &LiveState) -> Value {
+    let entry = |(model, live): (&String, &Live)| {
+        let fields = [
+            ("release".to_owned(), Value::from(live.release.as_str())),
+            ("since".to_owned(), Value::from(live.since.micros())),
+        ];
+        (model.clone(), Value::M(fields.into_iter().collect()))
+    };
+    Value::M(state.iter().map(entry).collect())
+}
+
+/// What an item says is live.
+pub(super) fn state_of(item: &Item) -> Result<LiveState> {
+    let wrong = || item.corrupt("`live` is not releases by model");
+    let entry = |(model, value): (&String, &Value)| {
+        let Value::M(fields) = value else { return None };
+        let (Some(Value::S(release)), Some(Value::N(since))) = (fields.get("release"), fields.get("since"))
+        else {
+            return None;
+        };
+        let since = Timestamp::from_micros(since.as_i64()?)?;
+        Some((model.clone(), Live { release: release.clone(), since }))
+    };
+    item.map("live")?.iter().map(|pair| entry(pair).ok_or_else(wrong)).collect()
+}
+
+impl LiveChange {
+    fn to_item(&self, workspace: &Id, environment: &str) -> Item {
+        let change = &self.change;
+        let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
+        change.to_item(key).with("live", encode(&self.state))
+    }
+
+    pub(super) fn from_item(item: &Item) -> Result<Self> {
+        Ok(Self { change: ReleaseChange::from_item(item)?, state: state_of(item)? })
+    }
+}
+
+/// Records release events: what happened, and what is live since.
+///
+/// # Errors
+/// Those of the table. It may be called again with the same events at any time.
+pub async fn record(table: &dyn Table, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
+    for change in changes {
+        note_release(table, workspace, change).await?;
+        if let Some(environment) = &change.environment
+            && change.action != Action::Register
+        {
+            put_in_place(table, workspace, environment, change).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a change in its place among those of its environment.
+async fn put_in_place(
+    table: &dyn Table,
+    workspace: &Id,
+    environment: &str,
+    change: &ReleaseChange,
+) -> Result<()> {
+    let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
+    let all = key::live_changes(workspace, environment);
+    for _ in 0..MAX_ATTEMPTS {
+        let control = table.get(&key::live(workspace, environment)).await?;
+        let from = KeyRange { from: key.sk.clone(), ..all.clone() };
+        let after = query_all(table, Query::table(from)).await?;
+        if after.first().is_some_and(|item| item.key == key) {
+            return Ok(());
+        }
+        let until = Query::table(KeyRange { to: key.sk.clone(), ..all.clone() }).backward().limit(1);
+        let before = first(table, until).await?;
+        let mut state = before.as_ref().map(state_of).transpose()?.unwrap_or_default();
+        change.apply(&mut state);
+        let placed = LiveChange { change: change.clone(), state: state.clone() };
+        let mut repairs = Vec::new();
+        for item in &after {
+            let mut known = LiveChange::from_item(item)?;
+            known.change.apply(&mut state);
+            if known.state == state {
+                // From here on everything is as it was.
+                state = after.last().map(state_of).transpose()?.unwrap_or_default();
+                break;
+            }
+            known.state = state.clone();
+            repairs.push(known.to_item(workspace, environment));
+        }
+        let ver = control.as_ref().map_or(Ok(0), |item| item.int("ver"))?;
+        let placed = placed.to_item(workspace, environment);
+        match write_changes(table, (workspace, environment, ver), &state, placed, repairs).await {
+            Err(error) if error.is_conflict() => continue,
+            other => return other,
+        }
+    }
+    Err(Error::new(ErrorKind::Throttled, "too many change what is live at one time; try again"))
+}
+
+/// Writes repairs, the latest first, and the change that called for them last: a crash before that
+/// leaves the change to be made again. Each write demands that nobody else wrote.
+async fn write_changes(
+    table: &dyn Table,
+    (workspace, environment, mut ver): (&Id, &str, i64),
+    state: &LiveState,
+    placed: Item,
+    mut repairs: Vec<Item>,
+) -> Result<()> {
+    let mut placed = Some(placed);
+    while let Some(last) = placed.take() {
+        let unchanged = if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
+        ver += 1;
+        let control = Item::new(key::live(workspace, environment))
+            .with("v", ITEM_VERSION)
+            .with("ver", ver)
+            .with("live", encode(state));
+        let mut writes = vec![Write::Put(control, unchanged)];
+        let some = repairs.split_off(repairs.len().saturating_sub(REPAIRS_AT_ONCE));
+        writes.extend(some.into_iter().map(|item| Write::Put(item, Condition::None)));
+        if repairs.is_empty() {
+            writes.push(Write::Put(last, Condition::Absent));
+        } else {
+            placed = Some(last);
+        }
+        table.transact(writes).await?;
+    }
+    Ok(())
+}
+
+async fn first(table: &dyn Table, mut query: Query) -> Result<Option<Item>> {
+    loop {
+        let page = table.query(&query).await?;
+        match (page.items.into_iter().next(), page.next) {
+            (Some(item), _) => return Ok(Some(item)),
+            // A page may be empty and yet not be the last.
+            (None, Some(next)) => query.after = Some(next),
+            (None, None) => return Ok(None),
+        }
+    }
+}
+
+impl Catalog {
+    /// Records release events: see [`record`].
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn record(&self, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
+        record(&*self.table, workspace, changes).await
+    }
+
+    /// What was live in an environment at an instant, by one query of one item.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn live_at(&self, workspace: &Id, environment: &str, at: Timestamp) -> Result<LiveState> {
+        let until = key::live_changes_until(workspace, environment, at);
+        let last = first(&*self.table, Query::table(until).backward().limit(1)).await?;
+        last.as_ref().map(state_of).transpose().map(Option::unwrap_or_default)
+    }
+
+    /// What is live now, by environment.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn live_now(&self, workspace: &Id) -> Result<BTreeMap<String, LiveState>> {
+        let items = query_all(&*self.table, Query::table(key::lives(workspace))).await?;
+        let of = |item: &Item| {
+            let environment =
+                key::parse_live(&item.key.sk).ok_or_else(|| item.corrupt("its key is another"))?;
+            Ok((environment.to_owned(), state_of(item)?))
+        };
+        items.iter().map(of).collect()
+    }
+
+    /// The release that was live for a model in an environment before the one that is now.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn live_before(
+        &self,
+        workspace: &Id,
+        environment: &str,
+        model: &str,
+    ) -> Result<Option<String>> {
+        let mut query = Query::table(key::live_changes(workspace, environment)).backward().limit(100);
+        let mut current = None;
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                let live = state_of(item)?.remove(model).map(|live| live.release);
+                match (&current, live) {
+                    (None, live) => current = Some(live),
+                    (Some(now), Some(before)) if now.as_ref() != Some(&before) => return Ok(Some(before)),
+                    _ => {}
+                }
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Clock, catalog::Task, table::sqlite::SqliteTable};
+
+    fn change((second, action, release, model): (i64, usize, u8, u8)) -> ReleaseChange {
+        ReleaseChange {
+            at: Timestamp::default().plus_seconds(second),
+            action: Action::ALL[action],
+            release: format!("v{release}"),
+            model: format!("m{model}"),
+            environment: Some("production".into()),
+            note: None,
+        }
+    }
+
+    fn refold(changes: &[ReleaseChange], at: Timestamp) -> LiveState {
+        let name = |change: &ReleaseChange| (change.at, change.action.name(), change.release.clone());
+        // Of two that stand in one place the first is known.
+        let mut placed = BTreeMap::new();
+        changes.iter().for_each(|change| _ = placed.entry(name(change)).or_insert(change));
+        let mut state = LiveState::new();
+        placed.values().filter(|change| change.at <= at).for_each(|change| change.apply(&mut state));
+        state
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// In whatever order events come, and however often: what is live is what a fold of them in the
+        /// order of their times gives, now and at any time.
+        #[test]
+        fn what_is_live_is_a_fold_of_the_log(
+            changes in prop::collection::vec((0i64..20, 0usize..4, 0u8..4, 0u8..2), 1..30),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let changes: Vec<_> = changes.into_iter().map(change).collect();
+            let dir = tempfile::tempdir().unwrap();
+            let (live, expected) = runtime.block_on(async {
+                let table = SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap();
+                let catalog = Catalog::new(Arc::new(table));
+                let workspace = Id::new(Timestamp::default());
+                for change in &changes {
+                    catalog.record(&workspace, std::slice::from_ref(change)).await.unwrap();
+                }
+                catalog.record(&workspace, &changes).await.unwrap();
+                let (mut live, mut expected) = (Vec::new(), Vec::new());
+                for second in 0..21 {
+                    let at = Timestamp::default().plus_seconds(second);
+                    live.push(catalog.live_at(&workspace, "production", at).await.unwrap());
+                    expected.push(refold(&changes, at));
+                }
+                live.extend(catalog.live_now(&workspace).await.unwrap().into_values());
+                if changes.iter().any(|change| change.action != Action::Register) {
+                    expected.push(refold(&changes, Timestamp::default().plus_seconds(99)));
+                }
+                (live, expected)
+            });
+            prop_assert_eq!(live, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_late_change_puts_many_right_and_two_writers_lose_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap();
+        let catalog = Catalog::new(Arc::new(table));
+        let workspace = catalog.ensure_workspace("a/b", Timestamp::default()).await.unwrap().entity.id;
+        catalog.ensure_model(&workspace, "m0", &Task::Regression, Timestamp::default()).await.unwrap();
+        // 200 changes of another model, behind what comes late.
+        let others: Vec<_> = (0..200).map(|at| change((100 + at, 1, (at % 2) as u8, 1))).collect();
+        catalog.record(&workspace, &others).await.unwrap();
+        let (late, later) = (change((50, 1, 7, 0)), change((60, 1, 8, 0)));
+        let (one, two) = tokio::join!(
+            catalog.record(&workspace, std::slice::from_ref(&late)),
+            catalog.record(&workspace, std::slice::from_ref(&later)),
+        );
+        one.and(two).unwrap();
+        let all: Vec<_> = others.into_iter().chain([late, later]).collect();
+        for second in [55, 60, 150, 299] {
+            let at = Timestamp::default().plus_seconds(second);
+            assert_eq!(catalog.live_at(&workspace, "production", at).await.unwrap(), refold(&all, at));
+        }
+        assert_eq!(catalog.live_before(&workspace, "production", "m0").await.unwrap(), Some("v7".into()));
+        assert_eq!(catalog.live_before(&workspace, "production", "m1").await.unwrap(), Some("v0".into()));
+        assert_eq!(catalog.live_before(&workspace, "staging", "m1").await.unwrap(), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! What the predictions of a model say.
+
+use std::fmt;
+
+use crate::{Error, Result, id::MAX_NAME_BYTES};
+
+/// What the predictions of a model say, and so how they are judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// One of two labels; `score` is the probability of the positive one.
+    Binary {
+        /// The label that the score is the probability of.
+        positive_label: String,
+    },
+    /// One of several labels.
+    Multiclass,
+    /// A number.
+    Regression,
+}
+
+impl Task {
+    /// All tasks, by name; the one with a positive label comes first.
+    pub const NAMES: [&str; 3] = ["binary", "multiclass", "regression"];
+
+    /// Reads a task from its name and, for `binary`, its positive label (`1` when none is given).
+    ///
+    /// # Errors
+    /// `Invalid`, for a name that is not one of the three, or a positive label where none belongs.
+    pub fn parse(name: &str, positive_label: Option<&str>) -> Result<Self> {
+        match (name, positive_label) {
+            ("binary", Some(label)) if label.is_empty() || label.len() > MAX_NAME_BYTES => {
+                Err(Error::invalid(format!("a positive label has 1 to {MAX_NAME_BYTES} bytes")))
+            }
+            ("binary", label) => Ok(Task::Binary { positive_label: label.unwrap_or("1").to_owned() }),
+            ("multiclass", None) => Ok(Task::Multiclass),
+            ("regression", None) => Ok(Task::Regression),
+            ("multiclass" | "regression", Some(_)) => {
+                Err(Error::invalid(format!("a positive label belongs to a binary task, not to `{name}`")))
+            }
+            _ => Err(Error::invalid(format!("the task `{name}` is none of {}", Self::NAMES.join(", ")))),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Task::Binary { .. } => "binary",
+            Task::Multiclass => "multiclass",
+            Task::Regression => "regression",
+        }
+    }
+
+    /// The positive label of a binary task.
+    pub fn positive_label(&self) -> Option<&str> {
+        match self {
+            Task::Binary { positive_label } => Some(positive_label),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.positive_label() {
+            Some(label) => write!(f, "{}, positive `{label}`", self.name()),
+            None => f.write_str(self.name()),
+        }
+    }
+}

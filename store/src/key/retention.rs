@@ -1,0 +1,49 @@
+//! The keys of how long events are kept, and of the days whose events are gone.
+
+use super::{END, Key, KeyRange, workspace_page};
+use crate::{Id, time::Day};
+
+/// How long a workspace keeps its events.
+pub fn retention(workspace: &Id) -> Key {
+    Key::new(workspace_page(workspace), "set#retention")
+}
+
+fn expired_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/expired")
+}
+
+/// What says that the events of a day are gone.
+pub fn expired(workspace: &Id, day: Day) -> Key {
+    Key::new(expired_partition(workspace), format!("day#{day}"))
+}
+
+/// The days from `from` to `to` whose events are gone.
+pub fn expired_between(workspace: &Id, from: Day, to: Day) -> KeyRange {
+    KeyRange { pk: expired_partition(workspace), from: format!("day#{from}"), to: format!("day#{to}") }
+}
+
+/// All days whose events are gone.
+pub fn all_expired(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(expired_partition(workspace), "day#")
+}
+
+/// The day of a key of [`expired`]. `None`, when it is another key.
+pub fn parse_expired(key: &Key) -> Option<Day> {
+    key.pk.strip_suffix("/expired")?;
+    key.sk.strip_prefix("day#")?.parse().ok()
+}
+
+/// All segments of the days before `day`.
+pub fn segments_before(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange { pk: super::day_partition(workspace), from: "day#".into(), to: format!("day#{day}") }
+}
+
+/// The counters of one release from a month to another, both included.
+pub fn counters_of_release(workspace: &Id, release: &str, from: &str, to: &str) -> KeyRange {
+    let prefix = format!("count#r#{release}/");
+    KeyRange {
+        pk: workspace_page(workspace),
+        from: format!("{prefix}{from}"),
+        to: format!("{prefix}{to}{END}"),
+    }
+}

@@ -1,0 +1,185 @@
+//! The catalog from the command line and over HTTP.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Place, Service, run, run_ok};
+
+fn json_of(place: &Place, args: &[&str]) -> Value {
+    serde_json::from_str(&run_ok(place, args)).unwrap()
+}
+
+fn refused(place: &Place, args: &[&str]) -> String {
+    let output = run(place, args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    String::from_utf8(output.stderr).unwrap().trim().to_owned()
+}
+
+#[test]
+fn commands_take_an_entity_from_its_creation_to_its_end() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    run_ok(&place, &["model", "create", "churn", "-w", "credit/prod", "--task", "regression"]);
+    let create = ["configuration", "create", "deep", "-w", "credit/prod", "--format", "json"];
+    let made = json_of(
+        &place,
+        &[&create[..], &["--attributes", r#"{"depth": 6, "features": {"$set": ["b", "a"]}}"#]].concat(),
+    );
+    assert_eq!(made["attributes"], json!({ "depth": 6, "features": { "$set": ["a", "b"] } }));
+    let id = made["id"].as_str().unwrap();
+    assert!(id.starts_with("c_"), "{id}");
+    let said = refused(&place, &create);
+    assert_eq!(said, "almanac: there is a configuration called `deep` already");
+
+    let update =
+        ["configuration", "update", id, "--set", "depth=7", "--set", "note=from hand", "--unset", "features"];
+    let updated = json_of(&place, &[&update[..], &["--if-version", "1", "--format", "json"]].concat());
+    assert_eq!(
+        (&updated["version"], &updated["attributes"]),
+        (&json!(2), &json!({ "depth": 7, "note": "from hand" }))
+    );
+    let said = refused(&place, &[&update[..], &["--if-version", "1"]].concat());
+    assert_eq!(said, "almanac: it has changed: its version is 2, not 1; read it again");
+
+    run_ok(&place, &["configuration", "rename", "credit/prod/deep", "deeper"]);
+    assert_eq!(
+        refused(&place, &["configuration", "show", "credit/prod/deep"]),
+        "almanac: there is no configuration `credit/prod/deep`"
+    );
+    let shown = json_of(&place, &["configuration", "show", "credit/prod/deeper", "--format", "json"]);
+    assert_eq!(shown["id"], *id);
+
+    let release = [
+        "release",
+        "create",
+        "v1",
+        "-w",
+        "credit/prod",
+        "--model",
+        "churn",
+        "--configuration",
+        "deeper",
+        "--commit",
+        "9f2c1e7",
+        "--snapshot-from",
+        "2026-01-01",
+        "--snapshot-to",
+        "2026-05-31",
+        "--metric",
+        "rmse=0.21",
+        "--note",
+        "x",
+    ];
+    assert_eq!(run_ok(&place, &release), "release v1 is registered\n");
+    assert_eq!(run_ok(&place, &release), "release v1 is registered already\n");
+    let shown = json_of(&place, &["release", "show", "credit/prod/churn@v1", "--format", "json"]);
+    assert_eq!((&shown["metrics"], &shown["snapshot_to"]), (&json!({ "rmse": 0.21 }), &json!("2026-05-31")));
+    assert!(refused(&place, &["release", "rename", "credit/prod/churn@v1", "v2"]).contains("keeps its name"));
+    let listed = json_of(&place, &["release", "list", "--of", "credit/prod/churn", "--format", "json"]);
+    assert_eq!(listed["releases"][0]["id"], shown["id"]);
+
+    let said = refused(&place, &["configuration", "delete", "credit/prod/deeper"]);
+    assert!(said.contains("has 1 releases; archive it first"), "{said}");
+    run_ok(&place, &["configuration", "archive", "credit/prod/deeper"]);
+    run_ok(&place, &["configuration", "delete", "credit/prod/deeper"]);
+    assert_eq!(
+        run_ok(&place, &["configuration", "list", "--of", "credit/prod"]).lines().count(),
+        1,
+        "the heading"
+    );
+
+    let count = |args: &[&str]| run_ok(&place, args);
+    assert_eq!(count(&["counter", "inc", "model", "credit/prod/churn", "example"]), "1\n");
+    let retried = ["counter", "inc", "model", "credit/prod/churn", "example", "4", "--idempotency-key", "k"];
+    assert_eq!((count(&retried), count(&retried)), ("5\n".to_owned(), "5\n".to_owned()));
+    assert_eq!(count(&["counter", "dec", "model", "credit/prod/churn", "example", "2"]), "3\n");
+    assert_eq!(count(&["counter", "get", "model", "credit/prod/churn", "example"]), "3\n");
+}
+
+#[test]
+fn people_and_roles_are_on_the_pages_of_both_sides() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    for (kind, name) in [("user", "ann"), ("group", "lenders"), ("system", "nightly")] {
+        run_ok(&place, &[kind, "create", name]);
+    }
+    run_ok(&place, &["group", "add", "lenders", "ann"]);
+    run_ok(&place, &["workspace", "grant", "credit/prod", "group:lenders", "reader"]);
+    run_ok(&place, &["workspace", "grant", "credit/prod", "user:ann", "owner"]);
+    assert!(refused(&place, &["workspace", "grant", "credit/prod", "user:ann", "king"]).contains("no role"));
+    let page = json_of(&place, &["user", "show", "ann", "--format", "json"]);
+    assert_eq!(page["grants"][0]["role"], "owner");
+    assert_eq!(page["groups"].as_array().unwrap().len(), 1);
+    assert_eq!(page["activity"].as_array().unwrap().len(), 2);
+    let page = json_of(&place, &["workspace", "show", "credit/prod", "--format", "json"]);
+    assert_eq!(page["grants"].as_array().unwrap().len(), 2);
+    let members = run_ok(&place, &["group", "members", "lenders"]);
+    assert!(members.contains("ann"), "{members}");
+    run_ok(&place, &["group", "remove", "lenders", "ann"]);
+    run_ok(&place, &["workspace", "revoke", "credit/prod", "user:ann"]);
+    assert_eq!(
+        json_of(&place, &["workspace", "grants", "credit/prod", "--format", "json"])
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_change_over_http_is_refused_when_somebody_was_quicker() {
+    let place = Place::sqlite();
+    let service = Service::start(&place);
+    let json_type = ("Content-Type", "application/json");
+    let post = |path: &str, body: Value| service.post(path, "application/json", None, &body.to_string());
+    let patch = |headers: &[(&str, &str)], body: Value| {
+        let headers = [&[json_type], headers].concat();
+        service.send("patch", "/v1/users/ann", &headers, Some(body.to_string().as_bytes()))
+    };
+    let made = post("/v1/users", json!({ "name": "ann", "attributes": { "a": 1, "b": 2 } }));
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(post("/v1/users", json!({ "name": "ann" })).status, 409);
+    let changed = patch(&[("If-Match", "\"1\"")], json!({ "attributes": { "a": null, "c": [3] } }));
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    assert_eq!(changed.json()["attributes"], json!({ "b": 2, "c": [3] }));
+    let stale = patch(&[("If-Match", "\"1\"")], json!({ "name": "anna" }));
+    assert_eq!(stale.status, 412, "{}", stale.text());
+    assert_eq!(patch(&[("If-Match", "1")], json!({})).status, 400);
+    let large = json!({ "attributes": { "a": "x".repeat(400_000) } });
+    let large = patch(&[], large);
+    assert_eq!(large.status, 400);
+    assert!(large.text().contains("358400"), "{}", large.text());
+    assert_eq!(service.send("delete", "/v1/users/ann", &[("If-Match", "\"1\"")], None).status, 412);
+    assert_eq!(service.send("delete", "/v1/users/ann", &[], None).status, 204);
+    assert_eq!(service.get("/v1/users/ann").status, 404);
+
+    // Page by page, only names.
+    for n in 0..5 {
+        assert_eq!(post("/v1/systems", json!({ "name": format!("s{n}") })).status, 201);
+    }
+    let (mut names, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = service.get(&format!("/v1/systems?limit=2&fields=name{cursor}")).json();
+        for system in page["systems"].as_array().unwrap() {
+            assert_eq!(system.as_object().unwrap().len(), 2, "id and name");
+            names.push(system["name"].as_str().unwrap().to_owned());
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    names.sort();
+    assert_eq!(names, ["s0", "s1", "s2", "s3", "s4"]);
+    for wrong in
+        ["limit=0", "limit=x", "cursor=x", "order=up", "fields=nothing", "of=credit", "since=noon", "what=1"]
+    {
+        let answer = service.get(&format!("/v1/systems?{wrong}"));
+        assert_eq!(
+            (answer.status, answer.content_type.as_str()),
+            (400, "application/problem+json"),
+            "{wrong}"
+        );
+    }
+}

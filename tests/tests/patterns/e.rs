@@ -1,0 +1,46 @@
+//! E: interactions and queries as named methods.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use store::Clock;
+
+use crate::world::{World, rows};
+
+rows!(e1_every_interaction_is_a_named_method_with_a_sample);
+
+/// Every operation has a name of its own, says what it does, and shows what it takes and answers. (That
+/// the examples work is tested on the running service, `tests/system/openapi.rs`.)
+async fn e1_every_interaction_is_a_named_method_with_a_sample(world: World) {
+    let service = catalog::Service::new(world.table(), Clock::system());
+    let routes = catalog::http::routes(Arc::new(service));
+    let paths = serde_json::to_value(routes.paths()).unwrap();
+    let mut names = BTreeSet::new();
+    for (path, item) in paths.as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let what = format!("{method} {path}");
+            assert!(
+                names.insert(operation["operationId"].as_str().unwrap().to_owned()),
+                "{what}: named twice"
+            );
+            assert!(operation["summary"].as_str().is_some_and(|summary| summary.len() > 5), "{what}");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                assert!(parameter["in"] != "path" || !parameter["example"].is_null(), "{what}");
+            }
+            for (_, content) in operation
+                .pointer("/requestBody/content")
+                .and_then(|all| all.as_object())
+                .into_iter()
+                .flatten()
+            {
+                assert!(
+                    content.get("example").or(content.get("examples")).is_some(),
+                    "{what} has no example"
+                );
+            }
+            let answers = operation["responses"].as_object().unwrap().keys();
+            assert!(answers.filter(|status| status.starts_with('2')).count() == 1, "{what}");
+        }
+    }
+    assert!(names.len() > 50, "only {} operations", names.len());
+    assert_eq!(world.counted.take_reads(), Default::default(), "describing reads nothing");
+}

@@ -1,0 +1,255 @@
+//! A10, B3, B4, C1, E2: the life of releases, and how good they are.
+
+use serde_json::json;
+use store::{
+    Kind,
+    catalog::{Action, HistoryOf, PrimaryMetric, ReleaseChange},
+    key, scan,
+};
+
+use crate::{
+    scene::Scene,
+    world::{World, at, cost, rows},
+};
+
+rows!(
+    a10_what_was_live_at_an_instant_is_one_query,
+    a10_unknown_releases_are_registered_where_that_is_set,
+    b3_leaderboard_of_a_day,
+    b4_e2_history_of_a_model_newest_first,
+    c1_leaderboard_is_one_query_of_the_sparse_index,
+);
+
+async fn a10_what_was_live_at_an_instant_is_one_query(world: World) {
+    let scene = Scene::new(world).await;
+    let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
+    let times =
+        ["2026-06-02T09:00:00Z", "2026-06-05T09:00:00Z", "2026-06-07T09:00:00Z", "2026-06-09T09:00:00Z"]
+            .map(at);
+    let done = scene.ingest(times[0]).promote(workspace, "v1", "production", None).await.unwrap();
+    assert_eq!(done.unwrap().release, "v1");
+    let again = scene.ingest(times[0].plus_seconds(9)).promote(workspace, "v1", "production", None).await;
+    assert_eq!(again.unwrap(), None, "it is live already");
+    let unknown = scene.ingest(times[0]).promote(workspace, "v9", "production", None).await.unwrap_err();
+    assert!(unknown.to_string().contains("no release `v9`"), "{unknown}");
+    scene.ingest(times[1]).promote(workspace, "v2", "production", Some("better")).await.unwrap();
+    let back = scene.ingest(times[2]).roll_back(workspace, "production", None, None, None).await.unwrap();
+    assert_eq!(back.unwrap().release, "v1");
+    scene.ingest(times[3]).retire(workspace, "v1", None, None).await.unwrap();
+    let retired = scene.ingest(times[3]).retire(workspace, "v1", Some("production"), None).await.unwrap_err();
+    assert!(retired.to_string().contains("is not live in production"), "{retired}");
+
+    let live = async |time: &str| {
+        let asked = catalog.live_at(scene.id(), "production", at(time));
+        let (state, reads) = scene.world.reads(asked).await;
+        assert_eq!((cost(reads), reads.items <= 1), ((0, 1), true), "one query of one item");
+        state.unwrap().remove("m").map(|live| live.release)
+    };
+    let expected = [None, Some("v1"), Some("v1"), Some("v2"), Some("v1"), Some("v1"), None, None];
+    let at_times = [
+        "2026-06-02T08:59:59.999999Z",
+        "2026-06-02T09:00:00Z",
+        "2026-06-05T08:59:59Z",
+        "2026-06-06T00:00:00Z",
+        "2026-06-07T09:00:00Z",
+        "2026-06-09T08:59:59Z",
+        "2026-06-09T09:00:00Z",
+        // Long after the last change it is one query still.
+        "2027-06-09T09:00:00Z",
+    ];
+    for (time, expected) in at_times.into_iter().zip(expected) {
+        assert_eq!(live(time).await.as_deref(), expected, "{time}");
+    }
+
+    // The log is the truth: refolding it gives what is stored, and so does projecting it from nothing.
+    let mut changes = Vec::new();
+    for head in scan::heads(&*scene.table, scene.id()).await.unwrap() {
+        assert_eq!(head.log.kind, Kind::Releases);
+        for segment in scan::segments(&*scene.table, &head.log, 1, head.seq).await.unwrap() {
+            changes.extend(ReleaseChange::of(&segment.unpack(|_| true).unwrap()).unwrap());
+        }
+    }
+    changes.sort();
+    let actions: Vec<Action> = changes.iter().map(|change| change.action).collect();
+    assert_eq!(actions, [Action::Promote, Action::Promote, Action::Rollback, Action::Retire]);
+    let stored = async || {
+        let range = key::live_changes(scene.id(), "production");
+        let query = store::table::Query::table(range);
+        store::table::query_all(&*scene.table, query).await.unwrap()
+    };
+    let before = stored().await;
+    for item in &before {
+        scene.table.delete(&item.key, store::table::Condition::None).await.unwrap();
+    }
+    scene.table.delete(&key::live(scene.id(), "production"), store::table::Condition::None).await.unwrap();
+    scene.project().await;
+    assert_eq!(stored().await, before);
+    let mut state = Default::default();
+    changes.iter().for_each(|change| change.apply(&mut state));
+    assert_eq!(catalog.live_now(scene.id()).await.unwrap()["production"], state);
+    let (page, reads) = scene.world.reads(catalog.page(scene.id())).await;
+    assert_eq!(
+        (cost(reads), &page.unwrap().live["production"]),
+        ((0, 1), &state),
+        "with the workspace's page"
+    );
+}
+
+async fn a10_unknown_releases_are_registered_where_that_is_set(world: World) {
+    let scene = Scene::new(world).await;
+    let prediction = |release: &str| json!([{ "key": "k", "predicted_at": "2026-06-02T01:00:00Z", "release": release, "score": 0.5 }]);
+    let now = "2026-06-02T02:00:00Z";
+    let refused = scene.append(Kind::Predictions, prediction("v3"), now).await.unwrap_err();
+    assert!(refused.to_string().contains("`v3` is no release of this workspace"), "{refused}");
+    let settings =
+        scene.world.catalog.change_settings(scene.id(), |settings| settings.accept_unknown_releases = true);
+    assert!(settings.await.unwrap().accept_unknown_releases);
+    scene.append(Kind::Predictions, prediction("v3"), now).await.unwrap();
+    scene.append(Kind::Predictions, prediction("v3"), now).await.unwrap();
+    let bad = scene.append(Kind::Predictions, prediction("v 4"), now).await.unwrap_err();
+    assert!(bad.to_string().contains("release"), "{bad}");
+    let page = scene.world.catalog.page(scene.id()).await.unwrap();
+    let names: Vec<_> = page.releases.iter().map(|release| release.entity.name.as_str()).collect();
+    assert_eq!(names, ["v1", "v2", "v3"]);
+    // Its registration is in the release log, once.
+    scene.project().await;
+    let history = scene.world.catalog.history(scene.id(), HistoryOf::Workspace, 10, None).await.unwrap();
+    let found: Vec<_> =
+        history.happenings.iter().map(|one| (one.what.as_str(), one.about.as_str())).collect();
+    assert_eq!(found, [("register", "v3")]);
+
+    // With two models it must be said of which it is.
+    let task = store::catalog::Task::Regression;
+    scene.world.catalog.ensure_model(scene.id(), "n", &task, at(now)).await.unwrap();
+    let unclear = scene.append(Kind::Predictions, prediction("v5"), now).await.unwrap_err();
+    assert!(unclear.to_string().contains("of which of the 2 models"), "{unclear}");
+    let unknown = scene
+        .world
+        .catalog
+        .change_settings(scene.id(), |settings| settings.model_of_unknown = Some("x".into()));
+    assert!(unknown.await.is_err());
+    let known = scene
+        .world
+        .catalog
+        .change_settings(scene.id(), |settings| settings.model_of_unknown = Some("n".into()));
+    known.await.unwrap();
+    scene.append(Kind::Predictions, prediction("v5"), now).await.unwrap();
+    let page = scene.world.catalog.page(scene.id()).await.unwrap();
+    assert_eq!(page.releases.iter().find(|release| release.entity.name == "v5").unwrap().model, "n");
+}
+
+/// 1 June is judged, 2 June is not yet; `v2` is better by the Brier score, which is better when less.
+async fn judged(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    for day in ["2026-06-01", "2026-06-02"] {
+        scene.predict(day, "v1", 0.6).await;
+        scene.predict(day, "v2", 0.9).await;
+    }
+    scene.judge("2026-06-01").await;
+    let primary = PrimaryMetric::parse(Some("brier"), None).unwrap();
+    let set = scene.world.catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary);
+    set.await.unwrap();
+    scene.project().await;
+    scene
+}
+
+async fn b3_leaderboard_of_a_day(world: World) {
+    let scene = judged(world).await;
+    let query = scene.query(at("2026-06-10T00:00:00Z"));
+    let asked = query.leaderboard_of(scene.id(), "2026-06-01".parse().unwrap(), 10);
+    let (ranked, reads) = scene.world.reads(asked).await;
+    assert_eq!(cost(reads), (3, 0), "what is set, which projections are read, the evaluation");
+    let (_, places) = ranked.unwrap();
+    let names: Vec<_> = places.iter().map(|place| (place.release.as_str(), place.labelled)).collect();
+    assert_eq!(names, [("v2", 1), ("v1", 1)], "live or not");
+    assert!((places[0].value - 0.01).abs() < 1e-12);
+    let (_, none) = query.leaderboard_of(scene.id(), "2026-06-02".parse().unwrap(), 10).await.unwrap();
+    assert_eq!(none, [], "nothing is judged yet");
+}
+
+async fn c1_leaderboard_is_one_query_of_the_sparse_index(world: World) {
+    let scene = judged(world).await;
+    let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
+    let board = async |limit| {
+        let (ranked, reads) = scene.world.reads(catalog.leaderboard(scene.id(), limit)).await;
+        assert_eq!(cost(reads), (0, 1), "exactly one query");
+        let ranked = ranked.unwrap();
+        assert_eq!(reads.items, ranked.len() as u64, "of nothing but what is on the board");
+        ranked.into_iter().map(|one| (one.release, one.ranked.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(board(10).await, [], "nothing is live");
+    let now = at("2026-06-05T00:00:00Z");
+    scene.ingest(now).promote(workspace, "v1", "production", None).await.unwrap();
+    scene.ingest(now).promote(workspace, "v2", "staging", None).await.unwrap();
+    scene.project().await;
+    let names = |board: &[(String, store::catalog::Ranked)]| -> Vec<(String, Vec<String>)> {
+        board.iter().map(|(name, of)| (name.clone(), of.environments.clone())).collect()
+    };
+    let both =
+        [("v2".to_owned(), vec!["staging".to_owned()]), ("v1".to_owned(), vec!["production".to_owned()])];
+    assert_eq!(names(&board(10).await), both);
+    assert_eq!(names(&board(1).await), both[..1]);
+    // The other day is judged: the latest counts, and other attributes of the release stay.
+    let release = || async { catalog.page(scene.id()).await.unwrap().releases };
+    let before = release().await;
+    scene.judge("2026-06-02").await;
+    scene.project().await;
+    let days: Vec<_> = board(10).await.iter().map(|(_, of)| of.day.to_string()).collect();
+    assert_eq!(days, ["2026-06-02"; 2]);
+    assert_eq!(release().await, before);
+    // By accuracy they are equal, by what cannot be judged there is nobody; who is retired is gone.
+    let set = async |metric| {
+        let primary = PrimaryMetric::parse(metric, None).unwrap();
+        let change = catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary);
+        change.await.unwrap();
+        scene.project().await;
+    };
+    set(Some("accuracy")).await;
+    assert!(board(10).await.iter().all(|(_, of)| of.value == 1.0 && of.metric == "accuracy"));
+    scene.ingest(now.plus_seconds(60)).retire(workspace, "v2", None, None).await.unwrap();
+    scene.project().await;
+    assert_eq!(names(&board(10).await), both[1..]);
+    set(Some("rmse")).await;
+    assert_eq!(board(10).await, []);
+    set(Some("brier")).await;
+    assert_eq!(board(10).await.len(), 1);
+    set(None).await;
+    assert_eq!(board(10).await, []);
+}
+
+async fn b4_e2_history_of_a_model_newest_first(world: World) {
+    let scene = Scene::new(world).await;
+    let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
+    for hour in 0..9 {
+        let release = if hour % 2 == 0 { "v1" } else { "v2" };
+        let now = at(&format!("2026-06-02T0{hour}:00:00Z"));
+        scene.ingest(now).promote(workspace, release, "production", None).await.unwrap();
+    }
+    let staging = scene.ingest(at("2026-06-03T00:00:00Z"));
+    staging.promote(workspace, "v2", "staging", Some("to try")).await.unwrap();
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    for (of, count) in [
+        (HistoryOf::Model(&model), 10),
+        (HistoryOf::Environment("production"), 9),
+        (HistoryOf::Workspace, 10),
+    ] {
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let (page, reads) = scene.world.reads(catalog.history(scene.id(), of, 4, cursor)).await;
+            let page = page.unwrap();
+            assert_eq!((cost(reads), reads.items), ((0, 1), page.happenings.len() as u64));
+            assert!(page.happenings.len() <= 4);
+            found.extend(page.happenings);
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found.len(), count);
+        assert!(found.is_sorted_by(|a, b| a.at > b.at), "newest first");
+    }
+    let latest = catalog.history(scene.id(), HistoryOf::Model(&model), 1, None).await.unwrap();
+    let latest = &latest.happenings[0];
+    assert_eq!((latest.about.as_str(), latest.environment.as_deref()), ("v2", Some("staging")));
+    assert_eq!(latest.note.as_deref(), Some("to try"));
+}

@@ -1,0 +1,34 @@
+//! What a small request brings: a JSON object of known fields.
+
+use axum::{
+    body::Bytes,
+    extract::rejection::BytesRejection,
+    http::{HeaderValue, StatusCode},
+};
+use serde::de::DeserializeOwned;
+
+use crate::Problem;
+
+/// Reads a body that is a JSON object, when it was not too large.
+///
+/// # Errors
+/// A problem that says what is wrong with its type, its size or its fields.
+pub fn json_object<T: DeserializeOwned>(
+    content_type: Option<&HeaderValue>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<T, Problem> {
+    let media = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    if !media.eq_ignore_ascii_case("application/json") {
+        let detail = "the content type should be application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    // Left to itself, serde reads an array as well.
+    if body.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        let detail = "the body should be a JSON object";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+    }
+    serde_json::from_slice(&body)
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+}
