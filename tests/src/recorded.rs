@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use store::{
     Item, Result, Table,
     key::Key,
-    table::{Changes, Condition, Index, Page, Position, Query, Shard, Write},
+    table::{Changes, Condition, Index, Page, Position, Query, Shard, Update, Write},
 };
 
 /// What a call is made on.
@@ -96,6 +96,10 @@ impl Table for Recorded {
         self.inner.delete(key, condition).await
     }
 
+    fn transactions(&self) -> bool {
+        self.inner.transactions()
+    }
+
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         // IAM knows no action of a transaction, only those of its parts.
         for write in &writes {
@@ -103,8 +107,8 @@ impl Table for Recorded {
                 Write::Put(item, _) => self.note_item("PutItem", &item.key),
                 Write::Delete(key, _) => self.note_item("DeleteItem", key),
                 Write::Check(key, _) => self.note_item("ConditionCheckItem", key),
-                Write::Add(key, ..) => {
-                    // What is added to is looked at before.
+                Write::Add(key, ..) | Write::Update(Update { key, .. }) => {
+                    // What is changed is looked at before.
                     self.note_item("GetItem", key);
                     self.note_item("UpdateItem", key);
                 }

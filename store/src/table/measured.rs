@@ -92,6 +92,7 @@ impl Measured {
 fn error_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Conflict => "conflict",
+        ErrorKind::Stale => "stale",
         ErrorKind::Throttled => "throttled",
         ErrorKind::Unavailable => "unavailable",
         ErrorKind::Invalid => "invalid",
@@ -133,6 +134,10 @@ impl Table for Measured {
 
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
         self.measure(&self.calls.delete, self.table.delete(key, condition)).await
+    }
+
+    fn transactions(&self) -> bool {
+        self.table.transactions()
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {

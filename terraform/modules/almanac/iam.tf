@@ -8,8 +8,12 @@ locals {
   id        = "???????????????????????????"
   workspace = "w#${local.id}"
 
-  # The catalog: categories, workspaces and what is in them, users, groups, systems, names and tokens.
-  catalog_keys = ["wc#${local.id}", local.workspace, "u#*", "g#*", "s#*", "@name#*", "token#*"]
+  # The catalog: categories, workspaces and what is in them, users, groups, systems, names, pointers and tokens.
+  catalog_keys = ["wc#${local.id}", local.workspace, "u#*", "g#*", "s#*", "@name#*", "@id#*", "token#*"]
+
+  # What was live in each environment, and what happened: written when an event is appended, and again
+  # when it is projected.
+  record_keys = ["${local.workspace}/env#*", "${local.workspace}/feed"]
 
   # The log, and the markers of its batches.
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch"]
@@ -53,13 +57,13 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.log_keys, local.catalog_keys)
+      values   = concat(local.log_keys, local.catalog_keys, local.record_keys)
     }
   }
 
   statement {
-    sid       = "CountInTheCatalog"
-    actions   = ["dynamodb:UpdateItem"]
+    sid       = "TendTheCatalog"
+    actions   = ["dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem"]
     resources = [aws_dynamodb_table.this.arn]
 
     condition {
@@ -98,6 +102,68 @@ data "aws_iam_policy_document" "projector" {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
       values   = local.projection_keys
+    }
+  }
+
+  statement {
+    sid       = "RecordWhatHappened"
+    actions   = ["dynamodb:PutItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = local.record_keys
+    }
+  }
+
+  # The leaderboard: two attributes of a release.
+  statement {
+    sid       = "Rank"
+    actions   = ["dynamodb:UpdateItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = [local.workspace]
+    }
+  }
+
+  # Days that have expired are marked, while their setting is still what it was, and deleted.
+  statement {
+    sid       = "MarkWhatExpired"
+    actions   = ["dynamodb:PutItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["${local.workspace}/expired"]
+    }
+  }
+
+  statement {
+    sid       = "CheckBeforeMarking"
+    actions   = ["dynamodb:ConditionCheckItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = [local.workspace, "${local.workspace}/proj"]
+    }
+  }
+
+  statement {
+    sid       = "DeleteWhatExpired"
+    actions   = ["dynamodb:DeleteItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["${local.workspace}/day"]
     }
   }
 }
