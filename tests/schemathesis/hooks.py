@@ -26,7 +26,7 @@ PATH = {"category": "credit", "name": "prod", "workspace": "credit/prod"}
 ENTITIES = {
     "model": "credit/prod/risk", "configuration": "credit/prod/shallow", "release": "credit/prod/risk@v1",
     "user": "ann", "group": "risk", "system": "nightly", "type": "model", "entity": "credit/prod/risk",
-    "principal": "user:ann", "counter": "reviews",
+    "principal": "user:ann",
 }
 # What nobody has made may be deleted as often as one likes.
 NOBODY = {**{name: "nobody" for name in (*PATH, *ENTITIES)}, "workspace": "credit/nothing", "principal": "user:nobody"}

@@ -199,6 +199,8 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<Release> {
         let parent = EntityId::Workspace(workspace.clone());
+        let model = self.id_named(Some(&parent), EntityKind::Model, &spec.model).await?;
+        let model = model.ok_or_else(|| no_model(&spec.model))?;
         let what = New::Release {
             workspace: workspace.clone(),
             model: spec.model.clone(),
@@ -207,7 +209,20 @@ impl Catalog {
             details: Box::default(),
         };
         match self.ensure(Some(&parent), NewEntity::new(&spec.name, what), now).await? {
-            AnyEntity::Release(release) => spec.check_same(&release).map(|()| release),
+            AnyEntity::Release(mut release) => {
+                // It bears the names of when it was made; what counts is what has them now.
+                if release.model_id != model {
+                    return Err(spec.differs());
+                }
+                release.model.clone_from(&spec.model);
+                if let (Some(id), Some(name)) = (&release.configuration_id, &spec.configuration)
+                    && self.id_named(Some(&parent), EntityKind::Configuration, name).await?.as_ref()
+                        == Some(id)
+                {
+                    release.configuration = Some(name.clone());
+                }
+                spec.check_same(&release).map(|()| release)
+            }
             other => Err(unexpected(&other)),
         }
     }

@@ -167,11 +167,16 @@ impl ReleaseSpec {
         {
             return Ok(());
         }
-        Err(Error::conflict(format!(
+        Err(self.differs())
+    }
+
+    /// The release of this name is made of something else.
+    pub(super) fn differs(&self) -> Error {
+        Error::conflict(format!(
             "the release `{}` exists with another model, configuration or environment; \
              a release never changes, so give the new one a new name",
             self.name
-        )))
+        ))
     }
 }
 
