@@ -75,7 +75,7 @@ pub(crate) enum LifeCommand {
         #[arg(long)]
         environment: Option<String>,
         /// At this instant, such as 2013-06-14T10:00:00Z; now when it is not given.
-        #[arg(long, value_name = "TIME", requires = "environment")]
+        #[arg(long, value_name = "TIME")]
         at: Option<String>,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
@@ -178,13 +178,14 @@ async fn live(
     let catalog = query.catalog();
     let workspace = catalog.workspace(workspace).await?;
     let at = at.map(Timestamp::parse).transpose()?;
-    let states = match environment {
-        Some(environment) => {
+    let states = match (environment, at) {
+        (Some(environment), at) => {
             let at = at.unwrap_or_else(|| Clock::system().now());
             let state = catalog.live_at(workspace.id(), &environment, at).await?;
             [(environment, state)].into_iter().collect()
         }
-        None => catalog.live_now(workspace.id()).await?,
+        (None, Some(at)) => catalog.all_live_at(workspace.id(), at).await?,
+        (None, None) => catalog.live_now(workspace.id()).await?,
     };
     let rows = states.into_iter().flat_map(|(environment, state)| {
         state.into_iter().map(move |(model, live)| {

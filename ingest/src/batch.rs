@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_digest_of_a_batch_stays_what_it_is() {
         let columns = |coded: bool| {
-            let texts = |row: usize| if row % 3 == 0 { "north" } else { "süd" };
+            let texts = |row: usize| if row.is_multiple_of(3) { "north" } else { "süd" };
             let branch = match coded {
                 true => Values::Coded(Coded {
                     codes: (0..3000).map(|row| u8::from(row % 3 != 0)).collect(),

@@ -9,7 +9,7 @@ use store::{
     catalog::{Action, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage},
 };
 
-use crate::{Batch, Ingest, Refused, Remember, SubmitError, json::read_json_array};
+use crate::{Batch, Ingest, Refused, Remember, SubmitError, json::read_json_array, limits::MAX_NOTE_BYTES};
 
 /// The most releases that one batch may register by naming them.
 pub const MAX_NEW_RELEASES: usize = 100;
@@ -27,6 +27,7 @@ impl Ingest {
         environment: &str,
         note: Option<&str>,
     ) -> Result<Option<ReleaseChange>, SubmitError> {
+        check_note(note)?;
         let model = self.model_of(workspace, release).await?;
         let now = self.clock().now();
         let live = self.catalog().live_at(workspace.id(), environment, now).await?;
@@ -40,7 +41,7 @@ impl Ingest {
     /// need not be named where only one is live.
     ///
     /// # Errors
-    /// `Conflict`, when none was live before; `Invalid`, when it is not clear of which model; those of
+    /// `Conflict`, when none was live before or it is not clear of which model; those of
     /// [`Ingest::promote`].
     pub async fn roll_back(
         &self,
@@ -50,6 +51,7 @@ impl Ingest {
         to: Option<&str>,
         note: Option<&str>,
     ) -> Result<Option<ReleaseChange>, SubmitError> {
+        check_note(note)?;
         let live = self.catalog().live_at(workspace.id(), environment, self.clock().now()).await?;
         let model = match (to, model) {
             (Some(to), model) => {
@@ -68,7 +70,7 @@ impl Ingest {
                         let found = live.len();
                         let message =
                             format!("{found} models are live in `{environment}`; say which one to roll back");
-                        return Err(Error::invalid(message).into());
+                        return Err(Error::conflict(message).into());
                     }
                 }
             }
@@ -221,6 +223,15 @@ impl Ingest {
             self.known_releases().entry(workspace.id().clone()).or_default().insert(name);
         }
         Ok(())
+    }
+}
+
+fn check_note(note: Option<&str>) -> Result<(), Error> {
+    match note.map_or(0, str::len) {
+        ..=MAX_NOTE_BYTES => Ok(()),
+        bytes => {
+            Err(Error::invalid(format!("the note has {bytes} bytes; at most {MAX_NOTE_BYTES} are taken")))
+        }
     }
 }
 

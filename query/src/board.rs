@@ -26,7 +26,7 @@ impl Query {
     /// metric are ranked, live or not. It reads three items.
     ///
     /// # Errors
-    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`], or no primary metric is set; those of the table.
+    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, when no primary metric is set; those of the table.
     pub async fn leaderboard_of(
         &self,
         workspace: &Id,
@@ -36,7 +36,7 @@ impl Query {
         if !(1..=MAX_BOARD).contains(&limit) {
             return Err(Error::invalid(format!("the limit is 1 to {MAX_BOARD}")));
         }
-        let unset = || Error::invalid("the workspace has no primary metric to rank by; set one");
+        let unset = || Error::conflict("the workspace has no primary metric to rank by; set one");
         let primary = self.catalog.settings(workspace).await?.primary_metric.ok_or_else(unset)?;
         let version = active::load(&*self.table, workspace).await?.version;
         let Some(item) = self.table.get(&key::evaluation(workspace, version, day)).await? else {

@@ -101,7 +101,7 @@ impl Block {
     fn of(kind: Kind, asked: Option<&[String]>, segments: Vec<Unpacked>) -> Self {
         let tags = tags_of(segments.iter().map(|segment| &segment.columns));
         let names = asked.map_or_else(|| all_names(kind, &tags), <[String]>::to_vec);
-        let meta: Vec<_> = segments.iter().map(|segment| Meta::of(segment)).collect();
+        let meta: Vec<_> = segments.iter().map(Meta::of).collect();
         let mut pieces: Vec<Columns> = segments.into_iter().map(|segment| segment.columns).collect();
         let rows = meta.iter().map(|piece| piece.rows).sum();
         let columns = names.into_iter().map(|name| {

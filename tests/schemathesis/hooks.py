@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 # Times that are not in the future, and days that make no window that is too long.
 FIRST, LAST = datetime.date(2020, 1, 1), datetime.date(2025, 12, 31)
+LONGEST = datetime.timedelta(days=3650)
 TIMES = st.datetimes(
     datetime.datetime(2020, 1, 1), datetime.datetime(2025, 12, 31), timezones=st.just(datetime.timezone.utc)
 )
@@ -31,12 +32,14 @@ ENTITIES = {
 # What nobody has made may be deleted as often as one likes.
 NOBODY = {**{name: "nobody" for name in (*PATH, *ENTITIES)}, "workspace": "credit/nothing", "principal": "user:nobody"}
 NOBODY.update({name: "credit/prod/nothing" for name in ("model", "configuration", "release")})
+SEEN = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/"
 RELEASE = {"type": "string", "enum": ["v1"]}
 REGISTERED = {
     "release": "v1", "model": "risk", "configuration": "shallow", "environment": "production", "action": "register"
 }
 # How many bytes a text may have, by field; JSON Schema can count characters only.
 MAX_BYTES = {}
+NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 EVENT_ID = re.compile("[!-~]{1,256}")
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
@@ -109,8 +112,12 @@ def narrow_catalog(path, method, operation):
             properties.pop("name", None)
             properties.pop("archived", None)
         for name, value in (("workspace", "credit/prod"), ("model", "risk")):
-            if method == "post" and name in properties:
-                properties[name] = {"type": "string", "enum": [value]}
+            if method in ("post", "put") and name in properties:
+                nullable = [None] if "null" in properties[name].get("type", []) else []
+                properties[name] = {"enum": [value, *nullable]}
+        if "entries" in properties:
+            # Not all that looks like an id is one.
+            properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}
         for name in ("snapshot_from", "snapshot_to"):
             # Either both or none, and in order.
             properties.pop(name, None)
@@ -146,7 +153,15 @@ def before_call(context, case, **kwargs):
     days = [day_of(query.get(name)) for name in ("from", "to")]
     if None not in days and days[0] > days[1]:
         query["from"], query["to"] = query["to"], query["from"]
+    if None not in days and abs(days[1] - days[0]) > LONGEST:
+        query["from"] = str(max(days) - LONGEST)
+    if "environment" in query and NAME.fullmatch(str(query.get("model", ""))):
+        # The history is of either.
+        del query["model"]
     if isinstance(body, dict):
+        if body.get("primary_metric") is None and body.get("direction") in ("max", "min"):
+            # A direction is that of a metric.
+            body.pop("direction", None)
         for name, value in body.items():
             if name in MAX_BYTES:
                 body[name] = as_taken(value, name)

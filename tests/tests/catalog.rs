@@ -368,8 +368,8 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
         assert_eq!((found.path.as_str(), found.id()), ("lending/prod", at.id()));
         assert!(catalog.workspace("credit/prod").await.is_err());
         catalog.resolve(EntityKind::Model, "lending/prod/churn").await.unwrap();
-        catalog.change(&at, &Patch::rename("live"), None, now()).await.unwrap();
-        assert_eq!(catalog.workspace("lending/live").await.unwrap().path, "lending/live");
+        catalog.change(&at, &Patch::rename("current"), None, now()).await.unwrap();
+        assert_eq!(catalog.workspace("lending/current").await.unwrap().path, "lending/current");
         // A model that is renamed keeps its releases.
         let spec = store::catalog::ReleaseSpec {
             name: "v1".into(),
@@ -378,12 +378,12 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
             environment: None,
         };
         catalog.ensure_release(at.id(), &spec, now()).await.unwrap();
-        let churn = catalog.resolve(EntityKind::Model, "lending/live/churn").await.unwrap();
+        let churn = catalog.resolve(EntityKind::Model, "lending/current/churn").await.unwrap();
         catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
         let page = catalog.page(at.id()).await.unwrap();
         assert_eq!(page.releases[0].model, "leaving");
         assert_eq!(page.tasks()["v1"], Task::Regression);
-        catalog.resolve(EntityKind::Release, "lending/live/leaving@v1").await.unwrap();
+        catalog.resolve(EntityKind::Release, "lending/current/leaving@v1").await.unwrap();
         let AnyEntity::Category(category) = catalog.get(&category).await.unwrap() else { panic!() };
         let at = EntityId::Category(category.entity.id.clone());
         catalog.change(&at, &Patch::archive(true), None, now()).await.unwrap();

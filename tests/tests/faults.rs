@@ -75,6 +75,7 @@ macro_rules! certain_checks {
             transactions {
                 all_or_nothing
                 every_kind_of_write_together
+                updates_change_what_they_name
                 add_counts_from_nothing
                 add_needs_a_whole_number_in_an_item
                 no_item_twice_and_not_too_many

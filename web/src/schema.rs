@@ -34,6 +34,11 @@ pub fn types(base: &[Type], nullable: bool) -> SchemaType {
     }
 }
 
+/// The same, or null.
+pub fn nullable(text: ObjectBuilder) -> ObjectBuilder {
+    text.schema_type(types(&[Type::String], true))
+}
+
 /// Any string.
 pub fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)

@@ -29,7 +29,7 @@ use web::{
 use super::{
     api::{ALWAYS, JSON, OF_BODY},
     body::{Whole, parse},
-    live::{Asked, ENTRIES, asked, body, limit},
+    live::{Asked, ENTRIES, asked, body, entry, happening_schema, limit},
 };
 use crate::Service;
 
@@ -76,7 +76,7 @@ fn boolean() -> RefOr<Schema> {
 
 pub(super) fn set_operation() -> Operation {
     let new = schema::object([("workspace", schema::workspace()), ("following", boolean())])
-        .property("model", schema::name());
+        .property("model", schema::nullable(schema::name()));
     let example = json!({ "workspace": "credit/prod", "following": true });
     let counted = schema::object([("changed", boolean()), ("followers", schema::count().into())]);
     Operation::put("/v1/users/{user}/follows", "follow")
@@ -103,10 +103,7 @@ pub(super) fn operation() -> Operation {
 }
 
 pub(super) fn feed_operation() -> Operation {
-    let entry = schema::all_of([
-        schema::component("Happening"),
-        ObjectBuilder::new().schema_type(Type::Object).property("seen", boolean()).required("seen").into(),
-    ]);
+    let entry = happening_schema().property("seen", boolean()).required("seen");
     let body = schema::object([("entries", schema::array(entry).into())]);
     Operation::get("/v1/users/{user}/feed", "feed")
         .tag("people")
@@ -120,7 +117,7 @@ pub(super) fn feed_operation() -> Operation {
 }
 
 pub(super) fn seen_operation() -> Operation {
-    let entries = schema::array(schema::string()).max_items(Some(MAX_MARKS));
+    let entries = schema::array(entry()).max_items(Some(MAX_MARKS));
     let name = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/";
     let example = json!({ "entries": [name] });
     Operation::post("/v1/users/{user}/seen", "mark_seen")

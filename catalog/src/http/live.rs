@@ -18,7 +18,7 @@ use store::{
 };
 use web::{
     InPath, Named, Operation, Problem, answer,
-    openapi::{RefOr, Required, Schema, Type, path::ParameterIn},
+    openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
@@ -58,7 +58,7 @@ pub(super) fn live_operation(named: Named) -> Operation {
         .operation(Operation::get, "/live", "live")
         .tag("releases")
         .summary("Tell which releases are live, or were at an instant")
-        .description("In each environment one release of a model is live at most. With an instant the environment must be named; it is one read however long ago that was.")
+        .description("In each environment one release of a model is live at most. It is one read of an environment however long ago the instant was.")
         .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment.").example(Some(json!("production"))))
         .takes(parameter(ParameterIn::Query, "at", schema::time(), "At this instant; now, when it is not given.").example(Some(json!("2026-06-14T10:00:00Z"))))
         .answers(StatusCode::OK, answer("They are.", JSON, schema::object([("live", schema::array(schema::component("Live")).into())])))
@@ -104,21 +104,22 @@ pub(super) fn live_schema() -> RefOr<Schema> {
 }
 
 /// The schema of something that happened.
-pub(super) fn happening_schema() -> RefOr<Schema> {
-    let nullable = |schema: web::openapi::schema::ObjectBuilder| -> RefOr<Schema> {
-        schema.schema_type(schema::types(&[Type::String], true)).into()
-    };
+pub(super) fn happening_schema() -> ObjectBuilder {
     schema::object([
-        ("entry", schema::string().description(Some("Its name, to mark it as seen.")).into()),
+        ("entry", entry().description(Some("Its name, to mark it as seen.")).into()),
         ("workspace", schema::id().into()),
         ("at", schema::time().into()),
         ("what", schema::one_of(["register", "promote", "rollback", "retire", "alert"]).into()),
         ("about", schema::name().description(Some("The release, or the alert.")).into()),
-        ("model", nullable(schema::name())),
-        ("environment", nullable(schema::name())),
-        ("note", nullable(schema::string())),
+        ("model", schema::nullable(schema::name()).into()),
+        ("environment", schema::nullable(schema::name()).into()),
+        ("note", schema::nullable(schema::string()).into()),
     ])
-    .into()
+}
+
+/// The schema of the name of something that happened.
+pub(super) fn entry() -> ObjectBuilder {
+    schema::string().pattern(Some("^[0-9A-Za-z]{27}:[!-\"$-}]{0,512}$"))
 }
 
 pub(super) fn body(happening: &Happening) -> Value {
@@ -138,9 +139,7 @@ pub(super) async fn live(
     let at = words.at.as_deref().map(Timestamp::parse).transpose()?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let states: Vec<(String, LiveState)> = match (words.environment, at) {
-        (None, Some(_)) => {
-            return Err(Problem::new(StatusCode::BAD_REQUEST, "`at` needs an `environment`"));
-        }
+        (None, Some(at)) => service.catalog().all_live_at(workspace.id(), at).await?.into_iter().collect(),
         (None, None) => service.catalog().live_now(workspace.id()).await?.into_iter().collect(),
         (Some(environment), at) => {
             let at = at.unwrap_or_else(|| service.clock().now());

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Number, json};
 use store::{
     Error,
     catalog::{Catalog, Role},
@@ -129,8 +129,19 @@ pub(super) async fn grants(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct By {
-    /// A number, for 4.0 is a whole number in JSON, too.
-    by: f64,
+    by: Number,
+}
+
+impl By {
+    /// How much it is. 4.0 is a whole number in JSON, too.
+    fn whole(&self) -> Result<i64, Problem> {
+        let float = self.by.as_f64().filter(|by| by.fract() == 0.0 && by.abs() <= MOST as f64);
+        let whole = self.by.as_i64().or(float.map(|by| by as i64)).filter(|by| by.abs() <= MOST);
+        whole.ok_or_else(|| {
+            let detail = format!("{} is not a whole number from -{MOST} to {MOST}", self.by);
+            Problem::new(StatusCode::BAD_REQUEST, detail)
+        })
+    }
 }
 
 pub(super) async fn count(
@@ -140,15 +151,11 @@ pub(super) async fn count(
     body: Whole,
 ) -> Result<Response, Problem> {
     let (kind, entity, name) = segments(path)?;
-    let By { by } = parse(&headers, body)?;
-    if by.fract() != 0.0 || by.abs() > MOST as f64 {
-        let detail = format!("{by} is not a whole number from -{MOST} to {MOST}");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
-    }
+    let by = parse::<By>(&headers, body)?.whole()?;
     let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "the header Idempotency-Key is not ASCII");
     let key = headers.get("idempotency-key").map(|key| key.to_str().map_err(wrong)).transpose()?;
     let of = service.catalog().resolve(EntityKind::parse(&kind)?, &entity).await?;
-    let value = service.catalog().count(&of, &name, by as i64, key).await?;
+    let value = service.catalog().count(&of, &name, by, key).await?;
     Ok(Json(json!({ "name": name, "value": value })).into_response())
 }
 

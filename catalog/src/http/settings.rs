@@ -75,8 +75,8 @@ pub(super) fn alert_operation(named: Named) -> Operation {
         ("name", schema::name().into()),
         ("text", schema::string().min_length(Some(1)).max_length(Some(MAX_ALERT_BYTES)).into()),
     ])
-    .property("model", schema::name())
-    .property("at", schema::time());
+    .property("model", schema::nullable(schema::name()))
+    .property("at", schema::nullable(schema::time()));
     let example = json!({ "name": "drift", "text": "The scores moved.", "at": "2026-06-02T00:00:00Z" });
     named
         .operation(Operation::post, "/alerts", "raise_alert")
@@ -96,17 +96,16 @@ pub(super) fn alert_operation(named: Named) -> Operation {
 }
 
 fn fields() -> [(&'static str, RefOr<Schema>); 4] {
-    let nullable = |schema: ObjectBuilder| schema.schema_type(schema::types(&[Type::String], true));
     // Null as well, besides the names there are.
     let one_of = |names: Vec<&str>| {
         let values = names.into_iter().map(Value::from).chain([Value::Null]);
-        nullable(ObjectBuilder::new()).enum_values(Some(values)).into()
+        schema::nullable(ObjectBuilder::new()).enum_values(Some(values)).into()
     };
     [
         ("primary_metric", one_of(Metric::ALL.map(Metric::name).to_vec())),
         ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
         ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
-        ("model_of_unknown", nullable(schema::name()).into()),
+        ("model_of_unknown", schema::nullable(schema::name()).into()),
     ]
 }
 

@@ -19,7 +19,7 @@ use web::{
 };
 
 use super::api::{ALWAYS, JSON, OF_BODY};
-use crate::service::Ingest;
+use crate::{limits::MAX_NOTE_BYTES, service::Ingest};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,9 +46,6 @@ struct Retirement {
     note: Option<String>,
 }
 
-/// The most bytes in a note.
-const MAX_NOTE_BYTES: usize = 1_000;
-
 pub(super) fn promote_operation(named: Named) -> Operation {
     let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())]);
     let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
@@ -66,8 +63,8 @@ pub(super) fn promote_operation(named: Named) -> Operation {
 
 pub(super) fn roll_back_operation(named: Named) -> Operation {
     let body = schema::object([("environment", schema::name().into())])
-        .property("model", schema::name())
-        .property("to", schema::name().description(Some("The release to go back to.")))
+        .property("model", schema::nullable(schema::name()))
+        .property("to", schema::nullable(schema::name()).description(Some("The release to go back to.")))
         .property("note", note());
     let example = json!({ "environment": "production", "to": "v1" });
     named
@@ -84,7 +81,7 @@ pub(super) fn roll_back_operation(named: Named) -> Operation {
 
 pub(super) fn retire_operation(named: Named) -> Operation {
     let body = schema::object([("release", schema::name().into())])
-        .property("environment", schema::name())
+        .property("environment", schema::nullable(schema::name()))
         .property("note", note());
     let example = json!({ "release": "v1", "environment": "production" });
     named
@@ -100,7 +97,7 @@ pub(super) fn retire_operation(named: Named) -> Operation {
 }
 
 fn note() -> RefOr<Schema> {
-    schema::string().max_length(Some(MAX_NOTE_BYTES)).into()
+    schema::nullable(schema::string().max_length(Some(MAX_NOTE_BYTES))).into()
 }
 
 fn changes() -> web::openapi::response::ResponseBuilder {

@@ -60,7 +60,7 @@ pub(super) fn operation(named: Named) -> Operation {
         .takes(parameter(ParameterIn::Query, "limit", limit, "At most so many.").required(Required::False))
         .answers(StatusCode::OK, answer("The places.", JSON, body))
         .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
 }
 
 pub(super) async fn leaderboard(

@@ -205,6 +205,9 @@ impl Catalog {
         after: Option<Cursor>,
     ) -> Result<History> {
         check_limit(limit)?;
+        if let HistoryOf::Environment(environment) = of {
+            check_name(environment)?;
+        }
         let query = match of {
             HistoryOf::Workspace => Query::table(key::happenings(workspace)),
             HistoryOf::Environment(environment) => Query::table(key::live_changes(workspace, environment)),

@@ -12,8 +12,10 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::try_join_all;
+
 use crate::{
-    Columns, Error, ErrorKind, Id, Item, Result, Table, Timestamp,
+    Columns, Error, ErrorKind, Id, Item, Result, Table, Timestamp, id,
     item::Value,
     key::{self, KeyRange},
     table::{Condition, Query, Write, query_all},
@@ -329,6 +331,7 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn live_at(&self, workspace: &Id, environment: &str, at: Timestamp) -> Result<LiveState> {
+        id::check_name(environment)?;
         let until = key::live_changes_until(workspace, environment, at);
         let last = first(&*self.table, Query::table(until).backward().limit(1)).await?;
         last.as_ref().map(state_of).transpose().map(Option::unwrap_or_default)
@@ -346,6 +349,16 @@ impl Catalog {
             Ok((environment.to_owned(), state_of(item)?))
         };
         items.iter().map(of).collect()
+    }
+
+    /// What was live at an instant, by environment: one read, and one of each environment.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn all_live_at(&self, workspace: &Id, at: Timestamp) -> Result<BTreeMap<String, LiveState>> {
+        let environments = self.live_now(workspace).await?.into_keys();
+        let state = async |name: String| Ok((name.clone(), self.live_at(workspace, &name, at).await?));
+        Ok(try_join_all(environments.map(state)).await?.into_iter().collect())
     }
 
     /// The release that was live for a model in an environment before the one that is now.

@@ -72,6 +72,19 @@ data "aws_iam_policy_document" "ingest" {
       values   = local.catalog_keys
     }
   }
+
+  # A day is pinned, or kept for longer, while it has not expired.
+  statement {
+    sid       = "CheckBeforeKeeping"
+    actions   = ["dynamodb:ConditionCheckItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["${local.workspace}/expired"]
+    }
+  }
 }
 
 data "aws_iam_policy_document" "projector" {

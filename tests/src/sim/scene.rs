@@ -107,6 +107,8 @@ pub fn grow(segments: usize) -> (u64, u64) {
             scene.append(0, false);
             sleep(Duration::from_millis(5)).await;
         }
+        // Until the day was quiet, and was evaluated as it is now.
+        sleep(Duration::from_secs(10)).await;
         let world = Arc::clone(&scene.world);
         let outcome = scene.settle().await;
         assert_eq!(outcome.violations, Vec::<String>::new());

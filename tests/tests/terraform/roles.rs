@@ -320,7 +320,8 @@ fn every_key_is_somebodys_to_write() {
     assert!(keys.len() > 20, "only {} keys were found", keys.len());
     for partition in keys {
         // Partitions of indexes are written with their items.
-        let is_index = ["/r", "/w", "/g"].iter().any(|ending| partition.ends_with(ending));
+        let is_index =
+            partition == "follow" || ["/r", "/w", "/g"].iter().any(|ending| partition.ends_with(ending));
         let writers: Vec<&str> =
             ["ingest", "projector"].into_iter().filter(|role| may(role, "PutItem", partition)).collect();
         assert!(

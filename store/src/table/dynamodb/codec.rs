@@ -171,11 +171,11 @@ mod tests {
     #[test]
     fn what_almanac_does_not_write_is_corrupt_and_named() {
         let mut attributes = encode_key(&Key::new("p", "s"));
-        attributes.insert("tags".into(), AttributeValue::Ss(vec!["a".into()]));
+        attributes.insert("tags".into(), AttributeValue::Bs(Vec::new()));
         let error = decode_item(attributes).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "item p / s: attribute `tags` is a set of texts, which Almanac does not write"
+            "item p / s: attribute `tags` is a set of bytes, which Almanac does not write"
         );
         let error = decode_item(Attributes::new()).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Corrupt);
