@@ -248,9 +248,16 @@ async fn leaderboard(
         let (primary, places) = query.leaderboard_of(workspace.id(), day, limit).await?;
         let metric = primary.metric.name();
         let rows = (1..).zip(places).map(|(place, of)| {
-            json!({ "place": place, "release": of.release, metric: of.value, "labelled": of.labelled })
+            json!({
+                "place": place, "release": of.release, metric: of.value, "labelled": of.labelled,
+                "wins": of.record.wins, "losses": of.record.losses, "ties": of.record.ties,
+            })
         });
-        show(&["place", "release", metric, "labelled"], &rows.collect::<Vec<_>>(), format);
+        show(
+            &["place", "release", metric, "labelled", "wins", "losses", "ties"],
+            &rows.collect::<Vec<_>>(),
+            format,
+        );
         return Ok(());
     }
     if query.catalog().settings(workspace.id()).await?.primary_metric.is_none() {

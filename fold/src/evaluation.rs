@@ -6,9 +6,11 @@
 
 mod figure;
 mod judge;
+mod meet;
 
 use std::collections::BTreeMap;
 
+pub use meet::Record;
 use serde::{Deserialize, Serialize};
 use store::catalog::Task;
 
@@ -46,6 +48,9 @@ pub struct ReleaseEvaluation {
     pub labelled: u64,
     /// The mean score of the distinct predictions that have one, with or without an outcome.
     pub mean_score: Option<f64>,
+    /// How it did against the other releases of the day.
+    #[serde(default, skip_serializing_if = "Record::is_empty")]
+    pub record: Record,
     /// How they were judged; `None` when the task of the release is not known.
     pub measures: Option<Measures>,
 }

@@ -1,6 +1,6 @@
 //! The leaderboard of a given day: its releases, by the primary metric, out of the evaluation of that day.
 
-use fold::Evaluation;
+use fold::{Evaluation, evaluation::Record};
 use store::{
     Day, Error, Id, Result, active,
     catalog::{MAX_BOARD, PrimaryMetric},
@@ -19,6 +19,8 @@ pub struct Place {
     pub value: f64,
     /// How many of its predictions were judged.
     pub labelled: u64,
+    /// How it did against the other releases of the day.
+    pub record: Record,
 }
 
 impl Query {
@@ -46,7 +48,7 @@ impl Query {
         let evaluation = evaluation.map_err(|error| item.corrupt(error))?;
         let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
             let value = of.figure(primary.metric)?;
-            Some(Place { release: release.clone(), value, labelled: of.labelled })
+            Some(Place { release: release.clone(), value, labelled: of.labelled, record: of.record })
         };
         let mut places: Vec<Place> = evaluation.releases.iter().filter_map(place).collect();
         // Those of one value stay in the order of their names.

@@ -25,7 +25,7 @@ pub(crate) enum ColumnType {
 fn type_of_daily(name: &str) -> ColumnType {
     match name {
         "release" | "metric" => ColumnType::Field(FieldType::Text),
-        "labelled" | "positives" => ColumnType::Count,
+        "labelled" | "positives" | "wins" | "losses" | "ties" => ColumnType::Count,
         _ if rollups::COUNTS.contains(&name) => ColumnType::Count,
         _ => ColumnType::Field(FieldType::Float),
     }

@@ -55,6 +55,9 @@ pub(crate) const EVALUATION_COLUMNS: &[&str] = &[
     "mae",
     "rmse",
     "bias",
+    "wins",
+    "losses",
+    "ties",
 ];
 
 /// How good the predictions were; of another time than now, computed from what was known then.
@@ -105,7 +108,8 @@ fn evaluation_row(name: &str, release: &evaluation::ReleaseEvaluation) -> Vec<Ce
         Cell::Int(positives),
     ];
     let figures = judged.into_iter().chain([release.mean_score]).chain(errors).map(Cell::Float);
-    counts.into_iter().chain(figures).collect()
+    let record = [release.record.wins, release.record.losses, release.record.ties];
+    counts.into_iter().chain(figures).chain(record.map(|count| Cell::Int(Some(count)))).collect()
 }
 
 /// Evaluates each day by what had been appended by then.
@@ -204,7 +208,8 @@ fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
     let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { None };
     match name {
         "release" | "metric" => texts(name, cells().map(text).collect()),
-        "predictions" | "labelled" | "positives" | "outcomes" | "metrics" | "releases" | "names" => {
+        "predictions" | "labelled" | "positives" | "wins" | "losses" | "ties" | "outcomes" | "metrics"
+        | "releases" | "names" => {
             frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
         }
         _ if name.starts_with(TAG_PREFIX) => texts(name, cells().map(text).collect()),

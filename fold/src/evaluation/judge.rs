@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Binary, Evaluation, Measures, Multiclass, POSITIVE_SCORE, Regression, ReleaseEvaluation};
+use super::{
+    Binary, Evaluation, Measures, Multiclass, POSITIVE_SCORE, Record, Regression, ReleaseEvaluation, meet,
+};
 use crate::{
     ExactSum, Joined, LogSegment, Result, RowRef,
     metrics::{Auc, Confusion, Errors, Probabilities, mean, ratio},
@@ -14,11 +16,11 @@ use store::catalog::Task;
 pub(super) fn judge(
     joined: &Joined,
     predictions: &[LogSegment<'_>],
-    outcomes: &[LogSegment<'_>],
+    outcomes_in_log: &[LogSegment<'_>],
     tasks: &BTreeMap<String, Task>,
 ) -> Result<Evaluation> {
     let predictions = predictions.iter().map(View::read).collect::<Result<Vec<_>>>()?;
-    let outcomes = outcomes.iter().map(View::read).collect::<Result<Vec<_>>>()?;
+    let outcomes = outcomes_in_log.iter().map(View::read).collect::<Result<Vec<_>>>()?;
     let mut releases: Vec<_> =
         joined.releases.iter().map(|release| Release::new(tasks.get(release))).collect();
     for pair in &joined.pairs {
@@ -26,8 +28,46 @@ pub(super) fn judge(
         let outcome = pair.outcome.map(|at| outcomes[at.segment as usize].fields(at));
         releases[pair.release as usize].add(prediction, outcome);
     }
-    let results = releases.into_iter().map(Release::finish);
+    let rivals: Vec<_> = joined.releases.iter().map(|release| tasks.get(release)).collect();
+    let numbers = task_numbers(&rivals);
+    let records = meet::records(joined, outcomes_in_log, |pair| {
+        let release = pair.release as usize;
+        let prediction = predictions[pair.prediction.segment as usize].fields(pair.prediction);
+        let outcome = pair.outcome.map(|at| outcomes[at.segment as usize].fields(at))?;
+        Some((numbers[release], distance(rivals[release]?, prediction, outcome)?))
+    });
+    let results = releases.into_iter().zip(records).map(|(release, record)| release.finish(record));
     Ok(Evaluation { releases: joined.releases.iter().cloned().zip(results).collect() })
+}
+
+/// Numbers for what releases are to predict; those of equal tasks have the same.
+fn task_numbers(tasks: &[Option<&Task>]) -> Vec<u32> {
+    let mut known = Vec::<Option<&Task>>::new();
+    let mut number = |task: &Option<&Task>| {
+        let at = known.iter().position(|known| known == task);
+        at.unwrap_or_else(|| {
+            known.push(*task);
+            known.len() - 1
+        }) as u32
+    };
+    tasks.iter().map(&mut number).collect()
+}
+
+/// How far a prediction is from the truth: a probability from 0 or 1, a number from the real one, and a class
+/// by 1 if it is not the real one.
+fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<f64> {
+    let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
+    match task {
+        Task::Binary { positive_label } => {
+            let real = outcome.label? == positive_label;
+            let by_score = prediction.score.filter(|score| (0.0..=1.0).contains(score));
+            by_score
+                .map(|score| (score - wrong(real)).abs())
+                .or(prediction.label.map(|label| wrong((label == positive_label) != real)))
+        }
+        Task::Multiclass => Some(wrong(prediction.label? != outcome.label?)),
+        Task::Regression => Some((prediction.value? - outcome.value?).abs()),
+    }
 }
 
 /// What is judged of a segment.
@@ -131,7 +171,7 @@ impl<'a> Release<'a> {
         }
     }
 
-    fn finish(self) -> ReleaseEvaluation {
+    fn finish(self, record: Record) -> ReleaseEvaluation {
         let measures = self.judge.map(|judge| match judge {
             Judge::Binary(judge) => Measures::Binary(Box::new(judge.finish())),
             Judge::Multiclass { judged, correct } => {
@@ -148,6 +188,7 @@ impl<'a> Release<'a> {
             predictions: self.predictions,
             labelled: self.labelled,
             mean_score: mean(&self.scores.1, self.scores.0),
+            record,
             measures,
         }
     }

@@ -48,6 +48,14 @@ pub(super) fn operation(named: Named) -> Operation {
     ])
     .property("model", schema::name())
     .property("environments", schema::array(schema::name()))
+    .property(
+        "wins",
+        schema::count().description(Some(
+            "How often it was nearer to the truth than another release that predicted the same.",
+        )),
+    )
+    .property("losses", schema::count().description(Some("How often it was farther from it.")))
+    .property("ties", schema::count().description(Some("How often it was equally near.")))
     .property("labelled", schema::count().description(Some("How many predictions were judged.")));
     let body: RefOr<Schema> = schema::object([("places", schema::array(place).into())]).into();
     let limit = schema::integer(1..=MAX_BOARD).default(Some(json!(PLACES)));
@@ -80,7 +88,8 @@ pub(super) async fn leaderboard(
             places.extend((1..).zip(ranked).map(|(place, of)| {
                 json!({
                     "place": place, "release": of.release, "metric": primary.metric.name(), "value": of.value,
-                    "day": day.to_string(), "labelled": of.labelled,
+                    "day": day.to_string(), "labelled": of.labelled, "wins": of.record.wins,
+                    "losses": of.record.losses, "ties": of.record.ties,
                 })
             }));
         }

@@ -1,5 +1,7 @@
-//! A10, B3, B4, C1, E2: the life of releases, and how good they are.
+//! A10, B3, B4, C1, C2, E2: the life of releases, and how good they are.
 
+use fold::evaluation::Record;
+use query::{Request, What, Words};
 use serde_json::json;
 use store::{
     Kind,
@@ -18,6 +20,7 @@ rows!(
     b3_leaderboard_of_a_day,
     b4_e2_history_of_a_model_newest_first,
     c1_leaderboard_is_one_query_of_the_sparse_index,
+    c2_release_with_its_record,
 );
 
 async fn a10_what_was_live_at_an_instant_is_one_query(world: World) {
@@ -165,6 +168,33 @@ async fn b3_leaderboard_of_a_day(world: World) {
     assert!((places[0].value - 0.01).abs() < 1e-12);
     let (_, none) = query.leaderboard_of(scene.id(), "2026-06-02".parse().unwrap(), 10).await.unwrap();
     assert_eq!(none, [], "nothing is judged yet");
+}
+
+async fn c2_release_with_its_record(world: World) {
+    let scene = judged(world).await;
+    scene.judge("2026-06-02").await;
+    scene.project().await;
+    let query = scene.query(at("2026-06-10T00:00:00Z"));
+    // Of the whole time, and of a day.
+    let words = Words {
+        from: "2026-06-01",
+        to: "2026-06-30",
+        columns: Some("wins,losses,ties"),
+        release: Some("v2"),
+        by: None,
+        as_of: None,
+    };
+    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let (frame, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
+    assert_eq!(reads.queries, 1, "all days at once");
+    let frame = frame.unwrap();
+    let sum = |name: &str| frame.column(name).unwrap().i64().unwrap().sum().unwrap();
+    assert_eq!(["wins", "losses", "ties"].map(sum), [2, 0, 0]);
+    let asked = query.leaderboard_of(scene.id(), "2026-06-01".parse().unwrap(), 10);
+    let records: Vec<_> =
+        asked.await.unwrap().1.into_iter().map(|place| (place.release, place.record)).collect();
+    let (won, lost) = (Record { wins: 1, ..Record::default() }, Record { losses: 1, ..Record::default() });
+    assert_eq!(records, [("v2".to_owned(), won), ("v1".to_owned(), lost)]);
 }
 
 async fn c1_leaderboard_is_one_query_of_the_sparse_index(world: World) {

@@ -1,0 +1,213 @@
+//! Who was nearer to the truth, where several releases predicted the same.
+//!
+//! Releases of the same task meet at an outcome that judges a prediction of each; of a release that
+//! predicted it several times, the last in log order counts. Whoever is nearer to the truth wins against
+//! each that is farther from it; those equally near tie.
+
+use std::iter::once;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Joined, LogSegment, join::Pair};
+
+/// How often a release was nearer to the truth than another one that predicted the same, farther from it,
+/// and equally near. Against each release that it met one of the three rises by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// It was nearer.
+    pub wins: u64,
+    /// It was farther.
+    pub losses: u64,
+    /// It was equally near.
+    pub ties: u64,
+}
+
+impl Record {
+    /// Whether it met no other release.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A prediction among those that one outcome judges.
+struct Place {
+    release: u32,
+    /// The number of what the release is to predict; only the same meet.
+    task: u32,
+    /// How far it is from the truth.
+    distance: f64,
+}
+
+/// No pair is the first yet.
+const NONE: u32 = u32::MAX;
+
+/// The record of each release of `joined`. `judged` tells the task of a pair, by a number, and how far its
+/// prediction is from its outcome; `None` where that cannot be said.
+pub(super) fn records(
+    joined: &Joined,
+    outcomes: &[LogSegment<'_>],
+    judged: impl Fn(&Pair) -> Option<(u32, f64)>,
+) -> Vec<Record> {
+    let mut records = vec![Record::default(); joined.releases.len()];
+    if records.len() < 2 {
+        return records;
+    }
+    let mut rows = 0;
+    let mut starts = Vec::with_capacity(outcomes.len());
+    for segment in outcomes {
+        starts.push(rows);
+        rows += segment.columns.rows;
+    }
+    // Most outcomes judge one prediction, so what is noted of each is only the first one.
+    let mut first = vec![NONE; rows];
+    let mut later = Vec::<(usize, u32)>::new();
+    for (pair, number) in joined.pairs.iter().zip(0..) {
+        let Some(at) = pair.outcome else { continue };
+        let outcome = starts[at.segment as usize] + at.row as usize;
+        match first[outcome] {
+            NONE => first[outcome] = number,
+            _ => later.push((outcome, number)),
+        }
+    }
+    later.sort_unstable();
+    let mut places = Vec::new();
+    for later in later.chunk_by(|a, b| a.0 == b.0) {
+        let pairs = once(first[later[0].0]).chain(later.iter().map(|(_, number)| *number));
+        places.clear();
+        places.extend(pairs.map(|number| &joined.pairs[number as usize]).filter_map(|pair| {
+            judged(pair).map(|(task, distance)| Place { release: pair.release, task, distance })
+        }));
+        meet(&mut places, &mut records);
+    }
+    records
+}
+
+/// Adds what comes of the meeting of `places`, which are in log order.
+fn meet(places: &mut Vec<Place>, records: &mut [Record]) {
+    // Of each release the last: sorting keeps the order of what is equal.
+    places.reverse();
+    places.sort_by_key(|place| place.release);
+    places.dedup_by_key(|place| place.release);
+    places.sort_unstable_by(|a, b| a.task.cmp(&b.task).then(a.distance.total_cmp(&b.distance)));
+    for places in places.chunk_by(|a, b| a.task == b.task) {
+        let mut nearer = 0;
+        for equal in places.chunk_by(|a, b| a.distance.total_cmp(&b.distance).is_eq()) {
+            let farther = places.len() - nearer - equal.len();
+            for place in equal {
+                let record = &mut records[place.release as usize];
+                record.wins += farther as u64;
+                record.losses += nearer as u64;
+                record.ties += equal.len() as u64 - 1;
+            }
+            nearer += equal.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::{array::uniform3, collection::vec, option, prelude::*, sample::select};
+    use store::catalog::Task;
+
+    use super::*;
+    use crate::{
+        evaluate,
+        testing::{self, Outcome, Prediction},
+    };
+
+    const RELEASES: [&str; 3] = ["v1", "v2", "v3"];
+    const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+    fn scored(release: &'static str, key: &'static str, score: f64) -> Prediction {
+        Prediction { release, key, score: Some(score), ..Prediction::default() }
+    }
+
+    fn observed(key: &'static str, label: &'static str) -> Outcome {
+        Outcome { key, label: Some(label), ..Outcome::default() }
+    }
+
+    /// The record of each release.
+    fn records(predictions: &[Prediction], outcomes: &[Outcome]) -> BTreeMap<String, Record> {
+        let tasks = RELEASES.map(|name| (name.to_owned(), Task::Binary { positive_label: "late".into() }));
+        let others = [("classes".to_owned(), Task::Multiclass), ("number".to_owned(), Task::Regression)];
+        let tasks = tasks.into_iter().chain(others).collect();
+        let (predictions, outcomes) =
+            (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
+        let segment = |columns| [LogSegment { lane: 0, seq: 1, columns }];
+        let evaluation = evaluate(&segment(&predictions), &segment(&outcomes), &tasks).unwrap();
+        evaluation.releases.into_iter().map(|(name, release)| (name, release.record)).collect()
+    }
+
+    fn record(wins: u64, losses: u64, ties: u64) -> Record {
+        Record { wins, losses, ties }
+    }
+
+    #[test]
+    fn releases_meet_where_they_predicted_the_same() {
+        let predictions = [
+            scored("v1", "a", 0.9),
+            scored("v2", "a", 0.6),
+            // Of a release that predicted several times the last counts.
+            Prediction { at: 1, ..scored("v2", "a", 0.95) },
+            scored("v1", "b", 0.9),
+            scored("v2", "b", 0.2),
+            scored("v1", "c", 0.5),
+            scored("v2", "c", 0.5),
+            // Without a score the label counts.
+            Prediction { score: None, label: Some("late"), ..scored("v3", "c", 0.0) },
+            // Nobody else predicted it, and nothing came of it.
+            scored("v1", "d", 0.1),
+            scored("v1", "e", 0.1),
+            scored("v2", "e", 0.2),
+            // Another task.
+            Prediction { release: "classes", key: "a", label: Some("late"), ..Prediction::default() },
+            Prediction { release: "number", key: "a", value: Some(1.0), ..Prediction::default() },
+            scored("unknown", "a", 0.9),
+        ];
+        let outcomes =
+            [observed("a", "late"), observed("b", "on time"), observed("c", "late"), observed("d", "late")];
+        let found = records(&predictions, &outcomes);
+        assert_eq!(found["v1"], record(0, 3, 1));
+        assert_eq!(found["v2"], record(2, 1, 1));
+        assert_eq!(found["v3"], record(2, 0, 0));
+        for name in ["classes", "number", "unknown"] {
+            assert!(found[name].is_empty(), "{name}: {:?}", found[name]);
+        }
+    }
+
+    proptest! {
+        /// All pairs, one after the other.
+        #[test]
+        fn as_each_against_each(
+            scores in uniform3(vec(option::of(select(vec![0.0, 0.25, 0.5, 0.75, 1.0])), 5)),
+            labels in vec(option::of(select(vec!["late", "on time"])), 5),
+        ) {
+            let mut predictions = Vec::new();
+            let mut expected = BTreeMap::<String, Record>::new();
+            for (name, scores) in RELEASES.iter().zip(&scores) {
+                for (key, score) in KEYS.iter().zip(scores).filter_map(|(key, score)| Some((key, (*score)?))) {
+                    predictions.push(scored(name, key, score));
+                    expected.entry((*name).to_owned()).or_default();
+                }
+            }
+            let outcomes: Vec<Outcome> =
+                KEYS.iter().zip(&labels).filter_map(|(key, label)| Some(observed(key, (*label)?))).collect();
+            for (own, name) in scores.iter().zip(RELEASES) {
+                for (other, _) in scores.iter().zip(RELEASES).filter(|(_, other)| *other != name) {
+                    for ((own, other), label) in own.iter().zip(other).zip(&labels) {
+                        let (Some(own), Some(other), Some(label)) = (own, other, label) else { continue };
+                        let real = if *label == "late" { 1.0 } else { 0.0 };
+                        let (own, other) = ((own - real).abs(), (other - real).abs());
+                        let record = expected.get_mut(name).unwrap();
+                        record.wins += u64::from(own < other);
+                        record.losses += u64::from(own > other);
+                        record.ties += u64::from(own == other);
+                    }
+                }
+            }
+            prop_assert_eq!(records(&predictions, &outcomes), expected);
+        }
+    }
+}
