@@ -41,16 +41,17 @@ pub(super) fn judge(
 }
 
 /// Numbers for what releases are to predict; those of equal tasks have the same.
-fn task_numbers(tasks: &[Option<&Task>]) -> Vec<u32> {
-    let mut known = Vec::<Option<&Task>>::new();
-    let mut number = |task: &Option<&Task>| {
-        let at = known.iter().position(|known| known == task);
-        at.unwrap_or_else(|| {
+fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
+    let mut known = Vec::<Option<&'a Task>>::new();
+    let mut numbers = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let number = known.iter().position(|known| known == task).unwrap_or(known.len());
+        if number == known.len() {
             known.push(*task);
-            known.len() - 1
-        }) as u32
-    };
-    tasks.iter().map(&mut number).collect()
+        }
+        numbers.push(number as u32);
+    }
+    numbers
 }
 
 /// How far a prediction is from the truth: a probability from 0 or 1, a number from the real one, and a class
