@@ -17,7 +17,7 @@ mod part;
 
 use std::collections::BTreeMap;
 
-use part::{Found, Part, Parts};
+use part::{Found, Part, Round};
 
 use crate::{
     LogSegment, Result, RowRef,
@@ -56,15 +56,26 @@ pub struct Joined {
 /// # Errors
 /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows.
 pub fn join(predictions: &[LogSegment<'_>], outcomes: &[LogSegment<'_>]) -> Result<Joined> {
+    join_in_parts(predictions, outcomes, part::parts_of)
+}
+
+/// See [`join`]; the number of parts depends on the rows of the longer side.
+fn join_in_parts(
+    predictions: &[LogSegment<'_>],
+    outcomes: &[LogSegment<'_>],
+    parts_of: impl Fn(usize) -> usize,
+) -> Result<Joined> {
     let (predictions, rows) = in_log_order(predictions)?;
     let (outcomes, outcome_rows) = in_log_order(outcomes)?;
-    let parts = Parts::for_rows(rows.max(outcome_rows));
     let names = release_numbers(&predictions)?;
-    let (left, releases) = deal_predictions(&predictions, rows, &names, parts)?;
-    let right = deal_outcomes(&outcomes, outcome_rows, parts)?;
+    let releases = releases_of(&predictions, rows, &names)?;
     let mut found = vec![Found::Nothing; rows];
-    for (left, right) in left.iter().zip(&right) {
-        part::join(left, right, &mut found);
+    for round in Round::of_parts(parts_of(rows.max(outcome_rows))) {
+        let left = deal_predictions(&predictions, &releases, round)?;
+        let right = deal_outcomes(&outcomes, outcome_rows, round)?;
+        for (left, right) in left.iter().zip(&right) {
+            part::join(left, right, &mut found);
+        }
     }
     let places = predictions.iter().flat_map(|&(segment, columns)| {
         (0..columns.rows).map(move |row| RowRef { segment, row: row as u32 })
@@ -113,41 +124,47 @@ fn release_numbers<'a>(segments: &Segments<'a>) -> Result<BTreeMap<&'a str, u32>
     Ok(names)
 }
 
-/// The predictions by part, and the release of each in log order.
-fn deal_predictions(
-    segments: &Segments<'_>,
-    rows: usize,
-    names: &BTreeMap<&str, u32>,
-    parts: Parts,
-) -> Result<(Vec<Part<Prediction>>, Vec<u32>)> {
-    let mut dealt = parts.empty(rows);
+/// The release of each prediction, in log order.
+fn releases_of(segments: &Segments<'_>, rows: usize, names: &BTreeMap<&str, u32>) -> Result<Vec<u32>> {
     let mut releases = Vec::with_capacity(rows);
     for (_, columns) in segments {
-        let (keys, instants) = (required_texts(columns, "key")?, required_times(columns, "predicted_at")?);
         let codes = required_texts(columns, "release")?.codes();
         let numbers: Vec<u32> =
             codes.names.iter().map(|name| names.get(name).copied().unwrap_or(0)).collect();
-        for (row, (&instant, &code)) in instants.iter().zip(&codes.codes).enumerate() {
-            let release = numbers[code as usize];
-            let prediction = Prediction { row: releases.len() as u32, release };
-            releases.push(release);
-            // No key is null, which has been checked.
-            parts.deal(&mut dealt, keys.get(row).unwrap_or_default(), instant, prediction);
-        }
+        releases.extend(codes.codes.iter().map(|&code| numbers[code as usize]));
     }
-    Ok((dealt, releases))
+    Ok(releases)
 }
 
-/// The outcomes by part.
-fn deal_outcomes(segments: &Segments<'_>, rows: usize, parts: Parts) -> Result<Vec<Part<Outcome>>> {
-    let mut dealt = parts.empty(rows);
+/// The predictions of a round by part.
+fn deal_predictions(
+    segments: &Segments<'_>,
+    releases: &[u32],
+    round: Round,
+) -> Result<Vec<Part<Prediction>>> {
+    let mut dealt = round.empty(releases.len());
+    let mut numbered = releases.iter().zip(0..);
+    for (_, columns) in segments {
+        let (keys, instants) = (required_texts(columns, "key")?, required_times(columns, "predicted_at")?);
+        for (row, (&instant, (&release, number))) in instants.iter().zip(&mut numbered).enumerate() {
+            // No key is null, which has been checked.
+            let key = keys.get(row).unwrap_or_default();
+            round.deal(&mut dealt, key, instant, Prediction { row: number, release });
+        }
+    }
+    Ok(dealt)
+}
+
+/// The outcomes of a round by part.
+fn deal_outcomes(segments: &Segments<'_>, rows: usize, round: Round) -> Result<Vec<Part<Outcome>>> {
+    let mut dealt = round.empty(rows);
     for &(segment, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, times(columns, "predicted_at")?);
         for (row, &observed) in required_times(columns, "observed_at")?.iter().enumerate() {
             let instant = instants.and_then(|instants| instants.get(row));
             let at = RowRef { segment, row: row as u32 };
             let outcome = Outcome { observed, at, of_instant: instant.is_some() };
-            parts.deal(&mut dealt, keys.get(row).unwrap_or_default(), instant.unwrap_or_default(), outcome);
+            round.deal(&mut dealt, keys.get(row).unwrap_or_default(), instant.unwrap_or_default(), outcome);
         }
     }
     Ok(dealt)

@@ -19,6 +19,9 @@ use crate::{
 /// Days with fewer events are evaluated at once, without a thread of their own.
 const SMALL_ROWS: usize = 10_000;
 
+/// Segments that are held packed at a time: of a large day they would take as much memory as unpacked.
+const SEGMENTS_AT_ONCE: u64 = 128;
+
 /// The task of each release, by its name.
 pub type Tasks = BTreeMap<String, Task>;
 
@@ -120,7 +123,9 @@ pub(crate) async fn compute(
         let mut next = 1;
         while next <= *last {
             // Around what was skipped, which may be no segment at all.
-            let until = (next..=*last).find(|seq| is_left_out(*seq)).map_or(*last, |seq| seq - 1);
+            let some = (next + SEGMENTS_AT_ONCE - 1).min(*last);
+            let left_out = (next..=some).find(|seq| is_left_out(*seq));
+            let until = left_out.map_or(some, |seq| seq - 1);
             for segment in scan::segments(table, &log, next, until).await? {
                 match segment.unpack(|name| wanted.contains(&name)) {
                     Ok(columns) => into.push((log.lane, segment.seq, columns)),
@@ -131,7 +136,7 @@ pub(crate) async fn compute(
                     }
                 }
             }
-            next = if until == *last { until + 1 } else { until + 2 };
+            next = until + if left_out.is_some() { 2 } else { 1 };
         }
     }
     let rows = |of: &[(u8, u64, Columns)]| of.iter().map(|(_, _, columns)| columns.rows).sum::<usize>();

@@ -9,35 +9,46 @@ use crate::{
 /// So many rows of a side make a part: keys, rows and table of both fit a cache of 1 MiB.
 const PART_ROWS: usize = 4096;
 
-/// More parts than this would themselves not fit the cache while rows are dealt.
+/// More parts than this would themselves not fit the cache while rows are dealt. What needs more takes
+/// several rounds, which also bounds the memory of the parts.
 const MAX_PARTS: usize = 256;
 
-/// How rows are dealt into parts.
-#[derive(Clone, Copy)]
-pub(super) struct Parts {
-    count: usize,
+/// How many parts `rows` rows of a side make.
+pub(super) fn parts_of(rows: usize) -> usize {
+    rows.div_ceil(PART_ROWS).max(1)
 }
 
-impl Parts {
-    pub(super) fn for_rows(rows: usize) -> Self {
-        Self { count: rows.div_ceil(PART_ROWS).clamp(1, MAX_PARTS) }
+/// Parts that are dealt and joined at a time, of all that there are.
+#[derive(Clone, Copy)]
+pub(super) struct Round {
+    first: usize,
+    count: usize,
+    of: usize,
+}
+
+impl Round {
+    /// The rounds that it takes to deal and join `of` parts, at least one.
+    pub(super) fn of_parts(of: usize) -> impl Iterator<Item = Self> {
+        let size = of.div_ceil(of.div_ceil(MAX_PARTS));
+        (0..of).step_by(size).map(move |first| Self { first, count: size.min(of - first), of })
     }
 
-    /// Empty parts for `rows` rows together.
+    /// Empty parts for those of `rows` rows that fall into this round.
     pub(super) fn empty<T>(self, rows: usize) -> Vec<Part<T>> {
         // Hashes deal evenly, but not to the row.
-        let rows = rows / self.count * 17 / 16;
+        let rows = rows / self.of * 17 / 16;
         let part = || Part { keys: Vec::new(), rows: Vec::with_capacity(rows) };
         std::iter::repeat_with(part).take(self.count).collect()
     }
 
-    /// Puts a row into its part.
+    /// Puts a row into its part, if that is of this round.
     #[inline]
     pub(super) fn deal<T>(self, parts: &mut [Part<T>], key: &str, instant: i64, more: T) {
         let hash = hash(key.as_bytes());
         // The high half scaled to the number of parts, which need not be a power of two. The
         // tables look at the low half first.
-        let part = &mut parts[(((hash >> 32) * self.count as u64) >> 32) as usize];
+        let part = (((hash >> 32) * self.of as u64) >> 32) as usize;
+        let Some(part) = parts.get_mut(part.wrapping_sub(self.first)) else { return };
         let start = part.keys.len();
         part.keys.extend_from_slice(key.as_bytes());
         part.rows.push(Row { hash, instant, start, len: key.len() as u32, more });
@@ -159,4 +170,24 @@ impl<'a> OutcomeIndex<'a> {
 fn wins(outcomes: &Part<Outcome>, a: u32, b: u32) -> bool {
     let rank = |at: u32| (outcomes.rows[at as usize].more.observed, at);
     rank(a) > rank(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_has_its_round() {
+        for of in [1, 2, MAX_PARTS, MAX_PARTS + 1, 806, 3 * MAX_PARTS, 10_000] {
+            let mut next = 0;
+            for round in Round::of_parts(of) {
+                assert_eq!((round.first, round.of), (next, of));
+                assert!((1..=MAX_PARTS).contains(&round.count), "{of}: {}", round.count);
+                next += round.count;
+            }
+            assert_eq!(next, of);
+        }
+        assert_eq!(parts_of(0), 1);
+        assert_eq!(Round::of_parts(parts_of(MAX_PARTS * PART_ROWS)).count(), 1);
+    }
 }
