@@ -186,7 +186,7 @@ async fn c2_release_with_its_record(world: World) {
     };
     let request = Request::parse(What::Evaluations, &words).unwrap();
     let (frame, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
-    assert_eq!(reads.queries, 1, "all days at once");
+    assert_eq!(reads.queries, 2, "all days at once, and which have expired");
     let frame = frame.unwrap();
     let sum = |name: &str| frame.column(name).unwrap().i64().unwrap().iter().flatten().sum::<i64>();
     assert_eq!(["wins", "losses", "ties"].map(sum), [2, 0, 0]);
