@@ -264,7 +264,7 @@ async fn leaderboard(
         let message = "the workspace has no primary metric to rank by; `almanac workspace settings` sets one";
         return Err(Error::invalid(message).into());
     }
-    let ranked = query.catalog().leaderboard(workspace.id(), limit).await?;
+    let ranked = query.leaderboard(workspace.id(), limit).await?;
     let rows = (1..).zip(ranked).filter_map(|(place, of)| {
         let ranked = of.ranked?;
         Some(json!({

@@ -1,9 +1,9 @@
-//! The leaderboard of a given day: its releases, by the primary metric, out of the evaluation of that day.
+//! The leaderboard: of what is live, and of a given day, out of its evaluation.
 
 use fold::{Evaluation, evaluation::Record};
 use store::{
     Day, Error, Id, Result, active,
-    catalog::{MAX_BOARD, PrimaryMetric},
+    catalog::{MAX_BOARD, PrimaryMetric, RankedRelease},
     key,
     rollup::Projected,
 };
@@ -24,6 +24,24 @@ pub struct Place {
 }
 
 impl Query {
+    /// The live releases, the best first, with the names that their models have now: a query of the board,
+    /// and one of the workspace.
+    ///
+    /// # Errors
+    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; those of the table.
+    pub async fn leaderboard(&self, workspace: &Id, limit: usize) -> Result<Vec<RankedRelease>> {
+        let (board, page) =
+            futures::try_join!(self.catalog.leaderboard(workspace, limit), self.catalog.page(workspace))?;
+        let named = |mut ranked: RankedRelease| {
+            let release = page.releases.iter().find(|release| release.entity.name == ranked.release);
+            if let Some(release) = release {
+                ranked.model.clone_from(&release.model);
+            }
+            ranked
+        };
+        Ok(board.into_iter().map(named).collect())
+    }
+
     /// The releases of a day, the best first, and what they are ranked by. All that were judged by this
     /// metric are ranked, live or not. It reads three items.
     ///

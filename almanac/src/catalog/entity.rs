@@ -52,7 +52,11 @@ pub(super) async fn read(service: &Service, kind: EntityKind, command: ReadComma
             let at = service.catalog().resolve(kind, &entity).await?;
             let value = match kind {
                 EntityKind::User => json::user_page(&service.catalog().user_page(at.id()).await?),
-                _ => json::any(&service.catalog().get(&at).await?),
+                _ => {
+                    let mut any = [service.catalog().get(&at).await?];
+                    service.catalog().name_parts(&mut any).await?;
+                    json::any(&any[0])
+                }
             };
             show_one(&value, shown.format);
             Ok(())
@@ -77,7 +81,8 @@ pub(super) async fn list(service: &Service, kind: EntityKind, asked: ListArgs) -
         newest_first: asked.newest_first,
         only: None,
     };
-    let listed = service.catalog().list(kind, parent.as_ref(), &options).await?;
+    let mut listed = service.catalog().list(kind, parent.as_ref(), &options).await?;
+    service.catalog().name_parts(&mut listed.entities).await?;
     let next = listed.next.map(|cursor| cursor.to_text());
     if let ShowFormat::Json = asked.shown.format {
         let entities: Vec<Value> = listed.entities.iter().map(json::any).collect();

@@ -93,7 +93,7 @@ pub(super) async fn list(
         parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
     let fields = asked.fields.as_deref().map(|fields| names(kind, fields)).transpose()?;
     let catalog = service.catalog();
-    let (entities, next) = match (kind, &asked.of) {
+    let (mut entities, next) = match (kind, &asked.of) {
         (EntityKind::Workspace, None) if asked.is_of_all() => {
             let all = catalog.workspaces().await?;
             (all.into_iter().map(AnyEntity::Workspace).collect(), None)
@@ -111,6 +111,7 @@ pub(super) async fn list(
             (listed.entities, listed.next)
         }
     };
+    catalog.name_parts(&mut entities).await?;
     let entities =
         entities.iter().map(|any| json::only(json::any(any), fields.as_deref())).collect::<Vec<_>>();
     let next = next.map(|cursor| cursor.to_text());
@@ -196,8 +197,9 @@ pub(super) async fn show(
             (page.user.version, json::user_page(&page))
         }
         _ => {
-            let any = service.catalog().get(&at).await?;
-            (any.entity().version, json::any(&any))
+            let mut any = [service.catalog().get(&at).await?];
+            service.catalog().name_parts(&mut any).await?;
+            (any[0].entity().version, json::any(&any[0]))
         }
     };
     Ok(shown(StatusCode::OK, version, value))

@@ -94,7 +94,7 @@ pub(super) async fn leaderboard(
             }));
         }
         None => {
-            let ranked = query.catalog().leaderboard(workspace.id(), limit).await?;
+            let ranked = query.leaderboard(workspace.id(), limit).await?;
             places.extend((1..).zip(ranked).filter_map(|(place, of)| {
                 let ranked = of.ranked?;
                 Some(json!({
