@@ -1,21 +1,25 @@
 //! How good the predictions of each release were on one day.
 //!
 //! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
-//! [`crate::metrics`], as the [`Task`] of the release asks. An evaluation is always computed whole,
-//! from all segments of its day, so what it stores are the results.
+//! [`crate::metrics`], as the [`Task`] of the release asks. An evaluation is always computed from all
+//! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
+//! taken [`Share`] by share; the result is the same to the bit.
 
 mod figure;
 mod judge;
 mod meet;
+mod share;
 
 use std::collections::BTreeMap;
 
+pub use judge::Evaluator;
 pub use meet::Record;
 use serde::{Deserialize, Serialize};
+pub use share::Share;
 use store::catalog::Task;
 
 use crate::{
-    LogSegment, Result, join,
+    LogSegment, Result,
     metrics::{CALIBRATION_BINS, CalibrationBin, Confusion, ratio},
     state,
 };
@@ -158,8 +162,9 @@ pub fn evaluate(
     outcomes: &[LogSegment<'_>],
     tasks: &BTreeMap<String, Task>,
 ) -> Result<Evaluation> {
-    let joined = join::join(predictions, outcomes)?;
-    judge::judge(&joined, predictions, outcomes, tasks)
+    let mut evaluator = Evaluator::new(tasks.clone());
+    evaluator.add(predictions, outcomes)?;
+    Ok(evaluator.finish())
 }
 
 #[cfg(test)]

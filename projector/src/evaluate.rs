@@ -1,12 +1,16 @@
 //! Evaluates a day: joins its predictions with its outcomes and writes how good they were.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
-use fold::{Evaluation, LogSegment, evaluation};
+use fold::{
+    Evaluation, LogSegment,
+    evaluation::{self, Evaluator, Share},
+};
 use store::{
     Columns, Error, ErrorKind, Id, Kind, Result, Table,
     catalog::{Catalog, Task},
     expired, key,
+    log::Segment,
     rollup::{Applied, Projected},
     scan,
 };
@@ -21,6 +25,10 @@ const SMALL_ROWS: usize = 10_000;
 
 /// Segments that are held packed at a time: of a large day they would take as much memory as unpacked.
 const SEGMENTS_AT_ONCE: u64 = 128;
+
+/// Predictions and outcomes that are held unpacked at a time. A day with more is read share by share: it takes
+/// no more memory, but is unpacked once for each share.
+const ROWS_AT_ONCE: usize = 2_000_000;
 
 /// The task of each release, by its name.
 pub type Tasks = BTreeMap<String, Task>;
@@ -112,49 +120,189 @@ pub(crate) async fn compute(
     tasks: &Tasks,
     skipped: &Skipped,
 ) -> Result<Result<(Evaluation, u64), Stopped>> {
-    let (mut predictions, mut outcomes) = (Vec::<(u8, u64, Columns)>::new(), Vec::new());
-    for (name, last) in applied {
-        let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
-        let (into, wanted) = match log.kind {
-            Kind::Predictions => (&mut predictions, evaluation::PREDICTION_COLUMNS),
-            _ => (&mut outcomes, evaluation::OUTCOME_COLUMNS),
+    compute_in_shares(table, day, applied, tasks, skipped, ROWS_AT_ONCE).await
+}
+
+/// See [`compute`]; of a day of more than `at_once` rows it reads one share after the other.
+async fn compute_in_shares(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    applied: &Applied,
+    tasks: &Tasks,
+    skipped: &Skipped,
+    at_once: usize,
+) -> Result<Result<(Evaluation, u64), Stopped>> {
+    let corrupt = |error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}"));
+    let mut evaluator = Evaluator::new(tasks.clone());
+    let mut rows = 0;
+    let mut share = Some(Share::ALL);
+    while let Some(this) = share {
+        let held = match Held::read(table, day, applied, skipped, this, at_once).await? {
+            Ok(held) => held,
+            Err(stopped) => return Ok(Err(stopped)),
         };
-        let is_left_out = |seq| skipped.contains(&(name.clone(), seq));
-        let mut next = 1;
-        while next <= *last {
-            // Around what was skipped, which may be no segment at all.
-            let some = (next + SEGMENTS_AT_ONCE - 1).min(*last);
-            let left_out = (next..=some).find(|seq| is_left_out(*seq));
-            let until = left_out.map_or(some, |seq| seq - 1);
-            for segment in scan::segments(table, &log, next, until).await? {
-                match segment.unpack(|name| wanted.contains(&name)) {
-                    Ok(columns) => into.push((log.lane, segment.seq, columns)),
-                    Err(error) => {
-                        let stopped =
-                            Stopped { log: log.clone(), seq: segment.seq, reason: error.to_string() };
-                        return Ok(Err(stopped));
-                    }
-                }
-            }
-            next = until + if left_out.is_some() { 2 } else { 1 };
+        rows += held.rows as u64;
+        share = held.share.following();
+        if held.rows < SMALL_ROWS {
+            held.judge(&mut evaluator).map_err(corrupt)?;
+        } else {
+            let judging = tokio::task::spawn_blocking(move || {
+                let judged = held.judge(&mut evaluator);
+                (evaluator, judged)
+            });
+            let judged = judging.await;
+            let (back, judged) =
+                judged.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
+            evaluator = back;
+            judged.map_err(corrupt)?;
         }
     }
-    let rows = |of: &[(u8, u64, Columns)]| of.iter().map(|(_, _, columns)| columns.rows).sum::<usize>();
-    let rows = rows(&predictions) + rows(&outcomes);
-    let judged = if rows < SMALL_ROWS {
-        fold::evaluate(&in_log(&predictions), &in_log(&outcomes), tasks)
-    } else {
-        let tasks = tasks.clone();
-        let judging = tokio::task::spawn_blocking(move || {
-            fold::evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks)
-        });
-        judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
-    };
-    let judged = judged
-        .map_err(|error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}")))?;
-    Ok(Ok((judged, rows as u64)))
+    Ok(Ok((evaluator.finish(), rows)))
+}
+
+/// A share of a day's predictions and outcomes, by lane and seq.
+struct Held {
+    share: Share,
+    /// With more rows than this it is halved.
+    at_once: usize,
+    rows: usize,
+    predictions: Vec<(u8, u64, Columns)>,
+    outcomes: Vec<(u8, u64, Columns)>,
+}
+
+impl Held {
+    /// Reads `share`, or says which segment cannot be read. Of everything it reads a share of at most
+    /// `at_once` rows; only if many rows have the same key there can be more.
+    async fn read(
+        table: &dyn Table,
+        day: &WorkspaceDay,
+        applied: &Applied,
+        skipped: &Skipped,
+        share: Share,
+        at_once: usize,
+    ) -> Result<Result<Self, Stopped>> {
+        let at_once = if share == Share::ALL { at_once } else { usize::MAX };
+        let mut held = Self { share, at_once, rows: 0, predictions: Vec::new(), outcomes: Vec::new() };
+        for (name, last) in applied {
+            let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
+            let is_left_out = |seq| skipped.contains(&(name.clone(), seq));
+            let mut next = 1;
+            while next <= *last {
+                // Around what was skipped, which may be no segment at all.
+                let some = (next + SEGMENTS_AT_ONCE - 1).min(*last);
+                let left_out = (next..=some).find(|seq| is_left_out(*seq));
+                let until = left_out.map_or(some, |seq| seq - 1);
+                for segment in scan::segments(table, &log, next, until).await? {
+                    if let Err(error) = held.take(&segment) {
+                        return Ok(Err(Stopped { log, seq: segment.seq, reason: error.to_string() }));
+                    }
+                }
+                next = until + if left_out.is_some() { 2 } else { 1 };
+            }
+        }
+        Ok(Ok(held))
+    }
+
+    fn take(&mut self, segment: &Segment) -> Result<()> {
+        let (into, wanted) = match segment.log.kind {
+            Kind::Predictions => (&mut self.predictions, evaluation::PREDICTION_COLUMNS),
+            _ => (&mut self.outcomes, evaluation::OUTCOME_COLUMNS),
+        };
+        let columns = segment.unpack(|name| wanted.contains(&name))?;
+        let columns = self.share.take(columns).map_err(|error| Error::corrupt(error.to_string()))?;
+        self.rows += columns.rows;
+        into.push((segment.log.lane, segment.seq, columns));
+        if self.rows > self.at_once {
+            self.halve().map_err(|error| Error::corrupt(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn halve(&mut self) -> fold::Result<()> {
+        let before = self.rows;
+        self.share = self.share.half();
+        self.rows = 0;
+        for (_, _, columns) in self.predictions.iter_mut().chain(&mut self.outcomes) {
+            *columns = self.share.take(mem::take(columns))?;
+            self.rows += columns.rows;
+        }
+        if self.rows > before / 4 * 3 {
+            // A few keys have most of the rows, and those stay together.
+            self.at_once = usize::MAX;
+        }
+        Ok(())
+    }
+
+    fn judge(&self, evaluator: &mut Evaluator) -> fold::Result<()> {
+        evaluator.add(&in_log(&self.predictions), &in_log(&self.outcomes))
+    }
 }
 
 fn in_log(segments: &[(u8, u64, Columns)]) -> Vec<LogSegment<'_>> {
     segments.iter().map(|(lane, seq, columns)| LogSegment { lane: *lane, seq: *seq, columns }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Clock, Column, Timestamp, Values, key::LogId, table::Condition, table::sqlite::SqliteTable};
+
+    use super::*;
+
+    /// Writes a segment of some rows; `column` makes each of the columns.
+    async fn append(table: &dyn Table, day: &WorkspaceDay, kind: Kind, seq: u64, columns: Vec<Column>) {
+        let log = LogId { workspace: day.workspace.clone(), day: day.day, kind, lane: 0 };
+        let columns = Columns { rows: columns[0].values.len(), columns };
+        let segment = Segment::pack(log, seq, Timestamp::default(), Vec::new(), &columns).unwrap();
+        table.put(segment.to_item(), Condition::Absent).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_large_day_is_evaluated_share_by_share() {
+        const SEGMENTS: u64 = 8;
+        const ROWS: u64 = 200;
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let day = WorkspaceDay {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            day: "2013-06-01".parse().unwrap(),
+        };
+        // Every fourth row has the same key, so that some shares cannot be as small as asked for.
+        let key = |n: u64| if n % 4 == 0 { "same".to_owned() } else { format!("flight-{n}") };
+        let texts = |text: &dyn Fn(u64) -> String, seq: u64| {
+            let texts: Vec<String> = (seq * ROWS..(seq + 1) * ROWS).map(text).collect();
+            Values::Text(texts.iter().map(String::as_str).collect())
+        };
+        let times = |seq: u64| Values::Time((seq * ROWS..(seq + 1) * ROWS).map(|n| n as i64).collect());
+        for seq in 1..=SEGMENTS {
+            let scores = (0..ROWS).map(|n| (n * seq % 97) as f64 / 97.0).collect();
+            let predictions = vec![
+                Column::new("key", texts(&key, seq)),
+                Column::new("predicted_at", times(seq)),
+                Column::new("release", texts(&|n| format!("v{}", n % 2), seq)),
+                Column::new("score", Values::Float(scores)),
+            ];
+            append(&table, &day, Kind::Predictions, seq, predictions).await;
+            let outcomes = vec![
+                Column::new("key", texts(&key, seq)),
+                Column::new("observed_at", times(seq)),
+                Column::new("label", texts(&|n| if n % 3 == 0 { "late" } else { "on time" }.into(), seq)),
+            ];
+            append(&table, &day, Kind::Outcomes, seq, outcomes).await;
+        }
+        let tasks = ["v0", "v1"].map(|name| (name.into(), Task::Binary { positive_label: "late".into() }));
+        let tasks = Tasks::from(tasks);
+        let applied = Applied::from([("p/00".into(), SEGMENTS), ("o/00".into(), SEGMENTS)]);
+        let skipped = Skipped::from([("p/00".into(), 3)]);
+        let evaluate = async |at_once| {
+            let computed = compute_in_shares(&table, &day, &applied, &tasks, &skipped, at_once).await;
+            computed.unwrap().unwrap()
+        };
+        let (whole, rows) = evaluate(usize::MAX).await;
+        assert_eq!(rows, (2 * SEGMENTS - 1) * ROWS);
+        let labelled: u64 = whole.releases.values().map(|release| release.labelled).sum();
+        assert_eq!(labelled, (SEGMENTS - 1) * ROWS);
+        for at_once in [100, 1_000, 2_000] {
+            assert_eq!(evaluate(at_once).await, (whole.clone(), rows), "{at_once} at once");
+        }
+    }
 }

@@ -200,7 +200,12 @@ impl Column {
         let values = match &self.values {
             Values::Time(values) => Values::Time(rows.iter().map(|&row| values[row]).collect()),
             Values::Float(values) => Values::Float(rows.iter().map(|&row| values[row]).collect()),
-            Values::Text(values) => Values::Text(rows.iter().map(|&row| values.get(row)).collect()),
+            Values::Text(values) => {
+                let bytes = rows.iter().map(|&row| values.get(row).len()).sum();
+                let mut taken = Strings::with_capacity(rows.len(), bytes);
+                rows.iter().for_each(|&row| taken.push(values.get(row)));
+                Values::Text(taken)
+            }
             Values::Coded(coded) => Values::Coded(Coded {
                 codes: rows.iter().map(|&row| coded.codes[row]).collect(),
                 dictionary: coded.dictionary.clone(),

@@ -1,4 +1,4 @@
-//! From joined rows to the results of each release.
+//! From predictions and outcomes to the results of each release.
 
 use std::collections::BTreeMap;
 
@@ -6,38 +6,63 @@ use super::{
     Binary, Evaluation, Measures, Multiclass, POSITIVE_SCORE, Record, Regression, ReleaseEvaluation, meet,
 };
 use crate::{
-    ExactSum, Joined, LogSegment, Result, RowRef,
+    ExactSum, LogSegment, Result, RowRef,
+    join::{self, Pair},
     metrics::{Auc, Confusion, Errors, Probabilities, mean, ratio},
     read::{Numbers, Texts, floats, texts},
 };
 use store::catalog::Task;
 
-/// Judges `joined`, which is the join of these predictions and outcomes.
-pub(super) fn judge(
-    joined: &Joined,
-    predictions: &[LogSegment<'_>],
-    outcomes_in_log: &[LogSegment<'_>],
-    tasks: &BTreeMap<String, Task>,
-) -> Result<Evaluation> {
-    let predictions = predictions.iter().map(View::read).collect::<Result<Vec<_>>>()?;
-    let outcomes = outcomes_in_log.iter().map(View::read).collect::<Result<Vec<_>>>()?;
-    let mut releases: Vec<_> =
-        joined.releases.iter().map(|release| Release::new(tasks.get(release))).collect();
-    for pair in &joined.pairs {
-        let prediction = predictions[pair.prediction.segment as usize].fields(pair.prediction);
-        let outcome = pair.outcome.map(|at| outcomes[at.segment as usize].fields(at));
-        releases[pair.release as usize].add(prediction, outcome);
+/// Judges a day, all at once or one [`Share`](super::Share) after the other.
+#[derive(Debug)]
+pub struct Evaluator {
+    tasks: BTreeMap<String, Task>,
+    releases: BTreeMap<String, Release>,
+}
+
+impl Evaluator {
+    /// Nothing is judged yet. A release that is not in `tasks` will be counted, but not judged.
+    pub fn new(tasks: BTreeMap<String, Task>) -> Self {
+        Self { tasks, releases: BTreeMap::new() }
     }
-    let rivals: Vec<_> = joined.releases.iter().map(|release| tasks.get(release)).collect();
-    let numbers = task_numbers(&rivals);
-    let records = meet::records(joined, outcomes_in_log, |pair| {
-        let release = pair.release as usize;
-        let prediction = predictions[pair.prediction.segment as usize].fields(pair.prediction);
-        let outcome = pair.outcome.map(|at| outcomes[at.segment as usize].fields(at))?;
-        Some((numbers[release], distance(rivals[release]?, prediction, outcome)?))
-    });
-    let results = releases.into_iter().zip(records).map(|(release, record)| release.finish(record));
-    Ok(Evaluation { releases: joined.releases.iter().cloned().zip(results).collect() })
+
+    /// Adds all predictions and outcomes of some keys. Those keys must not be added again.
+    ///
+    /// # Errors
+    /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows. Then
+    /// nothing was added.
+    pub fn add(&mut self, predictions: &[LogSegment<'_>], outcomes: &[LogSegment<'_>]) -> Result<()> {
+        let joined = join::join(predictions, outcomes)?;
+        let prediction_views = predictions.iter().map(View::read).collect::<Result<Vec<_>>>()?;
+        let outcome_views = outcomes.iter().map(View::read).collect::<Result<Vec<_>>>()?;
+        let fields = |pair: &Pair| {
+            let prediction = prediction_views[pair.prediction.segment as usize].fields(pair.prediction);
+            (prediction, pair.outcome.map(|at| outcome_views[at.segment as usize].fields(at)))
+        };
+        let tasks: Vec<_> = joined.releases.iter().map(|release| self.tasks.get(release)).collect();
+        let known = joined.releases.iter().map(|release| self.releases.remove(release));
+        let mut releases: Vec<_> =
+            known.zip(&tasks).map(|(known, task)| known.unwrap_or_else(|| Release::new(*task))).collect();
+        for pair in &joined.pairs {
+            let (prediction, outcome) = fields(pair);
+            releases[pair.release as usize].add(prediction, outcome);
+        }
+        let numbers = task_numbers(&tasks);
+        let records = meet::records(&joined, outcomes, |pair| {
+            let release = pair.release as usize;
+            let (prediction, outcome) = fields(pair);
+            Some((numbers[release], distance(tasks[release]?, prediction, outcome?)?))
+        });
+        releases.iter_mut().zip(records).for_each(|(release, record)| release.record += record);
+        self.releases.extend(joined.releases.into_iter().zip(releases));
+        Ok(())
+    }
+
+    /// The results.
+    pub fn finish(self) -> Evaluation {
+        let releases = self.releases.into_iter().map(|(name, release)| (name, release.finish()));
+        Evaluation { releases: releases.collect() }
+    }
 }
 
 /// Numbers for what releases are to predict; those of equal tasks have the same.
@@ -111,22 +136,25 @@ struct Fields<'a> {
 }
 
 /// A release while its predictions are being judged.
-struct Release<'a> {
+#[derive(Debug)]
+struct Release {
     predictions: u64,
     labelled: u64,
     scores: (u64, ExactSum),
-    judge: Option<Judge<'a>>,
+    record: Record,
+    judge: Option<Judge>,
 }
 
-enum Judge<'a> {
-    Binary(Box<BinaryJudge<'a>>),
+#[derive(Debug)]
+enum Judge {
+    Binary(Box<BinaryJudge>),
     Multiclass { judged: u64, correct: u64 },
     Regression(Box<Errors>),
 }
 
-#[derive(Default)]
-struct BinaryJudge<'a> {
-    positive: &'a str,
+#[derive(Debug, Default)]
+struct BinaryJudge {
+    positive: String,
     judged: u64,
     positives: u64,
     confusion: Confusion,
@@ -134,16 +162,17 @@ struct BinaryJudge<'a> {
     probabilities: Probabilities,
 }
 
-impl<'a> Release<'a> {
-    fn new(task: Option<&'a Task>) -> Self {
+impl Release {
+    fn new(task: Option<&Task>) -> Self {
         let judge = task.map(|task| match task {
-            Task::Binary { positive_label: positive } => {
+            Task::Binary { positive_label } => {
+                let positive = positive_label.clone();
                 Judge::Binary(Box::new(BinaryJudge { positive, ..Default::default() }))
             }
             Task::Multiclass => Judge::Multiclass { judged: 0, correct: 0 },
             Task::Regression => Judge::Regression(Box::default()),
         });
-        Self { predictions: 0, labelled: 0, scores: (0, ExactSum::new()), judge }
+        Self { predictions: 0, labelled: 0, scores: (0, ExactSum::new()), record: Record::default(), judge }
     }
 
     #[inline]
@@ -172,7 +201,7 @@ impl<'a> Release<'a> {
         }
     }
 
-    fn finish(self, record: Record) -> ReleaseEvaluation {
+    fn finish(self) -> ReleaseEvaluation {
         let measures = self.judge.map(|judge| match judge {
             Judge::Binary(judge) => Measures::Binary(Box::new(judge.finish())),
             Judge::Multiclass { judged, correct } => {
@@ -189,13 +218,13 @@ impl<'a> Release<'a> {
             predictions: self.predictions,
             labelled: self.labelled,
             mean_score: mean(&self.scores.1, self.scores.0),
-            record,
+            record: self.record,
             measures,
         }
     }
 }
 
-impl BinaryJudge<'_> {
+impl BinaryJudge {
     #[inline]
     fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
         let Some(real) = outcome.label else { return };
@@ -216,7 +245,7 @@ impl BinaryJudge<'_> {
     fn finish(self) -> Binary {
         let (confusion, probabilities) = (self.confusion, self.probabilities);
         Binary {
-            positive: self.positive.to_owned(),
+            positive: self.positive,
             judged: self.judged,
             positives: self.positives,
             confusion,

@@ -4,7 +4,7 @@
 //! predicted it several times, the last in log order counts. Whoever is nearer to the truth wins against
 //! each that is farther from it; those equally near tie.
 
-use std::iter::once;
+use std::{iter::once, ops::AddAssign};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,14 @@ impl Record {
     /// Whether it met no other release.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+impl AddAssign for Record {
+    fn add_assign(&mut self, other: Self) {
+        self.wins += other.wins;
+        self.losses += other.losses;
+        self.ties += other.ties;
     }
 }
 

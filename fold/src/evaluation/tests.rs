@@ -186,6 +186,32 @@ proptest! {
     }
 
     #[test]
+    fn share_by_share_gives_the_same(
+        predictions in vec(prediction(), 0..40),
+        outcomes in vec(outcome(), 0..20),
+        size in 1usize..40,
+        halvings in 0usize..4,
+    ) {
+        let left = cut(&predictions, size, |rows| testing::predictions(rows, true));
+        let right = cut(&outcomes, size, |rows| testing::outcomes(rows, false));
+        let mut evaluator = Evaluator::new(tasks());
+        let mut share = Some((0..halvings).fold(Share::ALL, |share, _| share.half()));
+        let mut rows = 0;
+        while let Some(this) = share {
+            let take = |segments: &[(u64, Columns)]| {
+                let segments = segments.iter().map(|(seq, columns)| (*seq, this.take(columns.clone()).unwrap()));
+                segments.collect::<Vec<_>>()
+            };
+            let (left, right) = (take(&left), take(&right));
+            rows += left.iter().chain(&right).map(|(_, columns)| columns.rows).sum::<usize>();
+            evaluator.add(&log(&left), &log(&right)).unwrap();
+            share = this.following();
+        }
+        prop_assert_eq!(rows, predictions.len() + outcomes.len());
+        prop_assert_eq!(evaluator.finish(), judge(&predictions, &outcomes));
+    }
+
+    #[test]
     fn distinct_predictions_in_another_log_order_give_the_same(
         rows in vec((0.0..=1.0f64, any::<bool>()), 0..5)
             .prop_map(|rows| rows.into_iter().zip(["a", "b", "c", "d", "e"]).collect::<Vec<_>>())
