@@ -267,7 +267,7 @@ mod tests {
             day: "2013-06-01".parse().unwrap(),
         };
         // Every fourth row has the same key, so that some shares cannot be as small as asked for.
-        let key = |n: u64| if n % 4 == 0 { "same".to_owned() } else { format!("flight-{n}") };
+        let key = |n: u64| if n.is_multiple_of(4) { "same".to_owned() } else { format!("flight-{n}") };
         let texts = |text: &dyn Fn(u64) -> String, seq: u64| {
             let texts: Vec<String> = (seq * ROWS..(seq + 1) * ROWS).map(text).collect();
             Values::Text(texts.iter().map(String::as_str).collect())
@@ -285,7 +285,10 @@ mod tests {
             let outcomes = vec![
                 Column::new("key", texts(&key, seq)),
                 Column::new("observed_at", times(seq)),
-                Column::new("label", texts(&|n| if n % 3 == 0 { "late" } else { "on time" }.into(), seq)),
+                Column::new(
+                    "label",
+                    texts(&|n| if n.is_multiple_of(3) { "late" } else { "on time" }.into(), seq),
+                ),
             ];
             append(&table, &day, Kind::Outcomes, seq, outcomes).await;
         }
