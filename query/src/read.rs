@@ -86,7 +86,7 @@ async fn day_with<T: Send + 'static>(
     }
     let filter = filter.clone();
     let unpacking = tokio::task::spawn_blocking(move || {
-        let segments = items.iter().map(Segment::from_item);
+        let segments = items.into_iter().map(Segment::from_item);
         let wanted =
             segments.filter(|segment| segment.as_ref().map_or(true, |segment| filter.wants(segment)));
         let decoded_bytes = QUERY_DECODED_BYTES.counter([]);

@@ -131,13 +131,26 @@ fn views(strings: Strings) -> (Vec<View>, Vec<u8>) {
     let text = text.into_bytes();
     let mut start = 0;
     let views = ends.iter().map(|end| {
-        let bytes = &text[start as usize..*end as usize];
-        let view = View::new_from_bytes(bytes, 0, start);
+        let view = short_view(&text, start, *end)
+            .unwrap_or_else(|| View::new_from_bytes(&text[start as usize..*end as usize], 0, start));
         start = *end;
         view
     });
     let views = views.collect();
     (views, text)
+}
+
+/// The view of a string that fits into it, made of whole words: the call that copies a few bytes would take
+/// longer than all the rest. `None` for a longer string, and for the last ones of the text.
+#[inline]
+fn short_view(text: &[u8], start: u32, end: u32) -> Option<View> {
+    let length = end - start;
+    if length > View::MAX_INLINE_SIZE || cfg!(target_endian = "big") {
+        return None;
+    }
+    let bytes = text.get(start as usize..)?.first_chunk()?;
+    let bytes = u128::from_le_bytes(*bytes) & ((1 << (8 * length)) - 1);
+    Some(View::from(bytes << 32 | u128::from(length)))
 }
 
 #[cfg(test)]
@@ -198,6 +211,22 @@ mod tests {
             None,
         ];
         assert_eq!(texts(&stack), expected);
+    }
+
+    #[test]
+    fn views_of_short_strings_are_those_of_polars() {
+        let strings: Strings = (0..40).map(|length| &"zwölf Boxkämpfer jagen Viktor"[..length % 3]).collect();
+        let lengths = (0..60).map(|n| "x".repeat(n % 15) + if n % 2 == 0 { "ü" } else { "" });
+        let lengths: Vec<String> = lengths.collect();
+        for strings in [strings, lengths.iter().map(String::as_str).collect()] {
+            let (found, text) = views(strings.clone());
+            let mut start = 0;
+            for (view, end) in found.into_iter().zip(strings.ends()) {
+                let expected = View::new_from_bytes(&text[start as usize..*end as usize], 0, start);
+                assert_eq!(view.as_u128(), expected.as_u128());
+                start = *end;
+            }
+        }
     }
 
     #[test]

@@ -199,6 +199,18 @@ impl Item {
         }
     }
 
+    /// Takes the bytes of attribute `name` out of the item; `None`, when it is absent.
+    ///
+    /// # Errors
+    /// `Corrupt`, when it is not bytes.
+    pub fn take_bytes(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        match self.attributes.remove(name) {
+            None => Ok(None),
+            Some(Value::B(bytes)) => Ok(Some(bytes)),
+            other => Err(self.unexpected(name, "bytes", other.as_ref())),
+        }
+    }
+
     /// The list of attribute `name`.
     ///
     /// # Errors

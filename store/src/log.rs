@@ -94,7 +94,7 @@ impl Segment {
     ///
     /// # Errors
     /// `Corrupt`, when the item is none of a segment, or of a version that is not known.
-    pub fn from_item(item: &Item) -> Result<Self> {
+    pub fn from_item(mut item: Item) -> Result<Self> {
         let (log, seq) =
             key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
         item.check_version(ITEM_VERSION)?;
@@ -107,7 +107,7 @@ impl Segment {
             releases
                 .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
         }
-        let data = if item.attributes.contains_key(DATA) { item.bytes(DATA)?.to_vec() } else { Vec::new() };
+        let data = item.take_bytes(DATA)?.unwrap_or_default();
         Ok(Self {
             log,
             seq,

@@ -87,7 +87,7 @@ pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> 
     let query = Query::table(key::segments_between(log, first, last));
     let mut segments = Vec::new();
     for item in query_all(table, query).await? {
-        let segment = Segment::from_item(&item)?;
+        let segment = Segment::from_item(item)?;
         debug_assert_eq!(segment.log, *log);
         if segment.seq != first + segments.len() as u64 {
             break;

@@ -76,7 +76,7 @@ fn it_reads_the_segments_of_the_demo() {
         let table = data.path().store().open().await;
         let workspace = Catalog::new(table.clone()).workspace("flights/nyc").await.unwrap();
         let items = query_all(&*table, Query::table(key::segments(workspace.id()))).await.unwrap();
-        items.iter().map(|item| Segment::from_item(item).unwrap()).collect()
+        items.into_iter().map(|item| Segment::from_item(item).unwrap()).collect()
     });
     assert!(segments.len() > 10);
     for (at, segment) in segments.iter().enumerate() {

@@ -72,7 +72,7 @@ async fn stored(
     while read < MAX_SEGMENTS && found.iter().map(|columns| columns.rows).sum::<usize>() < rows {
         let page = table.query(&query).await?;
         read += page.items.len();
-        for item in &page.items {
+        for item in page.items {
             let segment = Segment::from_item(item)?;
             let mut start = 0;
             for part in &segment.batches {

@@ -296,7 +296,7 @@ impl Log {
         let mut read = 0;
         loop {
             let page = self.table.query(&query).await?;
-            for item in &page.items {
+            for item in page.items {
                 let segment = Segment::from_item(item)?;
                 read += segment.rows;
                 state.note(&segment);
@@ -331,7 +331,7 @@ impl Log {
             let mut query = Query::table(range).only(SUMMARY);
             loop {
                 let page = self.table.query(&query).await?;
-                for item in &page.items {
+                for item in page.items {
                     let parts = Segment::from_item(item)?.batches;
                     let parts = parts.iter().filter(|part| part.batch == entry.batch);
                     stored = parts.map(|part| part.first + part.rows).fold(stored, usize::max);
@@ -354,7 +354,7 @@ impl Log {
         while recent.from() > 1 && read < WINDOW_SEGMENTS && rows < WINDOW_ROWS {
             let page = self.table.query(&query.clone().limit(100)).await?;
             read += page.items.len();
-            for item in &page.items {
+            for item in page.items {
                 let segment = Segment::from_item(item)?;
                 rows += segment.rows;
                 recent.note_before(&segment);
