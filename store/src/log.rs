@@ -98,6 +98,7 @@ impl Segment {
         let (log, seq) =
             key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
         item.check_version(ITEM_VERSION)?;
+        let data = item.take_bytes(DATA)?.unwrap_or_default();
         let time = |name| {
             Timestamp::from_micros(item.int(name)?)
                 .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
@@ -107,7 +108,6 @@ impl Segment {
             releases
                 .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
         }
-        let data = item.take_bytes(DATA)?.unwrap_or_default();
         Ok(Self {
             log,
             seq,
