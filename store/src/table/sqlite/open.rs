@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, thread, time::Duration};
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi::ErrorCode};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig, ffi::ErrorCode};
 
 use super::{
     fault::{Fault, Outcome},
@@ -85,6 +85,8 @@ fn connect(path: &Path, create: Create, busy: Duration) -> Outcome<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(busy)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A statement is planned once: SQLite would otherwise plan anew whenever the bounds of a range change.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Only has an effect on a file that is still empty.
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     // A commit returns when it is on the disk.
