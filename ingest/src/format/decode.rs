@@ -51,6 +51,11 @@ impl Decoder {
         Self { kind, limit, decoded: 0 }
     }
 
+    /// Whether the bytes are plain as they come.
+    pub(crate) fn is_identity(&self) -> bool {
+        matches!(self.kind, Inner::Identity)
+    }
+
     /// Decodes the next bytes.
     pub(crate) fn push(&mut self, bytes: &[u8], take: Take<'_>) -> Result<(), Refused> {
         let Self { kind, limit, decoded } = self;

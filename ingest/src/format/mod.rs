@@ -144,6 +144,24 @@ impl BodyReader {
         }
     }
 
+    /// Makes room for a body of so many bytes, where it is held whole and comes as it is.
+    #[must_use]
+    pub fn expecting(mut self, bytes: usize) -> Self {
+        if self.decoder.is_identity() {
+            match &mut self.parser {
+                Parser::Whole(_, _, held) => held.reserve_exact(bytes.min(MAX_BODY_BYTES)),
+                Parser::Json(_, expected) => *expected = bytes.min(MAX_BODY_BYTES),
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// Whether the next bytes are only put with those that are held already, or are the first ones.
+    pub(crate) fn only_holds(&self) -> bool {
+        self.decoder.is_identity() && matches!(self.parser, Parser::Whole(..) | Parser::Json(..))
+    }
+
     /// Reads the next bytes, in pieces of any size.
     ///
     /// # Errors
@@ -169,8 +187,8 @@ impl BodyReader {
 /// A parser of one format.
 pub(crate) enum Parser {
     Lines(ndjson::Lines),
-    /// JSON of which no more than white space was seen.
-    Json(Names),
+    /// JSON of which no more than white space was seen, and how many bytes are expected of it.
+    Json(Names, usize),
     Array(Box<array::Array>),
     Csv(Box<csv::Csv>),
     /// A format that is read whole.
@@ -189,7 +207,7 @@ impl Parser {
     pub(crate) fn new(format: Format, names: Names) -> Self {
         match format {
             Format::Ndjson => Parser::Lines(ndjson::Lines::new(names)),
-            Format::Json => Parser::Json(names),
+            Format::Json => Parser::Json(names, 0),
             Format::Csv => Parser::Csv(Box::new(csv::Csv::new(names))),
             Format::Arrow => Parser::Whole(Whole::Arrow, names, Vec::new()),
             Format::Parquet => Parser::Whole(Whole::Parquet, names, Vec::new()),
@@ -208,11 +226,11 @@ impl Parser {
                 held.extend_from_slice(bytes);
                 Ok(())
             }
-            Parser::Json(names) => {
+            Parser::Json(names, expected) => {
                 let bytes = &bytes[token::skip_white(bytes, 0)..];
                 let Some(first) = bytes.first() else { return Ok(()) };
                 *self = match first {
-                    b'{' => Parser::Whole(Whole::Columnar, names.clone(), Vec::new()),
+                    b'{' => Parser::Whole(Whole::Columnar, names.clone(), Vec::with_capacity(*expected)),
                     _ => Parser::Array(Box::new(array::Array::new(names.clone()))),
                 };
                 self.push(bytes, out)
@@ -225,7 +243,7 @@ impl Parser {
             Parser::Lines(lines) => lines.finish(out),
             Parser::Array(array) => array.finish(),
             Parser::Csv(csv) => csv.finish(out),
-            Parser::Json(_) => Err(Refused::Whole("the body is empty; send an array of objects".into())),
+            Parser::Json(..) => Err(Refused::Whole("the body is empty; send an array of objects".into())),
             Parser::Whole(Whole::Arrow, names, body) => ipc::read(&names, &body, out),
             Parser::Whole(Whole::Parquet, names, body) => parquet::read(&names, body, out),
             Parser::Whole(Whole::Columnar, names, body) => match std::str::from_utf8(&body) {
