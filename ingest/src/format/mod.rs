@@ -157,9 +157,14 @@ impl BodyReader {
         self
     }
 
-    /// Whether the next bytes are only put with those that are held already, or are the first ones.
-    pub(crate) fn only_holds(&self) -> bool {
-        self.decoder.is_identity() && matches!(self.parser, Parser::Whole(..) | Parser::Json(..))
+    /// Whether `next` would only be put with what is held already.
+    pub(crate) fn only_holds(&self, next: &[u8]) -> bool {
+        let is_held = match &self.parser {
+            Parser::Whole(..) => true,
+            Parser::Json(..) => next.get(token::skip_white(next, 0)) == Some(&b'{'),
+            _ => false,
+        };
+        is_held && self.decoder.is_identity()
     }
 
     /// Reads the next bytes, in pieces of any size.

@@ -108,7 +108,9 @@ impl Form {
             pass.hold(bytes.len()).map_err(busy)?;
             match &mut parsing {
                 // That takes less time than to hand them on.
-                Parsing::Idle(reader) if chunk.is_empty() && reader.only_holds() => reader.push(&bytes)?,
+                Parsing::Idle(reader) if chunk.is_empty() && reader.only_holds(&bytes) => {
+                    reader.push(&bytes)?
+                }
                 _ => chunk.extend_from_slice(&bytes),
             }
             if chunk.len() >= CHUNK_BYTES {
