@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, mem};
 
 use fold::{
-    Evaluation, LogSegment,
+    Evaluation, FoldError, LogSegment,
     evaluation::{self, Evaluator, Share},
 };
 use store::{
@@ -143,19 +143,13 @@ async fn compute_in_shares(
         };
         rows += held.rows as u64;
         share = held.share.following();
-        if held.rows < SMALL_ROWS {
-            held.judge(&mut evaluator).map_err(corrupt)?;
+        let judged = if held.rows < SMALL_ROWS {
+            held.judge(evaluator)
         } else {
-            let judging = tokio::task::spawn_blocking(move || {
-                let judged = held.judge(&mut evaluator);
-                (evaluator, judged)
-            });
-            let judged = judging.await;
-            let (back, judged) =
-                judged.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
-            evaluator = back;
-            judged.map_err(corrupt)?;
-        }
+            let judging = tokio::task::spawn_blocking(move || held.judge(evaluator));
+            judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
+        };
+        evaluator = judged.map_err(corrupt)?;
     }
     Ok(Ok((evaluator.finish(), rows)))
 }
@@ -208,12 +202,13 @@ impl Held {
             Kind::Predictions => (&mut self.predictions, evaluation::PREDICTION_COLUMNS),
             _ => (&mut self.outcomes, evaluation::OUTCOME_COLUMNS),
         };
+        let corrupt = |error: FoldError| Error::corrupt(error.to_string());
         let columns = segment.unpack(|name| wanted.contains(&name))?;
-        let columns = self.share.take(columns).map_err(|error| Error::corrupt(error.to_string()))?;
+        let columns = self.share.take(columns).map_err(corrupt)?;
         self.rows += columns.rows;
         into.push((segment.log.lane, segment.seq, columns));
         if self.rows > self.at_once {
-            self.halve().map_err(|error| Error::corrupt(error.to_string()))?;
+            self.halve().map_err(corrupt)?;
         }
         Ok(())
     }
@@ -233,8 +228,10 @@ impl Held {
         Ok(())
     }
 
-    fn judge(&self, evaluator: &mut Evaluator) -> fold::Result<()> {
-        evaluator.add(&in_log(&self.predictions), &in_log(&self.outcomes))
+    /// What it adds to `evaluator`.
+    fn judge(self, mut evaluator: Evaluator) -> fold::Result<Evaluator> {
+        evaluator.add(&in_log(&self.predictions), &in_log(&self.outcomes))?;
+        Ok(evaluator)
     }
 }
 
