@@ -24,22 +24,15 @@ pub struct Place {
 }
 
 impl Query {
-    /// The live releases, the best first, with the names that their models have now: a query of the board,
-    /// and one of the workspace.
+    /// The live releases, the best first, with the names that their models have now: one query of the
+    /// board, and a read of each model on it.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; those of the table.
     pub async fn leaderboard(&self, workspace: &Id, limit: usize) -> Result<Vec<RankedRelease>> {
-        let (board, page) =
-            futures::try_join!(self.catalog.leaderboard(workspace, limit), self.catalog.page(workspace))?;
-        let named = |mut ranked: RankedRelease| {
-            let release = page.releases.iter().find(|release| release.entity.name == ranked.release);
-            if let Some(release) = release {
-                ranked.model.clone_from(&release.model);
-            }
-            ranked
-        };
-        Ok(board.into_iter().map(named).collect())
+        let mut board = self.catalog.leaderboard(workspace, limit).await?;
+        self.catalog.name_models(workspace, &mut board).await?;
+        Ok(board)
     }
 
     /// The releases of a day, the best first, and what they are ranked by. All that were judged by this

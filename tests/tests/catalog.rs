@@ -384,9 +384,7 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
         assert_eq!(page.releases[0].model, "leaving");
         assert_eq!(page.tasks()["v1"], Task::Regression);
         let release = catalog.resolve(EntityKind::Release, "lending/current/leaving@v1").await.unwrap();
-        let mut shown = [catalog.get(&release).await.unwrap()];
-        catalog.name_parts(&mut shown).await.unwrap();
-        let AnyEntity::Release(shown) = &shown[0] else { panic!() };
+        let AnyEntity::Release(shown) = catalog.show(&release).await.unwrap() else { panic!() };
         assert_eq!(shown.model, "leaving");
         let AnyEntity::Category(category) = catalog.get(&category).await.unwrap() else { panic!() };
         let at = EntityId::Category(category.entity.id.clone());

@@ -52,11 +52,7 @@ pub(super) async fn read(service: &Service, kind: EntityKind, command: ReadComma
             let at = service.catalog().resolve(kind, &entity).await?;
             let value = match kind {
                 EntityKind::User => json::user_page(&service.catalog().user_page(at.id()).await?),
-                _ => {
-                    let mut any = [service.catalog().get(&at).await?];
-                    service.catalog().name_parts(&mut any).await?;
-                    json::any(&any[0])
-                }
+                _ => json::any(&service.catalog().show(&at).await?),
             };
             show_one(&value, shown.format);
             Ok(())

@@ -197,9 +197,8 @@ pub(super) async fn show(
             (page.user.version, json::user_page(&page))
         }
         _ => {
-            let mut any = [service.catalog().get(&at).await?];
-            service.catalog().name_parts(&mut any).await?;
-            (any[0].entity().version, json::any(&any[0]))
+            let any = service.catalog().show(&at).await?;
+            (any.entity().version, json::any(&any))
         }
     };
     Ok(shown(StatusCode::OK, version, value))

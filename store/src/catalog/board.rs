@@ -31,8 +31,10 @@ pub struct Ranked {
 pub struct RankedRelease {
     /// The release, by name.
     pub release: String,
-    /// Its model, by name.
+    /// Its model, by the name that it had.
     pub model: String,
+    /// Its model.
+    pub model_id: Id,
     /// Where it stands.
     pub ranked: Option<Ranked>,
     /// Its score: the greater the better.
@@ -40,8 +42,12 @@ pub struct RankedRelease {
     key: Key,
 }
 
-const ATTRIBUTES: [&str; 8] =
-    ["name", "model", "board", "score", "board_metric", "board_value", "board_day", "board_in"];
+/// What is read of a release.
+const READ: [&str; 9] =
+    ["name", "model", "GSI1PK", "board", "score", "board_metric", "board_value", "board_day", "board_in"];
+
+/// What of it places it on the board.
+const PLACE: &[&str] = READ.split_at(3).1;
 
 impl RankedRelease {
     fn from_item(item: &Item) -> Result<Self> {
@@ -65,6 +71,8 @@ impl RankedRelease {
         Ok(Self {
             release: item.text("name")?.to_owned(),
             model: item.text("model")?.to_owned(),
+            model_id: key::parse_release_index(item.text("GSI1PK")?)
+                .ok_or_else(|| item.corrupt("`GSI1PK` names no model"))?,
             ranked: is_ranked.then(ranked).transpose()?,
             score: is_ranked.then(|| number("score")).transpose()?,
             key: item.key.clone(),
@@ -90,7 +98,7 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn ranks(&self, workspace: &Id) -> Result<Vec<RankedRelease>> {
-        let query = Query::table(key::releases(workspace)).only(&ATTRIBUTES);
+        let query = Query::table(key::releases(workspace)).only(&READ);
         query_all(&*self.table, query).await?.iter().map(RankedRelease::from_item).collect()
     }
 
@@ -111,7 +119,7 @@ impl Catalog {
         }
         let update = Update::new(release.key.clone(), Condition::Exists);
         let update = match ranked {
-            None => ATTRIBUTES[2..].iter().fold(update, |update, name| update.remove(name)),
+            None => PLACE.iter().fold(update, |update, name| update.remove(name)),
             Some((ranked, primary)) => {
                 let number = |value: f64| Number::parse(&value.to_string()).map(Value::N);
                 let environments = ranked.environments.iter().map(|name| Value::from(name.as_str()));

@@ -1,9 +1,5 @@
 //! Lists: the children of a parent, page by page, by the time of their creation.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use futures::future::try_join_all;
-
 use super::{AnyEntity, Catalog};
 use crate::{
     Error, Id, Result, Timestamp,
@@ -134,42 +130,6 @@ impl Catalog {
         });
         Ok(Listed { entities, next: page.next })
     }
-
-    /// Puts the present names of their models and configurations into releases, which know those that these
-    /// had at first: a read of each model and configuration.
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn name_parts(&self, entities: &mut [AnyEntity]) -> Result<()> {
-        let parts: BTreeSet<EntityId> = entities.iter().flat_map(parts_of).flatten().collect();
-        let name = async |part: EntityId| {
-            let found = self.find(&part).await?;
-            Ok::<_, Error>(found.map(|found| (part.id().clone(), found.entity().name.clone())))
-        };
-        let names = try_join_all(parts.into_iter().map(name)).await?;
-        let names: BTreeMap<Id, String> = names.into_iter().flatten().collect();
-        for any in entities {
-            let AnyEntity::Release(release) = any else { continue };
-            if let Some(name) = names.get(&release.model_id) {
-                release.model.clone_from(name);
-            }
-            if let Some(name) = release.configuration_id.as_ref().and_then(|id| names.get(id)) {
-                release.configuration = Some(name.clone());
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The model and the configuration of a release.
-fn parts_of(any: &AnyEntity) -> [Option<EntityId>; 2] {
-    let AnyEntity::Release(release) = any else { return [None, None] };
-    let workspace = || release.workspace.clone();
-    let configuration = release.configuration_id.as_ref();
-    [
-        Some(EntityId::Model(workspace(), release.model_id.clone())),
-        configuration.map(|id| EntityId::Configuration(workspace(), id.clone())),
-    ]
 }
 
 fn place(kind: EntityKind, parent: Option<&EntityId>) -> Result<Siblings> {

@@ -19,6 +19,7 @@ mod lanes;
 mod list;
 mod live;
 mod member;
+mod names;
 mod page;
 mod release;
 mod retention;

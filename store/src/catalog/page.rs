@@ -80,19 +80,10 @@ impl WorkspacePage {
         models.sort_by(|a: &Model, b| a.entity.by_age(&b.entity));
         configurations.sort_by(|a: &Configuration, b| a.entity.by_age(&b.entity));
         releases.sort_by(|a: &Release, b| a.entity.by_age(&b.entity));
-        let names = |entities: &mut dyn Iterator<Item = &Entity>| -> BTreeMap<Id, String> {
-            entities.map(|entity| (entity.id.clone(), entity.name.clone())).collect()
-        };
-        let model_names = names(&mut models.iter().map(|model| &model.entity));
-        let configuration_names = names(&mut configurations.iter().map(|one| &one.entity));
-        for release in &mut releases {
-            if let Some(name) = model_names.get(&release.model_id) {
-                release.model.clone_from(name);
-            }
-            if let Some(name) = release.configuration_id.as_ref().and_then(|id| configuration_names.get(id)) {
-                release.configuration = Some(name.clone());
-            }
-        }
+        let parts = models.iter().map(|model| &model.entity);
+        let parts = parts.chain(configurations.iter().map(|configuration| &configuration.entity));
+        let names = parts.map(|entity| (entity.id.clone(), entity.name.clone())).collect();
+        releases.iter_mut().for_each(|release| release.take_names(&names));
         Ok(Self { workspace, models, configurations, releases, live, grants, counters, counts })
     }
 

@@ -5,8 +5,9 @@ use query::{Request, What, Words};
 use serde_json::json;
 use store::{
     Kind,
-    catalog::{Action, HistoryOf, PrimaryMetric, ReleaseChange},
-    key, scan,
+    catalog::{Action, HistoryOf, Patch, PrimaryMetric, ReleaseChange},
+    key::{self, EntityId},
+    scan,
 };
 
 use crate::{
@@ -243,6 +244,14 @@ async fn c1_leaderboard_is_one_query_of_the_sparse_index(world: World) {
     assert_eq!(board(10).await, []);
     set(Some("brier")).await;
     assert_eq!(board(10).await.len(), 1);
+    // As it is shown: with the name that the model has now.
+    let model = catalog.page(scene.id()).await.unwrap().models[0].entity.id.clone();
+    let model = EntityId::Model(scene.id().clone(), model);
+    catalog.change(&model, &Patch::rename("renamed"), None, now).await.unwrap();
+    let query = scene.query(now);
+    let (shown, reads) = scene.world.reads(query.leaderboard(scene.id(), 10)).await;
+    assert_eq!(cost(reads), (1, 1), "one query, and a read of the model");
+    assert_eq!(shown.unwrap()[0].model, "renamed");
     set(None).await;
     assert_eq!(board(10).await, []);
 }
