@@ -20,6 +20,11 @@ pub const MAX_SEGMENT_ROWS: usize = 10_000;
 /// About how many bytes of packed events a segment may have before it is cut in two.
 pub const MAX_SEGMENT_BYTES: usize = 256 * 1024;
 
+/// How long after an instant all that was appended by then is in the log, in seconds: a segment is stored
+/// sooner than this after its `appended_at`, by every clock. An instant that is as far back is closed,
+/// and what had been appended by it never changes any more.
+pub const CLOSED_AFTER_SECONDS: i64 = 30;
+
 /// A segment of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
