@@ -14,7 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use store::{
-    Item, Result, Table,
+    Item, Result, Table, Timestamp,
     key::{self, Key},
     table::{Changes, Condition, Page, Position, Query, Shard, Write},
 };
@@ -116,6 +116,10 @@ impl Table for CountingTable {
             self.count(write.key(), 2 * units);
         }
         self.inner.transact(writes).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.inner.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

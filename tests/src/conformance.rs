@@ -29,6 +29,7 @@ pub mod expiry;
 pub mod feed;
 pub mod indexes;
 pub mod order;
+pub mod time;
 pub mod transactions;
 pub mod values;
 
@@ -277,6 +278,9 @@ macro_rules! conformance {
                 what_has_expired_counts_as_absent
                 what_has_expired_takes_no_place_in_a_page
                 a_new_item_takes_the_place_of_an_expired_one
+            }
+            time {
+                an_engine_that_has_answered_tells_the_time
             }
         }
     };

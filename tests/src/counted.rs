@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use store::{
-    Error, Item, Result, Table,
+    Error, Item, Result, Table, Timestamp,
     key::Key,
     table::{Changes, Condition, Page, Position, Query, Shard, Write},
 };
@@ -88,6 +88,10 @@ impl Table for Counted {
         self.inner.transact(writes).await
     }
 
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.inner.engine_time()
+    }
+
     async fn shards(&self) -> Result<Vec<Shard>> {
         self.inner.shards().await
     }
@@ -129,6 +133,10 @@ impl Table for WithoutTransactions {
             0 | 1 => self.0.transact(writes).await,
             more => Err(Error::invalid(format!("this engine makes one write at a time, not {more}"))),
         }
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.0.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

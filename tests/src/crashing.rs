@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use store::{
-    Error, Item, Result, Table,
+    Error, Item, Result, Table, Timestamp,
     key::Key,
     table::{Changes, Condition, Page, Position, Query, Shard, Write},
 };
@@ -72,6 +72,10 @@ impl Table for Crashing {
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         self.write()?;
         self.inner.transact(writes).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.inner.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

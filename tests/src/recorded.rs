@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use store::{
-    Item, Result, Table,
+    Item, Result, Table, Timestamp,
     key::Key,
     table::{Changes, Condition, Index, Page, Position, Query, Shard, Update, Write},
 };
@@ -115,6 +115,10 @@ impl Table for Recorded {
             }
         }
         self.inner.transact(writes).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.inner.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

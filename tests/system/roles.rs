@@ -16,7 +16,7 @@ use almanac::up::{Options, Role};
 use async_trait::async_trait;
 use serde_json::Value;
 use store::{
-    Clock, Error, Item, Result, Table,
+    Clock, Error, Item, Result, Table, Timestamp,
     key::Key,
     table::{Changes, Condition, Page, Position, Query, Shard, Write, sqlite::SqliteTable},
 };
@@ -132,6 +132,10 @@ impl Table for Breakable {
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         self.table.transact(writes).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.table.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

@@ -44,7 +44,7 @@ mod dynamodb_local {
     use std::sync::Arc;
 
     use store::{
-        Timestamp,
+        Clock, Timestamp,
         table::dynamodb::{self, DynamoTable},
     };
     use tests::{
@@ -61,4 +61,13 @@ mod dynamodb_local {
     }
 
     tests::conformance!(subject);
+
+    /// Whatever the clock says that the engine was opened with.
+    #[tokio::test]
+    async fn the_time_is_that_of_its_answers() {
+        let subject = subject().await;
+        let told = subject.table.engine_time().expect("it has answered when it was looked at").micros();
+        let now = Clock::system().now().micros();
+        assert!((now - 10_000_000..now + 1_000_000).contains(&told), "{told} at {now}");
+    }
 }

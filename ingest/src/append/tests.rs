@@ -40,6 +40,10 @@ impl Table for Counting {
         self.inner.transact(writes).await
     }
 
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.inner.engine_time()
+    }
+
     async fn shards(&self) -> Result<Vec<Shard>> {
         self.inner.shards().await
     }

@@ -10,7 +10,7 @@ use meter::{
 use tokio::time::Instant;
 
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write};
-use crate::{Error, ErrorKind, Item, Result, key::Key};
+use crate::{Error, ErrorKind, Item, Result, Timestamp, key::Key};
 
 /// A table whose calls are measured: how long they take, how many are under way, how many bytes
 /// of items they move, and how they fail.
@@ -144,6 +144,10 @@ impl Table for Measured {
         let size = |write: &Write| if let Write::Put(item, _) = write { item.size() } else { 0 };
         self.writes(writes.iter().map(size));
         self.measure(&self.calls.transact, self.table.transact(writes)).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.table.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::{
-    Error, Item, Result,
+    Error, Item, Result, Timestamp,
     item::Value,
     key::{self, Key, KeyRange},
 };
@@ -321,6 +321,12 @@ pub trait Table: Debug + Send + Sync {
     /// `Conflict`, naming the item whose condition does not hold; `Invalid`, with more than
     /// [`MAX_TRANSACTION_WRITES`].
     async fn transact(&self, writes: Vec<Write>) -> Result<()>;
+
+    /// The time that the engine's own clock has reached for sure, without asking it; `None` while it
+    /// has told none. Of DynamoDB it is the `Date` of an answer and what has passed since, so at most some
+    /// seconds behind; of a file the clock that it was opened with. Whoever goes by a clock that may be
+    /// wrong compares it with this one.
+    fn engine_time(&self) -> Option<Timestamp>;
 
     /// The shards of the change feed, parents before children.
     async fn shards(&self) -> Result<Vec<Shard>>;

@@ -10,7 +10,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store::{
-    Error, ErrorKind, Item, Result, Table,
+    Error, ErrorKind, Item, Result, Table, Timestamp,
     key::Key,
     table::{Changes, Condition, Index, Page, Position, Query, Shard, Write},
 };
@@ -126,6 +126,10 @@ impl Table for FaultyTable {
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         let keys = writes.iter().map(|write| write.key().clone()).collect();
         self.write(keys, self.inner.transact(writes)).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.inner.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use store::{
-    Error, ErrorKind, Item, Result, Table,
+    Error, ErrorKind, Item, Result, Table, Timestamp,
     key::Key,
     table::{Changes, Condition, MAX_TRANSACTION_WRITES, Page, Position, Query, Shard, Write},
 };
@@ -173,6 +173,10 @@ impl Table for Settled {
             None => self.are_stored(&writes).await?,
         };
         if is_made { Ok(()) } else { Err(failed.error) }
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.inner.engine_time()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

@@ -223,6 +223,10 @@ impl Table for Process {
         self.write(writes).await
     }
 
+    fn engine_time(&self) -> Option<Timestamp> {
+        Some(self.world.clock.now())
+    }
+
     async fn shards(&self) -> Result<Vec<Shard>> {
         self.call(|| Ok(self.world.shards())).await
     }

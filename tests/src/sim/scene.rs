@@ -8,7 +8,7 @@ use std::{
 
 use projector::{Options, Projector, dlq, rebuild};
 use store::{
-    Clock, Columns, Day, Id, Item, Kind, Result, Table, Timestamp, active,
+    Clock, Columns, Day, Id, Item, Kind, Result, Table, active,
     batch::{BatchId, BatchPart},
     catalog::{Catalog, ReleaseSpec, Task},
     columns::{Column, Values},
@@ -145,12 +145,8 @@ struct Scene {
 impl Scene {
     async fn new(seed: u64, planted: Option<Planted>) -> Result<Self> {
         let world = World::new();
-        let begin = Instant::now();
-        let base = Timestamp::parse("2026-06-10T00:00:00Z")?;
-        let clock = Clock::from_fn(move || {
-            let micros = base.micros() + begin.elapsed().as_micros() as i64;
-            Timestamp::from_micros(micros).unwrap_or(base)
-        });
+        let clock = world.clock.clone();
+        let base = clock.now();
         let mut scene = Self {
             seed,
             random: Random::new(seed.wrapping_add(1 << 32)),

@@ -8,14 +8,14 @@ use std::{
 use fold::{Delta, LogSegment, rollup::Merge};
 use projector::evaluate::Tasks;
 use store::{
-    Columns, Error, Item, Kind, Result,
+    Clock, Columns, Error, Item, Kind, Result, Timestamp,
     item::Value,
     key::{self, Counted, Key, LogId, Projection},
     rollup::{Applied, Projected},
     scan,
     table::{Changes, Condition, Position, Shard, Write},
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 /// Before the number of a shard.
 const STREAM: &str = "sim/";
@@ -26,10 +26,15 @@ const MAX_CHANGES: usize = 8;
 /// The most shards.
 const MAX_SHARDS: usize = 9;
 
+/// When the virtual time begins, in seconds since 1970: 2026-06-10T00:00:00Z.
+const BEGIN_SECONDS: i64 = 1_781_049_600;
+
 /// The table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct World {
     state: Mutex<State>,
+    /// The virtual time.
+    pub(super) clock: Clock,
     /// The feed has grown.
     pub(super) grown: Notify,
     /// One call in so many fails; none when 0.
@@ -77,7 +82,14 @@ pub(super) struct State {
 impl World {
     /// An empty table with one shard.
     pub fn new() -> Arc<Self> {
-        let world = Self::default();
+        let begin = Instant::now();
+        let clock = Clock::from_fn(move || {
+            let base = Timestamp::default().plus_seconds(BEGIN_SECONDS);
+            let micros = base.micros() + begin.elapsed().as_micros() as i64;
+            Timestamp::from_micros(micros).unwrap_or(base)
+        });
+        let world =
+            Self { state: Mutex::default(), clock, grown: Notify::default(), faults: AtomicU64::default() };
         world.lock().shards.push(Told::default());
         Arc::new(world)
     }

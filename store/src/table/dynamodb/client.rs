@@ -6,7 +6,7 @@ use aws_config::{BehaviorVersion, Region, retry::RetryConfig, timeout::TimeoutCo
 use aws_sdk_dynamodb::config::ProvideCredentials;
 use tokio::time::timeout;
 
-use super::{DynamoConfig, fault::innermost};
+use super::{DynamoConfig, dates::Dates, fault::innermost};
 use crate::{Error, Result};
 
 /// How long a connection may take to be made.
@@ -55,6 +55,8 @@ pub(super) struct Client {
     pub(super) streams: aws_sdk_dynamodbstreams::Client,
     /// Where it leads.
     pub(super) place: Place,
+    /// What its answers say about the time.
+    pub(super) dates: Dates,
 }
 
 impl Client {
@@ -74,18 +76,26 @@ impl Client {
         let region = shared.region().map(ToString::to_string).filter(|region| !region.is_empty());
         let region = region.ok_or_else(no_region)?;
         check_credentials(&shared).await?;
-        let mut db = aws_sdk_dynamodb::config::Builder::from(&shared);
-        let mut streams = aws_sdk_dynamodbstreams::config::Builder::from(&shared);
+        let place = Place { table: config.table.clone(), region, endpoint: config.endpoint.clone() };
+        Ok(Self::with(&shared, place))
+    }
+
+    /// The clients of a configuration.
+    pub(super) fn with(shared: &aws_config::SdkConfig, place: Place) -> Self {
+        let dates = Dates::default();
+        let mut db = aws_sdk_dynamodb::config::Builder::from(shared).interceptor(dates.clone());
+        let mut streams = aws_sdk_dynamodbstreams::config::Builder::from(shared).interceptor(dates.clone());
         // Only here, not for all services: credentials may have to be fetched from another one.
-        if let Some(endpoint) = &config.endpoint {
+        if let Some(endpoint) = &place.endpoint {
             db = db.endpoint_url(endpoint);
             streams = streams.endpoint_url(endpoint);
         }
-        Ok(Self {
+        Self {
             db: aws_sdk_dynamodb::Client::from_conf(db.build()),
             streams: aws_sdk_dynamodbstreams::Client::from_conf(streams.build()),
-            place: Place { table: config.table.clone(), region, endpoint: config.endpoint.clone() },
-        })
+            place,
+            dates,
+        }
     }
 }
 

@@ -20,12 +20,13 @@ pub use self::{
     manage::{create, delete, describe},
 };
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
-use crate::{Clock, Item, Result, key::Key};
+use crate::{Clock, Item, Result, Timestamp, key::Key};
 
 mod changes;
 mod client;
 mod codec;
 mod cursor;
+mod dates;
 mod describe;
 mod expression;
 mod fault;
@@ -103,6 +104,10 @@ impl Table for DynamoTable {
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         self.transact_all(&writes).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.client.dates.now()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

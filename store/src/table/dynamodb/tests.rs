@@ -53,11 +53,8 @@ async fn table(script: Vec<(&'static str, Reply)>) -> (DynamoTable, Script) {
         .credentials_provider(aws_sdk_dynamodb::config::SharedCredentialsProvider::new(credentials))
         .retry_config(RetryConfig::disabled())
         .build();
-    let client = Client {
-        db: aws_sdk_dynamodb::Client::new(&shared),
-        streams: aws_sdk_dynamodbstreams::Client::new(&shared),
-        place: Place { table: "almanac".into(), region: "eu-west-1".into(), endpoint: Some(endpoint) },
-    };
+    let place = Place { table: "almanac".into(), region: "eu-west-1".into(), endpoint: Some(endpoint) };
+    let client = Client::with(&shared, place);
     let clock = Clock::from_fn(|| Timestamp::default().plus_seconds(1_000_000));
     (
         DynamoTable {

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 pub use self::manage::{FileDescription, FileIndex, delete, describe, file_bytes};
 use self::{open::Create, readers::Readers, write::Prepared, writer::Writer};
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
-use crate::{Clock, Error, Item, Result, key::Key};
+use crate::{Clock, Error, Item, Result, Timestamp, key::Key};
 
 mod codec;
 mod cursor;
@@ -122,6 +122,10 @@ impl Table for SqliteTable {
         let bytes = writes.iter().map(check::write_bytes).sum();
         let writes = writes.into_iter().map(Prepared::new).collect::<Result<_>>()?;
         self.writer.write(writes, bytes).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        Some(self.clock.now())
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {
