@@ -1,0 +1,1 @@
+//! No code: this package only asks for features (see its `Cargo.toml`).
