@@ -275,7 +275,9 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return report(&anyhow::Error::new(error).context("cannot start")),
     };
-    match runtime.block_on(run(cli.command, &config)) {
+    let ended = runtime.block_on(run(cli.command, &config));
+    logs::flush();
+    match ended {
         Ok(code) => code,
         Err(error) => report(&error),
     }

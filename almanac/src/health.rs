@@ -1,14 +1,17 @@
 //! Whether the services are alive and ready, and the figures by which to watch them.
 //!
-//! Alive is who answers. Ready is who can do its work now: the store answers in time, the projector lags
+//! Alive is who answers. Ready is who can do its work now: the store answers in time and takes writes, the projector lags
 //! behind no more than it should, and the process is not about to stop. Each role looks at what it needs, so
 //! a projector that lags takes no ingest service out of use.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{http::header, response::IntoResponse};
 use projector::{Health, Projector};
-use store::{Table, table::probe};
+use store::{
+    Clock, Table,
+    table::{probe, probe_write},
+};
 use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout},
@@ -35,8 +38,11 @@ const READY_HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long the store may take to answer.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 
-/// For how long that is not asked again.
+/// For how long it is not asked again whether it answers, or what is wrong.
 const STORE_CACHED: Duration = Duration::from_secs(1);
+
+/// For how long a write that it took says that it takes writes.
+const WRITE_CACHED: Duration = Duration::from_secs(5);
 
 /// The content type of the text format of Prometheus.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -52,8 +58,44 @@ pub(crate) struct Readiness {
     pub(crate) lag: Duration,
     /// Whether the process was asked to stop.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// What the store last answered, and when.
-    pub(crate) last: Mutex<Option<(Instant, Option<String>)>>,
+    /// Whether the process writes for clients, and so needs a store that takes writes.
+    pub(crate) writes: bool,
+    /// Tells when a probe is written.
+    pub(crate) clock: Clock,
+    /// What the store last answered to a read.
+    pub(crate) read: Asked,
+    /// What it last answered to a write.
+    pub(crate) written: Asked,
+}
+
+/// What was asked last: when, and what was wrong, if anything was.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(Mutex<Option<(Instant, Option<String>)>>);
+
+impl Asked {
+    /// What is wrong by a `probe` that was made a moment ago, or is made now; a good answer holds for `cached`.
+    /// Who asks at the same time gets the same answer.
+    async fn why_not(
+        &self,
+        what: &str,
+        cached: Duration,
+        probe: impl Future<Output = store::Result<()>>,
+    ) -> Option<String> {
+        let mut last = self.0.lock().await;
+        if let Some((at, why)) = last.as_ref() {
+            let holds = if why.is_none() { cached } else { STORE_CACHED };
+            if at.elapsed() < holds {
+                return why.clone();
+            }
+        }
+        let why = match timeout(STORE_WITHIN, probe).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(format!("the store does not {what}: {error}")),
+            Err(_) => Some(format!("the store does not {what} within {} s", STORE_WITHIN.as_secs())),
+        };
+        *last = Some((Instant::now(), why.clone()));
+        why
+    }
 }
 
 impl Readiness {
@@ -70,19 +112,14 @@ impl Readiness {
         self.projector.as_ref().and_then(|projector| why_no_projector(&projector.health(), self.lag))
     }
 
-    /// Why the store is no use; who asks at the same time gets the same answer.
+    /// Why the store is no use.
     async fn why_no_store(&self, table: &dyn Table) -> Option<String> {
-        let mut last = self.last.lock().await;
-        if let Some((_, why)) = last.as_ref().filter(|(at, _)| at.elapsed() < STORE_CACHED) {
-            return why.clone();
+        let why = self.read.why_not("answer", STORE_CACHED, probe(table)).await;
+        if why.is_some() || !self.writes {
+            return why;
         }
-        let why = match timeout(STORE_WITHIN, probe(table)).await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(format!("the store does not answer: {error}")),
-            Err(_) => Some(format!("the store does not answer within {} s", STORE_WITHIN.as_secs())),
-        };
-        *last = Some((Instant::now(), why.clone()));
-        why
+        let probe = async { probe_write(table, self.clock.now()).await };
+        self.written.why_not("take writes", WRITE_CACHED, probe).await
     }
 }
 
@@ -125,22 +162,48 @@ fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use store::{Clock, table::sqlite::SqliteTable};
+    use store::{Timestamp, table::sqlite::SqliteTable};
 
     use super::*;
+
+    fn readiness(table: SqliteTable, stopping: watch::Receiver<bool>) -> Readiness {
+        Readiness {
+            table: Some(Arc::new(table)),
+            projector: None,
+            lag: READY_LAG,
+            stopping,
+            writes: true,
+            clock: Clock::system(),
+            read: Asked::default(),
+            written: Asked::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_reads_and_takes_no_writes_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("almanac.db");
+        drop(SqliteTable::open(&path, Clock::system()).unwrap());
+        // The writer thread panics at each commit, and reads that it has nothing to do with go on.
+        let clock = Clock::from_fn(|| match std::thread::current().name() {
+            Some("sqlite-writer") => panic!("the writer is broken"),
+            _ => Timestamp::default(),
+        });
+        let table = SqliteTable::open(&path, clock).unwrap();
+        let (_stop, stopping) = watch::channel(false);
+        let readiness = readiness(table, stopping);
+        let why = readiness.why_not().await.unwrap();
+        assert!(why.starts_with("the store does not take writes: "), "{why}");
+        let reads_only = Readiness { writes: false, written: Asked::default(), ..readiness };
+        assert_eq!(reads_only.why_not().await, None);
+    }
 
     #[tokio::test]
     async fn who_is_about_to_stop_is_not_ready() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
         let (stop, stopping) = watch::channel(false);
-        let readiness = Readiness {
-            table: Some(Arc::new(table)),
-            projector: None,
-            lag: READY_LAG,
-            stopping,
-            last: Mutex::default(),
-        };
+        let readiness = readiness(table, stopping);
         assert_eq!(readiness.why_not().await, None);
         stop.send_replace(true);
         assert_eq!(readiness.why_not().await.as_deref(), Some("the service is stopping"));

@@ -4,6 +4,9 @@
 //! over one another, and `open` opens the table that it names. [`up`] is the whole of Almanac on
 //! one listener, or some of its roles, as the library that tests call on a port of their own. `telemetry` is how it is watched. `demo` replays a year of flights.
 
+#[macro_use]
+mod say;
+
 mod catalog;
 pub mod cli;
 mod config;

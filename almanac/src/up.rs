@@ -8,10 +8,7 @@ use ingest::Ingest;
 use projector::Projector;
 use query::Query;
 use store::{Clock, Table};
-use tokio::{
-    net::TcpListener,
-    sync::{Mutex, watch},
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
 
@@ -19,7 +16,7 @@ pub use crate::role::Role;
 use crate::{
     cli::UpArgs,
     config::{Config, Store},
-    health::{self, READY_LAG, Readiness},
+    health::{self, Asked, READY_LAG, Readiness},
     open, openapi,
     serve::serve,
     telemetry::{
@@ -100,8 +97,14 @@ pub async fn run_as(
     let services = Services::new(table, &options);
     let (router, requests) = services.router(&options, stopped.clone());
     let reporter = Reporter::new(requests.traffic(), services.projector.clone());
-    let reporting = tokio::spawn(reporter.run(report::EVERY, until(finished)));
-    let upkeep = tokio::spawn(telemetry::keep_up());
+    let mut aides = JoinSet::new();
+    aides.spawn(reporter.run(report::EVERY, until(finished.clone())));
+    aides.spawn(async move {
+        tokio::select! {
+            () = telemetry::keep_up() => {}
+            () = until(finished) => {}
+        }
+    });
     let end = until(stopped.clone());
     let worker = services.projector.clone();
     let mut projector = tokio::spawn(async move {
@@ -113,27 +116,36 @@ pub async fn run_as(
             }
         }
     });
-    let server = tokio::spawn(serve(listener, router, until(stopped)));
+    let mut server = tokio::spawn(serve(listener, router, until(stopped)));
     tokio::pin!(shutdown);
-    let early = tokio::select! {
-        () = &mut shutdown => None,
-        ended = &mut projector => Some(ended),
-    };
+    // What ends before its time ends the process: none of them can be missed.
+    let (mut projected, mut served, mut aided) = (None, None, None);
+    tokio::select! {
+        () = &mut shutdown => {}
+        ended = &mut projector => projected = Some(ended),
+        ended = &mut server => served = Some(ended),
+        Some(ended) = aides.join_next() => aided = Some(ended),
+    }
     if let Some(ingest) = &services.ingest {
         ingest.gate().close();
     }
     stop.send_replace(true);
-    let served = server.await.context("the server failed");
-    let projected = match early {
+    let served = match served {
+        Some(ended) => ended,
+        None => server.await,
+    };
+    let projected = match projected {
         Some(ended) => ended,
         None => projector.await,
     };
     finish.send_replace(true);
-    reporting.await.context("the report failed")?;
-    upkeep.abort();
-    served?;
+    let mut aided: Vec<_> = aided.into_iter().collect();
+    while let Some(ended) = aides.join_next().await {
+        aided.push(ended);
+    }
+    served.context("the server failed")?;
     projected.context("the projector failed")??;
-    Ok(())
+    aided.into_iter().collect::<Result<(), _>>().context("the report or the upkeep of metrics failed")
 }
 
 /// The services of the roles that a process has.
@@ -168,7 +180,10 @@ impl Services {
             projector: self.projector.clone(),
             lag: options.ready_lag,
             stopping,
-            last: Mutex::default(),
+            writes: self.ingest.is_some(),
+            clock: options.clock.clone(),
+            read: Asked::default(),
+            written: Asked::default(),
         };
         let exposition = Exposition {
             projector: self.projector.clone(),

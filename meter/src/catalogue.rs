@@ -48,6 +48,10 @@ metrics! {
         "Bytes of bodies of answers.";
     HTTP_CONNECTIONS: GAUGE, Every, "almanac_http_connections" [],
         "Connections that are open.";
+    LOG_DROPPED: COUNTER, Every, "almanac_log_lines_dropped_total" ["reason"],
+        "Log lines that were dropped: too many waited to be written (full), or standard error did not take them (failed).";
+    PANICS: COUNTER, Every, "almanac_panics_total" [],
+        "Panics of any thread: bugs, each with a line in the log.";
 
     TABLE_SECONDS: Shape::Histogram(SECONDS), Every, "almanac_table_call_duration_seconds" ["engine", "operation"],
         "How long calls of the table took, retries and waiting for a turn included; `changes` waits for changes.";

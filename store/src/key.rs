@@ -151,6 +151,11 @@ pub fn probe() -> Key {
     name_guard("", "wc", "@")
 }
 
+/// What a service writes to ask whether the table takes writes.
+pub fn write_probe() -> Key {
+    Key::new("sys/probe", "write")
+}
+
 /// The partition of the segments of a workspace.
 fn day_partition(workspace: &Id) -> String {
     format!("w#{workspace}/day")
@@ -279,6 +284,7 @@ mod tests {
             dead_letter(&log(), 2, 42).to_string(),
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
+            write_probe().to_string(),
             EntityId::User(w.clone()).key().to_string(),
             EntityId::Group(w.clone()).key().to_string(),
             EntityId::System(w.clone()).key().to_string(),

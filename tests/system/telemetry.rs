@@ -157,6 +157,42 @@ fn a_log_at_its_usual_level_is_quiet() {
     assert!(telemetry.get("lag_seconds").is_none(), "an ingest service knows no lag: {telemetry}");
 }
 
+/// The most verbose log, so that every thread writes lines.
+const ALL_LINES: [(&str, &str); 1] = [("ALMANAC_LOG", "trace")];
+
+/// Posts predictions, one after the other, and says how the service is.
+fn appends_go_on(service: &Service) {
+    register(service);
+    for number in 0..20 {
+        let body = prediction(&format!("k{number}"), 1);
+        let answer = service.post(&format!("{WORKSPACE}/predictions"), NDJSON, None, &body);
+        assert_eq!(answer.status, 201, "{number}: {}", answer.text());
+    }
+    service.get_until("/readyz", |answer| answer.status == 200);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_on_a_full_disk_costs_lines_and_nothing_else() {
+    let place = Place::sqlite();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let service = Running::start_logging_to(&place, full, &ALL_LINES);
+    appends_go_on(&service);
+    let metrics = service.get("/metrics");
+    let dropped = figure(metrics.text(), r#"almanac_log_lines_dropped_total{reason="failed"}"#);
+    assert!(dropped > 20.0, "{dropped}");
+    assert_eq!(figure(metrics.text(), "almanac_panics_total"), 0.0);
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    let place = Place::sqlite();
+    // The pipe is never emptied, and is full after some lines.
+    let (_unread, log) = std::io::pipe().unwrap();
+    let service = Running::start_logging_to(&place, log, &ALL_LINES);
+    appends_go_on(&service);
+}
+
 /// What is exposed: of each metric its type, its help, and the names and values of its labels.
 #[derive(Debug, Default)]
 struct Family {

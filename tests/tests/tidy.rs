@@ -161,6 +161,14 @@ fn services_do_not_know_each_other() {
     }
 }
 
+/// The macros of the standard library panic when nothing takes what they print.
+#[test]
+fn services_print_nothing() {
+    let printing = lines_with(&["println!", "eprint!", "print!("], |path| !path.starts_with("almanac/"));
+    assert_eq!(printing, NONE, "`almanac/src/say.rs` has macros that do not panic");
+    assert_eq!(lines_with(&["std::print", "std::eprint", " eprint!"], |_| true), NONE);
+}
+
 #[test]
 fn nothing_is_left_unfinished_or_skipped() {
     assert_eq!(lines_with(&["todo!", "unimplemented!", "TEMPORARY", "FIXME"], |_| true), NONE);

@@ -1,14 +1,31 @@
-//! How log lines look: text for people, JSON for programs. They go to standard error.
+//! How log lines look: text for people, JSON for programs. They go to standard error, as does a line for each
+//! panic.
 
-use std::{fmt, io::IsTerminal, str::FromStr};
+use std::{
+    fmt,
+    io::IsTerminal,
+    panic,
+    str::FromStr,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
 
+use meter::catalogue;
 use tracing_subscriber::EnvFilter;
+
+use super::sink::Sink;
 
 /// The variable that says which lines are written, as [`EnvFilter`] reads it.
 const FILTER: &str = "ALMANAC_LOG";
 
 /// Which lines are written when it does not say.
 const DEFAULT_FILTER: &str = "warn,almanac=info";
+
+static SINK: OnceLock<Sink> = OnceLock::new();
+static PANICS: AtomicU64 = AtomicU64::new(0);
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,11 +63,40 @@ impl fmt::Display for LogFormat {
 pub(crate) fn init(format: LogFormat) {
     let filter = EnvFilter::try_from_env(FILTER).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let has_colours = std::io::stderr().is_terminal();
-    let lines =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colours);
+    let sink = SINK.get_or_init(|| Sink::over(std::io::stderr()));
+    // What goes wrong inside is not written to standard error beside the sink, since that can panic.
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| sink.clone())
+        .log_internal_errors(false)
+        .with_ansi(has_colours);
     // When this fails, a program that has Almanac as a library writes them in its own way.
     _ = match format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).try_init(),
     };
+    panic::set_hook(Box::new(|panicked| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        let current = thread::current();
+        tracing::error!(thread = current.name().unwrap_or("?"), "{panicked}");
+        // It may be the end of the process.
+        flush();
+    }));
+}
+
+/// Waits a moment for what is to be written.
+pub(crate) fn flush() {
+    if let Some(sink) = SINK.get() {
+        sink.flush();
+    }
+}
+
+/// Sets the metrics of dropped lines and of panics.
+pub(super) fn tell() {
+    match SINK.get() {
+        Some(sink) => sink.tell(),
+        // A program that has Almanac as a library writes the lines.
+        None => catalogue::LOG_DROPPED.counter(["failed"]).absolute(0),
+    }
+    catalogue::PANICS.counter([]).absolute(PANICS.load(Ordering::Relaxed));
 }

@@ -2,7 +2,7 @@
 //!
 //! The metrics are listed in [`meter::catalogue`]; they are recorded for the whole process (`install`), and
 //! what is known at the moment of asking is added then (`Exposition`). `requests` measures and logs what
-//! comes over HTTP, `logs` says how log lines look, `report` writes the line of figures, `process` asks the
+//! comes over HTTP, `logs` says how log lines look and `sink` writes them, `report` writes the line of figures, `process` asks the
 //! system about the process.
 
 use std::{path::PathBuf, sync::Arc, sync::OnceLock, time::Duration};
@@ -17,6 +17,7 @@ pub(crate) mod logs;
 mod process;
 pub(crate) mod report;
 pub(crate) mod requests;
+mod sink;
 
 /// How often what histograms were told is added up, so that it does not pile up while nobody asks.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -83,6 +84,7 @@ impl Exposition {
             catalogue::SQLITE_FILE_BYTES.gauge(["db"]).set(db as f64);
             catalogue::SQLITE_FILE_BYTES.gauge(["wal"]).set(wal as f64);
         }
+        logs::tell();
         process::tell();
         handle.render()
     }

@@ -344,6 +344,15 @@ pub async fn probe(table: &dyn Table) -> Result<()> {
     table.get(&key::probe()).await.map(drop)
 }
 
+/// Writes an item that nobody reads: whether the table takes writes, all the way to where they are durable.
+///
+/// # Errors
+/// Those of [`Table::put`].
+pub async fn probe_write(table: &dyn Table, now: Timestamp) -> Result<()> {
+    let item = Item::new(key::write_probe()).with("v", 1).with("at", now.micros());
+    table.put(item, Condition::None).await
+}
+
 /// All items of a query, page after page.
 ///
 /// # Errors

@@ -57,7 +57,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.log_keys, local.catalog_keys, local.record_keys)
+      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, ["sys/probe"])
     }
   }
 

@@ -173,6 +173,29 @@ impl Running {
         Self { service: Service { base, stop: None, thread: None }, process, log: Some(log) }
     }
 
+    /// Starts `almanac up` with its log going to `log`, and waits until it listens.
+    pub(crate) fn start_logging_to(
+        place: &(impl Located + ?Sized),
+        log: impl Into<Stdio>,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address").to_string();
+        drop(free);
+        let mut command = almanac(place, &["up", "--listen", &address]);
+        command.envs(variables.iter().copied()).stderr(log);
+        let mut process = command.spawn().expect("the binary starts");
+        for _ in 0..MAX_LOOKS {
+            assert!(process.try_wait().expect("it can be asked").is_none(), "it ended");
+            if std::net::TcpStream::connect(&address).is_ok() {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let service = Service { base: format!("http://{address}"), stop: None, thread: None };
+        Self { service, process, log: None }
+    }
+
     /// Asks it to stop, waits for its end, and returns the lines of its log.
     pub(crate) fn stop(mut self) -> Vec<String> {
         let kill = format!("kill -TERM {}", self.process.id());

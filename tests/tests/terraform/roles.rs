@@ -86,7 +86,7 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
 
 /// Registers everything there is to register, and appends events of every kind.
 async fn ingest(table: Arc<dyn Table>) -> Workspace {
-    let ingest = Ingest::new(table, clock());
+    let ingest = Ingest::new(Arc::clone(&table), clock());
     let (catalog, now) = (ingest.catalog(), clock().now());
     let workspace = catalog.ensure_workspace("credit/prod", now).await.unwrap();
     let task = Task::Binary { positive_label: "1".into() };
@@ -101,6 +101,7 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
     catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     catalog.set_lanes(workspace.id(), 2, now).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
+    store::table::probe_write(&*table, now).await.unwrap();
     tend(catalog, &workspace).await;
     let events = [
         (

@@ -5,6 +5,7 @@
 
 use std::{
     mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
@@ -99,7 +100,7 @@ impl Writer {
         jobs.send(Job { writes, answer, room, _waiting: waiting })
             .await
             .map_err(|_| Error::unavailable("the writer has stopped"))?;
-        answered.await.map_err(stopped)?
+        answered.await.map_err(|error| Error::unavailable("the commit was broken off").because(error))?
     }
 
     /// Tells of every commit from now on.
@@ -166,7 +167,21 @@ impl Worker {
             }
             self.meters.requests.record(group.len() as f64);
             self.meters.bytes.record(kib as f64 * 1024.0);
-            self.answer(group);
+            // A panic costs this commit, and not all that come after it: whoever waits for it is told that it
+            // was broken off, since nobody answers any more.
+            if catch_unwind(AssertUnwindSafe(|| self.answer(group))).is_err() {
+                self.give_up();
+            }
+        }
+    }
+
+    /// Undoes what a commit left open that was broken off.
+    fn give_up(&self) {
+        tracing::error!(file = %self.path.display(), "a commit was broken off by a panic; writing goes on");
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "and it cannot be undone");
         }
     }
 
@@ -258,6 +273,31 @@ mod tests {
 
     fn exists(worker: &Worker, sk: &str) -> bool {
         row::exists(&worker.connection, &Key::new("p", sk), Timestamp::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_writer_thread_costs_one_commit() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.db");
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let clock = Clock::from_fn({
+            let is_broken = Arc::clone(&is_broken);
+            move || match is_broken.load(Ordering::SeqCst) {
+                true => panic!("the clock is broken"),
+                false => Timestamp::default(),
+            }
+        });
+        let connection = open::writer(&path, Create::Missing, Duration::from_secs(1)).unwrap();
+        let writer = Writer::start(connection, &path, clock).unwrap();
+        writer.write(put("a", 1), 1).await.unwrap();
+        is_broken.store(true, Ordering::SeqCst);
+        let error = writer.write(put("b", 1), 1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        is_broken.store(false, Ordering::SeqCst);
+        writer.write(put("c", 1), 1).await.unwrap();
+        let worker = worker(&path);
+        assert_eq!(["a", "b", "c"].map(|sk| exists(&worker, sk)), [true, false, true]);
     }
 
     #[test]

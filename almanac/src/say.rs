@@ -1,0 +1,49 @@
+//! What commands print. The macros `print!`, `println!` and `eprintln!` of this crate stand before those of the standard
+//! library, which panic when a terminal, a pipe or a disk takes nothing: a panic would end the thread that
+//! prints, whatever else that thread is for.
+
+use std::{
+    fmt::Arguments,
+    io::{self, ErrorKind, Write},
+    process,
+};
+
+use crate::telemetry::logs;
+
+/// Prints lines of the answer of a command.
+macro_rules! print {
+    ($($lines:tt)*) => { $crate::say::answer(format_args!($($lines)*), "") };
+}
+
+/// Prints a line of the answer of a command.
+macro_rules! println {
+    () => { $crate::say::answer(format_args!(""), "\n") };
+    ($($line:tt)*) => { $crate::say::answer(format_args!($($line)*), "\n") };
+}
+
+/// Prints a line beside the answer, such as progress.
+macro_rules! eprintln {
+    ($($line:tt)*) => { $crate::say::remark(format_args!($($line)*)) };
+}
+
+/// Prints to standard output. A command whose answer nobody takes has nothing more to do: a closed
+/// pipe ends it well, as `head` does, anything else (a full disk) with the code of a failure.
+pub(crate) fn answer(text: Arguments<'_>, end: &str) {
+    let Err(error) = write(&mut io::stdout(), text, end) else { return };
+    logs::flush();
+    if error.kind() == ErrorKind::BrokenPipe {
+        process::exit(0);
+    }
+    remark(format_args!("almanac: the answer cannot be written: {error}"));
+    process::exit(1);
+}
+
+/// Prints a line to standard error, if that takes it.
+pub(crate) fn remark(line: Arguments<'_>) {
+    _ = write(&mut io::stderr(), line, "\n");
+}
+
+fn write(out: &mut dyn Write, text: Arguments<'_>, end: &str) -> io::Result<()> {
+    out.write_fmt(text)?;
+    out.write_all(end.as_bytes())
+}

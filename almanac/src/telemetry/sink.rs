@@ -1,0 +1,161 @@
+//! Where log lines go: a thread of their own writes them to standard error. Whoever writes a line hands it over
+//! and goes on; when standard error fails (a full disk, a closed pipe) or is held, lines are dropped and
+//! counted, and nothing else happens.
+
+use std::{
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use meter::catalogue;
+
+/// The most lines that wait for standard error.
+const MAX_WAITING: usize = 4_096;
+
+/// How long the end of a process waits for lines to be written, in steps of [`STEP`].
+const MAX_STEPS: usize = 1_000;
+const STEP: Duration = Duration::from_millis(1);
+
+/// Takes log lines, and never fails.
+#[derive(Clone, Debug)]
+pub(crate) struct Sink {
+    lines: SyncSender<Vec<u8>>,
+    counts: Arc<Counts>,
+}
+
+/// What became of lines.
+#[derive(Debug, Default)]
+struct Counts {
+    taken: AtomicU64,
+    settled: AtomicU64,
+    /// Those for which there was no room.
+    full: AtomicU64,
+    /// Those that could not be written.
+    failed: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::AcqRel);
+}
+
+fn counted(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Acquire)
+}
+
+impl Sink {
+    /// One whose lines `out` gets, on a thread of its own.
+    pub(crate) fn over(out: impl Write + Send + 'static) -> Self {
+        let (lines, waiting) = sync_channel(MAX_WAITING);
+        let counts = Arc::<Counts>::default();
+        let counting = Arc::clone(&counts);
+        // Without the thread there is nobody to hand lines to, and all of them are dropped.
+        _ = thread::Builder::new().name("log".to_owned()).spawn(move || write_all(out, &waiting, &counting));
+        Self { lines, counts }
+    }
+
+    /// Waits until what was handed over is written or dropped, for a second at most.
+    pub(crate) fn flush(&self) {
+        let taken = counted(&self.counts.taken);
+        for _ in 0..MAX_STEPS {
+            if counted(&self.counts.settled) >= taken {
+                return;
+            }
+            thread::sleep(STEP);
+        }
+    }
+
+    /// Tells how many lines were dropped.
+    pub(crate) fn tell(&self) {
+        for (reason, counter) in [("full", &self.counts.full), ("failed", &self.counts.failed)] {
+            catalogue::LOG_DROPPED.counter([reason]).absolute(counted(counter));
+        }
+    }
+}
+
+fn write_all(mut out: impl Write, lines: &Receiver<Vec<u8>>, counts: &Counts) {
+    while let Ok(line) = lines.recv() {
+        if out.write_all(&line).and_then(|()| out.flush()).is_err() {
+            count(&counts.failed);
+        }
+        count(&counts.settled);
+    }
+}
+
+/// A line comes as one call of `write`.
+impl Write for Sink {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match self.lines.try_send(line.to_vec()) {
+            Ok(()) => count(&self.counts.taken),
+            Err(_) => count(&self.counts.full),
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// Fails each time.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _line: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Waits for ever, after it has told that it does.
+    struct Held(Sender<()>);
+
+    impl Write for Held {
+        fn write(&mut self, _line: &[u8]) -> io::Result<usize> {
+            _ = self.0.send(());
+            loop {
+                thread::park();
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_nothing_fails() {
+        let mut sink = Sink::over(Full);
+        for _ in 0..10 {
+            sink.write_all(b"a line\n").unwrap();
+        }
+        Sink::flush(&sink);
+        assert_eq!(counted(&sink.counts.failed), 10);
+    }
+
+    #[test]
+    fn whoever_logs_does_not_wait_for_an_output_that_is_held() {
+        let (tell, held) = channel();
+        let mut sink = Sink::over(Held(tell));
+        sink.write_all(b"a line\n").unwrap();
+        held.recv().unwrap();
+        for _ in 0..MAX_WAITING + 7 {
+            sink.write_all(b"a line\n").unwrap();
+        }
+        assert_eq!(counted(&sink.counts.full), 7);
+    }
+}
