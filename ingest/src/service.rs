@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use meter::Counter;
 use store::{
     Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
     catalog::{Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange, ReleaseSpec, Workspace},
@@ -43,6 +44,7 @@ pub struct Ingest {
     lanes: Cached<Id, Lanes>,
     keeping: Cached<Id, Keeping>,
     gate: Arc<Gate>,
+    unrecorded: Counter,
 }
 
 /// How long a workspace and its lanes are taken to be what they were, in seconds. A change of lanes
@@ -65,6 +67,7 @@ impl Ingest {
             lanes: Cached::new(CACHED_SECONDS),
             keeping: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
+            unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
         }
     }
 
@@ -129,7 +132,11 @@ impl Ingest {
         let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
         let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
         let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
-        self.catalog.record(id, &changes).await?;
+        // The events are in the log: whatever fails from here on is not theirs, and the projector records them as well.
+        if let Err(error) = self.catalog.record(id, &changes).await {
+            self.unrecorded.increment(1);
+            tracing::warn!(workspace = %id, %error, "release events are stored; the projector records what is live");
+        }
         Ok(receipt)
     }
 

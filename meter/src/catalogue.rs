@@ -93,6 +93,9 @@ metrics! {
     APPEND_SEGMENT_BYTES: COUNTER, Ingest, "almanac_append_segment_bytes_total" ["kind"],
         "Bytes of packed events in them.";
 
+    INGEST_UNRECORDED: COUNTER, Ingest, "almanac_ingest_unrecorded_total" [],
+        "Batches of release events that were stored, but not recorded as live at once; the projector does it.";
+
     PROJECTOR_DIRTY_DAYS: GAUGE, Projector, "almanac_projector_dirty_days" [],
         "Days that are not folded yet.";
     PROJECTOR_LAG_SEGMENTS: GAUGE, Projector, "almanac_projector_lag_segments" [],
@@ -127,6 +130,10 @@ metrics! {
         "How long it took to fold what was new of a day and to write it.";
     PROJECTOR_EVALUATION_SECONDS: Shape::Histogram(SECONDS), Projector, "almanac_projector_evaluation_duration_seconds" [],
         "How long it took to evaluate a day and to write it.";
+    PROJECTOR_UNRECORDED: COUNTER, Projector, "almanac_projector_unrecorded_total" [],
+        "Segments of release events whose changes of what is live could not be recorded; each sweep tries again.";
+    PROJECTOR_PANICS: COUNTER, Projector, "almanac_projector_panics_total" [],
+        "Panics that were caught while a day was folded or evaluated; the day or the segment is stopped, all else goes on.";
     PROJECTOR_RETRIES: COUNTER, Projector, "almanac_projector_cas_retries_total" [],
         "Days folded or evaluated again since somebody else wrote meanwhile.";
 

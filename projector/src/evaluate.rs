@@ -16,7 +16,7 @@ use store::{
 };
 
 use crate::{
-    MAX_ATTEMPTS, WorkspaceDay, dlq,
+    MAX_ATTEMPTS, WorkspaceDay, caught, dlq,
     project::{Skipped, Stopped},
 };
 
@@ -147,7 +147,14 @@ async fn compute_in_shares(
             held.judge(evaluator)
         } else {
             let judging = tokio::task::spawn_blocking(move || held.judge(evaluator));
-            judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
+            match judging.await {
+                Err(error) if error.is_panic() => {
+                    return Err(Error::corrupt(caught::said(&*error.into_panic())));
+                }
+                judged => {
+                    judged.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
+                }
+            }
         };
         evaluator = judged.map_err(corrupt)?;
     }
@@ -187,9 +194,11 @@ impl Held {
                 let left_out = (next..=some).find(|seq| is_left_out(*seq));
                 let until = left_out.map_or(some, |seq| seq - 1);
                 for segment in scan::segments(table, &log, next, until).await? {
-                    if let Err(error) = held.take(&segment) {
-                        return Ok(Err(Stopped { log, seq: segment.seq, reason: error.to_string() }));
+                    if let Err(reason) = caught::text(|| held.take(&segment)) {
+                        return Ok(Err(Stopped { log, seq: segment.seq, reason }));
                     }
+                    // Unpacking takes a thread for a while: folds have their turn in between.
+                    tokio::task::yield_now().await;
                 }
                 next = until + if left_out.is_some() { 2 } else { 1 };
             }

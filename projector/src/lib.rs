@@ -15,6 +15,7 @@
 
 pub mod board;
 mod carry;
+mod caught;
 mod coordinator;
 pub mod counters;
 mod day;

@@ -7,11 +7,12 @@ use meter::{
     Counter, Histogram,
     catalogue::{
         PROJECTOR_DECODED_BYTES, PROJECTOR_EVALUATION_SECONDS, PROJECTOR_FOLD_SECONDS, PROJECTOR_ROWS,
+        PROJECTOR_UNRECORDED,
     },
 };
 use store::Kind;
 
-use crate::day::Taken;
+use crate::{caught, day::Taken};
 
 /// Handles of the metrics.
 #[derive(Debug)]
@@ -21,6 +22,9 @@ pub(crate) struct Meters {
     /// By the place in [`Kind::ALL`].
     rows: [Counter; Kind::ALL.len()],
     bytes: Counter,
+    pub(crate) unrecorded: Counter,
+    /// Counted where they are caught; held here so that it is exposed from the start.
+    _panics: Counter,
 }
 
 impl Default for Meters {
@@ -30,6 +34,8 @@ impl Default for Meters {
             evaluation: PROJECTOR_EVALUATION_SECONDS.histogram([]),
             rows: Kind::ALL.map(|kind| PROJECTOR_ROWS.counter([kind.name()])),
             bytes: PROJECTOR_DECODED_BYTES.counter([]),
+            unrecorded: PROJECTOR_UNRECORDED.counter([]),
+            _panics: caught::count(),
         }
     }
 }

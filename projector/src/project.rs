@@ -12,8 +12,9 @@ use store::{
 };
 
 use crate::{
-    MAX_ATTEMPTS, WorkspaceDay, counters,
+    MAX_ATTEMPTS, WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
+    worker::may_pass,
 };
 
 /// How many segments are read at once: some megabytes.
@@ -36,6 +37,8 @@ pub struct Projection {
     pub retries: u64,
     /// Logs that cannot be folded any further.
     pub stopped: Vec<Stopped>,
+    /// Segments of release events whose changes of what is live could not be recorded.
+    pub unrecorded: Vec<Stopped>,
 }
 
 /// A segment that cannot be decoded or folded. Its log is folded up to the one before it.
@@ -94,8 +97,8 @@ pub async fn project(
         }
         let grown = applied != stored.applied;
         if !grown {
-            let (rollup, taken) = (fold.rollup, fold.taken);
-            return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped });
+            let (rollup, taken, unrecorded) = (fold.rollup, fold.taken, Vec::new());
+            return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped, unrecorded });
         }
         // The rollup goes last: a crash in between leaves it behind, which is noticed.
         match fold.write_parts().await {
@@ -104,13 +107,22 @@ pub async fn project(
             Err(error) => return Err(error),
         }
         counters::write(table, day, &fold).await?;
-        record_releases(table, day, &stored.applied, &applied).await?;
+        let unrecorded = record_releases(table, day, &stored.applied, &applied).await?;
         let key = key::rollup(&day.workspace, version, day.day);
         let (item, condition) = stored.replace(key, &applied, fold.rollup.to_state());
         match table.put(item, condition).await {
             Ok(()) => {
                 let (rollup, taken) = (fold.rollup, fold.taken);
-                return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped });
+                return Ok(Projection {
+                    rollup,
+                    applied,
+                    grown,
+                    segments,
+                    taken,
+                    retries,
+                    stopped,
+                    unrecorded,
+                });
             }
             Err(error) if error.is_conflict() => continue,
             Err(error) => return Err(error),
@@ -120,21 +132,46 @@ pub async fn project(
 }
 
 /// Records what the release events between two prefixes say, for whoever appended them may have died
-/// before. A segment that cannot be read was left out by an operator.
-async fn record_releases(table: &dyn Table, day: &WorkspaceDay, from: &Applied, to: &Applied) -> Result<()> {
+/// before. A segment that cannot be read was left out by an operator. Returns those that cannot be
+/// recorded: they hold up nothing, for what is live is no part of the rollup.
+async fn record_releases(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    from: &Applied,
+    to: &Applied,
+) -> Result<Vec<Stopped>> {
+    let mut unrecorded = Vec::new();
     for (name, last) in to {
         let log = scan::log_named(&day.workspace, day.day, name);
         let Some(log) = log.filter(|log| log.kind == Kind::Releases) else { continue };
         let first = from.get(name).copied().unwrap_or(0) + 1;
-        for segment in scan::segments(table, &log, first, *last).await? {
-            let changes = segment.unpack(|_| true).and_then(|columns| ReleaseChange::of(&columns));
-            match changes {
-                Ok(changes) => record(table, &day.workspace, &changes).await?,
-                Err(error) => tracing::warn!(%log, seq = segment.seq, %error, "release events are left out"),
+        for seq in first..=*last {
+            if let Some(reason) = record_segment(table, &log, seq).await? {
+                unrecorded.push(Stopped { log: log.clone(), seq, reason });
             }
         }
     }
-    Ok(())
+    Ok(unrecorded)
+}
+
+/// Records what the release events of a segment say; or why that cannot be done.
+///
+/// # Errors
+/// Those of the table that may pass.
+pub(crate) async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<String>> {
+    let recording = async {
+        for segment in scan::segments(table, log, seq, seq).await? {
+            match segment.unpack(|_| true).and_then(|columns| ReleaseChange::of(&columns)) {
+                Ok(changes) => record(table, &log.workspace, &changes).await?,
+                Err(error) => tracing::warn!(%log, seq, %error, "release events are left out"),
+            }
+        }
+        Ok(())
+    };
+    match caught::whole(recording).await {
+        Err(error) if !may_pass(&error) => Ok(Some(error.to_string())),
+        other => other.map(|()| None),
+    }
 }
 
 /// Folds the segments of a log after `applied` up to `last`, without those that are `skipped`;
@@ -152,7 +189,7 @@ pub(crate) async fn fold_from(
     loop {
         let until = last.min(applied.saturating_add(at_once)).min(key::MAX_SEQ);
         let stop = |seq, reason: String| Ok((seq - 1, Some(Stopped { log: log.clone(), seq, reason })));
-        let segments = match scan::segments(table, log, applied + 1, until).await {
+        let segments = match caught::whole(scan::segments(table, log, applied + 1, until)).await {
             // One item of several cannot be read: one by one, the others can.
             Err(error) if error.kind() == ErrorKind::Corrupt && at_once > 1 => {
                 at_once = 1;
@@ -169,16 +206,13 @@ pub(crate) async fn fold_from(
         };
         for segment in &segments {
             if !is_skipped(skipped, log, segment.seq) {
-                let columns = match segment.unpack(|name| wants(log.kind, name)) {
-                    Ok(columns) => columns,
-                    Err(error) => return stop(segment.seq, error.to_string()),
-                };
-                match Delta::of(log.kind, &columns) {
+                let unpacked = caught::text(|| segment.unpack(|name| wants(log.kind, name)));
+                match unpacked.and_then(|columns| caught::text(|| Delta::of(log.kind, &columns))) {
                     Ok(delta) => {
                         into.add(log, segment.seq, &delta).await?;
                         into.taken.note(segment);
                     }
-                    Err(error) => return stop(segment.seq, error.to_string()),
+                    Err(reason) => return stop(segment.seq, reason),
                 }
             }
             applied = segment.seq;

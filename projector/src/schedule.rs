@@ -73,6 +73,13 @@ pub(crate) enum Job {
     Evaluate(WorkspaceDay, Pending),
 }
 
+/// What there is room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) to_fold: bool,
+    pub(crate) to_evaluate: bool,
+}
+
 /// All that is to be done.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
@@ -149,20 +156,21 @@ impl Schedule {
         }
     }
 
-    /// The next thing to do, if there is any at `now`: what was dirty first comes first, and folding
-    /// before evaluating.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<Job> {
+    /// The next thing to do, if there is any at `now` that there is room for: what was dirty first comes first,
+    /// and folding before evaluating.
+    pub(crate) fn next(&mut self, now: Instant, room: Room) -> Option<Job> {
         let is_ready = |day: &WorkspaceDay| {
             !self.folding.contains(day) && self.dirty.get(day).is_some_and(|dirty| dirty.not_before <= now)
         };
-        if let Some(at) = self.queue.iter().position(is_ready)
+        if room.to_fold
+            && let Some(at) = self.queue.iter().position(is_ready)
             && let Some(day) = self.queue.remove(at)
             && let Some(dirty) = self.dirty.remove(&day)
         {
             self.folding.insert(day.clone());
             return Some(Job::Fold(day, dirty));
         }
-        let due = self.pending.iter().find(|(day, pending)| {
+        let due = self.pending.iter().filter(|_| room.to_evaluate).find(|(day, pending)| {
             !self.evaluating.contains(*day) && pending.due_at(self.evaluated.get(*day)) <= now
         });
         let day = due.map(|(day, _)| day.clone())?;
@@ -171,10 +179,11 @@ impl Schedule {
         Some(Job::Evaluate(day, pending))
     }
 
-    /// When there may be something to do that is not ready yet.
-    pub(crate) fn next_at(&self) -> Option<Instant> {
-        let dirty = self.dirty.iter().filter(|(day, _)| !self.folding.contains(*day));
-        let pending = self.pending.iter().filter(|(day, _)| !self.evaluating.contains(*day));
+    /// When there may be something to do that is not ready yet, of what there is room for.
+    pub(crate) fn next_at(&self, room: Room) -> Option<Instant> {
+        let dirty = self.dirty.iter().filter(|(day, _)| room.to_fold && !self.folding.contains(*day));
+        let pending = self.pending.iter();
+        let pending = pending.filter(|(day, _)| room.to_evaluate && !self.evaluating.contains(*day));
         let dirty = dirty.map(|(_, dirty)| dirty.not_before);
         dirty.chain(pending.map(|(day, pending)| pending.due_at(self.evaluated.get(day)))).min()
     }
@@ -302,6 +311,9 @@ mod tests {
 
     use super::*;
 
+    /// Room for everything.
+    const ALL: Room = Room { to_fold: true, to_evaluate: true };
+
     fn day(number: u8) -> WorkspaceDay {
         WorkspaceDay {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
@@ -318,7 +330,7 @@ mod tests {
     }
 
     fn fold(schedule: &mut Schedule, now: Instant) -> (WorkspaceDay, Dirty) {
-        match schedule.next(now) {
+        match schedule.next(now, ALL) {
             Some(Job::Fold(day, dirty)) => (day, dirty),
             other => panic!("{other:?}"),
         }
@@ -360,7 +372,7 @@ mod tests {
         // It changes again meanwhile.
         schedule.mark(day(1), Some(log(&day(1), 2)), None, now);
         let now = now + QUIET;
-        let Some(Job::Evaluate(two, pending)) = schedule.next(now) else { panic!("never evaluated") };
+        let Some(Job::Evaluate(two, pending)) = schedule.next(now, ALL) else { panic!("never evaluated") };
         assert_eq!(two, day(2));
         schedule.evaluated(&two, &pending, (now, now));
         schedule.folded(&one, dirty_one, now, folded(1));
@@ -368,10 +380,10 @@ mod tests {
         let (one, dirty_one) = fold(&mut schedule, now);
         schedule.folded(&one, dirty_one, now, folded(2));
         let now = now + QUIET;
-        let Some(Job::Evaluate(one, pending)) = schedule.next(now) else { panic!("never evaluated") };
+        let Some(Job::Evaluate(one, pending)) = schedule.next(now, ALL) else { panic!("never evaluated") };
         schedule.evaluated(&one, &pending, (now, now));
         assert!(schedule.is_settled(last) && schedule.is_settled(schedule.newest()));
-        assert!(schedule.next(now).is_none() && schedule.next_at().is_none());
+        assert!(schedule.next(now, ALL).is_none() && schedule.next_at(ALL).is_none());
     }
 
     #[test]
@@ -388,6 +400,21 @@ mod tests {
     }
 
     #[test]
+    fn without_room_to_evaluate_days_are_folded_still() {
+        let now = Instant::now();
+        let mut schedule = Schedule::default();
+        schedule.mark(day(1), Some(log(&day(1), 0)), None, now);
+        let (one, dirty) = fold(&mut schedule, now);
+        schedule.folded(&one, dirty, now, folded(1));
+        let (now, folds) = (now + QUIET, Room { to_evaluate: false, ..ALL });
+        assert!(schedule.next(now, folds).is_none());
+        assert_eq!(schedule.next_at(folds), None, "nobody waits for what there is no room for");
+        schedule.mark(day(2), Some(log(&day(2), 0)), None, now);
+        assert!(matches!(schedule.next(now, folds), Some(Job::Fold(two, _)) if two == day(2)));
+        assert!(matches!(schedule.next(now, ALL), Some(Job::Evaluate(one, _)) if one == day(1)));
+    }
+
+    #[test]
     fn a_failure_is_tried_again_later_under_the_same_mark() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
@@ -397,8 +424,8 @@ mod tests {
         schedule.mark(day(1), Some(log(&day(1), 1)), None, now);
         schedule.not_folded(&one, dirty, now);
         assert!(!schedule.is_settled(mark));
-        assert!(schedule.next(now).is_none());
-        assert_eq!(schedule.next_at(), Some(now + RETRY_AFTER));
+        assert!(schedule.next(now, ALL).is_none());
+        assert_eq!(schedule.next_at(ALL), Some(now + RETRY_AFTER));
         let (_, dirty) = fold(&mut schedule, now + RETRY_AFTER);
         assert_eq!((dirty.mark, dirty.logs.len(), dirty.told), (mark, 2, 2));
     }
@@ -411,7 +438,7 @@ mod tests {
         let mut schedule = Schedule::default();
         let (mut events, mut evaluated) = (0, 0);
         let mut drain = |schedule: &mut Schedule, events: u64, now: Instant| {
-            while let Some(job) = schedule.next(now) {
+            while let Some(job) = schedule.next(now, ALL) {
                 match job {
                     Job::Fold(day, dirty) => schedule.folded(&day, dirty, now, folded(events)),
                     Job::Evaluate(day, pending) => {

@@ -11,6 +11,7 @@ use crate::{
     dlq::{self, State},
     expire::expire,
     lease::SWEEP,
+    project::record_segment,
     sweep::sweep,
     worker::{Shared, add, lock, may_pass},
 };
@@ -44,6 +45,7 @@ impl Shared {
             self.expire(workspace.id()).await?;
             self.rank(workspace.id()).await?;
         }
+        self.record_again().await?;
         add(&self.stats.sweeps, 1);
         self.stats.swept_behind.store(behind, std::sync::atomic::Ordering::Relaxed);
         Ok(found)
@@ -94,6 +96,20 @@ impl Shared {
             }
             other => other,
         }
+    }
+
+    /// Tries again to record what is live where that failed.
+    async fn record_again(&self) -> Result<()> {
+        let again = lock(&self.unrecorded).clone();
+        for (log, seq) in again {
+            match record_segment(&*self.table, &log, seq).await? {
+                None => _ = lock(&self.unrecorded).remove(&(log, seq)),
+                Some(reason) => {
+                    tracing::error!(workspace = %log.workspace, day = %log.day, seq, reason, "what is live still cannot be recorded");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Deletes what has expired. What is not projected yet waits for a later sweep.

@@ -6,21 +6,29 @@ use store::{Error, Kind, Result, active};
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
-    WorkspaceDay,
+    WorkspaceDay, caught,
     day::Taken,
     dlq::{self, DeadLetter, Refused},
     evaluate::{self, Effort},
     project::{self, Projection, Stopped},
-    schedule::{Dirty, Folded, Job, Pending},
-    worker::{Shared, add, may_pass},
+    schedule::{Dirty, Folded, Job, Pending, Room},
+    worker::{Shared, add, lock, may_pass},
 };
 
-/// How many days are worked on at once.
-const DAYS_AT_ONCE: usize = 4;
+/// How many days are folded at once. Nothing else takes these places, so what was appended never waits
+/// for an evaluation.
+const FOLDS_AT_ONCE: usize = 4;
+
+/// How many days are evaluated at once, beside those that are folded: fewer than SQLite has connections
+/// for reading, so that one is left for folds.
+const EVALUATIONS_AT_ONCE: usize = 3;
 
 /// About how many rows are held in memory for evaluations at once, in thousands. A day of more
 /// than these is evaluated alone.
 const KILOROWS_AT_ONCE: usize = 4_000;
+
+/// How many segments are remembered whose changes of what is live could not be recorded.
+const MAX_UNRECORDED: usize = 10_000;
 
 /// What came of a job.
 enum Done {
@@ -44,21 +52,52 @@ enum Outcome {
     Outdated,
 }
 
+/// How many days are being worked on.
+#[derive(Debug, Default)]
+struct Busy {
+    folding: usize,
+    evaluating: usize,
+}
+
+impl Busy {
+    fn room(&self) -> Room {
+        let (to_fold, to_evaluate) = (self.folding < FOLDS_AT_ONCE, self.evaluating < EVALUATIONS_AT_ONCE);
+        Room { to_fold, to_evaluate }
+    }
+
+    fn begins(&mut self, job: &Job) {
+        match job {
+            Job::Fold(..) => self.folding += 1,
+            Job::Evaluate(..) => self.evaluating += 1,
+        }
+    }
+
+    fn ends(&mut self, done: &Done) {
+        match done {
+            Done::Folded(..) => self.folding -= 1,
+            Done::Evaluated(..) => self.evaluating -= 1,
+        }
+    }
+}
+
 /// Works forever.
 pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
     let room = Arc::new(Semaphore::new(KILOROWS_AT_ONCE));
-    let mut jobs = JoinSet::new();
+    let (mut jobs, mut busy) = (JoinSet::new(), Busy::default());
     loop {
-        while jobs.len() < DAYS_AT_ONCE {
-            let Some(job) = shared.schedule().next(Instant::now()) else { break };
+        loop {
+            let Some(job) = shared.schedule().next(Instant::now(), busy.room()) else { break };
+            busy.begins(&job);
             let (shared, room) = (Arc::clone(shared), Arc::clone(&room));
             jobs.spawn(async move { shared.work_on(job, &room).await });
         }
-        let next = if jobs.len() < DAYS_AT_ONCE { shared.schedule().next_at() } else { None };
+        let next = shared.schedule().next_at(busy.room());
         tokio::select! {
             biased;
             Some(done) = jobs.join_next() => {
+                // What a job does is caught within it, so this is the end of the process.
                 let done = done.map_err(|error| Error::unavailable("working on a day failed").because(error))?;
+                busy.ends(&done);
                 shared.settle(done).await;
             }
             () = shared.work.notified() => {}
@@ -71,7 +110,7 @@ impl Shared {
     async fn work_on(&self, job: Job, room: &Semaphore) -> Done {
         match job {
             Job::Fold(day, dirty) => {
-                let folded = self.fold(&day, &dirty).await;
+                let folded = caught::whole(self.fold(&day, &dirty)).await;
                 Done::Folded(day, dirty, folded)
             }
             Job::Evaluate(day, pending) => {
@@ -79,7 +118,7 @@ impl Shared {
                 // It is never closed, so the permit is there in the end.
                 let _permit = room.acquire_many(kilorows as u32).await;
                 let started = Instant::now();
-                let evaluated = self.evaluate(&day, &pending).await;
+                let evaluated = caught::whole(self.evaluate(&day, &pending)).await;
                 Done::Evaluated(day, pending, started, evaluated)
             }
         }
@@ -93,6 +132,9 @@ impl Shared {
         let projection = project::project(table, version, day, &dirty.logs).await?;
         for stopped in &projection.stopped {
             self.note(version, stopped, Refused::Rollup).await?;
+        }
+        for unrecorded in &projection.unrecorded {
+            self.note_unrecorded(unrecorded);
         }
         if projection.grown && dirty.logs.iter().any(|log| log.kind == Kind::Releases) {
             self.rank(&day.workspace).await?;
@@ -119,6 +161,17 @@ impl Shared {
             self.rank(&day.workspace).await?;
         }
         Ok(Outcome::Stored(effort))
+    }
+
+    /// Notes release events whose changes of what is live are to be recorded by a later sweep.
+    fn note_unrecorded(&self, unrecorded: &Stopped) {
+        let Stopped { log, seq, reason } = unrecorded;
+        self.stats.meters.unrecorded.increment(1);
+        tracing::error!(workspace = %log.workspace, day = %log.day, seq, reason, "what is live cannot be recorded; the next sweep tries again");
+        let mut noted = lock(&self.unrecorded);
+        if noted.len() < MAX_UNRECORDED {
+            noted.insert((log.clone(), *seq));
+        }
     }
 
     async fn note(&self, version: u32, stopped: &Stopped, refused: Refused) -> Result<()> {

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog};
+use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog, key::LogId};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
@@ -118,6 +118,8 @@ pub(crate) struct Shared {
     pub(crate) recount: Mutex<BTreeSet<Id>>,
     /// How many dead letters stop something, by workspace, as last counted.
     pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
+    /// Segments of release events whose changes of what is live could not be recorded.
+    pub(crate) unrecorded: Mutex<BTreeSet<(LogId, u64)>>,
     /// When the heartbeat was last written.
     pub(crate) last_beat: Mutex<Option<Instant>>,
     /// Shards or leases are not what they were.
@@ -160,6 +162,7 @@ impl Projector {
             sweep: Notify::new(),
             recount: Mutex::default(),
             stopped: Mutex::default(),
+            unrecorded: Mutex::default(),
             last_beat: Mutex::default(),
             discover: Notify::new(),
             following: Mutex::default(),

@@ -1,13 +1,14 @@
 //! What the tests of the whole system share.
 //!
 //! [`mod@conformance`] says what every engine of the table must do, whatever it is built on; [`faulty`] is an
-//! engine on which things go wrong; [`counted`] counts what is read; [`recorded`] notes what DynamoDB would be
+//! engine on which things go wrong; [`hooked`] one that fails, hangs or panics where a test says so; [`counted`] counts what is read; [`recorded`] notes what DynamoDB would be
 //! asked for; [`sim`] runs several projectors on a table in memory, in virtual time.
 
 pub mod conformance;
 pub mod counted;
 pub mod crashing;
 pub mod faulty;
+pub mod hooked;
 pub mod local;
 pub mod recorded;
 pub mod sim;

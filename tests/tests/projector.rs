@@ -1,19 +1,28 @@
 //! What projectors cost when there is nothing to do, and how they share and hand over.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use projector::{Options, Projector, heartbeat, lease, sweep};
+use projector::{Options, Projector, dlq, heartbeat, lease, sweep};
 use store::{
     Clock, Columns, Kind, Result, Table, Timestamp,
     batch::{BatchId, BatchPart},
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
     columns::{Column, Values},
-    key::LogId,
+    key::{self, LogId},
     log::Segment,
     table::{Condition, sqlite::SqliteTable},
 };
-use tests::counted::Counted;
+use tests::{
+    counted::Counted,
+    hooked::{Asked, Hooked, Turn},
+};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// How long a test waits for what must happen, before it fails, and how often it looks.
@@ -145,4 +154,82 @@ async fn one_worker_takes_over_from_another_that_stops_or_dies() {
     third.stop.send(()).unwrap();
     third.task.await.unwrap().unwrap();
     assert_eq!(owner().await, None);
+}
+
+/// A segment that makes its reader panic becomes a dead letter. Its log stops there; other logs and days, and
+/// the process, go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_that_panics_is_a_dead_letter_and_all_else_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = open(&folder);
+    let workspace = register(&plain).await;
+    for (lane, seq) in [(0, 1), (0, 2), (0, 3), (1, 1)] {
+        append(&plain, &workspace, 1, lane, seq).await;
+    }
+    append(&plain, &workspace, 2, 0, 1).await;
+    let log = LogId {
+        workspace: workspace.id().clone(),
+        day: "2026-01-02".parse().unwrap(),
+        kind: Kind::Predictions,
+        lane: 0,
+    };
+    let bad = key::segment(&log, 2);
+    let table = Hooked::new(Arc::clone(&plain), move |asked| match asked {
+        Asked::Query(query)
+            if query.attributes.is_none()
+                && query.range.pk == bad.pk
+                && (query.range.from.as_str()..=query.range.to.as_str()).contains(&bad.sk.as_str()) =>
+        {
+            Turn::Panic
+        }
+        _ => Turn::Pass,
+    });
+    let table: Arc<dyn Table> = table;
+    let running = start(&table, "w");
+    let letters = async || dlq::list(&*plain, workspace.id()).await.unwrap();
+    until("the dead letter", async || !letters().await.is_empty()).await;
+    let letter = letters().await.remove(0);
+    assert_eq!((letter.log, letter.seq), (log.clone(), 2));
+    assert!(letter.reason.contains("panicked: the hook of a test panics"), "{}", letter.reason);
+    let left = async || sweep::sweep(&*plain, workspace.id()).await.unwrap().logs;
+    until("the others", async || left().await.len() == 1).await;
+    assert_eq!(left().await, [(log, 2)].into(), "segment 1 is folded, and 2 stops the log");
+    assert!(!running.task.is_finished());
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
+}
+
+/// Evaluations that never end leave the places of folds free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn evaluations_that_hang_hold_up_no_fold() {
+    const DAYS: u32 = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let plain = open(&folder);
+    let workspace = register(&plain).await;
+    for day in 0..DAYS {
+        append(&plain, &workspace, day, 0, 1).await;
+    }
+    let hanging = Arc::new(AtomicU64::new(0));
+    let hung = Arc::clone(&hanging);
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&plain), move |asked| match asked {
+        Asked::Write(key) if key.sk.contains("/eval") => {
+            hung.fetch_add(1, Ordering::Relaxed);
+            Turn::Hang
+        }
+        _ => Turn::Pass,
+    });
+    let running = start(&table, "w");
+    until("evaluations", async || hanging.load(Ordering::Relaxed) >= 3).await;
+    let mut seen = 0;
+    // As many as have places, and then for as long as days are folded.
+    for seq in 2..6 {
+        append(&plain, &workspace, 0, 0, seq).await;
+        append(&plain, &workspace, DAYS + seq as u32, 0, 1).await;
+        let behind = async || sweep::sweep(&*plain, workspace.id()).await.unwrap().logs;
+        until("the fold beside them", async || behind().await.is_empty()).await;
+        seen = hanging.load(Ordering::Relaxed);
+    }
+    assert!((3..=6).contains(&seen), "{seen} evaluations at once");
+    drop(running.stop);
+    running.task.abort();
 }

@@ -15,25 +15,31 @@ use std::collections::BTreeMap;
 use futures::future::try_join_all;
 
 use crate::{
-    Columns, Error, ErrorKind, Id, Item, Result, Table, Timestamp, id,
-    item::Value,
-    key::{self, KeyRange},
-    table::{Condition, Query, Write, query_all},
+    Columns, Error, Id, Item, Result, Table, Timestamp,
+    id::{self, MAX_NAME_BYTES},
+    item::{MAX_ITEM_BYTES, Value},
+    key,
+    table::{MAX_TRANSACTION_BYTES, Query, query_all},
 };
 
-use super::{Catalog, feed::note_release};
+use super::{Catalog, record::record};
 
 /// The most models that may be live in one environment; a further one is recorded, but not as live.
 pub const MAX_LIVE: usize = 1_000;
 
-/// How often a change may find that somebody else made one.
-const MAX_ATTEMPTS: usize = 100;
+/// The most bytes that one of them takes in an item: two names, an instant, and what DynamoDB counts for a map
+/// and its entries.
+const LIVE_BYTES: usize = 2 * MAX_NAME_BYTES + 48;
 
-/// How many later changes are put right at once.
-const REPAIRS_AT_ONCE: usize = 90;
+/// What else an item of a change holds at most: its keys, names, and a note of 4 KiB.
+const CHANGE_BYTES: usize = 8 * 1024;
+
+// So what is live always fits in an item, and a few such items in a transaction.
+const _: () = assert!(MAX_LIVE * LIVE_BYTES + CHANGE_BYTES <= MAX_ITEM_BYTES);
+const _: () = assert!(3 * MAX_ITEM_BYTES <= MAX_TRANSACTION_BYTES);
 
 /// Version of the items.
-const ITEM_VERSION: i64 = 1;
+pub(super) const ITEM_VERSION: i64 = 1;
 
 /// What a release event does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -178,7 +184,7 @@ fn time(item: &Item, name: &str) -> Result<Timestamp> {
 }
 
 /// What is live, as a value.
-fn encode(state: &LiveState) -> Value {
+pub(super) fn encode(state: &LiveState) -> Value {
     let entry = |(model, live): (&String, &Live)| {
         let fields = [
             ("release".to_owned(), Value::from(live.release.as_str())),
@@ -205,7 +211,7 @@ pub(super) fn state_of(item: &Item) -> Result<LiveState> {
 }
 
 impl LiveChange {
-    fn to_item(&self, workspace: &Id, environment: &str) -> Item {
+    pub(super) fn to_item(&self, workspace: &Id, environment: &str) -> Item {
         let change = &self.change;
         let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
         change.to_item(key).with("live", encode(&self.state))
@@ -216,96 +222,7 @@ impl LiveChange {
     }
 }
 
-/// Records release events: what happened, and what is live since.
-///
-/// # Errors
-/// Those of the table. It may be called again with the same events at any time.
-pub async fn record(table: &dyn Table, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
-    for change in changes {
-        note_release(table, workspace, change).await?;
-        if let Some(environment) = &change.environment
-            && change.action != Action::Register
-        {
-            put_in_place(table, workspace, environment, change).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Puts a change in its place among those of its environment.
-async fn put_in_place(
-    table: &dyn Table,
-    workspace: &Id,
-    environment: &str,
-    change: &ReleaseChange,
-) -> Result<()> {
-    let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
-    let all = key::live_changes(workspace, environment);
-    for _ in 0..MAX_ATTEMPTS {
-        let control = table.get(&key::live(workspace, environment)).await?;
-        let from = KeyRange { from: key.sk.clone(), ..all.clone() };
-        let after = query_all(table, Query::table(from)).await?;
-        if after.first().is_some_and(|item| item.key == key) {
-            return Ok(());
-        }
-        let until = Query::table(KeyRange { to: key.sk.clone(), ..all.clone() }).backward().limit(1);
-        let before = first(table, until).await?;
-        let mut state = before.as_ref().map(state_of).transpose()?.unwrap_or_default();
-        change.apply(&mut state);
-        let placed = LiveChange { change: change.clone(), state: state.clone() };
-        let mut repairs = Vec::new();
-        for item in &after {
-            let mut known = LiveChange::from_item(item)?;
-            known.change.apply(&mut state);
-            if known.state == state {
-                // From here on everything is as it was.
-                state = after.last().map(state_of).transpose()?.unwrap_or_default();
-                break;
-            }
-            known.state = state.clone();
-            repairs.push(known.to_item(workspace, environment));
-        }
-        let ver = control.as_ref().map_or(Ok(0), |item| item.int("ver"))?;
-        let placed = placed.to_item(workspace, environment);
-        match write_changes(table, (workspace, environment, ver), &state, placed, repairs).await {
-            Err(error) if error.is_conflict() => continue,
-            other => return other,
-        }
-    }
-    Err(Error::new(ErrorKind::Throttled, "too many change what is live at one time; try again"))
-}
-
-/// Writes repairs, the latest first, and the change that called for them last: a crash before that
-/// leaves the change to be made again. Each write demands that nobody else wrote.
-async fn write_changes(
-    table: &dyn Table,
-    (workspace, environment, mut ver): (&Id, &str, i64),
-    state: &LiveState,
-    placed: Item,
-    mut repairs: Vec<Item>,
-) -> Result<()> {
-    let mut placed = Some(placed);
-    while let Some(last) = placed.take() {
-        let unchanged = if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
-        ver += 1;
-        let control = Item::new(key::live(workspace, environment))
-            .with("v", ITEM_VERSION)
-            .with("ver", ver)
-            .with("live", encode(state));
-        let mut writes = vec![Write::Put(control, unchanged)];
-        let some = repairs.split_off(repairs.len().saturating_sub(REPAIRS_AT_ONCE));
-        writes.extend(some.into_iter().map(|item| Write::Put(item, Condition::None)));
-        if repairs.is_empty() {
-            writes.push(Write::Put(last, Condition::Absent));
-        } else {
-            placed = Some(last);
-        }
-        table.transact(writes).await?;
-    }
-    Ok(())
-}
-
-async fn first(table: &dyn Table, mut query: Query) -> Result<Option<Item>> {
+pub(super) async fn first(table: &dyn Table, mut query: Query) -> Result<Option<Item>> {
     loop {
         let page = table.query(&query).await?;
         match (page.items.into_iter().next(), page.next) {

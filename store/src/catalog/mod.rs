@@ -21,6 +21,7 @@ mod live;
 mod member;
 mod names;
 mod page;
+mod record;
 mod release;
 mod retention;
 mod saga;
@@ -50,9 +51,10 @@ pub use feed::{
 pub use follow::{Digest, MAX_FOLLOWS};
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
-pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange, record};
+pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
 pub use member::{Grant, Membership, Role};
 pub use page::{FreeCounters, UserPage, WorkspacePage};
+pub use record::record;
 pub use release::{
     MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails, ReleaseSpec,
 };

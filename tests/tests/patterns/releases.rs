@@ -10,6 +10,8 @@ use store::{
     scan,
 };
 
+use tests::hooked::{Asked, Hooked, Turn};
+
 use crate::{
     scene::Scene,
     world::{World, at, cost, rows},
@@ -17,6 +19,8 @@ use crate::{
 
 rows!(
     a10_what_was_live_at_an_instant_is_one_query,
+    a10_a_late_promotion_of_300_live_models,
+    a10_what_cannot_be_recorded_as_live_fails_no_append,
     a10_unknown_releases_are_registered_where_that_is_set,
     b3_leaderboard_of_a_day,
     b4_e2_history_of_a_model_newest_first,
@@ -97,6 +101,67 @@ async fn a10_what_was_live_at_an_instant_is_one_query(world: World) {
         ((0, 1), &state),
         "with the workspace's page"
     );
+}
+
+/// Names of the greatest length, so that what was live after each of the later changes is 80 KB, and the changes
+/// to be put right are more than a transaction takes.
+async fn a10_a_late_promotion_of_300_live_models(world: World) {
+    const MODELS: i64 = 300;
+    let scene = Scene::new(world).await;
+    let long = |what: &str, number: i64| format!("{what}{number:0>127}");
+    let promotions = (0..MODELS).map(|number| ReleaseChange {
+        at: at("2026-06-02T00:00:00Z").plus_seconds(number),
+        action: Action::Promote,
+        release: long("r", number),
+        model: long("m", number),
+        environment: Some("production".into()),
+        note: None,
+    });
+    let promotions: Vec<_> = promotions.collect();
+    scene.world.catalog.record(scene.id(), &promotions).await.unwrap();
+    let late = json!([{
+        "release": "v1", "released_at": "2026-06-01T12:00:00Z", "model": "m", "action": "promote",
+        "environment": "production",
+    }]);
+    scene.append(Kind::Releases, late, "2026-06-03T00:00:00Z").await.unwrap();
+    for (second, live) in [(-1, 1), (0, 2), (150, 152), (MODELS, 301)] {
+        let then = at("2026-06-02T00:00:00Z").plus_seconds(second);
+        let state = scene.world.catalog.live_at(scene.id(), "production", then).await.unwrap();
+        assert_eq!((state.len(), state["m"].release.as_str()), (live, "v1"), "{second}");
+    }
+    scene.project().await;
+    let behind = projector::sweep::sweep(&*scene.table, scene.id()).await.unwrap();
+    assert_eq!(behind.segments, 0, "the rollup of the day goes on");
+}
+
+/// The event is in the log, so its append is a success; the projector goes on as well, and tells of it.
+async fn a10_what_cannot_be_recorded_as_live_fails_no_append(world: World) {
+    let mut scene = Scene::new(world).await;
+    let is_live = |key: &key::Key| key::parse_live(&key.sk).is_some();
+    let plain = std::mem::replace(
+        &mut scene.table,
+        Hooked::new(scene.world.table(), move |asked| match asked {
+            Asked::Write(key) if is_live(key) => Turn::Fail(store::ErrorKind::Invalid),
+            _ => Turn::Pass,
+        }),
+    );
+    let promotion = json!([{
+        "release": "v1", "released_at": "2026-06-01T12:00:00Z", "model": "m", "action": "promote",
+        "environment": "production",
+    }]);
+    scene.append(Kind::Releases, promotion, "2026-06-03T00:00:00Z").await.unwrap();
+    scene.project().await;
+    let behind = projector::sweep::sweep(&*scene.table, scene.id()).await.unwrap();
+    assert_eq!(behind.segments, 0, "the rollup of the day goes on");
+    let now = async || scene.world.catalog.live_now(scene.id()).await.unwrap();
+    assert!(now().await.is_empty());
+    // A worker that could not record it does so later.
+    let table = plain;
+    let head = scan::heads(&*table, scene.id()).await.unwrap().remove(0);
+    let day = projector::WorkspaceDay { workspace: scene.id().clone(), day: head.log.day };
+    let version = 2;
+    projector::project::project(&*table, version, &day, &[head.log].into()).await.unwrap();
+    assert_eq!(now().await["production"]["m"].release, "v1");
 }
 
 async fn a10_unknown_releases_are_registered_where_that_is_set(world: World) {
