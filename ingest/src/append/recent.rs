@@ -140,6 +140,8 @@ mod tests {
         Segment {
             log: LogId { workspace, day, kind: Kind::Predictions, lane: 0 },
             seq,
+            placed: Default::default(),
+            lanes: None,
             rows: 1,
             appended_at: Timestamp::default(),
             times: (0, 0),
