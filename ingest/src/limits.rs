@@ -34,3 +34,6 @@ pub const MAX_FUTURE_SECONDS: i64 = 24 * 60 * 60;
 pub const MAX_LISTED_ERRORS: usize = 100;
 /// How long an idempotency key is remembered, in seconds, unless it is kept for good.
 pub const IDEMPOTENCY_SECONDS: i64 = 7 * 24 * 60 * 60;
+/// How long a batch that has no idempotency key is taken for the same one when it comes again, in seconds,
+/// by the times of the log that it goes to.
+pub const REPEAT_SECONDS: i64 = 10 * 60;

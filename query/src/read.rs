@@ -9,7 +9,6 @@ use store::{
     Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window,
     catalog::Kept,
     key,
-    lane::Place,
     log::Segment,
     table::{Query, query_all},
 };
@@ -35,7 +34,8 @@ pub(crate) struct Filter {
 #[derive(Clone, Debug)]
 pub(crate) struct Unpacked {
     pub(crate) day: Day,
-    pub(crate) place: Place,
+    pub(crate) lane: u8,
+    pub(crate) seq: u64,
     pub(crate) appended_at: Timestamp,
     pub(crate) columns: Columns,
 }
@@ -95,8 +95,7 @@ async fn day_with<T: Send + 'static>(
             decoded_bytes.increment(segment.data.len() as u64);
             filter.unpack(&segment)
         });
-        let mut unpacked = unpacked.collect::<Result<Vec<_>>>()?;
-        unpacked.sort_by_key(|segment| segment.place);
+        let unpacked = unpacked.collect::<Result<Vec<_>>>()?;
         if unpacked.is_empty() { Ok(None) } else { make(unpacked).map(Some) }
     });
     unpacking.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?
@@ -105,9 +104,7 @@ async fn day_with<T: Send + 'static>(
 impl Filter {
     fn wants(&self, segment: &Segment) -> bool {
         let known = self.as_of.is_none_or(|as_of| segment.appended_at <= as_of);
-        known
-            && segment.rows > 0
-            && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
+        known && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
     }
 
     fn unpack(&self, segment: &Segment) -> Result<Unpacked> {
@@ -128,6 +125,6 @@ impl Filter {
             _ => columns,
         };
         let appended_at = segment.appended_at;
-        Ok(Unpacked { day: segment.log.day, place: segment.place(), appended_at, columns })
+        Ok(Unpacked { day: segment.log.day, lane: segment.log.lane, seq: segment.seq, appended_at, columns })
     }
 }

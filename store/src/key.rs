@@ -232,8 +232,18 @@ pub fn lanes(workspace: &Id) -> Key {
     Key::new(workspace_page(workspace), "set#lanes")
 }
 
+/// Over how many partitions the markers of batches are spread: each takes about 1,000 a second.
+const BATCH_PARTITIONS: u32 = 256;
+
 /// The marker of a batch of a kind, by its idempotency key.
 pub fn batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
+    let sk = format!("{}/key/{idempotency_key}", kind.letter());
+    let bucket = crc32fast::hash(sk.as_bytes()) % BATCH_PARTITIONS;
+    Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
+}
+
+/// Where the marker of a batch stood before they were spread.
+pub fn old_batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
     Key::new(format!("w#{workspace}/batch"), format!("{}/{idempotency_key}", kind.letter()))
 }
 
@@ -271,6 +281,7 @@ mod tests {
             guard(Some(&EntityId::Workspace(w.clone())), EntityKind::Model, "late-arrival").to_string(),
             segment(&log(), 42).to_string(),
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
+            old_batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             lanes(&w).to_string(),
             retention(&w).to_string(),
             expired(&w, day).to_string(),

@@ -3,7 +3,7 @@
 //! In reading order: [`time`] and [`id`]; the [`event`], the [`columns`] in which events
 //! travel and the [`batch`] that they come in;
 //! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
-//! [`log`] with its [`lane`]s and the [`rollup`] as items, which version of the rollups is [`active`], and of
+//! [`log`] and the [`rollup`] as items, which version of the rollups is [`active`], and of
 //! which days the events have [`expired`]; the [`catalog`] of workspaces, models and releases; and the
 //! [`table`] with its engines.
 //!
@@ -19,7 +19,6 @@ pub mod expired;
 pub mod id;
 pub mod item;
 pub mod key;
-pub mod lane;
 pub mod log;
 pub mod rollup;
 pub mod scan;

@@ -3,7 +3,8 @@
 
 mod support;
 
-use support::{Place, Service, ndjson, run, run_ok};
+use serde_json::{Value, json};
+use support::{Answer, Place, Service, ndjson, run, run_ok};
 
 const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
@@ -83,31 +84,41 @@ fn post_project_query_restart_query_again(place: &Place) {
 
 fn a_retried_upload_is_counted_once(place: &Place) {
     let path = "/v1/workspaces/credit/prod/predictions";
-    let first = {
+    let again = {
         let service = Service::start(place);
         register(&service);
         let first = service.post(path, NDJSON, Some("night-1"), PREDICTIONS);
         let again = service.post(path, NDJSON, Some("night-1"), PREDICTIONS);
         assert_eq!((again.status, again.replayed), (201, true));
-        assert_eq!(again.body, first.body);
+        let said =
+            |answer: &Answer| ["appended", "rows", "replay_of"].map(|name| answer.json()[name].clone());
+        assert_eq!(said(&first), [json!(3), json!(3), Value::Null]);
+        assert_eq!(said(&again), [json!(0), json!(3), json!("night-1")]);
         // Without a key, the events themselves are the key: in another format, too.
         let unnamed = service.post(path, NDJSON, None, PREDICTIONS.lines().next().unwrap());
         assert_eq!((unnamed.status, unnamed.replayed), (201, false));
         let array = format!("[{}]", PREDICTIONS.lines().next().unwrap());
         assert!(service.post(path, JSON, None, &array).replayed);
-        first
+        let repeat = |value| {
+            let headers = [("Content-Type", JSON), ("Almanac-Repeat", value)];
+            service.send("POST", path, &headers, Some(array.as_bytes()))
+        };
+        let stored = repeat("store");
+        assert_eq!(
+            (stored.status, stored.json()["appended"].as_u64()),
+            (201, Some(1)),
+            "where that is wanted"
+        );
+        assert_eq!(repeat("twice").status, 422);
+        again.body
     };
     let service = Service::start(place);
-    assert_eq!(
-        service.post(path, NDJSON, Some("night-1"), PREDICTIONS).body,
-        first.body,
-        "also after a restart"
-    );
+    assert_eq!(service.post(path, NDJSON, Some("night-1"), PREDICTIONS).body, again, "also after a restart");
     let other = service.post(path, NDJSON, Some("night-1"), PREDICTIONS.lines().nth(1).unwrap());
     assert_eq!(other.status, 409, "{}", other.text());
     assert_eq!(other.content_type, "application/problem+json");
     let rows = service.get("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-02");
-    assert_eq!(ndjson(rows.text()).len(), 4);
+    assert_eq!(ndjson(rows.text()).len(), 5);
 }
 
 fn many_writers_leave_no_hole_and_lose_nothing(place: &Place) {

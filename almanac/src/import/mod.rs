@@ -176,7 +176,8 @@ impl Import {
                 }
                 let (ingest, workspace) = (self.ingest.clone(), self.workspace.clone());
                 storing.spawn(async move {
-                    let receipt = ingest.submit(&workspace, batch, None, Remember::Forever).await?;
+                    let key = format!("sha256-{}", batch.digest());
+                    let receipt = ingest.submit(&workspace, batch, Some(&key), Remember::Forever).await?;
                     Ok((receipt.rows, receipt.replayed))
                 });
             }

@@ -1,9 +1,13 @@
 //! The marker of a batch: which events have its idempotency key, and where to look for them.
+//!
+//! Version 1 of it stands in one partition for all batches of a workspace, and its batch has the scheme
+//! [`Scheme::Key`]; it is read, and gone on with, but not written anew.
 
 use std::collections::BTreeMap;
 
 use store::{
-    Error, Id, Item, Result, Table, Timestamp,
+    Error, Id, Item, Kind, Result, Table, Timestamp,
+    batch::BatchId,
     item::Value,
     key::{self, Key, LogId},
     table::Condition,
@@ -11,13 +15,18 @@ use store::{
 
 use crate::limits::IDEMPOTENCY_SECONDS;
 
-use super::Remember;
+use super::{Remember, identity::Scheme};
 
 /// Version of the item.
-const ITEM_VERSION: i64 = 1;
+const ITEM_VERSION: i64 = 2;
+
+/// Version of the item whose batch is known by its key alone.
+const KEY_ALONE: i64 = 1;
 
 /// What the marker says.
 pub(super) struct Claim {
+    /// What the name of its batch is made of.
+    scheme: Scheme,
     /// Of the events.
     pub(super) digest: String,
     /// How many events there are.
@@ -35,31 +44,43 @@ pub(super) struct Claim {
 /// The marker under one idempotency key.
 pub(super) struct Claims<'a> {
     pub(super) table: &'a dyn Table,
-    pub(super) key: Key,
+    pub(super) workspace: &'a Id,
+    pub(super) kind: Kind,
+    /// The idempotency key.
+    pub(super) name: &'a str,
 }
 
 impl Claim {
     /// The claim of a batch that nothing is known of.
-    pub(super) fn new(
-        digest: &str,
-        after: BTreeMap<LogId, u64>,
-        rows: usize,
-        remember: Remember,
-        now: Timestamp,
-    ) -> Self {
-        let is_forever = remember == Remember::Forever;
-        Self { digest: digest.to_owned(), rows, claimed_at: now, is_done: false, is_forever, after }
+    pub(super) fn new(digest: &str, rows: usize, remember: Remember, now: Timestamp) -> Self {
+        Self {
+            scheme: Scheme::Claim,
+            digest: digest.to_owned(),
+            rows,
+            claimed_at: now,
+            is_done: false,
+            is_forever: remember == Remember::Forever,
+            after: BTreeMap::new(),
+        }
+    }
+
+    /// The name of its batch inside of the logs.
+    pub(super) fn batch(&self, name: &str) -> BatchId {
+        self.scheme.batch(name, self.claimed_at, &self.digest)
     }
 
     fn to_item(&self, key: Key) -> Item {
         let after = self.after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64)));
-        let item = Item::new(key)
-            .with("v", ITEM_VERSION)
+        let mut item = Item::new(key)
             .with("digest", self.digest.as_str())
             .with("n", self.rows as i64)
             .with("claimed_at", self.claimed_at.micros())
             .with("state", if self.is_done { "done" } else { "open" })
             .with("after", after.collect::<BTreeMap<_, _>>());
+        item = match self.scheme {
+            Scheme::Key => item.with("v", KEY_ALONE),
+            scheme => item.with("v", ITEM_VERSION).with("scheme", scheme.number()),
+        };
         match self.is_forever {
             true => item,
             false => {
@@ -70,7 +91,15 @@ impl Claim {
     }
 
     fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        let scheme = match item.int("v")? {
+            KEY_ALONE => Scheme::Key,
+            _ => {
+                item.check_version(ITEM_VERSION)?;
+                let number = item.int("scheme")?;
+                Scheme::from_number(number)
+                    .ok_or_else(|| item.corrupt(format_args!("the scheme {number} is not known")))?
+            }
+        };
         let mut after = BTreeMap::new();
         for (log, seq) in item.map("after")? {
             let seq = match seq {
@@ -83,6 +112,7 @@ impl Claim {
             after.insert(log, seq);
         }
         Ok(Self {
+            scheme,
             digest: item.text("digest")?.to_owned(),
             rows: item.int("n")? as usize,
             claimed_at: Timestamp::from_micros(item.int("claimed_at")?)
@@ -95,25 +125,47 @@ impl Claim {
 }
 
 impl Claims<'_> {
-    /// The claim, when there is one.
-    pub(super) async fn read(&self, workspace: &Id) -> Result<Option<Claim>> {
-        let item = self.table.get(&self.key).await?;
-        item.map(|item| Claim::from_item(&item, workspace)).transpose()
+    fn key(&self) -> Key {
+        key::batch(self.workspace, self.kind, self.name)
+    }
+
+    /// Where claims of version 1 are.
+    fn old_key(&self) -> Key {
+        key::old_batch(self.workspace, self.kind, self.name)
+    }
+
+    /// The claim, when there is one, of whatever version.
+    pub(super) async fn read(&self) -> Result<Option<Claim>> {
+        let (new, old) = (self.key(), self.old_key());
+        let (new, old) = tokio::try_join!(self.table.get(&new), self.table.get(&old))?;
+        new.or(old).map(|item| Claim::from_item(&item, self.workspace)).transpose()
     }
 
     /// Writes a new claim; returns the one that is there, when somebody was quicker.
-    pub(super) async fn open(&self, workspace: &Id, claim: Claim) -> Result<Claim> {
-        match self.table.put(claim.to_item(self.key.clone()), Condition::Absent).await {
+    pub(super) async fn open(&self, claim: Claim) -> Result<Claim> {
+        match self.table.put(claim.to_item(self.key()), Condition::Absent).await {
             Ok(()) => Ok(claim),
-            Err(error) if error.is_conflict() => self.read(workspace).await?.ok_or_else(|| {
+            Err(error) if error.is_conflict() => self.read().await?.ok_or_else(|| {
                 Error::unavailable("the batch is being stored elsewhere at the same time; try again")
             }),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes a claim over the one that is there.
+    /// Writes a claim over itself, unless it was forgotten meanwhile: then another one may be there, or
+    /// will be, and nothing is written.
+    ///
+    /// # Errors
+    /// Those of the table.
     pub(super) async fn write(&self, claim: &Claim) -> Result<()> {
-        self.table.put(claim.to_item(self.key.clone()), Condition::None).await
+        let key = if claim.scheme == Scheme::Key { self.old_key() } else { self.key() };
+        let same = Condition::All(vec![
+            Condition::Equals("claimed_at", claim.claimed_at.micros().into()),
+            Condition::Equals("digest", claim.digest.as_str().into()),
+        ]);
+        match self.table.put(claim.to_item(key), same).await {
+            Err(error) if !error.is_conflict() => Err(error),
+            _ => Ok(()),
+        }
     }
 }

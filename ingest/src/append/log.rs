@@ -8,12 +8,7 @@ use std::{
 
 use meter::InFlight;
 use store::{
-    Clock, Error, ErrorKind, Result, Table,
-    batch::BatchId,
-    key::{self, LogId},
-    log::{SUMMARY, Segment},
-    scan,
-    table::Query,
+    Clock, Error, ErrorKind, Result, Table, Timestamp, batch::BatchId, key::LogId, log::Segment, scan,
 };
 use tokio::{
     sync::{Mutex, Notify, oneshot},
@@ -21,9 +16,10 @@ use tokio::{
 };
 
 use super::{
+    look::State,
     meters::Meters,
     pack::{Entry, pack},
-    recent::{Budget, Recent},
+    recent::Budget,
 };
 
 /// How often an append may find its place taken before it gives up.
@@ -44,49 +40,25 @@ const LINGER_WITHIN: Duration = Duration::from_millis(20);
 /// How long the end of a log is taken to be where it was seen.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How far back a log is read for batches without a claim: so many segments,
-const WINDOW_SEGMENTS: usize = 1_000;
-
-/// unless they hold so many rows.
-const WINDOW_ROWS: usize = 100_000;
-
-/// The most rows whose segments are read in a row to see what others appended.
-const MAX_CATCH_UP_ROWS: usize = 500_000;
-
 /// A log that this process appends to.
 #[derive(Debug)]
 pub(super) struct Log {
-    id: LogId,
-    table: Arc<dyn Table>,
+    pub(super) id: LogId,
+    pub(super) table: Arc<dyn Table>,
     clock: Clock,
     waiting: StdMutex<VecDeque<Waiting>>,
     arrived: Notify,
     /// A segment that stands in the log, and when that was the last one.
     bound: StdMutex<Option<(u64, Instant)>>,
     state: Mutex<State>,
-    budget: Budget,
+    pub(super) budget: Budget,
     meters: Arc<Meters>,
-}
-
-/// What is known of the log. Its lock keeps the appends of this process in line.
-#[derive(Debug, Default)]
-struct State {
-    /// All segments up to the last one that is known are noted, from some segment on.
-    recent: Option<Recent>,
-    /// The last segment.
-    head: u64,
-    /// Whether there may be more segments than `head` says, by this process itself.
-    is_doubtful: bool,
-    /// Whether the log was read back for batches without a claim.
-    has_window: bool,
-    /// How many were appended together the last time, and when.
-    last: Option<(usize, Instant)>,
 }
 
 /// One who waits for his entry to be stored.
 struct Waiting {
     entry: Arc<Entry>,
-    answer: oneshot::Sender<Result<bool>>,
+    answer: oneshot::Sender<Result<usize>>,
     _counted: InFlight,
 }
 
@@ -117,8 +89,8 @@ impl Log {
         }
     }
 
-    /// Stores the rows of an entry that are not there yet; returns whether there were any.
-    pub(super) async fn append(&self, entry: Entry) -> Result<bool> {
+    /// Stores the rows of an entry that are not there yet; returns how many that were.
+    pub(super) async fn append(&self, entry: Entry) -> Result<usize> {
         let entry = Arc::new(entry);
         loop {
             let (answer, mut answered) = oneshot::channel();
@@ -143,7 +115,8 @@ impl Log {
     pub(super) async fn holds(&self, entry: &Entry) -> Result<bool> {
         let mut state = self.state.lock().await;
         self.catch_up(&mut state).await?;
-        Ok(self.stored(&mut state, entry).await? > 0)
+        let now = state.time(self.clock.now());
+        Ok(self.stored(&mut state, entry, now).await? > 0)
     }
 
     /// A segment behind which everything stands that is appended from now on, or 0.
@@ -161,7 +134,7 @@ impl Log {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_bound(&self, seq: u64) {
+    pub(super) fn set_bound(&self, seq: u64) {
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = Some((seq, Instant::now()));
     }
 
@@ -176,14 +149,9 @@ impl Log {
         let began = Instant::now();
         let committed = self.commit(state, &entries).await;
         self.meters.commit(began.elapsed(), entries.len());
-        match committed {
+        for (waiting, appended) in group.into_iter().zip(committed) {
             // Nobody is waiting any more where an answer is not taken.
-            Ok(appended) => group.into_iter().zip(appended).for_each(|(waiting, appended)| {
-                _ = waiting.answer.send(Ok(appended));
-            }),
-            Err(error) => group.into_iter().for_each(|waiting| {
-                _ = waiting.answer.send(Err(Error::new(error.kind(), error.to_string())));
-            }),
+            _ = waiting.answer.send(appended);
         }
         state.last = Some((entries.len(), Instant::now()));
     }
@@ -216,29 +184,47 @@ impl Log {
         group
     }
 
-    /// Stores what is missing of `entries`; for each, whether anything was.
-    async fn commit(&self, state: &mut State, entries: &[Arc<Entry>]) -> Result<Vec<bool>> {
-        let mut appended = vec![false; entries.len()];
+    /// Stores what is missing of `entries`; for each, how many rows that were. A failure is none of those
+    /// that are stored whole when it comes.
+    async fn commit(&self, state: &mut State, entries: &[Arc<Entry>]) -> Vec<Result<usize>> {
+        let begin = |entry| Turn { entry, appended: 0, end: None };
+        let mut turns: Vec<Turn<'_>> = entries.iter().map(begin).collect();
+        let result = self.try_commit(state, &mut turns).await;
+        let end = |turn: Turn<'_>| match (turn.end, &result) {
+            (Some(Err(error)), _) => Err(error),
+            (Some(Ok(())), _) | (None, Ok(())) => Ok(turn.appended),
+            (None, Err(error)) => Err(Error::new(error.kind(), error.to_string())),
+        };
+        turns.into_iter().map(end).collect()
+    }
+
+    async fn try_commit(&self, state: &mut State, turns: &mut [Turn<'_>]) -> Result<()> {
         if state.is_doubtful || state.recent.is_none() {
             self.catch_up(state).await?;
         }
         for attempt in 0..MAX_ATTEMPTS {
+            // What was appended lately is judged by the time that the new segments will have.
+            let now = state.time(self.clock.now());
             let mut missing = Vec::new();
-            let mut first_with = HashMap::<BatchId, usize>::new();
-            for (at, entry) in entries.iter().enumerate() {
-                let stored = self.stored(state, entry).await?;
-                // The same batch twice at one time: the first one stores it for both.
-                let is_first = *first_with.entry(entry.batch).or_insert(at) == at;
-                if stored < entry.columns.rows && is_first {
-                    missing.push((Arc::clone(entry), stored));
+            let mut batches = HashSet::<BatchId>::new();
+            for (at, turn) in turns.iter_mut().enumerate().filter(|(_, turn)| turn.end.is_none()) {
+                match self.stored(state, turn.entry, now).await {
+                    Ok(stored) if stored >= turn.entry.columns.rows => turn.end = Some(Ok(())),
+                    // The same batch twice at one time: the first one stores it for both.
+                    Ok(stored) if batches.insert(turn.entry.batch) => missing.push((at, stored)),
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::Throttled => turn.end = Some(Err(error)),
+                    Err(error) => return Err(error),
                 }
             }
             if missing.is_empty() {
-                return Ok(appended);
+                return Ok(());
             }
-            let (written, result) = self.put(state, pack(&self.id, missing).await?).await;
-            for (at, entry) in entries.iter().enumerate() {
-                appended[at] |= written.contains(&entry.batch) && first_with.get(&entry.batch) == Some(&at);
+            let entries = missing.iter().map(|(at, stored)| (Arc::clone(turns[*at].entry), *stored));
+            let segments = pack(&self.id, entries.collect()).await?;
+            let (written, result) = self.put(state, segments, now).await;
+            for (at, stored) in missing {
+                turns[at].wrote(stored, written.get(&turns[at].entry.batch).copied().unwrap_or_default());
             }
             match result {
                 Ok(()) => {}
@@ -246,7 +232,7 @@ impl Log {
                 Err(error) if error.is_conflict() => {
                     self.meters.conflicts.increment(1);
                     self.catch_up(state).await?;
-                    sleep(backoff(attempt, &entries[0].batch)).await;
+                    sleep(backoff(attempt, &turns[0].entry.batch)).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -255,9 +241,13 @@ impl Log {
         Err(Error::new(ErrorKind::Throttled, message))
     }
 
-    /// Puts segments at the end of the log, as many as can be; returns the batches that got in.
-    async fn put(&self, state: &mut State, mut segments: Vec<Segment>) -> (HashSet<BatchId>, Result<()>) {
-        let now = self.clock.now();
+    /// Puts segments at the end of the log, as many as can be; returns how many rows got in of each batch.
+    async fn put(
+        &self,
+        state: &mut State,
+        mut segments: Vec<Segment>,
+        now: Timestamp,
+    ) -> (HashMap<BatchId, usize>, Result<()>) {
         for (segment, seq) in segments.iter_mut().zip(state.head + 1..) {
             (segment.seq, segment.appended_at) = (seq, now);
         }
@@ -265,127 +255,36 @@ impl Log {
         state.is_doubtful = true;
         let items = segments.iter().map(Segment::to_item).collect();
         let (written, result) = self.table.put_new(items).await;
-        let written = &segments[..written];
-        for segment in written {
+        let mut rows = HashMap::new();
+        for segment in &segments[..written] {
             state.note(segment);
             self.meters.appended(segment);
+            for part in &segment.batches {
+                *rows.entry(part.batch).or_default() += part.rows;
+            }
         }
         self.set_bound(state.head);
         state.is_doubtful = result.as_ref().is_err_and(|error| !error.is_conflict());
-        let batches = written.iter().flat_map(|segment| &segment.batches).map(|part| part.batch);
-        (batches.collect(), result)
-    }
-
-    /// Begins to note what comes behind the last segment.
-    async fn start(&self, state: &mut State) -> Result<()> {
-        state.head = scan::head(&*self.table, &self.id).await?;
-        state.recent = Some(Recent::new(state.head + 1, self.budget.clone()));
-        state.has_window = false;
-        Ok(())
-    }
-
-    /// Reads what stands in the log behind the last segment that is known.
-    async fn catch_up(&self, state: &mut State) -> Result<()> {
-        if state.recent.is_none() {
-            self.start(state).await?;
-            state.is_doubtful = false;
-            self.set_bound(state.head);
-            return Ok(());
-        }
-        let mut query = Query::table(key::segments_from(&self.id, state.head + 1)).only(SUMMARY);
-        let mut read = 0;
-        loop {
-            let page = self.table.query(&query).await?;
-            for item in page.items {
-                let segment = Segment::from_item(item)?;
-                read += segment.rows;
-                state.note(&segment);
-            }
-            match page.next {
-                None => break,
-                Some(_) if read >= MAX_CATCH_UP_ROWS => {
-                    // Others have been at it for long: what they did is looked up where it matters.
-                    self.start(state).await?;
-                    query = Query::table(key::segments_from(&self.id, state.head + 1)).only(SUMMARY);
-                    read = 0;
-                }
-                Some(next) => query.after = Some(next),
-            }
-        }
-        state.is_doubtful = false;
-        self.set_bound(state.head);
-        Ok(())
-    }
-
-    /// How many rows of an entry, from the first on, are in the log.
-    async fn stored(&self, state: &mut State, entry: &Entry) -> Result<usize> {
-        let Some(after) = entry.after else {
-            self.open_window(state).await?;
-            return Ok(state.seen(entry.batch, 0));
-        };
-        let known_from = state.recent.as_ref().map_or(0, Recent::from);
-        let least = if entry.is_named_by_digest { 0 } else { after + 1 };
-        let mut stored = state.seen(entry.batch, least);
-        if after + 1 < known_from && stored < entry.columns.rows {
-            let range = key::segments_between(&self.id, after + 1, known_from - 1);
-            let mut query = Query::table(range).only(SUMMARY);
-            loop {
-                let page = self.table.query(&query).await?;
-                for item in page.items {
-                    let parts = Segment::from_item(item)?.batches;
-                    let parts = parts.iter().filter(|part| part.batch == entry.batch);
-                    stored = parts.map(|part| part.first + part.rows).fold(stored, usize::max);
-                }
-                match page.next {
-                    Some(next) if stored < entry.columns.rows => query.after = Some(next),
-                    _ => break,
-                }
-            }
-        }
-        Ok(stored)
-    }
-
-    /// Reads the log backwards, as far as batches without a claim are looked for.
-    async fn open_window(&self, state: &mut State) -> Result<()> {
-        let Some(recent) = state.recent.as_mut().filter(|_| !state.has_window) else { return Ok(()) };
-        let range = key::segments_between(&self.id, 1, recent.from().saturating_sub(1));
-        let mut query = Query::table(range).only(SUMMARY).backward();
-        let (mut read, mut rows) = (0, 0);
-        while recent.from() > 1 && read < WINDOW_SEGMENTS && rows < WINDOW_ROWS {
-            let page = self.table.query(&query.clone().limit(100)).await?;
-            read += page.items.len();
-            for item in page.items {
-                let segment = Segment::from_item(item)?;
-                rows += segment.rows;
-                recent.note_before(&segment);
-            }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => break,
-            }
-        }
-        state.has_window = true;
-        Ok(())
+        (rows, result)
     }
 }
 
-impl State {
-    /// Notes the segment behind the last one. A read that came too early may see a later one first:
-    /// what stands before it is there as well, and will be read.
-    fn note(&mut self, segment: &Segment) {
-        if segment.seq != self.head + 1 {
-            return;
-        }
-        if let Some(recent) = &mut self.recent {
-            recent.note(segment);
-        }
-        self.head = segment.seq;
-    }
+/// The turn of one entry.
+struct Turn<'a> {
+    entry: &'a Arc<Entry>,
+    /// How many of its rows were written for it.
+    appended: usize,
+    /// How it ended.
+    end: Option<Result<()>>,
+}
 
-    /// How many rows of a batch were seen from segment `least` on.
-    fn seen(&self, batch: BatchId, least: u64) -> usize {
-        let seen = self.recent.as_ref().and_then(|recent| recent.get(batch));
-        seen.filter(|seen| seen.seq >= least).map_or(0, |seen| seen.rows)
+impl Turn<'_> {
+    /// Notes that behind `stored` rows so many more were written.
+    fn wrote(&mut self, stored: usize, rows: usize) {
+        self.appended += rows;
+        if stored + rows >= self.entry.columns.rows {
+            self.end = Some(Ok(()));
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use store::{
     batch::{BatchId, BatchPart},
     item::MAX_ITEM_BYTES,
     key::LogId,
-    lane::Placed,
     log::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
 };
 
@@ -16,28 +15,32 @@ use super::aside;
 /// Parts of up to so many rows share a segment with others.
 pub(super) const GROUPED_ROWS: usize = 2_000;
 
+/// Where in a log a batch may be already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Behind this segment: so says its claim.
+    Behind(u64),
+    /// Anywhere, but only what was appended lately is the same batch: it has no key.
+    Lately,
+    /// Nowhere before its first try.
+    Nowhere,
+}
+
 /// What one batch appends to one log.
 pub(super) struct Entry {
     /// The batch.
     pub(super) batch: BatchId,
     /// Its rows.
     pub(super) columns: Columns,
-    /// No part of it stands at or before this segment; unknown for a batch without a claim.
-    pub(super) after: Option<u64>,
-    /// Whether the name of the batch stands for its content, so that whatever has it is the same.
-    pub(super) is_named_by_digest: bool,
+    /// Where it may be already.
+    pub(super) look: Look,
     /// Its segments, made before it was its turn. They have no number yet.
     ready: Mutex<Vec<Segment>>,
 }
 
 impl Entry {
-    pub(super) fn new(
-        batch: BatchId,
-        columns: Columns,
-        after: Option<u64>,
-        is_named_by_digest: bool,
-    ) -> Self {
-        Self { batch, columns, after, is_named_by_digest, ready: Mutex::default() }
+    pub(super) fn new(batch: BatchId, columns: Columns, look: Look) -> Self {
+        Self { batch, columns, look, ready: Mutex::default() }
     }
 
     /// The same with its segments made already, when it is large: so several are made side by side.
@@ -136,8 +139,7 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segmen
 }
 
 fn segment(log: &LogId, parts: Vec<BatchPart>, columns: &Columns) -> Result<Segment> {
-    let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)?;
-    Ok(Segment { placed: Placed::ByBatch, ..segment })
+    Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)
 }
 
 fn fits(segment: &Segment) -> bool {

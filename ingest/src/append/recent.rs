@@ -9,58 +9,97 @@ use std::{
 };
 
 use store::{
+    Timestamp,
     batch::{BatchId, BatchPart},
     log::Segment,
 };
 
-/// The most batches that are remembered of all logs together: about 60 MB.
+/// Of more batches than these, of all logs together, the ones that no batch without a key is compared with
+/// any more are forgotten: about 70 MB.
 const MAX_ALL: usize = 1_000_000;
 
 /// So many batches of a log are remembered in any case.
 const MIN_OWN: usize = 10_000;
 
-/// How many batches are remembered of all logs together.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Budget(Arc<AtomicUsize>);
+/// So many are remembered at most: about 300 MB. Beyond it, logs are read again where it matters.
+const MAX_HELD: usize = 4_000_000;
 
-impl Budget {
-    /// Whether more are remembered than should be.
-    pub(super) fn is_spent(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > MAX_ALL
+/// How many batches are remembered of all logs together.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    held: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::of(MAX_HELD)
     }
 }
 
-/// Where a batch was seen.
+impl Budget {
+    /// A budget of at most so many.
+    pub(super) fn of(most: usize) -> Self {
+        Self { held: Arc::default(), most }
+    }
+
+    /// Whether more are remembered than should be.
+    pub(super) fn is_spent(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > MAX_ALL.min(self.most)
+    }
+
+    /// Whether not one more may be remembered.
+    pub(super) fn is_full(&self) -> bool {
+        self.held.load(Ordering::Relaxed) >= self.most
+    }
+}
+
+/// Where a batch was seen. One that was stored several times, each time whole, is seen where it was stored last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// The last segment that holds some of it.
+    /// The first segment that holds some of it, as far as segments are remembered.
+    pub(super) since: u64,
+    /// The last segment that holds some of it,
     pub(super) seq: u64,
+    /// and when that was appended.
+    pub(super) at: Timestamp,
     /// How many of its rows, from the first on, are stored up to there.
     pub(super) rows: usize,
+    /// Whether its first row is in `since`.
+    is_begun: bool,
+}
+
+/// A segment that is remembered.
+#[derive(Debug)]
+struct Noted {
+    at: Timestamp,
+    batches: Vec<BatchId>,
 }
 
 /// The batches of all segments from [`Recent::from`] up to the last one that was noted.
 #[derive(Debug)]
 pub(super) struct Recent {
-    /// The first segment that is remembered.
+    /// The first segment that is remembered,
     from: u64,
+    /// and when the one before it was appended, where that is known.
+    before: Option<Timestamp>,
     ids: HashMap<BatchId, Seen>,
-    /// The batches of each segment, in order.
-    segments: VecDeque<Vec<BatchId>>,
+    /// The segments, in order.
+    segments: VecDeque<Noted>,
     noted: usize,
     budget: Budget,
 }
 
 impl Drop for Recent {
     fn drop(&mut self) {
-        self.budget.0.fetch_sub(self.noted, Ordering::Relaxed);
+        self.budget.held.fetch_sub(self.noted, Ordering::Relaxed);
     }
 }
 
 impl Recent {
     /// Nothing yet; `next` will be the first segment to note.
     pub(super) fn new(next: u64, budget: Budget) -> Self {
-        Self { from: next, ids: HashMap::new(), segments: VecDeque::new(), noted: 0, budget }
+        Self { from: next, before: None, ids: HashMap::new(), segments: VecDeque::new(), noted: 0, budget }
     }
 
     /// The first segment that is remembered.
@@ -73,18 +112,23 @@ impl Recent {
         self.ids.get(&batch).copied()
     }
 
-    /// Notes the segment after the last one, and forgets the oldest ones when there are too many.
-    pub(super) fn note(&mut self, segment: &Segment) {
+    /// Whether all segments are remembered that were appended after `limit`.
+    pub(super) fn reaches(&self, limit: Timestamp) -> bool {
+        self.from <= 1 || self.before.is_some_and(|before| before <= limit)
+    }
+
+    /// Notes the segment after the last one, and forgets the oldest ones when there are too many: those
+    /// that were not appended after `limit`, and others where not one more may be remembered.
+    pub(super) fn note(&mut self, segment: &Segment, limit: Timestamp) {
         debug_assert_eq!(segment.seq, self.from + self.segments.len() as u64);
         for part in &segment.batches {
-            self.ids
-                .entry(part.batch)
-                .and_modify(|seen| *seen = later(*seen, part, segment.seq))
-                .or_insert(Seen { seq: segment.seq, rows: part.first + part.rows });
+            let seen = self.ids.get(&part.batch).copied();
+            self.ids.insert(part.batch, after(seen, part, segment));
         }
-        self.count(segment.batches.len());
-        self.segments.push_back(segment.batches.iter().map(|part| part.batch).collect());
-        while self.noted > MIN_OWN && self.budget.is_spent() {
+        self.push(segment, VecDeque::push_back);
+        while self.noted > MIN_OWN.min(self.budget.most)
+            && (self.budget.is_full() || self.budget.is_spent() && self.first_is_before(limit))
+        {
             self.forget_first();
         }
     }
@@ -92,43 +136,87 @@ impl Recent {
     /// Notes the segment before the first one.
     pub(super) fn note_before(&mut self, segment: &Segment) {
         debug_assert_eq!(segment.seq + 1, self.from);
-        for part in &segment.batches {
-            let rows = part.first + part.rows;
-            self.ids
-                .entry(part.batch)
-                .and_modify(|seen| seen.rows = seen.rows.max(rows))
-                .or_insert(Seen { seq: segment.seq, rows });
+        for part in segment.batches.iter().rev() {
+            let seen = self.ids.get(&part.batch).copied();
+            self.ids.insert(part.batch, before(seen, part, segment));
         }
-        self.count(segment.batches.len());
-        self.segments.push_front(segment.batches.iter().map(|part| part.batch).collect());
+        self.push(segment, VecDeque::push_front);
         self.from = segment.seq;
+        self.before = None;
     }
 
-    fn count(&mut self, more: usize) {
-        self.noted += more;
-        self.budget.0.fetch_add(more, Ordering::Relaxed);
+    /// Notes when the segment before the first one was appended.
+    pub(super) fn note_time_before(&mut self, segment: &Segment) {
+        debug_assert_eq!(segment.seq + 1, self.from);
+        self.before = Some(segment.appended_at);
+    }
+
+    fn push(&mut self, segment: &Segment, put: impl FnOnce(&mut VecDeque<Noted>, Noted)) {
+        let batches: Vec<_> = segment.batches.iter().map(|part| part.batch).collect();
+        self.noted += batches.len();
+        self.budget.held.fetch_add(batches.len(), Ordering::Relaxed);
+        put(&mut self.segments, Noted { at: segment.appended_at, batches });
+    }
+
+    fn first_is_before(&self, limit: Timestamp) -> bool {
+        self.segments.front().is_some_and(|first| first.at <= limit)
     }
 
     fn forget_first(&mut self) {
-        let Some(batches) = self.segments.pop_front() else { return };
-        self.noted -= batches.len();
-        self.budget.0.fetch_sub(batches.len(), Ordering::Relaxed);
-        for batch in batches {
-            if self.ids.get(&batch).is_some_and(|seen| seen.seq == self.from) {
-                self.ids.remove(&batch);
+        let Some(first) = self.segments.pop_front() else { return };
+        self.noted -= first.batches.len();
+        self.budget.held.fetch_sub(first.batches.len(), Ordering::Relaxed);
+        for batch in first.batches {
+            match self.ids.get_mut(&batch) {
+                Some(seen) if seen.seq == self.from => _ = self.ids.remove(&batch),
+                Some(seen) if seen.since == self.from => {
+                    (seen.since, seen.is_begun) = (self.from + 1, false);
+                }
+                _ => {}
             }
         }
         self.from += 1;
+        self.before = Some(first.at);
     }
 }
 
-fn later(seen: Seen, part: &BatchPart, seq: u64) -> Seen {
-    Seen { seq, rows: seen.rows.max(part.first + part.rows) }
+/// What is known of a batch with a part of it in a segment behind what was seen.
+fn after(seen: Option<Seen>, part: &BatchPart, segment: &Segment) -> Seen {
+    let is_first = part.first == 0;
+    match seen.filter(|_| !is_first) {
+        Some(seen) => Seen {
+            seq: segment.seq,
+            at: segment.appended_at,
+            rows: seen.rows.max(part.first + part.rows),
+            ..seen
+        },
+        None => of_part(part, segment),
+    }
+}
+
+/// What is known of a batch with a part of it in a segment before what was seen.
+fn before(seen: Option<Seen>, part: &BatchPart, segment: &Segment) -> Seen {
+    match seen {
+        // It was stored another time.
+        Some(seen) if seen.is_begun => seen,
+        Some(seen) => Seen {
+            since: segment.seq,
+            rows: seen.rows.max(part.first + part.rows),
+            is_begun: part.first == 0,
+            ..seen
+        },
+        None => of_part(part, segment),
+    }
+}
+
+fn of_part(part: &BatchPart, segment: &Segment) -> Seen {
+    let (seq, at) = (segment.seq, segment.appended_at);
+    Seen { since: seq, seq, at, rows: part.first + part.rows, is_begun: part.first == 0 }
 }
 
 #[cfg(test)]
 mod tests {
-    use store::{Day, Id, Kind, Timestamp, key::LogId};
+    use store::{Columns, Day, Id, Kind, key::LogId};
 
     use super::*;
 
@@ -136,39 +224,70 @@ mod tests {
         let part =
             |&(id, first, rows): &(u8, usize, usize)| BatchPart { batch: BatchId([id; 16]), first, rows };
         let day: Day = "2026-06-01".parse().unwrap();
-        let workspace = Id::new(Timestamp::default());
-        Segment {
-            log: LogId { workspace, day, kind: Kind::Predictions, lane: 0 },
-            seq,
-            placed: Default::default(),
-            lanes: None,
-            rows: 1,
-            appended_at: Timestamp::default(),
-            times: (0, 0),
-            batches: batches.iter().map(part).collect(),
-            releases: Default::default(),
-            data: Vec::new(),
-        }
+        let log = LogId { workspace: Id::new(Timestamp::default()), day, kind: Kind::Predictions, lane: 0 };
+        let parts = batches.iter().map(part).collect();
+        Segment { seq, ..Segment::pack(log, seq, at(seq), parts, &Columns::default()).unwrap() }
+    }
+
+    /// When a segment was appended.
+    fn at(seq: u64) -> Timestamp {
+        Timestamp::default().plus_seconds(seq as i64)
+    }
+
+    fn get(recent: &Recent, id: u8) -> Option<(u64, u64, usize)> {
+        recent.get(BatchId([id; 16])).map(|seen| (seen.since, seen.seq, seen.rows))
     }
 
     #[test]
     fn a_batch_in_parts_is_known_by_its_last_segment_and_all_its_rows() {
         let budget = Budget::default();
         let mut recent = Recent::new(8, budget.clone());
-        recent.note(&segment(8, &[(1, 0, 10), (2, 0, 5)]));
-        recent.note(&segment(9, &[(1, 10, 7)]));
-        assert_eq!(recent.get(BatchId([1; 16])), Some(Seen { seq: 9, rows: 17 }));
-        recent.note_before(&segment(7, &[(3, 0, 1), (2, 0, 2)]));
+        recent.note(&segment(8, &[(1, 0, 10), (2, 5, 5)]), at(0));
+        recent.note(&segment(9, &[(1, 10, 7)]), at(0));
+        assert_eq!(get(&recent, 1), Some((8, 9, 17)));
+        recent.note_before(&segment(7, &[(3, 0, 1), (2, 0, 5)]));
         assert_eq!(recent.from(), 7);
-        assert_eq!(recent.get(BatchId([3; 16])), Some(Seen { seq: 7, rows: 1 }));
-        assert_eq!(recent.get(BatchId([2; 16])), Some(Seen { seq: 8, rows: 5 }), "the later one counts");
-        assert_eq!(budget.0.load(Ordering::Relaxed), 5);
+        assert_eq!(get(&recent, 3), Some((7, 7, 1)));
+        assert_eq!(get(&recent, 2), Some((7, 8, 10)), "the later one counts");
+        assert_eq!(budget.held.load(Ordering::Relaxed), 5);
         recent.forget_first();
+        assert_eq!(get(&recent, 2), Some((8, 8, 10)), "its first row is not known any more");
         recent.forget_first();
         assert_eq!(recent.from(), 9);
-        assert_eq!(recent.get(BatchId([2; 16])), None);
-        assert_eq!(recent.get(BatchId([1; 16])), Some(Seen { seq: 9, rows: 17 }), "its last part is known");
+        assert_eq!(get(&recent, 2), None);
+        assert_eq!(get(&recent, 1), Some((9, 9, 17)), "its last part is known");
         drop(recent);
-        assert_eq!(budget.0.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_batch_that_was_stored_twice_is_seen_where_it_was_stored_last() {
+        let mut recent = Recent::new(5, Budget::default());
+        recent.note(&segment(5, &[(1, 0, 10)]), at(0));
+        recent.note(&segment(6, &[(1, 10, 5)]), at(0));
+        recent.note(&segment(7, &[(1, 0, 8)]), at(0));
+        assert_eq!(get(&recent, 1), Some((7, 7, 8)), "half of it the second time");
+        let mut back = Recent::new(8, Budget::default());
+        for (seq, part) in [(7, (1, 0, 8)), (6, (1, 10, 5)), (5, (1, 0, 10))] {
+            back.note_before(&segment(seq, &[part]));
+        }
+        assert_eq!(get(&back, 1), Some((7, 7, 8)), "and read backwards");
+    }
+
+    #[test]
+    fn how_far_back_is_remembered_is_known_by_time() {
+        let mut recent = Recent::new(8, Budget::of(0));
+        assert!(!recent.reaches(at(7)));
+        recent.note_time_before(&segment(7, &[]));
+        assert!(recent.reaches(at(7)) && !recent.reaches(at(6)));
+        recent.note_before(&segment(7, &[]));
+        assert!(!recent.reaches(at(7)), "nothing is known of the one before");
+        for seq in (1..7).rev() {
+            recent.note_before(&segment(seq, &[]));
+        }
+        assert!(recent.reaches(at(0)));
+        recent.note(&segment(8, &[(1, 0, 1)]), at(0));
+        assert_eq!((recent.from(), recent.reaches(at(7))), (9, false), "nothing may be held");
+        assert!(recent.reaches(at(8)));
     }
 }

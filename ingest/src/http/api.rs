@@ -9,10 +9,12 @@ use web::{
     parameter, schema,
 };
 
-use super::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, events};
+use super::{ALMANAC_REPEAT, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, STORE, events};
 use crate::{
     format::Encoding,
-    limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_BYTES},
+    limits::{
+        IDEMPOTENCY_SECONDS, MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_BYTES, REPEAT_SECONDS,
+    },
 };
 
 pub(super) const JSON: &str = "application/json";
@@ -25,7 +27,8 @@ pub(super) const OF_BODY: [StatusCode; 3] =
 
 pub(super) fn append(kind: Kind, named: Named) -> Operation {
     let key = schema::string().pattern(Some("^[!-~]+$")).max_length(Some(MAX_IDEMPOTENCY_KEY_BYTES));
-    let replayed = "Whether the batch was stored before, and this is the answer of then.";
+    let (days, minutes) = (IDEMPOTENCY_SECONDS / (24 * 60 * 60), REPEAT_SECONDS / 60);
+    let replayed = "Whether all of the batch was stored before.";
     let receipt = answer("The events are durable.", JSON, schema::component("Receipt"))
         .header(text(&IDEMPOTENT_REPLAYED), header(schema::one_of(["true"]), replayed));
     let operation = named
@@ -33,14 +36,20 @@ pub(super) fn append(kind: Kind, named: Named) -> Operation {
         .tag("append")
         .summary(format!("Append {kind}"))
         .description(format!(
-            "The batch is stored whole or not at all; of one that is refused, the first bad rows are named. After a {}, a 5xx or a lost connection send it again: it is counted once. A batch has at most {MAX_BATCH_ROWS} rows and {} MiB.",
+            "The batch is stored whole or not at all; of one that is refused, the first bad rows are named. After a {}, a 5xx or a lost connection send it again with the same key: it is counted once. A batch has at most {MAX_BATCH_ROWS} rows and {} MiB.",
             StatusCode::TOO_MANY_REQUESTS.as_u16(),
             MAX_BODY_BYTES >> 20,
         ))
         .takes(
-            parameter(ParameterIn::Header, &text(&IDEMPOTENCY_KEY), key, "Names the batch of this kind: the same key with the same events returns the first answer, with other events it is a conflict. Without it, the events themselves are the key.")
+            parameter(ParameterIn::Header, &text(&IDEMPOTENCY_KEY), key, &format!("Names the batch of this kind for {days} days: the same key with the same events is counted once, with other events it is a conflict. Without it, the same events are counted once within {minutes} minutes, and stored again after that."))
                 .example(Some(json!("night-2026-06-01"))),
-        );
+        )
+        .takes(parameter(
+            ParameterIn::Header,
+            &text(&ALMANAC_REPEAT),
+            schema::one_of([STORE]),
+            "Has a batch without a key stored as often as it comes.",
+        ));
     let encodings =
         ["identity", "gzip", "zstd"].into_iter().filter(|token| Encoding::from_token(token).is_some());
     operation
@@ -68,6 +77,12 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         ("kind", schema::one_of(Kind::ALL.map(Kind::name)).into()),
         ("rows", rows()),
         (
+            "appended",
+            schema::integer(0..=MAX_BATCH_ROWS)
+                .description(Some("How many of the rows this request stored; the others were stored before."))
+                .into(),
+        ),
+        (
             "days",
             schema::map(Some(schema::day()), rows())
                 .min_properties(Some(1))
@@ -75,6 +90,10 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                 .into(),
         ),
     ]);
+    let replay_of = schema::string().description(Some(
+        "The batch that had been stored before; only there when this request stored nothing.",
+    ));
+    let receipt = receipt.property("replay_of", replay_of);
     let mut schemas = vec![("Receipt".to_owned(), receipt.into())];
     schemas.extend(Kind::ALL.map(|kind| (events::event_name(kind), events::event(kind))));
     schemas

@@ -31,6 +31,10 @@ mod releases;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");
+
+/// The value of [`ALMANAC_REPEAT`] that has a repeat stored.
+const STORE: &str = "store";
 
 /// The most bytes in the body of a change of releases.
 const MAX_CHANGE_BYTES: usize = 64 * 1024;
@@ -126,6 +130,7 @@ async fn store(
     let (head, body) = request.into_parts();
     let form = body::Form::of(&head.headers)?;
     let idempotency_key = idempotency_key(&head.headers)?;
+    let remember = remember(&head.headers)?;
     let workspace = ingest.workspace(&workspace).await?;
     about.workspace = Some(workspace.id().clone());
     // An `event_id` is part of an event, and so is not told.
@@ -143,7 +148,7 @@ async fn store(
         let ingest = Arc::clone(&ingest);
         async move {
             let key = idempotency_key.as_deref();
-            let receipt = ingest.submit(&workspace, batch, key, Remember::Week).await;
+            let receipt = ingest.submit(&workspace, batch, key, remember).await;
             drop(pass);
             receipt
         }
@@ -171,6 +176,17 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
     }
 }
 
+/// How long a batch is remembered that has no key.
+fn remember(headers: &HeaderMap) -> Result<Remember, Refused> {
+    match headers.get(ALMANAC_REPEAT).map(HeaderValue::as_bytes) {
+        None => Ok(Remember::Week),
+        Some(value) if value == STORE.as_bytes() => Ok(Remember::Never),
+        Some(_) => Err(Refused::Whole(format!(
+            "the header Almanac-Repeat can only be `{STORE}`; leave it out to have a repeat counted once"
+        ))),
+    }
+}
+
 fn turned_away(reason: Busy) -> Response {
     let mut response = busy(reason).into_response();
     if reason == Busy::Stopping {
@@ -182,12 +198,16 @@ fn turned_away(reason: Busy) -> Response {
 fn created(receipt: &Receipt) -> Response {
     let days: serde_json::Map<_, _> =
         receipt.days.iter().map(|(day, rows)| (day.to_string(), json!(rows))).collect();
-    let body = json!({
+    let mut body = json!({
         "batch": receipt.batch,
         "kind": receipt.kind.name(),
         "rows": receipt.rows,
+        "appended": receipt.appended,
         "days": days,
     });
+    if receipt.replayed {
+        body["replay_of"] = receipt.batch.as_str().into();
+    }
     let mut response = (StatusCode::CREATED, Json(body)).into_response();
     if receipt.replayed {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));

@@ -16,7 +16,7 @@ locals {
   record_keys = ["${local.workspace}/env#*", "${local.workspace}/feed"]
 
   # The log, and the markers of its batches.
-  log_keys = ["${local.workspace}/day", "${local.workspace}/batch"]
+  log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
   # Counters (they stand beside the workspace), rollups and evaluations, which version of them is
   # served, dead letters; leases and heartbeats.

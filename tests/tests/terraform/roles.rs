@@ -294,9 +294,14 @@ fn no_role_writes_what_is_anothers() {
         assert!(may("projector", "PutItem", &partition), "projector may not write {partition}");
     }
     assert!(may("projector", "DeleteItem", &format!("{w}/day")), "what has expired is deleted");
-    for partition in
-        [format!("{w}/day"), format!("{w}/batch"), format!("wc#{id}"), "@name#/wc".into(), "token#x".into()]
-    {
+    for partition in [
+        format!("{w}/day"),
+        format!("{w}/batch"),
+        format!("{w}/batch/0f"),
+        format!("wc#{id}"),
+        "@name#/wc".into(),
+        "token#x".into(),
+    ] {
         assert!(may("ingest", "PutItem", &partition), "ingest may not write {partition}");
         assert!(!may("projector", "PutItem", &partition), "projector may write {partition}");
     }

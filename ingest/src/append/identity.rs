@@ -1,0 +1,86 @@
+//! How a batch is named inside of the logs. What was stored under a scheme is looked for under it for
+//! good, so none of them ever changes.
+
+use sha2::{Digest, Sha256};
+use store::{Id, Timestamp, batch::BatchId};
+
+/// What the name of a claimed batch is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// The idempotency key alone, as claims of version 1 have it: a key that is used again, after it was
+    /// forgotten, names the same batch.
+    Key,
+    /// The key, when it was claimed, and the digest of the events: a key that is used again names
+    /// another batch.
+    Claim,
+}
+
+impl Scheme {
+    /// The number that a claim says.
+    pub(super) fn number(self) -> i64 {
+        match self {
+            Scheme::Key => 1,
+            Scheme::Claim => 2,
+        }
+    }
+
+    /// The scheme of a number.
+    pub(super) fn from_number(number: i64) -> Option<Self> {
+        [Scheme::Key, Scheme::Claim].into_iter().find(|scheme| scheme.number() == number)
+    }
+
+    /// The name of the batch that was claimed under `key` at `claimed_at`, with events of this digest.
+    pub(super) fn batch(self, key: &str, claimed_at: Timestamp, digest: &str) -> BatchId {
+        match self {
+            Scheme::Key => of_parts(&[key.as_bytes()]),
+            Scheme::Claim => {
+                let length = (key.len() as u64).to_le_bytes();
+                let at = claimed_at.micros().to_le_bytes();
+                of_parts(&[b"claim\0", &length, key.as_bytes(), &at, digest.as_bytes()])
+            }
+        }
+    }
+}
+
+/// The name of a batch without a key: its digest stands for its content.
+pub(super) fn of_content(digest: &str) -> BatchId {
+    of_parts(&[content_key(digest).as_bytes()])
+}
+
+/// What a batch without a key is called in answers.
+pub(super) fn content_key(digest: &str) -> String {
+    format!("sha256-{digest}")
+}
+
+/// A name that no other batch has.
+pub(super) fn of_nothing(now: Timestamp) -> BatchId {
+    of_parts(&[b"once\0", Id::new(now).as_str().as_bytes()])
+}
+
+fn of_parts(parts: &[&[u8]]) -> BatchId {
+    let mut hasher = Sha256::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    let mut id = [0; 16];
+    id.copy_from_slice(&hasher.finalize()[..16]);
+    BatchId(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments hold these names: they must not change.
+    #[test]
+    fn the_name_of_a_batch_stays_what_it_is() {
+        let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let names = [
+            Scheme::Key.batch("nightly", at, "0af1"),
+            Scheme::Claim.batch("nightly", at, "0af1"),
+            of_content("0af1"),
+        ];
+        let names = names.map(|name| name.to_string()).join(" ");
+        insta::assert_snapshot!(names, @"2a3b62b53ddb9f167b63d22202a36081 a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d");
+        assert_eq!(of_content("0af1"), Scheme::Key.batch("sha256-0af1", at, ""), "as before version 2");
+        assert_ne!(of_nothing(at), of_nothing(at));
+    }
+}

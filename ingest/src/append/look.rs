@@ -1,0 +1,197 @@
+//! What is known of a log, and what of a batch is in it already.
+
+use store::{
+    Error, ErrorKind, Result, Timestamp, key,
+    log::{SUMMARY, Segment},
+    table::Query,
+};
+
+use crate::limits::REPEAT_SECONDS;
+
+use super::{
+    log::Log,
+    pack::{Entry, Look},
+    recent::{Recent, Seen},
+};
+
+/// The most rows whose segments are read in a row to see what others appended.
+const MAX_CATCH_UP_ROWS: usize = 500_000;
+
+/// How many segments are read back at once.
+const BACK_SEGMENTS: usize = 100;
+
+/// What is known of the log. Its lock keeps the appends of this process in line.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// All segments up to the last one that is known are noted, from some segment on.
+    pub(super) recent: Option<Recent>,
+    /// The last segment,
+    pub(super) head: u64,
+    /// and when it was appended.
+    last_at: Timestamp,
+    /// Whether there may be more segments than `head` says, by this process itself.
+    pub(super) is_doubtful: bool,
+    /// How many were appended together the last time, and when.
+    pub(super) last: Option<(usize, tokio::time::Instant)>,
+}
+
+impl State {
+    /// The time of the log when the clock says `now`: it never goes back.
+    pub(super) fn time(&self, now: Timestamp) -> Timestamp {
+        now.max(self.last_at)
+    }
+
+    /// Notes the segment behind the last one. A read that came too early may see a later one first:
+    /// what stands before it is there as well, and will be read.
+    pub(super) fn note(&mut self, segment: &Segment) {
+        if segment.seq != self.head + 1 {
+            return;
+        }
+        self.head = segment.seq;
+        self.last_at = self.last_at.max(segment.appended_at);
+        let limit = repeats_after(self.last_at);
+        if let Some(recent) = &mut self.recent {
+            recent.note(segment, limit);
+        }
+    }
+}
+
+/// A batch without a key that was appended after this is the same one when it comes again at `now`.
+fn repeats_after(now: Timestamp) -> Timestamp {
+    now.plus_seconds(-REPEAT_SECONDS)
+}
+
+impl Log {
+    /// Begins to note what comes behind the last segment.
+    async fn start(&self, state: &mut State) -> Result<()> {
+        let mut query = Query::table(key::segments_from(&self.id, 0)).backward().limit(1).only(SUMMARY);
+        let last = loop {
+            let page = self.table.query(&query).await?;
+            match (page.items.into_iter().next(), page.next) {
+                (Some(item), _) => break Some(Segment::from_item(item)?),
+                // A page may be empty and yet not be the last.
+                (None, Some(next)) => query.after = Some(next),
+                (None, None) => break None,
+            }
+        };
+        state.head = last.as_ref().map_or(0, |last| last.seq);
+        let mut recent = Recent::new(state.head + 1, self.budget.clone());
+        if let Some(last) = &last {
+            state.last_at = state.last_at.max(last.appended_at);
+            recent.note_time_before(last);
+        }
+        state.recent = Some(recent);
+        Ok(())
+    }
+
+    /// Reads what stands in the log behind the last segment that is known.
+    pub(super) async fn catch_up(&self, state: &mut State) -> Result<()> {
+        if state.recent.is_none() {
+            self.start(state).await?;
+            state.is_doubtful = false;
+            self.set_bound(state.head);
+            return Ok(());
+        }
+        let mut query = Query::table(key::segments_from(&self.id, state.head + 1)).only(SUMMARY);
+        let mut read = 0;
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in page.items {
+                let segment = Segment::from_item(item)?;
+                read += segment.rows;
+                state.note(&segment);
+            }
+            match page.next {
+                None => break,
+                Some(_) if read >= MAX_CATCH_UP_ROWS => {
+                    // Others have been at it for long: what they did is looked up where it matters.
+                    self.start(state).await?;
+                    query = Query::table(key::segments_from(&self.id, state.head + 1)).only(SUMMARY);
+                    read = 0;
+                }
+                Some(next) => query.after = Some(next),
+            }
+        }
+        state.is_doubtful = false;
+        self.set_bound(state.head);
+        Ok(())
+    }
+
+    /// How many rows of an entry, from the first on, are in the log, whose time is `now`.
+    pub(super) async fn stored(&self, state: &mut State, entry: &Entry, now: Timestamp) -> Result<usize> {
+        let limit = repeats_after(now);
+        match entry.look {
+            Look::Behind(after) => self.stored_behind(state, entry, after).await,
+            Look::Lately => {
+                self.read_back(state, limit).await?;
+                Ok(seen(state, entry).filter(|seen| seen.at > limit).map_or(0, |seen| seen.rows))
+            }
+            Look::Nowhere => Ok(seen(state, entry).map_or(0, |seen| seen.rows)),
+        }
+    }
+
+    /// How many rows of an entry are in the log behind a segment.
+    async fn stored_behind(&self, state: &State, entry: &Entry, after: u64) -> Result<usize> {
+        let known_from = state.recent.as_ref().map_or(0, Recent::from);
+        // Under one key a batch may have been stored before that segment as well.
+        let mut stored = seen(state, entry).filter(|seen| seen.since > after).map_or(0, |seen| seen.rows);
+        if after + 1 < known_from && stored < entry.columns.rows {
+            let range = key::segments_between(&self.id, after + 1, known_from - 1);
+            let mut query = Query::table(range).only(SUMMARY);
+            loop {
+                let page = self.table.query(&query).await?;
+                for item in page.items {
+                    let parts = Segment::from_item(item)?.batches;
+                    let parts = parts.iter().filter(|part| part.batch == entry.batch);
+                    stored = parts.map(|part| part.first + part.rows).fold(stored, usize::max);
+                }
+                match page.next {
+                    Some(next) if stored < entry.columns.rows => query.after = Some(next),
+                    _ => break,
+                }
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Reads the log backwards until all segments are known that were appended after `limit`.
+    async fn read_back(&self, state: &mut State, limit: Timestamp) -> Result<()> {
+        let Some(recent) = state.recent.as_mut() else { return Ok(()) };
+        if recent.reaches(limit) {
+            return Ok(());
+        }
+        let range = key::segments_between(&self.id, 1, recent.from().saturating_sub(1));
+        let mut query = Query::table(range).only(SUMMARY).backward().limit(BACK_SEGMENTS);
+        while !recent.reaches(limit) {
+            if self.budget.is_full() {
+                return Err(Error::new(ErrorKind::Throttled, too_many(&self.id)));
+            }
+            let page = self.table.query(&query).await?;
+            for item in page.items {
+                let segment = Segment::from_item(item)?;
+                if segment.appended_at <= limit {
+                    recent.note_time_before(&segment);
+                    break;
+                }
+                recent.note_before(&segment);
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn seen(state: &State, entry: &Entry) -> Option<Seen> {
+    state.recent.as_ref().and_then(|recent| recent.get(entry.batch))
+}
+
+fn too_many(log: &key::LogId) -> String {
+    format!(
+        "more batches came to {log} within {} minutes than can be compared with one that has no key; \
+         send it with an Idempotency-Key, or later",
+        REPEAT_SECONDS / 60
+    )
+}
