@@ -1,0 +1,345 @@
+"""Workspaces and releases of a service: posting events and reading frames."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
+from urllib.parse import quote
+
+from . import _frames
+from ._fields import TAG_PREFIX
+from ._frames import Body, Column
+from ._http import Transport
+from .errors import AlmanacError, RefusedError
+
+if TYPE_CHECKING:
+    from .background import Logger
+
+Day = Union[str, date]
+Instant = Union[str, date, datetime]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What the service stored of a call, after it is durable."""
+
+    kind: str
+    """``predictions``, ``outcomes`` or ``metrics``."""
+    rows: int
+    """How many rows were sent."""
+    batches: List[str] = field(default_factory=list)
+    """The idempotency keys, one for each request."""
+    days: Dict[str, int] = field(default_factory=dict)
+    """How many rows belong to each day."""
+    replayed: int = 0
+    """How many of the requests had been stored before."""
+
+
+class Client:
+    """A service at an address. It may be shared by threads."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: Optional[str] = None,
+        timeout: float = 60.0,
+        retry_for: float = 60.0,
+        frames: Optional[str] = None,
+    ) -> None:
+        """``timeout`` is for one answer and ``retry_for`` for all tries of a request, in seconds;
+        ``frames`` is ``"polars"``, ``"pandas"``, ``"pyarrow"`` or ``"rows"``, by default the first
+        that is installed."""
+        self.transport = Transport(url, token, timeout, retry_for)
+        self.frames = frames
+
+    def __repr__(self) -> str:
+        return f"almanac_ml.connect({self.transport.url!r})"
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.transport.close()
+
+    def is_ready(self) -> bool:
+        """Whether the service answers and can do its work."""
+        try:
+            self.transport.request("GET", "/readyz", retry_for=0.0)
+            return True
+        except AlmanacError:
+            return False
+
+    def workspace(self, path: str) -> "Workspace":
+        """The workspace at ``category/name``. Nothing is asked of the service yet."""
+        if path.count("/") != 1 or not all(path.split("/")):
+            raise AlmanacError(f"a workspace is named category/name, not {path!r}")
+        return Workspace(self, path)
+
+
+class Workspace:
+    """A workspace of a service."""
+
+    def __init__(self, client: Client, path: str) -> None:
+        self.client = client
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"{self.client!r}.workspace({self.path!r})"
+
+    def release(self, name: str) -> "Release":
+        """A release of this workspace, by its name."""
+        return Release(self, name)
+
+    def logger(self, **options: Any) -> "Logger":
+        """A logger that sends in the background: see :class:`almanac_ml.Logger`."""
+        from .background import Logger
+
+        return Logger(self, **options)
+
+    def log_predictions(
+        self,
+        data: Any,
+        *,
+        release: str,
+        key: str = "key",
+        predicted_at: Union[str, Instant] = "predicted_at",
+        score: Optional[str] = None,
+        label: Optional[str] = None,
+        value: Optional[str] = None,
+        latency_ms: Optional[str] = None,
+        tags: Union[Sequence[str], Mapping[str, str]] = (),
+        idempotency_key: Optional[str] = None,
+    ) -> Receipt:
+        """Stores predictions, and returns when they are durable.
+
+        ``data`` is a pandas, polars or Arrow frame, a mapping of columns or a list of rows. ``key``,
+        ``score``, ``label``, ``value`` and ``latency_ms`` name columns; ``predicted_at`` names a column or
+        is one instant for all rows; ``release`` names a column or is one release for all rows; ``tags``
+        are columns, or tags with their columns. Times without a zone are taken as UTC.
+        """
+        sources = {
+            "key": Column(key),
+            "predicted_at": _column_or_value(data, predicted_at),
+            "release": _column_or_value(data, release),
+            **_optional(data, score=score, label=label, value=value, latency_ms=latency_ms),
+            **_tags(tags),
+        }
+        return self._log("predictions", data, sources, idempotency_key)
+
+    def log_outcomes(
+        self,
+        data: Any,
+        *,
+        key: str = "key",
+        observed_at: Union[str, Instant] = "observed_at",
+        predicted_at: Union[None, str, Instant] = None,
+        predicted_on: Union[None, str, Day] = None,
+        label: Optional[str] = None,
+        value: Optional[str] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> Receipt:
+        """Stores what really happened, and returns when it is durable.
+
+        An outcome judges the predictions of its key: those of the instant ``predicted_at``, or all of
+        the UTC day ``predicted_on``.
+        """
+        if (predicted_at is None) == (predicted_on is None):
+            names = _frames.names_of(data)
+            predicted_at = "predicted_at" if predicted_at is None and "predicted_at" in names else predicted_at
+            if predicted_at is None and "predicted_on" in names:
+                predicted_on = "predicted_on"
+        sources = {
+            "key": Column(key),
+            "observed_at": _column_or_value(data, observed_at),
+            "predicted_at": _column_or_value(data, predicted_at),
+            "predicted_on": _column_or_value(data, predicted_on),
+            **_optional(data, label=label, value=value),
+        }
+        return self._log("outcomes", data, sources, idempotency_key)
+
+    def log_metrics(
+        self,
+        data: Any,
+        *,
+        name: str = "name",
+        value: str = "value",
+        measured_at: Union[str, Instant] = "measured_at",
+        release: Optional[str] = None,
+        tags: Union[Sequence[str], Mapping[str, str]] = (),
+        idempotency_key: Optional[str] = None,
+    ) -> Receipt:
+        """Stores measurements by name, and returns when they are durable."""
+        sources = {
+            "name": _column_or_value(data, name),
+            "value": Column(value),
+            "measured_at": _column_or_value(data, measured_at),
+            "release": _column_or_value(data, release),
+            **_tags(tags),
+        }
+        return self._log("metrics", data, sources, idempotency_key)
+
+    def _log(
+        self, kind: str, data: Any, sources: Mapping[str, Any], idempotency_key: Optional[str]
+    ) -> Receipt:
+        base = idempotency_key or uuid.uuid4().hex
+        rows, replayed = 0, 0
+        batches: List[str] = []
+        days: Dict[str, int] = {}
+        for number, body in enumerate(_frames.bodies(kind, data, sources)):
+            # The first request has the key as it is, so that a small frame is one batch of that name.
+            batch = base if number == 0 else f"{base}/{number}"
+            told = self.send(kind, body, batch)
+            rows += body.rows
+            batches.append(batch)
+            replayed += bool(told.get("replay_of")) or bool(told.get("replayed"))
+            for day, count in told.get("days", {}).items():
+                days[day] = days.get(day, 0) + int(count)
+        return Receipt(kind, rows, batches, days, replayed)
+
+    def send(self, kind: str, body: Body, batch: str, retry_for: Optional[float] = None) -> Dict[str, Any]:
+        """Sends one request under an idempotency key, so that every repeat counts once."""
+        headers = {"Content-Type": body.content_type, "Idempotency-Key": batch}
+        answer = self.client.transport.request(
+            "POST", self._url(kind), body=body.data, headers=headers, retry_for=retry_for
+        )
+        told: Dict[str, Any] = answer.json()
+        told["replayed"] = answer.headers.get("Idempotent-Replayed") == "true"
+        return told
+
+    def predictions(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """The predictions of a window of days, both included, as a frame: see :meth:`query`."""
+        return self.query("predictions", since, until, **options)
+
+    def outcomes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """The outcomes of the predictions of a window of days: see :meth:`query`."""
+        return self.query("outcomes", since, until, **options)
+
+    def joined(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """Predictions with the outcomes that judge them: see :meth:`query`."""
+        return self.query("joined", since, until, **options)
+
+    def rollups(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """Daily counts, means, deviations and quantiles: see :meth:`query`."""
+        return self.query("rollups", since, until, **options)
+
+    def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """How good the predictions of each day and release were: see :meth:`query`."""
+        return self.query("evaluations", since, until, **options)
+
+    def query(
+        self,
+        what: str,
+        since: Day,
+        until: Optional[Day] = None,
+        *,
+        release: Optional[str] = None,
+        columns: Optional[Sequence[str]] = None,
+        as_of: Optional[Instant] = None,
+        by: Optional[str] = None,
+        frames: Optional[str] = None,
+    ) -> Any:
+        """A frame of a window of UTC days, ``until`` included (one day without it).
+
+        ``as_of`` asks for what was known at that instant. ``frames`` chooses the library of the frame.
+        """
+        library = _frames.library_for(frames or self.client.frames)
+        params = {"from": _day(since), "to": _day(until or since), "format": _frames.format_for(library)}
+        asked = {
+            "release": release,
+            "columns": None if columns is None else ",".join(columns),
+            "as_of": None if as_of is None else _instant(as_of),
+            "by": by,
+        }
+        params.update({name: value for name, value in asked.items() if value is not None})
+        answer = self.client.transport.request("GET", self._url(what), params=params)
+        return _frames.frame(library, answer.data)
+
+    def create(self) -> "Workspace":
+        """Creates the workspace and its category, unless they are there."""
+        self._ensure("/v1/workspaces", {"path": self.path})
+        return self
+
+    def create_model(self, name: str, *, task: str, positive_label: Optional[str] = None) -> None:
+        """Creates a model, unless it is there: ``task`` is binary, multiclass or regression."""
+        body = {"name": name, "task": task, "positive_label": positive_label}
+        self._ensure(self._url("models"), body)
+
+    def create_release(self, name: str, *, model: str, environment: Optional[str] = None) -> "Release":
+        """Registers a release of a model, unless it is there."""
+        body = {"name": name, "model": model, "environment": environment}
+        self._ensure("/v1/releases", {"workspace": self.path, **body})
+        return self.release(name)
+
+    def _ensure(self, path: str, body: Mapping[str, Any]) -> None:
+        sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+        try:
+            self.client.transport.request(
+                "POST", path, body=sent, headers={"Content-Type": "application/json"}
+            )
+        except RefusedError as refused:
+            if refused.status != 409:
+                raise
+
+    def _url(self, rest: str) -> str:
+        return f"/v1/workspaces/{quote(self.path)}/{rest}"
+
+
+class Release:
+    """A release of a workspace: what predictions name."""
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self.workspace = workspace
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{self.workspace!r}.release({self.name!r})"
+
+    def log_predictions(self, data: Any, **fields: Any) -> Receipt:
+        """Stores predictions of this release: see :meth:`Workspace.log_predictions`."""
+        return self.workspace.log_predictions(data, release=self.name, **fields)
+
+    def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """How good the predictions of this release were: see :meth:`Workspace.query`."""
+        return self.workspace.evaluations(since, until, release=self.name, **options)
+
+
+def _column_or_value(data: Any, source: Any) -> Any:
+    return Column(source) if _frames.is_column(data, source) else source
+
+
+def _optional(data: Any, **sources: Optional[str]) -> Dict[str, Any]:
+    """The columns of fields that may be there: those that are named, else those called like the field."""
+    names = _frames.names_of(data)
+    found = {}
+    for name, source in sources.items():
+        if source is not None:
+            found[name] = Column(source)
+        elif name in names:
+            found[name] = Column(name)
+    return found
+
+
+def _tags(tags: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, Column]:
+    named = tags if isinstance(tags, Mapping) else {name: name for name in tags}
+    return {TAG_PREFIX + name: Column(column) for name, column in named.items()}
+
+
+def _day(day: Day) -> str:
+    return day.isoformat()[:10] if isinstance(day, date) else str(day)
+
+
+def _instant(instant: Instant) -> str:
+    if isinstance(instant, datetime):
+        return _frames.moment(instant)
+    return _day(instant)
+
+
+__all__ = ["Client", "Receipt", "Release", "Workspace"]

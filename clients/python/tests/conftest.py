@@ -1,0 +1,136 @@
+"""A service of the real binary, and a door before it that misbehaves on demand."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Iterator, List
+
+import pytest
+
+import almanac_ml as al
+
+
+@pytest.fixture(scope="session")
+def binary() -> str:
+    found = os.environ.get("ALMANAC_BINARY")
+    if not found:
+        pytest.fail("ALMANAC_BINARY names the almanac binary that these tests drive")
+    return found
+
+
+@pytest.fixture(scope="session")
+def service(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[al.LocalClient]:
+    with al.open(tmp_path_factory.mktemp("data"), binary=binary, retry_for=20) as client:
+        yield client
+
+
+_names = iter(range(10_000))
+
+
+@pytest.fixture
+def workspace(service: al.LocalClient) -> al.Workspace:
+    return prepared(service)
+
+
+def prepared(client: al.Client) -> al.Workspace:
+    """A new workspace with a model and the release v1."""
+    w = client.workspace(f"credit/w{next(_names)}").create()
+    w.create_model("risk", task="binary", positive_label="default")
+    w.create_release("v1", model="risk")
+    return w
+
+
+class Door:
+    """Passes requests on to a service, or does to them what `script` says, one word a request.
+
+    ``503``, ``429``: answers so. ``half``: passes the request on, and gives half of the answer.
+    ``lost``: passes it on and hangs up. ``shut``: hangs up before it reads the body. Then it passes on.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.script: List[str] = []
+        self.seen: List[str] = []
+        self.is_shut = False
+        door = self
+        host, port = target.replace("http://", "").split(":")
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.handle_one()
+
+            def do_POST(self) -> None:
+                self.handle_one()
+
+            def handle_one(self) -> None:
+                word = "shut" if door.is_shut else (door.script.pop(0) if door.script else "pass")
+                door.seen.append(word)
+                if word == "shut":
+                    self.hang_up()
+                    return
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                if word.isdigit():
+                    self.send_response(int(word))
+                    self.send_header("Retry-After", "0")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
+                onward = http.client.HTTPConnection(host, int(port))
+                onward.request(self.command, self.path, body, dict(self.headers))
+                answer = onward.getresponse()
+                data = answer.read()
+                if word == "lost":
+                    self.hang_up()
+                    return
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                        self.send_header(name, value)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data[: len(data) // 2] if word == "half" else data)
+                if word == "half":
+                    self.hang_up()
+
+            def hang_up(self) -> None:
+                self.close_connection = True
+                self.wfile.flush()
+                try:
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def door(service: al.LocalClient) -> Iterator[Door]:
+    door = Door(service.transport.url)
+    yield door
+    door.close()
+
+
+def keys_of(workspace: al.Workspace, day: str) -> List[str]:
+    """The keys of the stored predictions of a day, each as often as it is stored."""
+    rows = workspace.predictions(day, frames="rows", columns=["key"])
+    return sorted(row["key"] for row in rows)
+
+
+def files(folder: Path, pattern: str) -> List[Path]:
+    return sorted(folder.rglob(pattern))
