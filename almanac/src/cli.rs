@@ -136,6 +136,15 @@ pub(crate) struct ImportArgs {
     /// Which column holds a field, such as score=prob,key=loan_id. May be repeated.
     #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = ',')]
     pub(crate) map: Vec<String>,
+    /// A value that every row has, such as release=v1 or tag.source=batch. May be repeated.
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The only columns to read, with commas between.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(crate) select: Vec<String>,
+    /// Leave out columns that are no field and no tag.
+    #[arg(long)]
+    pub(crate) ignore_extra: bool,
     /// Where times without an offset are local, such as America/New_York.
     #[arg(long, value_name = "ZONE")]
     pub(crate) time_zone: Option<String>,

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use ingest::Ingest;
-use query::Query;
+use query::{Query, number_text};
 use serde_json::{Value, json};
 use store::{
     Clock, Error, Timestamp,
@@ -299,7 +299,7 @@ fn cell(value: &Value) -> String {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => format!("{:.4}", number.as_f64().unwrap_or_default()),
+        Value::Number(number) if number.is_f64() => number_text(number.as_f64().unwrap_or_default()),
         other => other.to_string(),
     }
 }

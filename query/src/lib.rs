@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use self::meters::Meters;
 
 pub use board::Place;
-pub use output::Format;
+pub use output::{Format, number_text};
 pub use request::{By, Request, What, Words};
 
 /// Answers questions about workspaces.

@@ -143,11 +143,35 @@ pub fn text_table(frame: &DataFrame) -> String {
     }
 }
 
+/// A number for people: four places, or four digits and a power of ten where places would show nothing
+/// of it, or too many digits.
+pub fn number_text(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0.0000".to_owned(),
+        size if (1e-3..1e9).contains(&size) => format!("{number:.4}"),
+        _ => format!("{number:.3e}"),
+    }
+}
+
+/// A text that stays in its cell: what would break the line or steer a terminal is escaped.
+fn on_one_line(text: &str) -> String {
+    let one = |letter: char| match letter {
+        letter if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') => {
+            letter.escape_default().to_string()
+        }
+        letter => letter.to_string(),
+    };
+    match text.chars().any(|letter| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')) {
+        true => text.chars().map(one).collect(),
+        false => text.to_owned(),
+    }
+}
+
 fn cell(value: &AnyValue<'_>) -> String {
     match value {
         AnyValue::Null => "-".to_owned(),
-        AnyValue::Float64(number) => format!("{number:.4}"),
-        AnyValue::String(text) => (*text).to_owned(),
+        AnyValue::Float64(number) => number_text(*number),
+        AnyValue::String(text) => on_one_line(text),
         AnyValue::Datetime(..) | AnyValue::Date(_) => time_text(value).unwrap_or_default(),
         other => other.to_string(),
     }
@@ -185,6 +209,24 @@ mod tests {
         let all = [Format::Table, Format::Csv, Format::Ndjson]
             .map(|format| [0, 1, 3].map(|rows| written(format, rows)));
         insta::assert_snapshot!(all.map(|texts| texts.join("--\n")).join("====\n"));
+    }
+
+    #[test]
+    fn a_table_shows_tiny_and_huge_numbers_and_keeps_a_key_on_its_line() {
+        let numbers = [0.0, -0.0, 1e-5, -0.00099, 0.001, 0.25, 123_456_789.0, 1e9, -1e300, 5e-324];
+        let texts_of = numbers.map(number_text);
+        insta::assert_snapshot!(texts_of.join(" "), @"0.0000 0.0000 1.000e-5 -9.900e-4 0.0010 0.2500 123456789.0000 1.000e9 -1.000e300 4.941e-324");
+        let keys = ["a\nb", "c\td", "\u{1b}[31mred", "e\u{2028}f", "plain é"];
+        let columns = vec![
+            texts("key", keys.iter().map(|key| Some(*key))),
+            floats("value", keys.iter().map(|_| Some(1.0))),
+        ];
+        let table = text_table(&frame(keys.len(), columns).unwrap());
+        assert_eq!(table.lines().count(), 1 + keys.len(), "{table}");
+        assert!(
+            table.contains(r"a\nb") && table.contains(r"\u{1b}[31mred") && table.contains("plain é"),
+            "{table}"
+        );
     }
 
     #[test]

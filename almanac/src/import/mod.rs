@@ -125,11 +125,14 @@ fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
         let kinds = Kind::ALL.map(Kind::name).join(", ");
         Error::invalid(format!("--kind {} is none of {kinds}", args.kind))
     })?;
-    let rename = |pair: &String| match pair.split_once('=') {
-        Some((field, column)) if !field.is_empty() && !column.is_empty() => {
-            Ok((field.to_owned(), column.to_owned()))
+    let pair = |option: &str, form: &str, pair: &String| match pair.split_once('=') {
+        Some((field, value)) if !field.is_empty() && !value.is_empty() => {
+            Ok((field.to_owned(), value.to_owned()))
         }
-        _ => Err(Error::invalid(format!("--map {pair} is not of the form field=column"))),
+        _ => Err(Error::invalid(format!("{option} {pair} is not of the form {form}"))),
+    };
+    let pairs = |option, form, of: &[String]| {
+        of.iter().map(|given| pair(option, form, given)).collect::<Result<Vec<_>, _>>()
     };
     let zone = |name: &String| {
         name.parse().map_err(|_| {
@@ -137,7 +140,10 @@ fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
         })
     };
     let mapping = Mapping {
-        renames: args.map.iter().map(rename).collect::<Result<_, _>>()?,
+        renames: pairs("--map", "field=column", &args.map)?,
+        set: pairs("--set", "field=value", &args.set)?,
+        select: args.select.clone(),
+        ignore_extra: args.ignore_extra,
         tags: args.tags.clone(),
         time_zone: args.time_zone.as_ref().map(zone).transpose()?,
         time_format: args.time_format.clone(),

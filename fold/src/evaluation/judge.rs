@@ -11,7 +11,7 @@ use crate::{
     metrics::{Auc, Confusion, Errors, Probabilities, mean, ratio},
     read::{Numbers, Texts, floats, texts},
 };
-use store::catalog::Task;
+use store::{catalog::Task, event::same_label};
 
 /// Judges a day, all at once or one [`Share`](super::Share) after the other.
 #[derive(Debug)]
@@ -85,13 +85,13 @@ fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<
     let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
     match task {
         Task::Binary { positive_label } => {
-            let real = outcome.label? == positive_label;
+            let real = same_label(outcome.label?, positive_label);
             let by_score = prediction.score.filter(|score| (0.0..=1.0).contains(score));
             by_score
                 .map(|score| (score - wrong(real)).abs())
-                .or(prediction.label.map(|label| wrong((label == positive_label) != real)))
+                .or(prediction.label.map(|label| wrong(same_label(label, positive_label) != real)))
         }
-        Task::Multiclass => Some(wrong(prediction.label? != outcome.label?)),
+        Task::Multiclass => Some(wrong(!same_label(prediction.label?, outcome.label?))),
         Task::Regression => Some((prediction.value? - outcome.value?).abs()),
     }
 }
@@ -189,7 +189,7 @@ impl Release {
             Some(Judge::Multiclass { judged, correct }) => {
                 if let (Some(predicted), Some(real)) = (prediction.label, outcome.label) {
                     *judged += 1;
-                    *correct += u64::from(predicted == real);
+                    *correct += u64::from(same_label(predicted, real));
                 }
             }
             Some(Judge::Regression(errors)) => {
@@ -228,10 +228,10 @@ impl BinaryJudge {
     #[inline]
     fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
         let Some(real) = outcome.label else { return };
-        let real = real == self.positive;
+        let real = same_label(real, &self.positive);
         self.judged += 1;
         self.positives += u64::from(real);
-        let by_label = prediction.label.map(|label| label == self.positive);
+        let by_label = prediction.label.map(|label| same_label(label, &self.positive));
         if let Some(predicted) = by_label.or(prediction.score.map(|score| score >= POSITIVE_SCORE)) {
             self.confusion.add(predicted, real);
         }

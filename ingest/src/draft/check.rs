@@ -65,6 +65,7 @@ impl Draft {
     /// # Errors
     /// When there are too many different tags.
     pub(crate) fn sort(mut self) -> Result<Sorted, Refused> {
+        self.fill_set().map_err(Refused::Whole)?;
         let mut days = self.check();
         self.check_tag_names()?;
         let is_mixed = self.notes.any_in_draft();

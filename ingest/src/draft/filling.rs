@@ -13,6 +13,9 @@ use super::{
     times::TimeReader,
 };
 
+/// Up to this size doubles tell all whole numbers apart: 2^53.
+const GREATEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+
 /// The values so far.
 #[derive(Clone, Debug)]
 pub(crate) enum Growing {
@@ -157,6 +160,11 @@ impl Filling {
             (Growing::Text(_) | Growing::Coded(_), Scalar::Bool(truth)) => {
                 self.push_text(row, if *truth { "true" } else { "false" })
             }
+            (Growing::Text(_) | Growing::Coded(_), Scalar::Float(number))
+                if self.rule == Rule::Label && number.fract() == 0.0 && number.abs() <= GREATEST_WHOLE =>
+            {
+                self.push_text(row, &(*number as i64).to_string())
+            }
             (Growing::Text(_) | Growing::Coded(_), _) => wrong("a string"),
             (Growing::Float(_), Scalar::Int(number)) => {
                 self.push_float(row, *number as f64);
@@ -206,22 +214,34 @@ impl Filling {
         self.pad(row);
         match &mut self.values {
             Growing::Text(values) => {
-                self.rule.check(text)?;
-                values.push(text);
+                let text = self.rule.plain(text);
+                self.rule.check(&text)?;
+                values.push(&text);
             }
             Growing::Coded(coder) => match coder.find(text) {
                 Known::Code(code) => coder.codes.push(code),
-                Known::New(place) => {
-                    self.rule.check(text)?;
-                    match coder.add(text, place) {
-                        Some(code) => coder.codes.push(code),
-                        None => self.push_uncoded(text),
-                    }
-                }
+                Known::New(_) => self.push_new(text)?,
             },
             _ => return Err("does not hold text".into()),
         }
         self.note_valid();
+        Ok(())
+    }
+
+    /// Sets the next row to a text that is not in the dictionary as it stands.
+    fn push_new(&mut self, text: &str) -> Result<(), String> {
+        let Growing::Coded(coder) = &mut self.values else { return Ok(()) };
+        let text = self.rule.plain(text);
+        match coder.find(&text) {
+            Known::Code(code) => coder.codes.push(code),
+            Known::New(place) => {
+                self.rule.check(&text)?;
+                match coder.add(&text, place) {
+                    Some(code) => coder.codes.push(code),
+                    None => self.push_uncoded(&text),
+                }
+            }
+        }
         Ok(())
     }
 

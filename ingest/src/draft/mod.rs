@@ -8,6 +8,7 @@ pub(crate) mod names;
 mod notes;
 pub(crate) mod row;
 mod rules;
+mod set;
 pub(crate) mod times;
 
 use std::borrow::Cow;
@@ -16,7 +17,7 @@ use store::{Day, Kind, Timestamp, event::TAG_PREFIX, id::check_name};
 
 use self::{
     filling::Filling,
-    names::{EVENT_ID, PREDICTED_ON},
+    names::{Constant, EVENT_ID, PREDICTED_ON},
     notes::{Budget, Notes},
     row::{FieldError, Row, Scalar},
     rules::Rule,
@@ -32,6 +33,8 @@ pub(crate) struct Reading {
     pub(crate) loose_text: bool,
     /// All bad rows are handed out and the good ones kept; no event has an id of its own.
     pub(crate) import: bool,
+    /// What every row has, besides what it says itself.
+    pub(crate) set: Vec<(Constant, String)>,
 }
 
 /// A tag and its column.

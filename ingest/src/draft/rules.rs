@@ -1,6 +1,11 @@
 //! What the text of a field may be.
 
-use store::{event::Field, id::check_name};
+use std::borrow::Cow;
+
+use store::{
+    event::{Field, plain_label},
+    id::check_name,
+};
 
 use crate::limits::{MAX_EVENT_ID_BYTES, MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES};
 
@@ -15,6 +20,8 @@ pub(crate) enum Rule {
     /// A name, as people give them to releases.
     Name,
     Action,
+    /// A class that was predicted or observed.
+    Label,
     Tag,
     /// Any text that is not empty.
     Plain,
@@ -28,6 +35,7 @@ impl Rule {
             "note" => Rule::Note,
             "release" | "model" | "configuration" | "environment" => Rule::Name,
             "action" => Rule::Action,
+            "label" => Rule::Label,
             _ => Rule::Plain,
         }
     }
@@ -35,6 +43,15 @@ impl Rule {
     /// Whether few distinct strings are to be expected.
     pub(crate) fn is_repeated(self) -> bool {
         !matches!(self, Rule::Key | Rule::Note)
+    }
+
+    /// The text as it is kept.
+    #[inline]
+    pub(crate) fn plain(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Rule::Label => plain_label(text),
+            _ => Cow::Borrowed(text),
+        }
     }
 
     /// Checks a text.

@@ -9,7 +9,7 @@ use polars_arrow::{
     io::ipc::read::{FileReader, StreamReader, StreamState, read_file_metadata, read_stream_metadata},
     record_batch::RecordBatch,
 };
-use polars_io::{SerReader, parquet::read::ParquetReader};
+use polars_io::SerReader;
 
 use crate::{
     batch::Refused,
@@ -17,6 +17,7 @@ use crate::{
     format::{
         Collector, caught, fill_frame,
         frame::{self, Place},
+        parquet,
     },
     limits::FILE_BATCH_ROWS,
 };
@@ -38,7 +39,10 @@ impl ParquetFile {
     pub(super) fn open(file: File, names: Names) -> Result<Self, Refused> {
         let size = file.metadata().map_err(unreadable)?.len();
         let copy = file.try_clone().map_err(unreadable)?;
-        let rows = caught("a Parquet file", || ParquetReader::new(copy).num_rows().map_err(unreadable))?;
+        let rows = caught("a Parquet file", || {
+            let mut reader = parquet::open(copy, |name| !names.is_ignored(name))?;
+            reader.num_rows().map_err(unreadable)
+        })?;
         Ok(Self { file, names, size, rows, next: 0 })
     }
 
@@ -46,7 +50,10 @@ impl ParquetFile {
     pub(super) fn step(&mut self, out: &mut Collector) -> Result<bool, Refused> {
         let slice = (self.next, FILE_BATCH_ROWS);
         let file = self.file.try_clone().map_err(unreadable)?;
-        let read = || ParquetReader::new(file).with_slice(Some(slice)).finish().map_err(unreadable);
+        let read = || {
+            let reader = parquet::open(file, |name| !self.names.is_ignored(name))?;
+            reader.with_slice(Some(slice)).finish().map_err(unreadable)
+        };
         let part = caught("a Parquet file", read)?;
         fill_frame(&self.names, &part, self.next as u64 + 1, out)?;
         out.added(part.height())?;

@@ -20,6 +20,12 @@ pub struct Mapping {
     /// `unix`, `unix_ms` or `unix_us` for numbers since 1970, or a format of `strftime`; RFC 3339 when
     /// there is none.
     pub time_format: Option<String>,
+    /// Whether columns that are no field are left out.
+    pub ignore_extra: bool,
+    /// The only columns that are read, when there are any.
+    pub select: Vec<String>,
+    /// Pairs of a field, or `tag.NAME`, and the value that it has in every row.
+    pub set: Vec<(String, String)>,
 }
 
 /// What the rows of a file are.
@@ -41,12 +47,25 @@ impl FileSpec {
         for column in &self.mapping.tags {
             names.tag(column).map_err(Refused::Whole)?;
         }
+        for (field, _) in &self.mapping.set {
+            names.set(field).map_err(Refused::Whole)?;
+        }
+        if !self.mapping.select.is_empty() {
+            names.select(&self.mapping.select).map_err(Refused::Whole)?;
+        }
+        if self.mapping.ignore_extra {
+            names.ignore_unknown();
+        }
         Ok(names)
     }
 
     /// How its values are read.
     pub(crate) fn reading(&self, loose_text: bool) -> Result<Reading, Refused> {
         let times = TimeReader::new(self.mapping.time_zone, self.mapping.time_format.as_deref());
-        Ok(Reading { times: times.map_err(Refused::Whole)?, loose_text, import: true })
+        let mut names = Names::new(self.kind);
+        let set = self.mapping.set.iter();
+        let set = set.map(|(field, value)| Ok((names.set(field).map_err(Refused::Whole)?, value.clone())));
+        let set = set.collect::<Result<_, Refused>>()?;
+        Ok(Reading { times: times.map_err(Refused::Whole)?, loose_text, import: true, set })
     }
 }

@@ -7,14 +7,14 @@ mod mapping;
 use std::{fs, io::Read, path::Path};
 
 use polars::prelude::DataFrame;
-use polars_io::{SerReader, mmap::MmapBytesReader, parquet::read::ParquetReader};
+use polars_io::{SerReader, mmap::MmapBytesReader};
 use store::Timestamp;
 
 use self::columns::{ArrowFile, ParquetFile};
 pub use self::mapping::{FileSpec, Mapping};
 use crate::{
     batch::{Batch, Refused},
-    format::{Collector, Decoder, Encoding, Format, Parser, fill_frame},
+    format::{Collector, Decoder, Encoding, Format, Parser, fill_frame, parquet},
     limits::MAX_LISTED_ERRORS,
 };
 pub use crate::{
@@ -185,7 +185,8 @@ pub fn read_file(path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Vec<Bat
 /// # Errors
 /// When it is none.
 pub fn read_parquet(file: impl MmapBytesReader) -> Result<DataFrame, Refused> {
-    ParquetReader::new(file).finish().map_err(|error| Refused::Whole(error.to_string()))
+    let reader = parquet::open(file, |_| true)?;
+    reader.finish().map_err(|error| Refused::Whole(error.to_string()))
 }
 
 /// Cuts the rows of a dataframe into batches: its columns are fields, `tag.NAME`, or tags by `spec`.

@@ -190,3 +190,109 @@ fn what_is_no_such_file_says_so() {
     let refused = read_file(&path, &spec(wrong), now()).unwrap_err().to_string();
     assert!(refused.starts_with("the field `prob` is not known"), "{refused}");
 }
+
+#[test]
+fn dictionaries_of_parquet_are_read_as_the_text_that_they_stand_for() {
+    let dir = tempfile::tempdir().unwrap();
+    // Written by polars (Categorical, Enum) and by pyarrow (dictionary), as pandas does.
+    let files = [&include_bytes!("data/categorical.parquet")[..], include_bytes!("data/dictionary.parquet")];
+    for (at, bytes) in files.into_iter().enumerate() {
+        let path = dir.path().join(format!("{at}.parquet"));
+        fs::write(&path, bytes).unwrap();
+        let batches = read_file(&path, &spec(Mapping::default()), now()).unwrap();
+        let [batch] = batches.as_slice() else { panic!("{} batches", batches.len()) };
+        let text = |name: &str, row| batch.columns.column(name).unwrap().text(row);
+        assert_eq!(batch.rows(), 300);
+        assert_eq!([0, 1, 299].map(|row| text("release", row)), [Some("v1"), Some("v2"), Some("v2")]);
+        assert_eq!([0, 1, 2].map(|row| text("label", row)), [Some("late"), None, Some("on time")]);
+        // The same bytes as the body of a request.
+        let mut reader =
+            crate::format::BodyReader::new(Kind::Predictions, Format::Parquet, Encoding::Identity, now());
+        reader.push(bytes).unwrap();
+        assert_eq!(reader.finish().unwrap().digest(), batch.digest());
+    }
+}
+
+#[test]
+fn broken_parquet_is_refused_whatever_is_broken() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [
+        &include_bytes!("data/categorical.parquet")[..],
+        include_bytes!("data/dictionary.parquet"),
+        include_bytes!("data/extra.parquet"),
+    ];
+    let path = dir.path().join("a.parquet");
+    let read = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        // Whether it can be read still is for the decoder to say; but it says so.
+        let _ = read_file(&path, &spec(Mapping::default()), now()).map_err(|refused| refused.to_string());
+    };
+    for bytes in files {
+        for end in (0..bytes.len()).step_by(997) {
+            read(&bytes[..end]);
+        }
+        for at in (0..bytes.len()).step_by(397) {
+            let mut broken = bytes.to_vec();
+            broken[at] ^= 0x55;
+            read(&broken);
+        }
+    }
+    fs::write(&path, files[2]).unwrap();
+    let refused = read_file(&path, &spec(Mapping::default()), now()).unwrap_err().to_string();
+    assert!(refused.contains("the column `price`: values of type Decimal"), "{refused}");
+}
+
+#[test]
+fn columns_may_be_left_out_and_values_given_for_all_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let row =
+        r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","score":0.5,"more":{"x":[1]},"tag.c":"UA"}"#;
+    let columns = r#"{"key":["a"],"more":[{"x":[1]}],"predicted_at":["2013-06-01T04:30:00Z"],"score":[0.5],"tag.c":["UA"]}"#;
+    let csv = "key,predicted_at,score,more,tag.c\na,2013-06-01T04:30:00Z,0.5,\"[1]\",UA\n";
+    let set = vec![
+        ("release".into(), "v1".into()),
+        ("value".into(), "2".into()),
+        ("tag.source".into(), "nightly".into()),
+    ];
+    let ignoring = Mapping { set: set.clone(), ignore_extra: true, ..Mapping::default() };
+    let select = ["key", "predicted_at", "score"].map(String::from).to_vec();
+    let selecting = Mapping { set, select, ..Mapping::default() };
+    let mut found = Vec::new();
+    for (name, content) in [("a.ndjson", row), ("a.json", columns), ("a.csv", csv)] {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        let refused = read_file(&path, &spec(Mapping::default()), now()).unwrap_err().to_string();
+        assert!(refused.contains("more") && refused.contains("is not known"), "{name}: {refused}");
+        for mapping in [&ignoring, &selecting] {
+            let batches = read_file(&path, &spec(mapping.clone()), now()).unwrap();
+            let columns = &batches[0].columns;
+            assert_eq!(columns.column("release").unwrap().text(0), Some("v1"), "{name}");
+            assert_eq!(columns.column("value").unwrap().float(0), Some(2.0), "{name}");
+            assert_eq!(columns.column("tag.source").unwrap().text(0), Some("nightly"), "{name}");
+            assert_eq!(columns.column("tag.c").is_some(), mapping.ignore_extra, "{name}");
+            found.push(batches[0].digest());
+        }
+        let twice = Mapping { set: vec![("score".into(), "1".into())], ..ignoring.clone() };
+        let refused = read_file(&path, &spec(twice), now()).unwrap_err().to_string();
+        assert!(refused.contains("is given by --set as well"), "{name}: {refused}");
+    }
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 2, "every format gives the same events");
+    let path = dir.path().join("a.parquet");
+    fs::write(&path, include_bytes!("data/extra.parquet")).unwrap();
+    let ignoring = Mapping { ignore_extra: true, ..Mapping::default() };
+    assert_eq!(read_file(&path, &spec(ignoring), now()).unwrap()[0].rows(), 300);
+    for wrong in [("kex", "1"), ("event_id", "1"), ("tags", "1")] {
+        let wrong = Mapping { set: vec![(wrong.0.into(), wrong.1.into())], ..Mapping::default() };
+        let refused = read_file(&path, &spec(wrong), now()).unwrap_err().to_string();
+        assert!(refused.contains("is not known"), "{refused}");
+    }
+    let wrong = Mapping { select: vec!["kex".into()], ..Mapping::default() };
+    assert!(read_file(&path, &spec(wrong), now()).unwrap_err().to_string().contains("`kex` is not known"));
+    let far = Mapping {
+        set: vec![("value".into(), "high".into())],
+        ..Mapping { ignore_extra: true, ..Mapping::default() }
+    };
+    assert!(matches!(read_file(&path, &spec(far), now()), Err(Refused::Rows { error_count: 300, .. })));
+}

@@ -10,7 +10,7 @@ use crate::{
     batch::Refused,
     draft::{
         Draft,
-        names::{Names, Target, unknown_field},
+        names::{IS_SET, Names, Target, unknown_field},
         row::Scalar,
     },
     limits::{MAX_BATCH_ROWS, MAX_FIELDS},
@@ -34,6 +34,8 @@ pub(crate) fn read(names: &Names, text: &str, draft: &mut Draft) -> Result<(), R
     reader.skip_white();
     reader.object(|reader, name| match names.find(&name) {
         None => Err(Refused::Whole(format!("the column `{name}` {}", unknown_field(names.kind)))),
+        Some(Target::Ignored) => reader.skip(),
+        Some(Target::Set) => Err(Refused::Whole(format!("the column `{name}` {IS_SET}"))),
         Some(Target::Tags) if reader.peek() == Some(b'{') => {
             reader.object(|reader, tag| reader.tag(&format!("tags.{tag}"), &tag))
         }
@@ -158,6 +160,20 @@ impl Columnar<'_, '_> {
                 };
                 self.at += values.byte_offset();
                 Ok(value)
+            }
+            Some(Err(error)) => Err(self.broken(&error.to_string())),
+            None => Err(self.broken("it ends too early")),
+        }
+    }
+
+    /// Passes over a value of any kind.
+    fn skip(&mut self) -> Result<(), Refused> {
+        let mut values =
+            serde_json::Deserializer::from_str(&self.text[self.at..]).into_iter::<serde::de::IgnoredAny>();
+        match values.next() {
+            Some(Ok(_)) => {
+                self.at += values.byte_offset();
+                Ok(())
             }
             Some(Err(error)) => Err(self.broken(&error.to_string())),
             None => Err(self.broken("it ends too early")),

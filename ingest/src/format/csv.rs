@@ -131,6 +131,7 @@ impl Csv {
                 Place::Field(field) => row.fields[*field] = value,
                 Place::PredictedOn => row.predicted_on = value,
                 Place::EventId => row.event_id = value,
+                Place::Ignored => {}
                 Place::Tag(tag) => row.tags.push((Cow::Borrowed(tag), value)),
             }
         }

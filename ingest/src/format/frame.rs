@@ -16,7 +16,7 @@ use crate::{
     draft::{
         Draft,
         filling::{Growing, Mask},
-        names::{Names, Target, unknown_field},
+        names::{IS_SET, Names, Target, unknown_field},
         row::Scalar,
     },
 };
@@ -29,6 +29,7 @@ pub(crate) enum Place {
     EventId,
     /// Into the tag of this name.
     Tag(String),
+    Ignored,
 }
 
 /// Where each column of a table goes, in their order.
@@ -50,9 +51,11 @@ pub(crate) fn places<'a>(
             Some(Target::Tags) => {
                 return Err(wrong("should be one column for each tag here, called tag.NAME"));
             }
+            Some(Target::Ignored) => Place::Ignored,
+            Some(Target::Set) => return Err(wrong(IS_SET)),
             None => return Err(wrong(&unknown_field(names.kind))),
         };
-        if places.iter().any(|(_, known)| *known == place) {
+        if place != Place::Ignored && places.iter().any(|(_, known)| *known == place) {
             return Err(wrong("is given twice"));
         }
         places.push((name.to_owned(), place));
@@ -74,6 +77,7 @@ pub(crate) fn fill(
         Place::Field(field) => To::Field(*field),
         Place::PredictedOn => To::PredictedOn,
         Place::EventId => To::EventId,
+        Place::Ignored => return Ok(()),
         Place::Tag(tag) => To::Tag(draft.tag(tag).map_err(|message| wrong(name, message))?),
     };
     Filler { draft, name, place, from }.any(array)

@@ -64,7 +64,8 @@ impl Lean {
                         }
                         row.tags.push((Cow::Borrowed(name), value));
                     }
-                    Target::Tags => return None,
+                    Target::Ignored => {}
+                    Target::Tags | Target::Set => return None,
                 }
                 after
             };
@@ -115,7 +116,7 @@ fn bit(target: Target) -> u64 {
         Target::PredictedOn => 1 << 60,
         Target::EventId => 1 << 61,
         Target::Tags => 1 << 62,
-        Target::Tag(_) => 0,
+        Target::Tag(_) | Target::Ignored | Target::Set => 0,
     }
 }
 

@@ -13,7 +13,7 @@ mod ipc;
 mod lean;
 mod ndjson;
 mod object;
-mod parquet;
+pub(crate) mod parquet;
 mod thrift;
 mod token;
 

@@ -9,7 +9,7 @@ use serde::{
 
 use crate::{
     draft::{
-        names::{Names, TAGS, Target, unknown_field},
+        names::{IS_SET, Names, TAGS, Target, unknown_field},
         row::{FieldError, Row, Scalar},
     },
     limits::MAX_FIELDS,
@@ -64,6 +64,11 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
                 Some(Target::Tag(skipped)) => {
                     let tag = Cow::Owned(name[skipped..].to_owned());
                     row.tags.push((tag, map.next_value()?));
+                }
+                Some(Target::Ignored) => drop(map.next_value::<serde::de::IgnoredAny>()?),
+                Some(Target::Set) => {
+                    map.next_value::<serde::de::IgnoredAny>()?;
+                    row.errors.push(FieldError::new(&name, IS_SET));
                 }
                 None => {
                     map.next_value::<Scalar<'_>>()?;

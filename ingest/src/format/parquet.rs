@@ -4,7 +4,8 @@
 use std::io::Cursor;
 
 use polars::prelude::{CompatLevel, DataFrame};
-use polars_io::{SerReader, parquet::read::ParquetReader};
+use polars_arrow::datatypes::ArrowDataType;
+use polars_io::{SerReader, mmap::MmapBytesReader, parquet::read::ParquetReader};
 
 use super::{
     caught,
@@ -23,6 +24,8 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const MAX_FOOTER_BYTES: usize = 1024 * 1024;
 /// The most bytes of a value of fixed length.
 const MAX_FIXED_BYTES: i64 = 256;
+/// Where a writer keeps the types that its columns had in memory.
+const ARROW_SCHEMA: &str = "ARROW:schema";
 
 fn broken(what: impl std::fmt::Display) -> Refused {
     Refused::Whole(format!("the body is not a Parquet file that can be read: {what}"))
@@ -34,12 +37,54 @@ fn broken(what: impl std::fmt::Display) -> Refused {
 /// When it is no Parquet, exceeds a limit, or has a column that is not known.
 pub(crate) fn read(names: &Names, body: Vec<u8>, out: &mut Collector) -> Result<(), Refused> {
     check(&body)?;
-    let frame = caught("a Parquet file", || ParquetReader::new(Cursor::new(body)).finish().map_err(broken))?;
+    let frame = caught("a Parquet file", || {
+        let wanted = |_: &str| true;
+        open(Cursor::new(body), wanted).and_then(|reader| reader.finish().map_err(broken))
+    })?;
     if frame.height() > MAX_BATCH_ROWS {
         return Err(too_many_rows());
     }
     let from = out.draft.rows();
     fill(names, &frame, from as u64 + 1, out)
+}
+
+/// A reader of the columns that are wanted. It goes by the types that the file itself has: what its
+/// writer noted of the types in memory only says that a text was a dictionary there (pandas' and
+/// polars' `Categorical`, `Enum`), and the decoder panics on that.
+///
+/// # Errors
+/// When it is no Parquet file, or a wanted column is of a type that no field takes: the decoder panics
+/// on some of those as well.
+pub(crate) fn open<R: MmapBytesReader>(
+    source: R,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<ParquetReader<R>, Refused> {
+    let mut reader = ParquetReader::new(source);
+    let mut metadata = reader.get_metadata().map_err(broken)?.as_ref().clone();
+    if let Some(notes) = &mut metadata.key_value_metadata {
+        notes.retain(|note| note.key != ARROW_SCHEMA);
+    }
+    reader.set_metadata(metadata.into());
+    let schema = reader.schema().map_err(broken)?;
+    let columns = schema.iter_values().enumerate().filter(|(_, column)| wanted(&column.name));
+    let columns: Vec<_> = columns.collect();
+    for (_, column) in &columns {
+        if !is_readable(&column.dtype) {
+            let message =
+                format!("the column `{}`: values of type {:?} are not known here", column.name, column.dtype);
+            return Err(Refused::Whole(message));
+        }
+    }
+    let places = (columns.len() < schema.len()).then(|| columns.iter().map(|(at, _)| *at).collect());
+    Ok(reader.with_projection(places))
+}
+
+/// Whether a field may take values of this type.
+fn is_readable(kind: &ArrowDataType) -> bool {
+    use ArrowDataType::*;
+    let numbers =
+        matches!(kind, Float64 | Float32 | Int64 | Int32 | Int16 | Int8 | UInt64 | UInt32 | UInt16 | UInt8);
+    numbers || matches!(kind, Null | Boolean | Timestamp(..) | Date32 | Utf8 | LargeUtf8 | Utf8View)
 }
 
 /// Puts the rows of a dataframe into the draft, numbered on from `number`.

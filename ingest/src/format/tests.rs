@@ -521,3 +521,36 @@ fn rows_may_have_so_many_tags_in_columns_too() {
     assert_eq!(refused, "1 bad row; the first: row 1, `tags` 17 are more than the 16 of an event");
     assert!(matches!(read(Format::Json, columns(65).as_bytes()), Err(Refused::Whole(_))));
 }
+
+#[test]
+fn labels_that_mean_the_same_are_stored_as_the_same() {
+    let body = |label: &str| {
+        format!(
+            r#"{{"key":"a","predicted_on":"2013-06-01","observed_at":"2013-06-01T04:30:00Z","label":{label}}}"#
+        )
+    };
+    let read = |body: String| {
+        let mut reader = BodyReader::new(Kind::Outcomes, Format::Ndjson, Encoding::Identity, now());
+        reader.push(body.as_bytes()).unwrap();
+        reader.finish()
+    };
+    let spellings = [
+        ("1", ["1", "\"1\"", "1.0", "\"1.0\"", "\" 1.00 \""]),
+        ("true", ["true", "\"true\"", "\"True\"", "\"TRUE\"", "\"true\\t\""]),
+        ("yes", ["\"yes\"", "\"yes \"", "\" yes\"", "\"yes\\n\"", "\"\\u00a0yes\""]),
+    ];
+    for (plain, spellings) in spellings {
+        let batch = read(spellings.map(body).join("\n")).unwrap();
+        let label = batch.columns.column("label").unwrap();
+        assert_eq!([0, 1, 2, 3, 4].map(|row| label.text(row)), [Some(plain); 5]);
+        // Of more labels than codes tell apart.
+        let many: Vec<String> =
+            (0..300).map(|n| body(&format!("\"l{n}\""))).chain(spellings.map(body)).collect();
+        let batch = read(many.join("\n")).unwrap();
+        let label = batch.columns.column("label").unwrap();
+        assert_eq!([300, 301, 302, 303, 304].map(|row| label.text(row)), [Some(plain); 5]);
+    }
+    for (label, wrong) in [("\"  \"", "is empty"), ("0.5", "should be a string, but is a number")] {
+        assert!(read(body(label)).unwrap_err().to_string().contains(wrong), "{label}");
+    }
+}

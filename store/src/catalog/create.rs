@@ -142,7 +142,9 @@ impl Catalog {
                 let children = EntityKind::Workspace.children().map(|kind| (kind, 0)).collect::<Children>();
                 AnyEntity::Workspace(Workspace { entity, category, path, children })
             }
-            New::Model { workspace, task } => AnyEntity::Model(Model { entity, workspace, task }),
+            New::Model { workspace, task } => {
+                AnyEntity::Model(Model { entity, workspace, task: task.plain() })
+            }
             New::Configuration { workspace } => AnyEntity::Configuration(Configuration { entity, workspace }),
             New::Release { workspace, model, configuration, environment, details } => {
                 details.check()?;

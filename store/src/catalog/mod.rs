@@ -163,7 +163,7 @@ impl Catalog {
         let parent = EntityId::Workspace(workspace.clone());
         let what = New::Model { workspace: workspace.clone(), task: task.clone() };
         match self.ensure(Some(&parent), NewEntity::new(name, what), now).await? {
-            AnyEntity::Model(model) if model.task == *task => Ok(model),
+            AnyEntity::Model(model) if model.task.plain() == task.plain() => Ok(model),
             AnyEntity::Model(model) => {
                 let message = format!("the model `{name}` exists with another task ({})", model.task);
                 Err(Error::conflict(message))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Error, Result, id::MAX_NAME_BYTES};
+use crate::{Error, Result, event::plain_label, id::MAX_NAME_BYTES};
 
 /// What the predictions of a model say, and so how they are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,16 @@ impl Task {
             Task::Binary { .. } => "binary",
             Task::Multiclass => "multiclass",
             Task::Regression => "regression",
+        }
+    }
+
+    /// The same task with its label as the labels of events are kept.
+    pub fn plain(&self) -> Self {
+        match self {
+            Task::Binary { positive_label } if !plain_label(positive_label).is_empty() => {
+                Task::Binary { positive_label: plain_label(positive_label).into_owned() }
+            }
+            other => other.clone(),
         }
     }
 
