@@ -1,14 +1,14 @@
 //! The gate before the append: how much may be under way at one time, and whose turn it is.
 //!
-//! A large request needs a slot while it is read, checked and stored. Free slots go round among the
-//! workspaces that wait, so one that sends much does not keep the others out. A small request needs no
-//! slot; there is a bound on how many are under way. What is over a bound is turned away at once,
-//! before its body is read.
+//! A large request needs a slot while it is parsed and stored. Free slots go round among the workspaces
+//! that wait, so one that sends much does not keep the others out. A slot is asked for when the first part
+//! of the body is there, and given back when the client is waited for: a slow client costs the bytes that it
+//! has sent, and no slot. A small request needs no slot; there is a bound on how many are under way. What is
+//! over a bound is turned away at once, before its body is read.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use meter::{
@@ -21,41 +21,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How much may be under way.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// How many large requests are worked on at one time.
-    pub slots: usize,
-    /// How many of them may be of one workspace.
-    pub slots_of_workspace: usize,
-    /// How many large requests may wait for a slot.
-    pub waiting: usize,
-    /// How many of them may be of one workspace.
-    pub waiting_of_workspace: usize,
-    /// How long one waits at most.
-    pub wait: Duration,
-    /// How many small requests may be under way.
-    pub small: usize,
-    /// How many of them may be of one workspace.
-    pub small_of_workspace: usize,
-    /// How many bytes of bodies may be in memory, of all requests together.
-    pub bytes: usize,
-}
+mod bounds;
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            slots: 8,
-            slots_of_workspace: 6,
-            waiting: 512,
-            waiting_of_workspace: 128,
-            wait: Duration::from_secs(10),
-            small: 4096,
-            small_of_workspace: 3072,
-            bytes: 192 * 1024 * 1024,
-        }
-    }
-}
+pub use bounds::Bounds;
 
 /// Why a request is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +52,9 @@ pub struct Load {
     pub small: usize,
     /// Large requests that have a slot.
     pub large: usize,
-    /// Large requests that wait for one.
+    /// Large requests that have none: they are read, or wait.
+    pub reading: usize,
+    /// Those of them that wait for a slot.
     pub waiting: usize,
     /// Bytes of bodies in memory.
     pub bytes: usize,
@@ -113,24 +83,38 @@ impl Busy {
     }
 }
 
+type Counts = HashMap<Id, usize>;
+
 #[derive(Debug, Default)]
 struct State {
     is_stopping: bool,
-    slots: HashMap<Id, usize>,
-    small: HashMap<Id, usize>,
-    waiting: HashMap<Id, VecDeque<oneshot::Sender<Pass>>>,
+    slots: Counts,
+    reading: Counts,
+    small: Counts,
+    waiting: HashMap<Id, VecDeque<oneshot::Sender<Slot>>>,
     /// The workspaces that wait, the one whose turn is next first.
     turns: VecDeque<Id>,
     bytes: usize,
+    slow_bytes: Counts,
 }
 
-/// The permission to work on one request; it ends when it is dropped.
+/// The permission to read one request, and to work on it once it has a slot; it ends when it is dropped.
 #[derive(Debug)]
 pub struct Pass {
     gate: Arc<Gate>,
     workspace: Id,
     size: Size,
     bytes: usize,
+    slot: Option<Slot>,
+    /// Whether it has had a slot and gave it back.
+    is_slow: bool,
+}
+
+/// One of the slots, taken by a workspace.
+#[derive(Debug)]
+struct Slot {
+    gate: Arc<Gate>,
+    workspace: Id,
 }
 
 impl Gate {
@@ -144,95 +128,76 @@ impl Gate {
         })
     }
 
-    /// Lets a request of a workspace through, when it is its turn.
+    /// Lets a request of a workspace in.
     ///
     /// # Errors
-    /// When too many are under way or wait, or the gate is closed.
-    pub async fn enter(self: &Arc<Self>, workspace: &Id, size: Size) -> Result<Pass, Busy> {
-        let entered = self.enter_in_turn(workspace, size).await;
-        if let Err(reason) = entered {
-            let counters = Busy::ALL.iter().zip(&self.refused);
-            counters.filter(|(one, _)| **one == reason).for_each(|(_, counter)| counter.increment(1));
+    /// When too many are under way, or the gate is closed.
+    pub fn enter(self: &Arc<Self>, workspace: &Id, size: Size) -> Result<Pass, Busy> {
+        let state = &mut *self.state();
+        let (counts, most, most_of_workspace) = match size {
+            Size::Small => (&mut state.small, self.bounds.small, self.bounds.small_of_workspace),
+            Size::Large => (&mut state.reading, self.bounds.reading, self.bounds.reading_of_workspace),
+        };
+        let refused = match () {
+            () if state.is_stopping => Some(Busy::Stopping),
+            () if count(counts, workspace) >= most_of_workspace => Some(Busy::Workspace),
+            () if counts.values().sum::<usize>() >= most => Some(Busy::Service),
+            () => None,
+        };
+        if let Some(reason) = refused {
+            return Err(self.refuse(reason));
         }
-        entered
+        *counts.entry(workspace.clone()).or_default() += 1;
+        let (gate, workspace) = (Arc::clone(self), workspace.clone());
+        Ok(Pass { gate, workspace, size, bytes: 0, slot: None, is_slow: false })
     }
 
-    async fn enter_in_turn(self: &Arc<Self>, workspace: &Id, size: Size) -> Result<Pass, Busy> {
-        let asked = Instant::now();
-        let waiting = {
-            let mut state = self.state();
-            if state.is_stopping {
-                return Err(Busy::Stopping);
-            }
-            match size {
-                Size::Small => {
-                    let (all, own) = (state.small.values().sum::<usize>(), count(&state.small, workspace));
-                    if own >= self.bounds.small_of_workspace {
-                        return Err(Busy::Workspace);
-                    }
-                    if all >= self.bounds.small {
-                        return Err(Busy::Service);
-                    }
-                    *state.small.entry(workspace.clone()).or_default() += 1;
-                    return Ok(self.pass(workspace, size));
-                }
-                Size::Large if self.has_slot(&state, workspace) && !state.waiting.contains_key(workspace) => {
-                    *state.slots.entry(workspace.clone()).or_default() += 1;
-                    self.waits.record(0.0);
-                    return Ok(self.pass(workspace, size));
-                }
-                Size::Large => self.wait_in_line(&mut state, workspace)?,
-            }
-        };
-        let waited = timeout(self.bounds.wait, waiting).await;
-        self.waits.record(asked.elapsed());
-        match waited {
-            Ok(Ok(pass)) => Ok(pass),
-            Ok(Err(_)) => Err(Busy::Stopping),
-            Err(_) => Err(Busy::Service),
-        }
+    fn refuse(&self, reason: Busy) -> Busy {
+        let counters = Busy::ALL.iter().zip(&self.refused);
+        counters.filter(|(one, _)| **one == reason).for_each(|(_, counter)| counter.increment(1));
+        reason
     }
 
     /// How much is under way.
     pub fn load(&self) -> Load {
         let state = self.state();
-        let in_line = |line: &VecDeque<oneshot::Sender<Pass>>| {
+        let in_line = |line: &VecDeque<oneshot::Sender<Slot>>| {
             line.iter().filter(|waiting| !waiting.is_closed()).count()
         };
         Load {
             small: state.small.values().sum(),
             large: state.slots.values().sum(),
+            reading: state.reading.values().sum(),
             waiting: state.waiting.values().map(in_line).sum(),
             bytes: state.bytes,
         }
     }
 
-    /// Turns away whoever comes from now on, and whoever waits for a slot.
+    /// Turns away whoever comes from now on. What was begun goes on.
     pub fn close(&self) {
-        let mut state = self.state();
-        state.is_stopping = true;
-        state.turns.clear();
-        state.waiting.clear();
+        self.state().is_stopping = true;
     }
 
-    fn wait_in_line(&self, state: &mut State, workspace: &Id) -> Result<oneshot::Receiver<Pass>, Busy> {
+    /// A slot, if one is free for this workspace and nobody of it waits; else a place in the line.
+    fn slot_or_place(
+        self: &Arc<Self>,
+        state: &mut State,
+        workspace: &Id,
+    ) -> Result<Slot, oneshot::Receiver<Slot>> {
         // Those who gave up are not in line any more.
-        for line in state.waiting.values_mut() {
+        if let Some(line) = state.waiting.get_mut(workspace) {
             line.retain(|waiting| !waiting.is_closed());
         }
-        let own = state.waiting.get(workspace).map_or(0, VecDeque::len);
-        if own >= self.bounds.waiting_of_workspace {
-            return Err(Busy::Workspace);
-        }
-        if state.waiting.values().map(VecDeque::len).sum::<usize>() >= self.bounds.waiting {
-            return Err(Busy::Service);
+        let is_first = state.waiting.get(workspace).is_none_or(VecDeque::is_empty);
+        if is_first && self.has_slot(state, workspace) {
+            return Ok(self.take_slot(state, workspace));
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.entry(workspace.clone()).or_default().push_back(sender);
         if !state.turns.contains(workspace) {
             state.turns.push_back(workspace.clone());
         }
-        Ok(receiver)
+        Err(receiver)
     }
 
     fn has_slot(&self, state: &State, workspace: &Id) -> bool {
@@ -240,19 +205,20 @@ impl Gate {
             && count(&state.slots, workspace) < self.bounds.slots_of_workspace
     }
 
-    fn pass(self: &Arc<Self>, workspace: &Id, size: Size) -> Pass {
-        Pass { gate: Arc::clone(self), workspace: workspace.clone(), size, bytes: 0 }
+    fn take_slot(self: &Arc<Self>, state: &mut State, workspace: &Id) -> Slot {
+        *state.slots.entry(workspace.clone()).or_default() += 1;
+        Slot { gate: Arc::clone(self), workspace: workspace.clone() }
     }
 
     /// Gives free slots to those who wait, one workspace after the other.
     fn grant(self: &Arc<Self>) {
-        while let Some((waiting, pass)) = self.next_in_line() {
-            // Whoever gave up hands it back: dropping the pass frees the slot, for the next one here.
-            drop(waiting.send(pass));
+        while let Some((waiting, slot)) = self.next_in_line() {
+            // Whoever gave up hands it back: dropping the slot frees it, for the next one here.
+            drop(waiting.send(slot));
         }
     }
 
-    fn next_in_line(self: &Arc<Self>) -> Option<(oneshot::Sender<Pass>, Pass)> {
+    fn next_in_line(self: &Arc<Self>) -> Option<(oneshot::Sender<Slot>, Slot)> {
         let mut state = self.state();
         for _ in 0..state.turns.len() {
             let workspace = state.turns.pop_front()?;
@@ -267,8 +233,8 @@ impl Gate {
                 state.waiting.remove(&workspace);
             }
             if let Some(waiting) = next {
-                *state.slots.entry(workspace.clone()).or_default() += 1;
-                return Some((waiting, self.pass(&workspace, Size::Large)));
+                let slot = self.take_slot(&mut state, &workspace);
+                return Some((waiting, slot));
             }
         }
         None
@@ -280,6 +246,23 @@ impl Gate {
 }
 
 impl Pass {
+    /// Whether the request has a slot.
+    pub fn has_slot(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// Whether `bytes` more of the body may be held now; if not, a slot must be had first.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let Bounds { ahead, slow_bytes, slow_bytes_of_workspace, .. } = self.gate.bounds;
+        if self.has_slot() || self.size == Size::Small || self.bytes < ahead {
+            return true;
+        }
+        let state = self.gate.state();
+        let own = count(&state.slow_bytes, &self.workspace);
+        let all: usize = state.slow_bytes.values().sum();
+        self.is_slow && own + bytes <= slow_bytes_of_workspace && all + bytes <= slow_bytes
+    }
+
     /// Notes that `bytes` more of the body are in memory.
     ///
     /// # Errors
@@ -292,38 +275,99 @@ impl Pass {
         }
         state.bytes += bytes;
         self.bytes += bytes;
+        if self.is_slow {
+            *state.slow_bytes.entry(self.workspace.clone()).or_default() += bytes;
+        }
         Ok(())
+    }
+
+    /// Waits for a slot, when it has none.
+    ///
+    /// # Errors
+    /// When it takes too long.
+    pub async fn line_up(&mut self) -> Result<(), Busy> {
+        if self.has_slot() || self.size == Size::Small {
+            return Ok(());
+        }
+        let asked = Instant::now();
+        let found = {
+            let mut state = self.gate.state();
+            self.gate.slot_or_place(&mut state, &self.workspace)
+        };
+        let slot = match found {
+            Ok(slot) => slot,
+            Err(waiting) => match timeout(self.gate.bounds.wait, waiting).await {
+                Ok(Ok(slot)) => slot,
+                _ => {
+                    self.gate.waits.record(asked.elapsed());
+                    return Err(self.gate.refuse(Busy::Service));
+                }
+            },
+        };
+        self.gate.waits.record(asked.elapsed());
+        self.slot = Some(slot);
+        let mut state = self.gate.state();
+        take(&mut state.reading, &self.workspace, 1);
+        if self.is_slow {
+            take(&mut state.slow_bytes, &self.workspace, self.bytes);
+            self.is_slow = false;
+        }
+        Ok(())
+    }
+
+    /// Gives the slot back, since the client is slow.
+    pub fn step_aside(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
+        self.is_slow = true;
+        {
+            let mut state = self.gate.state();
+            *state.reading.entry(self.workspace.clone()).or_default() += 1;
+            *state.slow_bytes.entry(self.workspace.clone()).or_default() += self.bytes;
+        }
+        drop(slot);
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        {
-            let mut state = self.gate.state();
-            state.bytes -= self.bytes;
-            let counts = match self.size {
-                Size::Small => &mut state.small,
-                Size::Large => &mut state.slots,
-            };
-            if let Some(count) = counts.get_mut(&self.workspace) {
-                *count -= 1;
-                if *count == 0 {
-                    counts.remove(&self.workspace);
-                }
-            }
+        let mut state = self.gate.state();
+        state.bytes -= self.bytes;
+        if self.is_slow {
+            take(&mut state.slow_bytes, &self.workspace, self.bytes);
         }
-        if self.size == Size::Large {
-            self.gate.grant();
+        match (self.size, &self.slot) {
+            (Size::Small, _) => take(&mut state.small, &self.workspace, 1),
+            (Size::Large, None) => take(&mut state.reading, &self.workspace, 1),
+            // The slot frees itself.
+            (Size::Large, Some(_)) => {}
         }
     }
 }
 
-fn count(counts: &HashMap<Id, usize>, workspace: &Id) -> usize {
+impl Drop for Slot {
+    fn drop(&mut self) {
+        take(&mut self.gate.state().slots, &self.workspace, 1);
+        self.gate.grant();
+    }
+}
+
+fn count(counts: &Counts, workspace: &Id) -> usize {
     counts.get(workspace).copied().unwrap_or(0)
+}
+
+fn take(counts: &mut Counts, workspace: &Id, amount: usize) {
+    if let Some(count) = counts.get_mut(workspace) {
+        *count = count.saturating_sub(amount);
+        if *count == 0 {
+            counts.remove(workspace);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use store::Timestamp;
 
     use super::*;
@@ -332,11 +376,14 @@ mod tests {
         Bounds {
             slots: 2,
             slots_of_workspace: 2,
-            waiting: 4,
-            waiting_of_workspace: 3,
+            reading: 4,
+            reading_of_workspace: 3,
             small: 3,
             small_of_workspace: 2,
             bytes: 100,
+            ahead: 10,
+            slow_bytes: 50,
+            slow_bytes_of_workspace: 40,
             ..Bounds::default()
         }
     }
@@ -345,32 +392,39 @@ mod tests {
         [0, 1, 2].map(|seconds| Id::new(Timestamp::default().plus_seconds(1_600_000_000 + seconds)))
     }
 
+    async fn slot(gate: &Arc<Gate>, workspace: &Id) -> Pass {
+        let mut pass = gate.enter(workspace, Size::Large).unwrap();
+        pass.line_up().await.unwrap();
+        pass
+    }
+
     #[tokio::test]
     async fn slots_go_round_among_workspaces() {
         let gate = Gate::new(bounds());
         let [a, b, _] = workspaces();
-        let first = gate.enter(&a, Size::Large).await.unwrap();
-        let second = gate.enter(&a, Size::Large).await.unwrap();
+        let first = slot(&gate, &a).await;
+        let second = slot(&gate, &a).await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = tokio::task::JoinSet::new();
         for (name, workspace) in [("a1", &a), ("a2", &a), ("a3", &a), ("b1", &b)] {
             let (gate, workspace, order) = (Arc::clone(&gate), workspace.clone(), Arc::clone(&order));
             tasks.spawn(async move {
-                let pass = gate.enter(&workspace, Size::Large).await.unwrap();
+                let pass = slot(&gate, &workspace).await;
                 order.lock().unwrap().push(name);
                 drop(pass);
             });
             tokio::task::yield_now().await;
         }
-        assert_eq!(gate.enter(&a, Size::Large).await.unwrap_err(), Busy::Workspace);
-        assert_eq!(gate.enter(&b, Size::Large).await.unwrap_err(), Busy::Service);
-        assert_eq!(gate.load(), Load { large: 2, waiting: 4, ..Load::default() });
+        assert_eq!(gate.enter(&a, Size::Large).unwrap_err(), Busy::Workspace);
+        assert_eq!(gate.enter(&b, Size::Large).unwrap_err(), Busy::Service);
+        assert_eq!(gate.load(), Load { large: 2, reading: 4, waiting: 4, ..Load::default() });
         drop(first);
         while let Some(done) = tasks.join_next().await {
             done.unwrap();
         }
         assert_eq!(*order.lock().unwrap(), ["a1", "b1", "a2", "a3"]);
         drop(second);
+        assert_eq!(gate.load(), Load::default());
         assert!(gate.state().slots.is_empty() && gate.state().waiting.is_empty());
     }
 
@@ -378,30 +432,64 @@ mod tests {
     async fn who_waits_too_long_is_turned_away_and_takes_no_slot() {
         let gate = Gate::new(Bounds { wait: Duration::from_millis(20), ..bounds() });
         let [a, b, _] = workspaces();
-        let passes = [gate.enter(&a, Size::Large).await.unwrap(), gate.enter(&a, Size::Large).await.unwrap()];
-        assert_eq!(gate.enter(&b, Size::Large).await.unwrap_err(), Busy::Service);
+        let passes = [slot(&gate, &a).await, slot(&gate, &a).await];
+        let mut late = gate.enter(&b, Size::Large).unwrap();
+        assert_eq!(late.line_up().await.unwrap_err(), Busy::Service);
         drop(passes);
-        let passes = [gate.enter(&a, Size::Large).await.unwrap(), gate.enter(&b, Size::Large).await.unwrap()];
+        let passes = [slot(&gate, &a).await, slot(&gate, &b).await];
         gate.close();
-        assert_eq!(gate.enter(&b, Size::Small).await.unwrap_err(), Busy::Stopping);
+        assert_eq!(gate.enter(&b, Size::Small).unwrap_err(), Busy::Stopping);
         drop(passes);
-        assert!(gate.state().slots.is_empty());
+        late.line_up().await.unwrap();
+        drop(late);
+        assert_eq!(gate.load(), Load::default());
     }
 
     #[tokio::test]
-    async fn small_requests_and_bytes_are_bounded() {
+    async fn a_slow_request_costs_its_bytes_and_no_slot() {
+        let gate = Gate::new(bounds());
+        let [a, b, _] = workspaces();
+        let mut slow = [slot(&gate, &a).await, slot(&gate, &a).await];
+        for pass in &mut slow {
+            pass.hold(18).unwrap();
+            pass.step_aside();
+        }
+        assert_eq!(gate.load(), Load { reading: 2, bytes: 36, ..Load::default() });
+        // Others go on, and what comes before their slot needs no room.
+        let mut other = gate.enter(&b, Size::Large).unwrap();
+        assert!(other.has_room(60));
+        other.hold(60).unwrap();
+        assert!(!other.has_room(1), "it has its first part, and needs a slot for more");
+        other.line_up().await.unwrap();
+        assert!(other.has_room(1));
+        drop(other);
+        // The slow ones hold what there is room for, and then need a slot again.
+        assert!(slow[0].has_room(4) && !slow[0].has_room(5), "36 of 40 bytes of the workspace are held");
+        slow[0].hold(4).unwrap();
+        assert!(!slow[1].has_room(1));
+        slow[1].line_up().await.unwrap();
+        assert!(slow[1].has_room(1));
+        slow[1].hold(1).unwrap();
+        assert_eq!(gate.load(), Load { large: 1, reading: 1, bytes: 41, ..Load::default() });
+        drop(slow);
+        assert_eq!(gate.load(), Load::default());
+        assert!(gate.state().slow_bytes.is_empty() && gate.state().reading.is_empty());
+    }
+
+    #[test]
+    fn small_requests_and_bytes_are_bounded() {
         let gate = Gate::new(bounds());
         let [a, b, c] = workspaces();
-        let mut one = gate.enter(&a, Size::Small).await.unwrap();
-        let mut two = gate.enter(&a, Size::Small).await.unwrap();
-        assert_eq!(gate.enter(&a, Size::Small).await.unwrap_err(), Busy::Workspace);
-        let three = gate.enter(&b, Size::Small).await.unwrap();
-        assert_eq!(gate.enter(&c, Size::Small).await.unwrap_err(), Busy::Service);
+        let mut one = gate.enter(&a, Size::Small).unwrap();
+        let mut two = gate.enter(&a, Size::Small).unwrap();
+        assert_eq!(gate.enter(&a, Size::Small).unwrap_err(), Busy::Workspace);
+        let three = gate.enter(&b, Size::Small).unwrap();
+        assert_eq!(gate.enter(&c, Size::Small).unwrap_err(), Busy::Service);
         one.hold(1_000).unwrap();
         assert_eq!(two.hold(1).unwrap_err(), Busy::Service);
         drop((one, three));
         two.hold(60).unwrap();
-        assert!(gate.enter(&c, Size::Small).await.is_ok());
+        assert!(gate.enter(&c, Size::Small).is_ok());
         drop(two);
         assert!(gate.state().small.is_empty() && gate.state().bytes == 0);
     }

@@ -65,13 +65,13 @@ metrics! {
         "Bytes of items that were to be written.";
 
     GATE_IN_FLIGHT: GAUGE, Ingest, "almanac_gate_requests_in_flight" ["size"],
-        "Appends that are worked on: large ones, of which each has a slot, and small ones.";
+        "Appends that are worked on: large ones, of which each has a slot, those that are read or wait without one, and small ones.";
     GATE_WAITING: GAUGE, Ingest, "almanac_gate_requests_waiting" [],
         "Large appends that wait for a slot.";
     GATE_BYTES: GAUGE, Ingest, "almanac_gate_body_bytes" [],
         "Bytes of bodies that are in memory.";
     GATE_REFUSED: COUNTER, Ingest, "almanac_gate_refused_total" ["reason"],
-        "Appends that were turned away before their body was read: too many of their workspace, too many of all, stopping.";
+        "Appends that were turned away: too many of their workspace, too many of all or too long without a slot, stopping.";
     GATE_WAIT_SECONDS: Shape::Histogram(SECONDS), Ingest, "almanac_gate_wait_seconds" [],
         "How long large appends waited for a slot.";
     APPEND_SECONDS: Shape::Histogram(SECONDS), Ingest, "almanac_append_duration_seconds" ["kind"],

@@ -13,9 +13,9 @@ use support::{Place, Service, ndjson, run_ok};
 
 const ROW: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.5}"#;
 
-/// Slots, and places in line, of one workspace (`ingest::gate::Bounds`).
-const SLOTS_OF_WORKSPACE: usize = 6;
-const WAITING_OF_WORKSPACE: usize = 128;
+/// Slots of all, and large requests of one workspace that may be without one (`ingest::gate::Bounds`).
+const SLOTS: usize = 8;
+const READING_OF_WORKSPACE: usize = 256;
 
 /// A request whose body comes piece by piece.
 struct Slow {
@@ -96,17 +96,8 @@ fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
     let place = place();
     let service = Service::start(&place);
     let reading: Vec<Slow> =
-        (0..SLOTS_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one").once_read()).collect();
-    let waiting: Vec<Slow> = (0..WAITING_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one")).collect();
-    // All who wait have arrived once one more is turned away.
-    let (status, head, body) = std::iter::repeat_with(|| Slow::begin(&service, "a/one"))
-        .take(WAITING_OF_WORKSPACE)
-        .find_map(|more| {
-            more.stream.get_ref().set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-            let is_answered = more.stream.get_ref().peek(&mut [0]).is_ok();
-            is_answered.then(|| more.answer())
-        })
-        .unwrap();
+        (0..READING_OF_WORKSPACE).map(|_| Slow::begin(&service, "a/one").once_read()).collect();
+    let (status, head, body) = Slow::begin(&service, "a/one").answer();
     assert_eq!(status, 429, "{body}");
     assert!(head.contains("retry-after: 1"), "{head}");
     assert!(body.contains("this workspace has too many requests under way"), "{body}");
@@ -117,7 +108,44 @@ fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
     assert_eq!(other.answer().0, 201);
     let small = service.post("/v1/workspaces/a/one/predictions", "application/x-ndjson", None, ROW);
     assert_eq!(small.status, 201, "{}", small.text());
-    drop((reading, waiting));
+    drop(reading);
+}
+
+/// Whether the service has said anything yet that was not read.
+fn is_answered(slow: &Slow) -> bool {
+    slow.stream.get_ref().set_nonblocking(true).unwrap();
+    let is_answered = slow.stream.get_ref().peek(&mut [0]).is_ok();
+    slow.stream.get_ref().set_nonblocking(false).unwrap();
+    is_answered
+}
+
+#[test]
+fn as_many_slow_uploads_as_there_are_slots_delay_no_other_one() {
+    let place = place();
+    let service = Service::start(&place);
+    // More than what is read before a slot is asked for, in rows that are parsed as they come.
+    let much = format!("{ROW}\n").repeat(10_000);
+    let slow: Vec<Slow> = (0..SLOTS)
+        .map(|number| {
+            let mut slow = Slow::begin(&service, ["a/one", "a/two"][number % 2]).once_read();
+            slow.send(&much);
+            slow
+        })
+        .collect();
+    let mut other = Slow::begin(&service, "a/two").once_read();
+    other.send(&much);
+    other.end();
+    let (status, _, body) = other.answer();
+    assert_eq!(status, 201, "{body}");
+    assert!(!slow.iter().any(is_answered), "the slow ones are not given up yet");
+    // A slow one is not lost: it is stored once the rest of it comes.
+    for (number, mut slow) in slow.into_iter().enumerate() {
+        slow.send(&format!("{}\n", ROW.replace("\"a\"", &format!("\"{number}\""))));
+        slow.end();
+        let (status, _, body) = slow.answer();
+        assert_eq!(status, 201, "{body}");
+    }
+    assert_eq!(stored(&place), SLOTS / 2 * 10_001);
 }
 
 #[test]

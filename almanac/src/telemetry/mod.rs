@@ -76,6 +76,7 @@ impl Exposition {
             let load = gate.load();
             catalogue::GATE_IN_FLIGHT.gauge(["small"]).set(load.small as f64);
             catalogue::GATE_IN_FLIGHT.gauge(["large"]).set(load.large as f64);
+            catalogue::GATE_IN_FLIGHT.gauge(["reading"]).set(load.reading as f64);
             catalogue::GATE_WAITING.gauge([]).set(load.waiting as f64);
             catalogue::GATE_BYTES.gauge([]).set(load.bytes as f64);
         }

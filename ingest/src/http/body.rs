@@ -1,4 +1,8 @@
 //! Reading the body of an append: streamed, bounded, and not forever.
+//!
+//! A large body asks for a slot when its first part is there, and is parsed as it comes while it has one. When
+//! the client keeps it waiting, it gives the slot back and goes on without parsing: what comes is held, until
+//! the body is whole or there is no more room for it, and then it asks for a slot again.
 
 use std::{mem, time::Duration};
 
@@ -28,6 +32,9 @@ const SMALL_BODY_BYTES: u64 = 64 * 1024;
 
 /// How much of a large body is parsed at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
+
+/// How long a slot is kept in all while the client is waited for.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long a client may pause within a body.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -101,24 +108,82 @@ impl Form {
             }
             return Ok(reader.finish()?);
         }
-        // The next part is read while the last one is parsed.
-        let mut parsing = Parsing::Idle(Box::new(reader));
-        let mut chunk = Vec::new();
-        while let Some(bytes) = frames.next().await? {
-            pass.hold(bytes.len()).map_err(busy)?;
-            match &mut parsing {
-                // That takes less time than to hand them on.
-                Parsing::Idle(reader) if chunk.is_empty() && reader.only_holds(&bytes) => {
-                    reader.push(&bytes)?
-                }
-                _ => chunk.extend_from_slice(&bytes),
+        let mut held = Held::new(reader);
+        let mut patience = PATIENCE;
+        loop {
+            let next = match pass.has_slot() {
+                true => frames.next_within(&mut patience).await?,
+                false => Some(frames.next().await?),
+            };
+            let Some(next) = next else {
+                held.settle().await?;
+                pass.step_aside();
+                patience = PATIENCE;
+                continue;
+            };
+            let Some(bytes) = next else { break };
+            if !pass.has_room(bytes.len()) {
+                pass.line_up().await.map_err(busy)?;
             }
-            if chunk.len() >= CHUNK_BYTES {
-                let next = Vec::with_capacity(chunk.capacity());
-                parsing = parsing.push(mem::replace(&mut chunk, next)).await?;
+            pass.hold(bytes.len()).map_err(busy)?;
+            held.take(&bytes)?;
+            if pass.has_slot() {
+                held.parse_some().await?;
             }
         }
-        let reader = parsing.push(chunk).await?.done().await?;
+        pass.line_up().await.map_err(busy)?;
+        held.finish().await
+    }
+}
+
+/// What of a large body is read: in a reader, and, as it came, in parts that are not parsed yet.
+struct Held {
+    parsing: Parsing,
+    parts: Vec<Vec<u8>>,
+    last: Vec<u8>,
+}
+
+impl Held {
+    fn new(reader: BodyReader) -> Self {
+        Self { parsing: Parsing::Idle(Box::new(reader)), parts: Vec::new(), last: Vec::new() }
+    }
+
+    /// Puts what came to what is held.
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+        let is_first = self.parts.is_empty() && self.last.is_empty();
+        if let Parsing::Idle(reader) = &mut self.parsing
+            && is_first
+            && reader.only_holds(bytes)
+        {
+            return Ok(reader.push(bytes)?);
+        }
+        self.last.extend_from_slice(bytes);
+        if self.last.len() >= CHUNK_BYTES {
+            let next = Vec::with_capacity(self.last.capacity());
+            self.parts.push(mem::replace(&mut self.last, next));
+        }
+        Ok(())
+    }
+
+    /// Begins to parse what is there, once it is worth it; the next part is read meanwhile.
+    async fn parse_some(&mut self) -> Result<(), Problem> {
+        match self.parts.is_empty() {
+            true => Ok(()),
+            false => self.parsing.push(mem::take(&mut self.parts)).await,
+        }
+    }
+
+    /// Waits for what is being parsed.
+    async fn settle(&mut self) -> Result<(), Problem> {
+        self.parsing.settle().await
+    }
+
+    /// The batch, once all has come.
+    async fn finish(mut self) -> Result<Batch, Problem> {
+        self.parts.push(self.last);
+        self.parsing.push(self.parts).await?;
+        self.parsing.settle().await?;
+        let Parsing::Idle(reader) = self.parsing else { return Err(broken()) };
         let finished = tokio::task::spawn_blocking(move || reader.finish()).await;
         Ok(finished.map_err(|_| broken())??)
     }
@@ -127,28 +192,31 @@ impl Form {
 /// A reader, or where it comes back from.
 enum Parsing {
     Idle(Box<BodyReader>),
+    /// It was handed on and did not come back.
+    Broken,
     Busy(JoinHandle<(Box<BodyReader>, Result<(), Refused>)>),
 }
 
 impl Parsing {
-    /// Parses `chunk` aside, once what came before it is parsed.
-    async fn push(self, chunk: Vec<u8>) -> Result<Self, Problem> {
-        let mut reader = self.done().await?;
-        Ok(Parsing::Busy(tokio::task::spawn_blocking(move || {
-            let result = reader.push(&chunk);
+    /// Parses `parts` on another thread, once what came before them is parsed.
+    async fn push(&mut self, parts: Vec<Vec<u8>>) -> Result<(), Problem> {
+        self.settle().await?;
+        let Parsing::Idle(mut reader) = mem::replace(self, Parsing::Broken) else { return Err(broken()) };
+        *self = Parsing::Busy(tokio::task::spawn_blocking(move || {
+            let result = parts.into_iter().try_for_each(|part| reader.push(&part));
             (reader, result)
-        })))
+        }));
+        Ok(())
     }
 
-    async fn done(self) -> Result<Box<BodyReader>, Problem> {
-        match self {
-            Parsing::Idle(reader) => Ok(reader),
-            Parsing::Busy(parsing) => {
-                let (reader, result) = parsing.await.map_err(|_| broken())?;
-                result?;
-                Ok(reader)
-            }
+    /// Waits until nothing is being parsed.
+    async fn settle(&mut self) -> Result<(), Problem> {
+        if let Parsing::Busy(parsing) = self {
+            let (reader, result) = parsing.await.map_err(|_| broken())?;
+            *self = Parsing::Idle(reader);
+            result?;
         }
+        Ok(())
     }
 }
 
@@ -159,6 +227,18 @@ struct Frames {
 }
 
 impl Frames {
+    /// What comes next, if it comes within `patience`, from which the time is taken that it took.
+    async fn next_within(&mut self, patience: &mut Duration) -> Result<Option<Option<Bytes>>, Problem> {
+        let began = Instant::now();
+        match timeout(*patience, self.next()).await {
+            Ok(next) => {
+                *patience = patience.saturating_sub(began.elapsed());
+                next.map(Some)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             let frame = timeout_at(self.until, timeout(PAUSE, self.body.frame())).await;

@@ -135,7 +135,7 @@ async fn store(
     about.workspace = Some(workspace.id().clone());
     // An `event_id` is part of an event, and so is not told.
     about.batch.clone_from(&idempotency_key);
-    let mut pass = match ingest.gate().enter(workspace.id(), form.size()).await {
+    let mut pass = match ingest.gate().enter(workspace.id(), form.size()) {
         Ok(pass) => pass,
         Err(reason) => return Ok(turned_away(reason)),
     };
