@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use crate::{
+    counting::Counting,
     heartbeat::{Heartbeat, Life, Watch, heartbeats},
     lease::{Lease, SWEEP, leases},
     plan::{Plan, View},
@@ -27,6 +28,7 @@ pub(crate) struct Coordinator {
     shared: Arc<Shared>,
     beat: i64,
     watch: Watch,
+    counting: Counting,
     shards: Vec<Shard>,
     discover_at: Instant,
     readers: JoinSet<(String, Result<()>)>,
@@ -42,6 +44,7 @@ impl Coordinator {
             watch: Watch::new(shared.options.period),
             shared,
             beat: 0,
+            counting: Counting::new(),
             shards: Vec::new(),
             discover_at: Instant::now(),
             readers: JoinSet::new(),
@@ -102,6 +105,15 @@ impl Coordinator {
             self.discover_at = Instant::now();
         }
         let plan = self.plan(&stream, &found, &beats);
+        let me = &shared.options.worker;
+        let now = Instant::now();
+        let others = beats.iter().filter(|beat| beat.worker != *me);
+        let others = others.filter(|beat| self.watch.life(&beat.worker, now) != Life::Dead);
+        let clocks: Vec<_> = others.map(|beat| beat.at).collect();
+        if let Err(error) = self.counting.tick(&shared, &clocks).await {
+            // Until it is counted, nothing is deleted.
+            tracing::warn!(%error, "the time of the table is not counted; trying again");
+        }
         for (lease, before) in plan.takes {
             match lease.write(table, before, shared.now()).await {
                 Ok(()) => {

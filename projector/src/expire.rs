@@ -1,4 +1,8 @@
-//! Deletes the events of days that have expired ([`store::catalog::Retention`]).
+//! Deletes the events of days that have expired ([`store::catalog::Retention`]), by the time that the table
+//! has counted ([`store::counted`]) and by the worker's clock: by the earlier of both.
+//!
+//! What had expired by the counted time when retention was set goes at once, after the grace; from then on
+//! the days go as that time moves. It only grows, so who has read it a while ago deletes later, never too early.
 //!
 //! A day is deleted only when its projections cover all of it, so that nothing is lost from them. In
 //! one transaction it is marked ([`store::expired`]), the setting is still what it was, and so is the
@@ -9,6 +13,7 @@ use std::collections::BTreeMap;
 use store::{
     Day, Id, Kind, Result, Table, Timestamp, Window, active,
     catalog::{Catalog, EXPIRY_GRACE_SECONDS},
+    counted::{self, CountedTime},
     expired::{self, Expired},
     key,
     rollup::{Applied, Projected},
@@ -35,8 +40,8 @@ pub struct Deleted {
     pub waiting: u64,
 }
 
-/// Deletes what has expired in a workspace at `now`, but for the time of grace. On an engine without
-/// transactions it deletes nothing.
+/// Deletes what has expired in a workspace, by the clock that says `now` and by the time that the table has
+/// counted, but for the time of grace. On an engine without transactions it deletes nothing.
 ///
 /// # Errors
 /// Those of the table. It may be called again at any time.
@@ -47,9 +52,14 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
     }
     let keeping = catalog.keeping(workspace).await?;
     let retention = keeping.retention;
-    let then = now.plus_seconds(-EXPIRY_GRACE_SECONDS);
+    if retention.ver == 0 {
+        return Ok(deleted);
+    }
+    let Some(CountedTime { at, minutes, .. }) = counted::load(table).await? else { return Ok(deleted) };
+    let then = now.min(at).plus_seconds(-EXPIRY_GRACE_SECONDS);
     // What was marked before the setting changed is deleted still.
-    let may_mark = retention.changed_at <= then;
+    let noticed = expired::noticed(table, workspace, retention.ver, minutes).await?;
+    let may_mark = (minutes - noticed) * 60 >= EXPIRY_GRACE_SECONDS;
     let first = retention.first_day(then).filter(|_| may_mark);
     let after_gone = keeping.latest_gone.and_then(Day::next);
     let Some(before) = first.max(after_gone) else { return Ok(deleted) };

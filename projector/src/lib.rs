@@ -18,6 +18,7 @@ mod carry;
 mod caught;
 mod coordinator;
 pub mod counters;
+mod counting;
 mod day;
 pub mod dlq;
 pub mod evaluate;

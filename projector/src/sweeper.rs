@@ -3,7 +3,7 @@
 
 use std::{mem::take, time::Duration};
 
-use store::{Id, Result};
+use store::{Id, Result, counted};
 use tokio::time::Instant;
 
 use crate::{
@@ -18,6 +18,9 @@ use crate::{
 
 /// How long to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// From how many hours on a clock that is ahead of the table's time is told of.
+const TOLERATED_HOURS: i64 = 24;
 
 /// A sweep that is to be made.
 #[derive(Debug)]
@@ -37,6 +40,20 @@ impl Shared {
         mark
     }
 
+    /// Says when this clock is far ahead of the time by which expired days are deleted.
+    async fn compare_clocks(&self) -> Result<()> {
+        let Some(time) = counted::load(&*self.table).await? else { return Ok(()) };
+        let hours = (self.now().micros() - time.at.micros()) / 3_600_000_000;
+        if hours >= TOLERATED_HOURS {
+            tracing::warn!(
+                hours,
+                counted = %time.at,
+                "this clock is ahead of the time that the table has counted; until that has caught up, days that expire are left out of answers and not deleted"
+            );
+        }
+        Ok(())
+    }
+
     async fn sweep_all(&self) -> Result<Vec<(WorkspaceDay, Option<store::key::LogId>)>> {
         let mut found = Vec::new();
         let mut behind = 0;
@@ -46,6 +63,7 @@ impl Shared {
             self.rank(workspace.id()).await?;
         }
         self.record_again().await?;
+        self.compare_clocks().await?;
         add(&self.stats.sweeps, 1);
         self.stats.swept_behind.store(behind, std::sync::atomic::Ordering::Relaxed);
         Ok(found)

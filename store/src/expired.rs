@@ -9,7 +9,7 @@ use crate::{
     item::Value,
     key,
     rollup::Applied,
-    table::{Query, query_all},
+    table::{Condition, Query, query_all},
 };
 
 /// Version of the item.
@@ -99,4 +99,22 @@ pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
             (None, None) => return Ok(None),
         }
     }
+}
+
+/// The minute of the table's counted time in which the setting `ver` of a retention was noticed; notes `minute` when
+/// nobody did. Of two who note it the later holds, so that nothing is deleted too early.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn noticed(table: &dyn Table, workspace: &Id, ver: i64, minute: i64) -> Result<i64> {
+    let key = key::noticed(workspace);
+    if let Some(item) = table.get(&key).await? {
+        item.check_version(ITEM_VERSION)?;
+        if item.int("ver")? == ver {
+            return item.int("minute");
+        }
+    }
+    let item = Item::new(key).with("v", ITEM_VERSION).with("ver", ver).with("minute", minute);
+    table.put(item, Condition::None).await?;
+    Ok(minute)
 }

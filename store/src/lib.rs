@@ -4,7 +4,7 @@
 //! travel and the [`batch`] that they come in;
 //! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
 //! [`log`] and the [`rollup`] as items, which version of the rollups is [`active`], and of
-//! which days the events have [`expired`]; the [`catalog`] of workspaces, models and releases; and the
+//! which days the events have [`expired`], by the time that the table has [`counted`]; the [`catalog`] of workspaces, models and releases; and the
 //! [`table`] with its engines.
 //!
 //! It is a library of formats and storage. It knows no HTTP, folds nothing and schedules nothing.
@@ -13,6 +13,7 @@ pub mod active;
 pub mod batch;
 pub mod catalog;
 pub mod columns;
+pub mod counted;
 mod error;
 pub mod event;
 pub mod expired;

@@ -2,9 +2,10 @@
 //! Release events, rollups, counters and evaluations stay for good.
 //!
 //! The events of a day expire some days after the day has ended. From that instant on nobody reads
-//! them or appends to them, by the setting as it is then. The projector deletes them later
-//! ([`EXPIRY_GRACE_SECONDS`]), and marks the day first ([`crate::expired`]). Until it is marked, a pin
-//! or a longer retention brings the day back; after that it is gone for good.
+//! them or appends to them, by the setting as it is then and by the clock of who asks; one that is wrong
+//! is put right, and they are there again. The projector deletes them later ([`EXPIRY_GRACE_SECONDS`]), by the
+//! time that the table has counted ([`crate::counted`]), and marks the day first ([`crate::expired`]). Until it is
+//! marked, a pin or a longer retention brings the day back; after that it is gone for good.
 //!
 //! There is no TTL on segments: it would be fixed at the append, so that no later pin could save a
 //! day; it could take a segment before it is folded; and it takes segments in any order, so that
@@ -32,7 +33,7 @@ pub const MAX_PINNED_DAYS: usize = 4_000;
 pub const MAX_PINNED_RELEASES: usize = 100;
 
 /// How long after a day has expired, and after the setting was changed, nothing is deleted, in
-/// seconds: time to take a mistake back, and for appends that had begun.
+/// seconds of the table's counted time: time to take a mistake back, and for appends that had begun.
 pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
 
 /// How often a change may find that somebody else made one.

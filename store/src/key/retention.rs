@@ -33,6 +33,16 @@ pub fn parse_expired(key: &Key) -> Option<Day> {
     key.sk.strip_prefix("day#")?.parse().ok()
 }
 
+/// When the projector noticed which setting is in force.
+pub fn noticed(workspace: &Id) -> Key {
+    Key::new(expired_partition(workspace), "set#retention")
+}
+
+/// The time that the table has counted.
+pub fn counted_time() -> Key {
+    Key::new("sys/time", "counted")
+}
+
 /// All segments of the days before `day`.
 pub fn segments_before(workspace: &Id, day: Day) -> KeyRange {
     KeyRange { pk: super::day_partition(workspace), from: "day#".into(), to: format!("day#{day}") }
@@ -45,5 +55,19 @@ pub fn counters_of_release(workspace: &Id, release: &str, from: &str, to: &str) 
         pk: workspace_page(workspace),
         from: format!("{prefix}{from}"),
         to: format!("{prefix}{to}{END}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_strings() {
+        let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        assert_eq!(noticed(&w).to_string(), "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/expired / set#retention");
+        assert_eq!(counted_time().to_string(), "sys/time / counted");
+        let range = all_expired(&w);
+        assert!(range.from > noticed(&w).sk || range.to < noticed(&w).sk, "it is no day");
     }
 }

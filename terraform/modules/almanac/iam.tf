@@ -19,7 +19,7 @@ locals {
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
   # Counters (they stand beside the workspace), rollups and evaluations, which version of them is
-  # served, dead letters; leases and heartbeats.
+  # served, dead letters; leases, heartbeats and the time that the table has counted.
   projection_keys = [
     local.workspace,
     "${local.workspace}/rollup/v*",
@@ -27,6 +27,7 @@ locals {
     "${local.workspace}/dlq/v*",
     "sys/lease#*",
     "sys/worker",
+    "sys/time",
   ]
 
   policies = {

@@ -7,14 +7,25 @@ use projector::{
 };
 use query::{Format, Request, What, Words};
 use serde_json::json;
-use store::{Clock, Day, Error, Kind, Timestamp, catalog::Pin, expired, scan};
+use store::{
+    Clock, Day, Error, Kind, Timestamp,
+    catalog::Pin,
+    counted::{self, CountedTime},
+    expired, scan,
+};
 
 use crate::{
     scene::Scene,
     world::{World, at, rows},
 };
 
-rows!(d5_events_expire_unless_pinned, d5_a_rebuild_keeps_what_expired, d5_marked_days_are_deleted_to_the_end);
+rows!(
+    d5_one_clock_ahead_deletes_nothing_for_good,
+    d5_retention_on_old_data_comes_down_at_once_and_then_day_by_day,
+    d5_events_expire_unless_pinned,
+    d5_a_rebuild_keeps_what_expired,
+    d5_marked_days_are_deleted_to_the_end
+);
 
 const DAYS: [&str; 4] = ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"];
 
@@ -31,7 +42,16 @@ async fn scene(world: World) -> Scene {
 }
 
 impl Scene {
+    /// Deletes what has expired at `now`, by the clock and by the time that the table has counted.
     async fn expire(&self, now: Timestamp) -> Deleted {
+        let before = counted::load(&*self.table).await.unwrap();
+        let ver = before.map_or(0, |time| time.ver) + 1;
+        let time = CountedTime { ver, minutes: now.micros() / 60_000_000, at: now };
+        time.write(&*self.table).await.unwrap();
+        self.expire_by_clock(now).await
+    }
+
+    async fn expire_by_clock(&self, now: Timestamp) -> Deleted {
         expire(&*self.table, &self.world.catalog, self.id(), now).await.unwrap()
     }
 
@@ -87,7 +107,8 @@ async fn d5_events_expire_unless_pinned(world: World) {
     let kept = ["2026-06-01", "2026-06-02", "2026-06-04"];
     assert_eq!(scene.days(What::Events(Kind::Predictions), now).await, kept);
 
-    // Nothing is deleted within the hour, then only what is not pinned.
+    // Nothing is deleted within the hour after the setting was noticed, then only what is not pinned.
+    assert_eq!(scene.expire(now).await, Deleted::default());
     assert_eq!(scene.expire(now.plus_seconds(3_599)).await, Deleted::default());
     let later = now.plus_seconds(3_600);
     assert_eq!(scene.expire(later).await, Deleted { days: 1, segments: 2, waiting: 0 });
@@ -122,6 +143,7 @@ async fn d5_a_rebuild_keeps_what_expired(world: World) {
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let now = at("2026-06-06T00:00:00Z");
     catalog.set_retention(&id, Some(2), now).await.unwrap();
+    assert_eq!(scene.expire(now).await, Deleted::default());
     assert_eq!(scene.expire(now.plus_seconds(3_600)).await.days, 3);
     // What comes when a day is marked, if its writer slept for an hour, does not spoil its evaluation.
     let before = scene.days(What::Evaluations, now).await;
@@ -143,6 +165,7 @@ async fn d5_marked_days_are_deleted_to_the_end(world: World) {
     let now = at("2026-06-06T02:00:00Z");
     // What is not projected waits.
     catalog.set_retention(&id, Some(2), at("2026-06-01T00:00:00Z")).await.unwrap();
+    assert_eq!(scene.expire(at("2026-06-01T00:00:00Z")).await, Deleted::default());
     let key = store::key::evaluation(&id, 1, "2026-06-02".parse().unwrap());
     let evaluation = scene.table.get(&key).await.unwrap().unwrap();
     scene.table.delete(&key, store::table::Condition::None).await.unwrap();
@@ -159,4 +182,54 @@ async fn d5_marked_days_are_deleted_to_the_end(world: World) {
     assert_eq!(scene.logs().await, days(&["2026-06-04"]));
     let missing: Result<_, Error> = expired::load(&*scene.table, &id, "2026-06-04".parse().unwrap()).await;
     assert_eq!(missing.unwrap(), None);
+}
+
+/// The clock of a worker, or of whoever sets the retention, is 25 days ahead: the table's own time says what has
+/// expired. Readers with such a clock leave days out until it is put right, and no longer.
+async fn d5_one_clock_ahead_deletes_nothing_for_good(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let now = at("2026-06-05T12:00:00Z");
+    let ahead = now.plus_seconds(25 * 24 * 60 * 60);
+    catalog.set_retention(&id, Some(2), now).await.unwrap();
+    // Nobody has counted yet; then a setting that is new; then an hour has passed, and 2 June has not expired.
+    assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
+    for hours in 0..3 {
+        scene.expire(now.plus_seconds(hours * 3_600)).await;
+    }
+    let left = days(&["2026-06-03", "2026-06-04"]);
+    assert_eq!(scene.logs().await, left, "1 and 2 June have expired by both");
+    assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
+    assert_eq!(scene.logs().await, left);
+    assert!(scene.days(What::Joined, ahead).await.is_empty(), "left out while the clock is wrong");
+    assert_eq!(scene.days(What::Joined, now).await, ["2026-06-03", "2026-06-04"]);
+    // Set by such a clock, the grace begins when it is noticed, and no day is older for it.
+    catalog.set_retention(&id, Some(3), ahead).await.unwrap();
+    let behind = now.plus_seconds(-25 * 24 * 60 * 60);
+    assert_eq!(scene.expire_by_clock(behind).await, Deleted::default());
+    assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
+    assert_eq!(scene.logs().await, left);
+}
+
+/// What had expired by the table's time when retention was set goes after the grace; the rest as that time moves, by a
+/// day in twelve hours at most.
+async fn d5_retention_on_old_data_comes_down_at_once_and_then_day_by_day(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let start = at("2026-06-03T12:00:00Z");
+    let ahead = start.plus_seconds(25 * 24 * 60 * 60);
+    catalog.set_retention(&id, Some(1), start).await.unwrap();
+    let mut time = CountedTime::first(start);
+    time.write(&*scene.table).await.unwrap();
+    let mut left = Vec::new();
+    for _ in 0..=48 {
+        scene.expire_by_clock(ahead).await;
+        left.push(scene.logs().await.len());
+        time = time.after(60, ahead);
+        time.write(&*scene.table).await.unwrap();
+    }
+    // 1 June at once, but for the hour of grace; a day less for every twelve hours that were counted.
+    assert_eq!((left[0], left[1]), (4, 3), "{left:?}");
+    assert!(left.windows(2).all(|two| two[0] - two[1] <= 1), "{left:?}");
+    assert_eq!([6, 7, 18, 19, 30, 31].map(|hours| left[hours]), [3, 2, 2, 1, 1, 0], "{left:?}");
 }

@@ -10,6 +10,7 @@ use store::{
     catalog::{
         Alert, Catalog, New, NewEntity, Patch, Pin, PrimaryMetric, ReleaseSpec, Role, Task, Workspace,
     },
+    counted,
     item::Value,
     key::{self, EntityId, Followed},
     scan,
@@ -203,8 +204,13 @@ async fn expire(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Wo
     let now = clock().now();
     Catalog::new(Arc::clone(plain)).set_retention(workspace.id(), Some(1), now).await.unwrap();
     let catalog = Catalog::new(Arc::clone(&recorded));
-    let deleted =
-        projector::expire::expire(&*recorded, &catalog, workspace.id(), Clock::system().now()).await.unwrap();
+    let expire =
+        async || projector::expire::expire(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
+    // An hour after the setting was noticed.
+    expire().await.unwrap();
+    let time = counted::load(&**plain).await.unwrap().unwrap();
+    time.after(60, time.at).write(&**plain).await.unwrap();
+    let deleted = expire().await.unwrap();
     assert!(deleted.segments > 0, "{deleted:?}");
 }
 

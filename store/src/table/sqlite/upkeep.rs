@@ -11,6 +11,10 @@ use crate::{Timestamp, key::Key};
 /// How long after the last time it is due again.
 const EVERY_MICROS: i64 = 60 * 1_000_000;
 
+/// How long an item stays after it has expired, in seconds. Nobody sees it, and a clock that is ahead by less
+/// and put right has removed nothing for good.
+const KEPT_SECONDS: i64 = 30 * 24 * 60 * 60;
+
 /// The most expired items removed at a time.
 const MAX_EXPIRED: i64 = 500;
 
@@ -49,7 +53,7 @@ fn expire(connection: &Connection, now: Timestamp) -> Outcome<bool> {
     let sql =
         "SELECT pk, sk FROM item INDEXED BY item_expiry WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let expired = statement.query_map(params![row::seconds(now), MAX_EXPIRED], |row| {
+    let expired = statement.query_map(params![row::seconds(now) - KEPT_SECONDS, MAX_EXPIRED], |row| {
         Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
     })?;
     let expired = expired.collect::<Result<Vec<_>, _>>()?;
