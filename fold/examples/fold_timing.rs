@@ -8,6 +8,7 @@ use fold::{
     rollup::{Merge, wants},
 };
 use store::catalog::Task;
+use store::lane::Place;
 use store::{
     Column, Columns, Kind, Values,
     columns::{Coded, Strings},
@@ -91,7 +92,7 @@ fn tagged(segments: &[Columns]) -> Vec<Columns> {
 }
 
 fn log(segments: &[Columns]) -> Vec<LogSegment<'_>> {
-    segments.iter().zip(1..).map(|(columns, seq)| LogSegment { lane: 0, seq, columns }).collect()
+    segments.iter().zip(1..).map(|(columns, seq)| LogSegment { place: Place::of(0, seq), columns }).collect()
 }
 
 /// The best of a few runs, which is the one that was disturbed least.

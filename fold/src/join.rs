@@ -1,10 +1,10 @@
 //! Which outcome judges which prediction of a day.
 //!
 //! - A prediction is identified by (release, key, `predicted_at`). If it was sent several times, the
-//!   last one in log order (lane, seq, row) counts.
+//!   last one in log order (the [`Place`](store::lane::Place) of its segment, row) counts.
 //! - An outcome with `predicted_at` judges the predictions of its key at exactly that instant; one
 //!   without it, all predictions of its key on that day. Both judge them for every release.
-//! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, lane, seq, row)
+//! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)
 //!   wins: a later observation corrects an earlier one, whichever way it names the prediction.
 //!
 //! A partitioned hash join. Both sides are first dealt into parts by the hash of the key, keys copied

@@ -1,16 +1,14 @@
 //! Decoded segments of one day, and rows in them.
 
-use store::Columns;
+use store::{Columns, lane::Place};
 
 use crate::{FoldError, Result};
 
 /// One decoded segment with its place in the log of its day and kind.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSegment<'a> {
-    /// The parallel sub-log.
-    pub lane: u8,
-    /// Its number within the lane.
-    pub seq: u64,
+    /// Where it stands: what has the greater place is later.
+    pub place: Place,
     /// Its events, at least the columns that are needed.
     pub columns: &'a Columns,
 }
@@ -24,7 +22,7 @@ pub struct RowRef {
     pub row: u32,
 }
 
-/// The elements of `segments` that have rows, in log order (lane, seq), each with its index in the
+/// The elements of `segments` that have rows, in log order ([`Place`]), each with its index in the
 /// slice; and how many rows they have together.
 pub(crate) fn in_log_order<'a>(segments: &[LogSegment<'a>]) -> Result<(Vec<(u32, &'a Columns)>, usize)> {
     let rows = segments.iter().map(|segment| segment.columns.rows).sum();
@@ -33,6 +31,6 @@ pub(crate) fn in_log_order<'a>(segments: &[LogSegment<'a>]) -> Result<(Vec<(u32,
         return Err(FoldError::TooManyRows { rows });
     }
     let mut order: Vec<usize> = (0..segments.len()).filter(|&at| segments[at].columns.rows > 0).collect();
-    order.sort_by_key(|&at| (segments[at].lane, segments[at].seq));
+    order.sort_by_key(|&at| segments[at].place);
     Ok((order.into_iter().map(|at| (at as u32, segments[at].columns)).collect(), rows))
 }

@@ -10,6 +10,7 @@ use store::{
     Columns, Error, ErrorKind, Id, Kind, Result, Table,
     catalog::{Catalog, Task},
     expired, key,
+    lane::Place,
     log::Segment,
     rollup::{Applied, Projected},
     scan,
@@ -161,14 +162,14 @@ async fn compute_in_shares(
     Ok(Ok((evaluator.finish(), rows)))
 }
 
-/// A share of a day's predictions and outcomes, by lane and seq.
+/// A share of a day's predictions and outcomes, with the places of their segments.
 struct Held {
     share: Share,
     /// With more rows than this it is halved.
     at_once: usize,
     rows: usize,
-    predictions: Vec<(u8, u64, Columns)>,
-    outcomes: Vec<(u8, u64, Columns)>,
+    predictions: Vec<(Place, Columns)>,
+    outcomes: Vec<(Place, Columns)>,
 }
 
 impl Held {
@@ -215,7 +216,7 @@ impl Held {
         let columns = segment.unpack(|name| wanted.contains(&name))?;
         let columns = self.share.take(columns).map_err(corrupt)?;
         self.rows += columns.rows;
-        into.push((segment.log.lane, segment.seq, columns));
+        into.push((segment.place(), columns));
         if self.rows > self.at_once {
             self.halve().map_err(corrupt)?;
         }
@@ -226,7 +227,7 @@ impl Held {
         let before = self.rows;
         self.share = self.share.half();
         self.rows = 0;
-        for (_, _, columns) in self.predictions.iter_mut().chain(&mut self.outcomes) {
+        for (_, columns) in self.predictions.iter_mut().chain(&mut self.outcomes) {
             *columns = self.share.take(mem::take(columns))?;
             self.rows += columns.rows;
         }
@@ -244,8 +245,8 @@ impl Held {
     }
 }
 
-fn in_log(segments: &[(u8, u64, Columns)]) -> Vec<LogSegment<'_>> {
-    segments.iter().map(|(lane, seq, columns)| LogSegment { lane: *lane, seq: *seq, columns }).collect()
+fn in_log(segments: &[(Place, Columns)]) -> Vec<LogSegment<'_>> {
+    segments.iter().map(|(place, columns)| LogSegment { place: *place, columns }).collect()
 }
 
 #[cfg(test)]

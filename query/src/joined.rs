@@ -96,9 +96,7 @@ async fn join_day(
 /// Segments as the fold wants them.
 pub(crate) fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
     let segments = segments.iter();
-    segments
-        .map(|segment| LogSegment { lane: segment.lane, seq: segment.seq, columns: &segment.columns })
-        .collect()
+    segments.map(|segment| LogSegment { place: segment.place, columns: &segment.columns }).collect()
 }
 
 fn series(name: &str, days: &[JoinedDay]) -> Series {

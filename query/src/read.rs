@@ -9,6 +9,7 @@ use store::{
     Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window,
     catalog::Kept,
     key,
+    lane::Place,
     log::Segment,
     table::{Query, query_all},
 };
@@ -34,8 +35,7 @@ pub(crate) struct Filter {
 #[derive(Clone, Debug)]
 pub(crate) struct Unpacked {
     pub(crate) day: Day,
-    pub(crate) lane: u8,
-    pub(crate) seq: u64,
+    pub(crate) place: Place,
     pub(crate) appended_at: Timestamp,
     pub(crate) columns: Columns,
 }
@@ -95,7 +95,8 @@ async fn day_with<T: Send + 'static>(
             decoded_bytes.increment(segment.data.len() as u64);
             filter.unpack(&segment)
         });
-        let unpacked = unpacked.collect::<Result<Vec<_>>>()?;
+        let mut unpacked = unpacked.collect::<Result<Vec<_>>>()?;
+        unpacked.sort_by_key(|segment| segment.place);
         if unpacked.is_empty() { Ok(None) } else { make(unpacked).map(Some) }
     });
     unpacking.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?
@@ -104,7 +105,9 @@ async fn day_with<T: Send + 'static>(
 impl Filter {
     fn wants(&self, segment: &Segment) -> bool {
         let known = self.as_of.is_none_or(|as_of| segment.appended_at <= as_of);
-        known && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
+        known
+            && segment.rows > 0
+            && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
     }
 
     fn unpack(&self, segment: &Segment) -> Result<Unpacked> {
@@ -125,6 +128,6 @@ impl Filter {
             _ => columns,
         };
         let appended_at = segment.appended_at;
-        Ok(Unpacked { day: segment.log.day, lane: segment.log.lane, seq: segment.seq, appended_at, columns })
+        Ok(Unpacked { day: segment.log.day, place: segment.place(), appended_at, columns })
     }
 }

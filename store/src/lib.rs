@@ -3,8 +3,9 @@
 //! In reading order: [`time`] and [`id`]; the [`event`], the [`columns`] in which events
 //! travel and the [`batch`] that they come in;
 //! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
-//! [`log`] and the [`rollup`] as items, which version of the rollups is [`active`], and of
-//! which days the events have [`expired`], by the time that the table has [`counted`]; the [`catalog`] of workspaces, models and releases; and the
+//! [`log`] with its [`lane`]s and the [`rollup`] as items, which version of the rollups is [`active`], and of
+//! which days the events have [`expired`], by the time that the table has [`counted`]; the [`catalog`] of
+//! workspaces, models and releases; and the
 //! [`table`] with its engines.
 //!
 //! It is a library of formats and storage. It knows no HTTP, folds nothing and schedules nothing.
@@ -20,6 +21,7 @@ pub mod expired;
 pub mod id;
 pub mod item;
 pub mod key;
+pub mod lane;
 pub mod log;
 pub mod rollup;
 pub mod scan;

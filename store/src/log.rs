@@ -8,11 +8,14 @@ use crate::{
     batch::BatchPart,
     item::Value,
     key::{self, LogId},
+    lane::{MAX_LANES, Place, Placed},
     segment,
 };
 
-/// Version of the item around the packed events.
-const ITEM_VERSION: i64 = 1;
+/// Version of the item around the packed events. Version 1 is that of segments whose events were placed by
+/// their batch ([`Placed`]); it is the same otherwise.
+const ITEM_VERSION: i64 = 2;
+const BY_BATCH_VERSION: i64 = 1;
 
 /// The most rows in a segment.
 pub const MAX_SEGMENT_ROWS: usize = 10_000;
@@ -32,9 +35,14 @@ pub struct Segment {
     pub log: LogId,
     /// Its number in the log, from 1, without holes.
     pub seq: u64,
+    /// By what its events came into its lane.
+    pub placed: Placed,
+    /// How many lanes its day and kind has. Only the first segment of lane 0 says so, and only if there are
+    /// several; it may pack no event.
+    pub lanes: Option<u8>,
     /// How many events it packs.
     pub rows: usize,
-    /// When it was appended.
+    /// When it was appended; never before the segments before it in its log.
     pub appended_at: Timestamp,
     /// The least and greatest [`crate::event::Kind::time_field`] in it, in microseconds.
     pub times: (i64, i64),
@@ -50,10 +58,11 @@ pub struct Segment {
 const DATA: &str = "data";
 
 /// The attributes that say everything about a segment but its events.
-pub const SUMMARY: &[&str] = &["v", "n", "appended_at", "first_at", "last_at", "batches", "releases"];
+pub const SUMMARY: &[&str] =
+    &["v", "n", "lanes", "appended_at", "first_at", "last_at", "batches", "releases"];
 
 impl Segment {
-    /// Packs events into a segment.
+    /// Packs events, which are placed by their keys, into a segment.
     ///
     /// # Errors
     /// Those of [`segment::encode`].
@@ -68,7 +77,22 @@ impl Segment {
         let releases = columns.column("release").map(Column::counts).unwrap_or_default();
         let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
         let data = segment::encode(columns)?;
-        Ok(Self { log, seq, rows: columns.rows, appended_at, times, batches, releases, data })
+        let (placed, rows) = (Placed::ByKey, columns.rows);
+        Ok(Self { log, seq, placed, lanes: None, rows, appended_at, times, batches, releases, data })
+    }
+
+    /// The first segment of a lane 0, without events: its day and kind has `lanes` lanes.
+    ///
+    /// # Errors
+    /// Those of [`segment::encode`].
+    pub fn opening(log: LogId, lanes: u8, appended_at: Timestamp) -> Result<Self> {
+        let segment = Self::pack(log, 1, appended_at, Vec::new(), &Columns::default())?;
+        Ok(Self { lanes: Some(lanes), ..segment })
+    }
+
+    /// Where it stands among the segments of its day and kind.
+    pub fn place(&self) -> Place {
+        Place { placed: self.placed, lane: self.log.lane, seq: self.seq }
     }
 
     /// The item that stores it.
@@ -84,8 +108,16 @@ impl Segment {
     /// The item without the events.
     fn summary(&self) -> Item {
         let releases = self.releases.iter().map(|(name, rows)| (name.clone(), Value::from(*rows as i64)));
-        Item::new(key::segment(&self.log, self.seq))
-            .with("v", ITEM_VERSION)
+        let version = match self.placed {
+            Placed::ByBatch => BY_BATCH_VERSION,
+            Placed::ByKey => ITEM_VERSION,
+        };
+        let item = Item::new(key::segment(&self.log, self.seq));
+        let item = match self.lanes {
+            Some(lanes) => item.with("lanes", i64::from(lanes)),
+            None => item,
+        };
+        item.with("v", version)
             .with("n", self.rows as i64)
             .with("appended_at", self.appended_at.micros())
             .with("first_at", self.times.0)
@@ -102,7 +134,14 @@ impl Segment {
     pub fn from_item(mut item: Item) -> Result<Self> {
         let (log, seq) =
             key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
-        item.check_version(ITEM_VERSION)?;
+        let placed = match item.int("v")? {
+            BY_BATCH_VERSION => Placed::ByBatch,
+            _ => item.check_version(ITEM_VERSION).map(|()| Placed::ByKey)?,
+        };
+        let lanes = match item.attributes.get("lanes") {
+            None => None,
+            Some(_) => Some(lanes(&item)?),
+        };
         let data = item.take_bytes(DATA)?.unwrap_or_default();
         let time = |name| {
             Timestamp::from_micros(item.int(name)?)
@@ -116,6 +155,8 @@ impl Segment {
         Ok(Self {
             log,
             seq,
+            placed,
+            lanes,
             rows: item.int("n")? as usize,
             appended_at: time("appended_at")?,
             times: (time("first_at")?.micros(), time("last_at")?.micros()),
@@ -140,6 +181,11 @@ impl Segment {
         }
         Ok(columns)
     }
+}
+
+fn lanes(item: &Item) -> Result<u8> {
+    let lanes = u8::try_from(item.int("lanes")?).ok().filter(|lanes| (1..=MAX_LANES).contains(lanes));
+    lanes.ok_or_else(|| item.corrupt(format_args!("`lanes` is not 1 to {MAX_LANES}")))
 }
 
 fn whole(value: &Value) -> Option<u64> {
@@ -175,5 +221,48 @@ mod tests {
         let segment = Segment::pack(log, 1, Timestamp::default(), parts, &columns).unwrap();
         assert_eq!(segment.item_bytes(), segment.to_item().size());
         assert_eq!(segment.releases, BTreeMap::from([("v1".to_owned(), 1), ("v2".to_owned(), 1)]));
+    }
+
+    fn log() -> LogId {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Predictions, lane: 3 }
+    }
+
+    /// What 0.1 wrote.
+    #[test]
+    fn an_item_of_version_1_stays_readable() {
+        let key = Values::Text(["a", "b"].into_iter().collect());
+        let columns = Columns { rows: 2, columns: vec![Column::new("key", key)] };
+        let item = Item::new(key::segment(&log(), 7))
+            .with("v", 1)
+            .with("n", 2)
+            .with("appended_at", 1_370_000_000_000_000)
+            .with("first_at", 1_369_900_000_000_000)
+            .with("last_at", 1_369_900_000_000_001)
+            .with("batches", b"0123456789abcdef\x00\x02".to_vec())
+            .with("releases", BTreeMap::from([("v1".to_owned(), Value::from(2))]))
+            .with("data", segment::encode(&columns).unwrap());
+        let segment = Segment::from_item(item.clone()).unwrap();
+        assert_eq!(segment.place(), Place { placed: Placed::ByBatch, lane: 3, seq: 7 });
+        assert_eq!((segment.rows, segment.lanes), (2, None));
+        assert_eq!(segment.unpack(|_| true).unwrap(), columns);
+        assert_eq!(segment.to_item(), item, "and is written as it was");
+        let error = Segment::from_item(item.with("v", 3)).unwrap_err().to_string();
+        assert!(error.contains("version 3, this Almanac knows 2"), "{error}");
+    }
+
+    #[test]
+    fn the_first_segment_of_several_lanes_says_how_many_and_may_be_empty() {
+        let first = LogId { lane: 0, ..log() };
+        let segment = Segment::opening(first, 4, Timestamp::default()).unwrap();
+        let read = Segment::from_item(segment.to_item()).unwrap();
+        assert_eq!(read, segment);
+        assert_eq!((read.rows, read.lanes, read.seq), (0, Some(4), 1));
+        assert_eq!(read.unpack(|_| true).unwrap(), Columns::default());
+        assert_eq!(segment.item_bytes(), segment.to_item().size());
+        for lanes in [0, 17] {
+            let error = Segment::from_item(segment.to_item().with("lanes", lanes)).unwrap_err();
+            assert!(error.to_string().contains("`lanes` is not 1 to 16"), "{error}");
+        }
     }
 }

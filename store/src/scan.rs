@@ -3,7 +3,7 @@
 use crate::{
     Day, Id, Kind, Result, Table,
     key::{self, KeyRange, LogId},
-    log::Segment,
+    log::{SUMMARY, Segment},
     table::{Query, query_all},
 };
 
@@ -76,6 +76,37 @@ async fn first(table: &dyn Table, query: Query) -> Result<Option<(LogId, u64)>> 
 /// Those of the table.
 pub async fn head(table: &dyn Table, log: &LogId) -> Result<u64> {
     Ok(first(table, Query::table(key::segments_from(log, 0)).backward()).await?.map_or(0, |(_, seq)| seq))
+}
+
+/// The first segment of a log, without its events.
+///
+/// # Errors
+/// Those of the table, and `Corrupt` for an item that is no segment.
+pub async fn first_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>> {
+    end_of(table, Query::table(key::segments_between(log, 1, 1))).await
+}
+
+/// The last segment of a log, without its events.
+///
+/// # Errors
+/// Those of the table, and `Corrupt` for an item that is no segment.
+pub async fn last_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>> {
+    end_of(table, Query::table(key::segments_from(log, 0)).backward()).await
+}
+
+async fn end_of(table: &dyn Table, query: Query) -> Result<Option<Segment>> {
+    let mut query = query.limit(1).only(SUMMARY);
+    loop {
+        let page = table.query(&query).await?;
+        if let Some(item) = page.items.into_iter().next() {
+            return Segment::from_item(item).map(Some);
+        }
+        // A page may be empty and yet not be the last.
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(None),
+        }
+    }
 }
 
 /// Segments of a log from `first` to `last`, ending before the first hole. A hole is what a read

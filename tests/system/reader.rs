@@ -86,6 +86,18 @@ fn it_reads_the_segments_of_the_demo() {
     }
 }
 
+/// The first segment of a day of several lanes has no columns.
+#[test]
+fn it_reads_a_segment_without_rows() {
+    let data = tempfile::tempdir().unwrap();
+    let golden = std::fs::read(root().join("store/tests/golden/segment-v1-empty.seg")).unwrap();
+    for bytes in [segment::encode(&Columns::default()).unwrap(), golden] {
+        let file = data.path().join("empty.seg");
+        std::fs::write(&file, &bytes).unwrap();
+        assert_agrees(&bytes, &file);
+    }
+}
+
 #[test]
 fn it_refuses_damaged_segments() {
     let data = tempfile::tempdir().unwrap();

@@ -117,7 +117,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::{array::uniform3, collection::vec, option, prelude::*, sample::select};
-    use store::catalog::Task;
+    use store::{catalog::Task, lane};
 
     use super::*;
     use crate::{
@@ -143,7 +143,7 @@ mod tests {
         let tasks = tasks.into_iter().chain(others).collect();
         let (predictions, outcomes) =
             (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
-        let segment = |columns| [LogSegment { lane: 0, seq: 1, columns }];
+        let segment = |columns| [LogSegment { place: lane::Place::of(0, 1), columns }];
         let evaluation = evaluate(&segment(&predictions), &segment(&outcomes), &tasks).unwrap();
         evaluation.releases.into_iter().map(|(name, release)| (name, release.record)).collect()
     }

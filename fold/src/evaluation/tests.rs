@@ -1,5 +1,5 @@
 use proptest::{collection::vec, option, prelude::*, sample::select};
-use store::Columns;
+use store::{Columns, lane::Place};
 
 use super::*;
 use crate::testing::{self, Outcome, Prediction};
@@ -24,7 +24,7 @@ fn observed(key: &'static str, label: Option<&'static str>, value: Option<f64>) 
 fn judge(predictions: &[Prediction], outcomes: &[Outcome]) -> Evaluation {
     let (predictions, outcomes) =
         (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
-    let segment = |columns| [LogSegment { lane: 0, seq: 1, columns }];
+    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
     evaluate(&segment(&predictions), &segment(&outcomes), &tasks()).unwrap()
 }
 
@@ -163,7 +163,7 @@ fn cut<T: Clone>(rows: &[T], size: usize, pack: impl Fn(&[T]) -> Columns) -> Vec
 }
 
 fn log(segments: &[(u64, Columns)]) -> Vec<LogSegment<'_>> {
-    segments.iter().map(|(seq, columns)| LogSegment { lane: 0, seq: *seq, columns }).collect()
+    segments.iter().map(|(seq, columns)| LogSegment { place: Place::of(0, *seq), columns }).collect()
 }
 
 proptest! {

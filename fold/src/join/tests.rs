@@ -1,5 +1,8 @@
 use proptest::{collection::vec, option, prelude::*, sample::select};
-use store::Columns;
+use store::{
+    Columns,
+    lane::{Place, Placed},
+};
 
 use super::*;
 use crate::{
@@ -25,7 +28,7 @@ fn outcomes_of(joined: &Joined) -> Vec<(RowRef, Option<RowRef>)> {
 }
 
 fn one<'a>(columns: &'a Columns) -> Vec<LogSegment<'a>> {
-    vec![LogSegment { lane: 0, seq: 1, columns }]
+    vec![LogSegment { place: Place::of(0, 1), columns }]
 }
 
 #[test]
@@ -36,8 +39,10 @@ fn the_last_of_equal_predictions_counts() {
     );
     let second = testing::predictions(&[prediction("r", "k", 1), prediction("r", "k", 1)], false);
     // Handed in against the log order, which the result follows all the same.
-    let segments =
-        [LogSegment { lane: 1, seq: 1, columns: &second }, LogSegment { lane: 0, seq: 7, columns: &first }];
+    let segments = [
+        LogSegment { place: Place::of(1, 1), columns: &second },
+        LogSegment { place: Place::of(0, 7), columns: &first },
+    ];
     let joined = join(&segments, &[]).unwrap();
     assert_eq!(joined.releases, ["r", "s"]);
     assert_eq!(outcomes_of(&joined), [(at(1, 1), None), (at(1, 2), None), (at(0, 1), None)]);
@@ -78,11 +83,23 @@ fn a_later_observation_corrects_an_earlier_one() {
 fn the_lane_and_the_sequence_decide_ties() {
     let predictions = testing::predictions(&[prediction("r", "a", 1)], true);
     let columns = testing::outcomes(&[outcome("a", None, 5)], true);
-    let place = |lane, seq| LogSegment { lane, seq, columns: &columns };
+    let place = |lane, seq| LogSegment { place: Place::of(lane, seq), columns: &columns };
     let winner =
         |segments: &[LogSegment<'_>]| join(&one(&predictions), segments).unwrap().pairs[0].outcome.unwrap();
     assert_eq!(winner(&[place(0, 2), place(0, 10)]), at(1, 0));
     assert_eq!(winner(&[place(1, 1), place(0, 99)]), at(0, 0));
+}
+
+/// What 0.1 stored came before all that is placed by key, in whichever lane.
+#[test]
+fn what_was_placed_by_its_batch_is_earlier_than_what_was_placed_by_its_key() {
+    let columns = testing::predictions(&[prediction("r", "a", 1)], true);
+    let by_batch = Place { placed: Placed::ByBatch, lane: 3, seq: 99 };
+    let segments = [
+        LogSegment { place: Place::of(0, 1), columns: &columns },
+        LogSegment { place: by_batch, columns: &columns },
+    ];
+    assert_eq!(outcomes_of(&join(&segments, &[]).unwrap()), [(at(0, 0), None)]);
 }
 
 #[test]
@@ -129,15 +146,15 @@ fn many_keys_are_joined_across_many_parts() {
 }
 
 /// Where a row is in its log, and in the slice.
-type Place = ((u8, u64, u32), RowRef);
+type At = ((u8, u64, u32), RowRef);
 
 /// Compares every prediction with every other and with every outcome.
 fn naive(
-    predictions: &[(Place, Prediction)],
-    outcomes: &[(Place, Outcome)],
+    predictions: &[(At, Prediction)],
+    outcomes: &[(At, Outcome)],
 ) -> Vec<(RowRef, &'static str, Option<RowRef>)> {
     let same = |a: &Prediction, b: &Prediction| (a.release, a.key, a.at) == (b.release, b.key, b.at);
-    let mut distinct: Vec<&(Place, Prediction)> = predictions
+    let mut distinct: Vec<&(At, Prediction)> = predictions
         .iter()
         .filter(|(place, row)| {
             !predictions.iter().any(|(other, later)| same(row, later) && other.0 > place.0)
@@ -152,7 +169,13 @@ fn naive(
     distinct.into_iter().map(|(place, row)| (place.1, row.release, judge(row))).collect()
 }
 
-fn places<T: Clone>(segments: &[(u8, Vec<T>)]) -> Vec<(Place, T)> {
+/// Three lanes of what was placed by its batch, before three of what was placed by its key.
+fn place(lane: u8, seq: u64) -> Place {
+    let placed = if lane < 3 { Placed::ByBatch } else { Placed::ByKey };
+    Place { placed, lane: lane % 3, seq }
+}
+
+fn places<T: Clone>(segments: &[(u8, Vec<T>)]) -> Vec<(At, T)> {
     let rows = segments.iter().enumerate().flat_map(|(segment, (lane, rows))| {
         rows.iter().enumerate().map(move |(row, value)| {
             let place = ((*lane, 100 - segment as u64, row as u32), at(segment as u32, row as u32));
@@ -165,8 +188,8 @@ fn places<T: Clone>(segments: &[(u8, Vec<T>)]) -> Vec<(Place, T)> {
 proptest! {
     #[test]
     fn agrees_with_comparing_everything(
-        predictions in vec((0u8..3, vec((select(vec!["r", "s"]), select(vec!["a", "b", "c"]), 0i64..4), 0..8)), 0..5),
-        outcomes in vec((0u8..3, vec((select(vec!["a", "b", "d"]), option::of(0i64..4), 0i64..3), 0..8)), 0..5),
+        predictions in vec((0u8..6, vec((select(vec!["r", "s"]), select(vec!["a", "b", "c"]), 0i64..4), 0..8)), 0..5),
+        outcomes in vec((0u8..6, vec((select(vec!["a", "b", "d"]), option::of(0i64..4), 0i64..3), 0..8)), 0..5),
         coded in any::<bool>(),
     ) {
         let predictions: Vec<(u8, Vec<Prediction>)> = predictions
@@ -180,9 +203,9 @@ proptest! {
         let left: Vec<Columns> = predictions.iter().map(|(_, rows)| testing::predictions(rows, coded)).collect();
         let right: Vec<Columns> = outcomes.iter().map(|(_, rows)| testing::outcomes(rows, !coded)).collect();
         let left_log: Vec<LogSegment<'_>> = left.iter().zip(&predictions).enumerate()
-            .map(|(at, (columns, (lane, _)))| LogSegment { lane: *lane, seq: 100 - at as u64, columns }).collect();
+            .map(|(at, (columns, (lane, _)))| LogSegment { place: place(*lane, 100 - at as u64), columns }).collect();
         let right_log: Vec<LogSegment<'_>> = right.iter().zip(&outcomes).enumerate()
-            .map(|(at, (columns, (lane, _)))| LogSegment { lane: *lane, seq: 100 - at as u64, columns }).collect();
+            .map(|(at, (columns, (lane, _)))| LogSegment { place: place(*lane, 100 - at as u64), columns }).collect();
         let joined = join(&left_log, &right_log).unwrap();
         let found: Vec<_> = joined.pairs.iter()
             .map(|pair| (pair.prediction, joined.releases[pair.release as usize].as_str(), pair.outcome))

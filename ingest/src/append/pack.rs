@@ -7,6 +7,7 @@ use store::{
     batch::{BatchId, BatchPart},
     item::MAX_ITEM_BYTES,
     key::LogId,
+    lane::Placed,
     log::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
 };
 
@@ -139,7 +140,8 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segmen
 }
 
 fn segment(log: &LogId, parts: Vec<BatchPart>, columns: &Columns) -> Result<Segment> {
-    Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)
+    let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)?;
+    Ok(Segment { placed: Placed::ByBatch, ..segment })
 }
 
 fn fits(segment: &Segment) -> bool {

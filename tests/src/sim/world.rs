@@ -11,6 +11,7 @@ use store::{
     Clock, Columns, Error, Item, Kind, Result, Timestamp,
     item::Value,
     key::{self, Counted, Key, LogId, Projection},
+    lane::Place,
     rollup::{Applied, Projected},
     scan,
     table::{Changes, Condition, Position, Shard, Write},
@@ -49,8 +50,8 @@ pub(super) struct Stored {
     pub(super) created: u64,
 }
 
-/// A segment: its kind, its lane and number, and its events.
-type Folded<'a> = (Kind, (u8, u64), &'a Columns);
+/// A segment: its kind, its place, and its events.
+type Folded<'a> = (Kind, Place, &'a Columns);
 
 #[derive(Debug, Default)]
 struct Told {
@@ -355,7 +356,7 @@ impl State {
         let segments = self.prefix(workspace, day, applied)?;
         let of = |wanted: Kind| -> Vec<LogSegment<'_>> {
             let found = segments.iter().filter(|(kind, ..)| *kind == wanted);
-            found.map(|(_, (lane, seq), columns)| LogSegment { lane: *lane, seq: *seq, columns }).collect()
+            found.map(|(_, place, columns)| LogSegment { place: *place, columns }).collect()
         };
         fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &self.tasks)
             .map(|evaluation| evaluation.to_state())
@@ -378,7 +379,7 @@ impl State {
             }
             for (seq, segment) in (1..=*last).zip(segments) {
                 match segment {
-                    Some(columns) => prefix.push((log.kind, (log.lane, seq), columns)),
+                    Some(columns) => prefix.push((log.kind, Place::of(log.lane, seq), columns)),
                     // Whether an operator left it out is checked against the dead letters.
                     None if self.is_left_out(&log, seq) => {}
                     None => return Err(format!("segment {seq} of {log} cannot be decoded, but is folded")),
