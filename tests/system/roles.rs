@@ -122,8 +122,8 @@ impl Table for Breakable {
         self.table.put(item, condition).await
     }
 
-    async fn put_new(&self, items: Vec<Item>) -> (usize, Result<()>) {
-        self.table.put_new(items).await
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        self.table.put_new(items, within).await
     }
 
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {

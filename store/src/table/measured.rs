@@ -120,11 +120,11 @@ impl Table for Measured {
         self.measure(&self.calls.put, self.table.put(item, condition)).await
     }
 
-    async fn put_new(&self, items: Vec<Item>) -> (usize, Result<()>) {
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
         self.writes(items.iter().map(Item::size));
         let _under_way = InFlight::begin(&self.in_flight);
         let began = Instant::now();
-        let (written, result) = self.table.put_new(items).await;
+        let (written, result) = self.table.put_new(items, within).await;
         self.calls.put_new.seconds.record(began.elapsed());
         if let Err(error) = &result {
             self.note(&self.calls.put_new, error);

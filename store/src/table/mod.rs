@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use tokio::time::Instant;
 
 use crate::{
-    Error, Item, Result, Timestamp,
+    Error, ErrorKind, Item, Result, Timestamp,
     item::Value,
     key::{self, Key, KeyRange},
 };
@@ -291,11 +292,18 @@ pub trait Table: Debug + Send + Sync {
     /// be written. Returns how many surely were, and why it ended early. After another error than
     /// `Conflict` the next one may have been written as well.
     ///
+    /// What they say may be true only for a while: no write is begun later than `within` from now, and
+    /// an engine that asks another machine waits for no answer any longer than that.
+    ///
     /// # Errors
-    /// As [`Table::put`].
-    async fn put_new(&self, items: Vec<Item>) -> (usize, Result<()>) {
+    /// As [`Table::put`]; `Throttled`, when the time was up before the next item was begun.
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        let until = Instant::now() + within;
         let mut written = 0;
         for item in items {
+            if Instant::now() >= until {
+                return (written, Err(too_late(&item.key)));
+            }
             match self.put(item, Condition::Absent).await {
                 Ok(()) => written += 1,
                 Err(error) => return (written, Err(error)),
@@ -334,6 +342,11 @@ pub trait Table: Debug + Send + Sync {
     /// Changes of a shard after `from`: at once when there are any, else as soon as one comes, else
     /// none after about `wait`. Changes are kept for 24 hours.
     async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes>;
+}
+
+/// The error of a write that was not begun in time.
+pub(crate) fn too_late(key: &Key) -> Error {
+    Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
 }
 
 /// Asks the table for an item that is never there: whether it answers at all.

@@ -98,6 +98,10 @@ impl Table for DynamoTable {
         self.put_item(&item, &condition).await
     }
 
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        self.put_new_items(items, within).await
+    }
+
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
         self.delete_item(key, &condition).await
     }

@@ -29,11 +29,18 @@ pub(super) struct Failed {
 }
 
 /// Makes `attempt` until it succeeds, fails for good, or `budget` is used up.
-pub(super) async fn call<T, F>(budget: Duration, mut attempt: impl FnMut() -> F) -> Result<T, Failed>
+pub(super) async fn call<T, F>(budget: Duration, attempt: impl FnMut() -> F) -> Result<T, Failed>
 where
     F: Future<Output = Result<T, Fault>>,
 {
-    let deadline = Instant::now() + budget;
+    call_until(Instant::now() + budget, attempt).await
+}
+
+/// The same until `deadline`.
+pub(super) async fn call_until<T, F>(deadline: Instant, mut attempt: impl FnMut() -> F) -> Result<T, Failed>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
     let mut is_unsettled = false;
     let mut most = FIRST_WAIT;
     loop {

@@ -22,8 +22,10 @@ enum Reply {
     Refuse(&'static str),
     RefuseWith(&'static str),
     HangUp,
+    /// It says nothing, and keeps the connection.
+    Stall,
 }
-use Reply::{Answer, HangUp, Refuse, RefuseWith};
+use Reply::{Answer, HangUp, Refuse, RefuseWith, Stall};
 
 /// The calls that the server expects, in order, and what it does with each; and what was asked.
 #[derive(Default)]
@@ -106,6 +108,7 @@ async fn serve(stream: TcpStream, script: Script) {
                 ),
                 RefuseWith(body) => ("400 Bad Request", body.to_owned()),
                 HangUp => return,
+                Stall => std::future::pending().await,
             },
             other => {
                 let expected = other.map(|(expected, _)| expected);
@@ -151,6 +154,23 @@ async fn a_put_whose_answer_was_lost_is_settled_by_reading() {
     let (here, script) = table(lost(OTHER)).await;
     let error = here.put(item(), Condition::Absent).await.unwrap_err();
     assert_eq!((error.kind(), error.to_string()), (ErrorKind::Conflict, "item p / s exists already".into()));
+    played(&script);
+}
+
+#[tokio::test]
+async fn new_items_are_not_sent_when_their_time_is_up() {
+    let (here, script) =
+        table(vec![("PutItem", Answer("{}")), ("PutItem", Stall), ("GetItem", Answer("{}"))]).await;
+    let items = ["a", "b", "c"].map(|sk| Item::new(Key::new("p", sk)));
+    let (written, result) = here.put_new(items.into(), Duration::from_millis(1_500)).await;
+    let error = result.unwrap_err();
+    assert_eq!((written, error.kind()), (1, ErrorKind::Unavailable), "{error}");
+    played(&script);
+    // What is left of the time is too short for another one.
+    let (here, script) = table(vec![("PutItem", Answer("{}"))]).await;
+    let items = ["a", "b"].map(|sk| Item::new(Key::new("p", sk)));
+    let (written, result) = here.put_new(items.into(), Duration::from_millis(900)).await;
+    assert_eq!((written, result.unwrap_err().kind()), (1, ErrorKind::Throttled));
     played(&script);
 }
 

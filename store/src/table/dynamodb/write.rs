@@ -1,5 +1,9 @@
 //! Single writes. What was left without an answer is settled by reading.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
 use super::{
     DynamoTable, codec,
     expression::{Terms, condition},
@@ -10,12 +14,36 @@ use super::{
 use crate::{
     Error, Item, Result,
     key::Key,
-    table::{Condition, check},
+    table::{Condition, check, too_late},
 };
+
+/// What an attempt needs at least to be worth making.
+const MIN_ATTEMPT: Duration = Duration::from_secs(1);
 
 impl DynamoTable {
     /// Writes an item whole.
     pub(super) async fn put_item(&self, item: &Item, demand: &Condition) -> Result<()> {
+        self.put_item_until(item, demand, Instant::now() + CALL_BUDGET).await
+    }
+
+    /// Writes new items, one after the other; none is sent, and no answer is waited for, after `within`.
+    pub(super) async fn put_new_items(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        let until = Instant::now() + within;
+        for (written, item) in items.iter().enumerate() {
+            // With less time it would be broken off for nothing.
+            let result = match written > 0 && Instant::now() + MIN_ATTEMPT > until {
+                true => Err(too_late(&item.key)),
+                false => self.put_item_until(item, &Condition::Absent, until).await,
+            };
+            if result.is_err() {
+                return (written, result);
+            }
+        }
+        (items.len(), Ok(()))
+    }
+
+    /// Writes an item whole, trying for as long as an attempt can be answered by `until`.
+    async fn put_item_until(&self, item: &Item, demand: &Condition, until: Instant) -> Result<()> {
         check::check_item(item)?;
         let mut terms = Terms::default();
         let condition = condition(&mut terms, demand, self.clock.now());
@@ -30,9 +58,13 @@ impl DynamoTable {
             .set_condition_expression(condition)
             .set_expression_attribute_names(names)
             .set_expression_attribute_values(values);
-        let outcome = retry::call(CALL_BUDGET, || {
+        let outcome = retry::call_until(until, || {
             let request = request.clone();
-            async move { request.send().await.map_err(|error| Fault::of(&error)) }
+            async move {
+                let answer = timeout_at(until, request.send()).await;
+                let answer = answer.map_err(|_| Fault::new(Class::Unanswered, "no answer in time"))?;
+                answer.map_err(|error| Fault::of(&error))
+            }
         });
         match outcome.await {
             Ok(answer) => {

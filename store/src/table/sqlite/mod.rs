@@ -12,9 +12,15 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 pub use self::manage::{FileDescription, FileIndex, delete, describe, file_bytes};
-use self::{open::Create, readers::Readers, write::Prepared, writer::Writer};
+use self::{
+    open::Create,
+    readers::Readers,
+    write::Prepared,
+    writer::{Request, Writer},
+};
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
 use crate::{Clock, Error, Item, Result, Timestamp, key::Key};
 
@@ -74,7 +80,15 @@ impl SqliteTable {
 
     async fn write(&self, write: Write) -> Result<()> {
         let bytes = check::write_bytes(&write);
-        self.writer.write(vec![Prepared::new(write)?], bytes).await
+        self.writer.write(vec![Prepared::new(write)?].into(), bytes).await
+    }
+
+    /// Makes all writes or none, and none when that cannot begin by `until`.
+    async fn write_all(&self, writes: Vec<Write>, until: Option<Instant>) -> Result<()> {
+        check::check_writes(&writes)?;
+        let bytes = writes.iter().map(check::write_bytes).sum();
+        let writes = writes.into_iter().map(Prepared::new).collect::<Result<_>>()?;
+        self.writer.write(Request { writes, until }, bytes).await
     }
 
     async fn read_changes(&self, from: &Position) -> Result<Changes> {
@@ -101,11 +115,12 @@ impl Table for SqliteTable {
     }
 
     /// In one commit, or in several when they are more than a transaction may hold.
-    async fn put_new(&self, items: Vec<Item>) -> (usize, Result<()>) {
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        let until = Instant::now() + within;
         let mut written = 0;
         for writes in check::transactions(items) {
             let count = writes.len();
-            match self.transact(writes).await {
+            match self.write_all(writes, Some(until)).await {
                 Ok(()) => written += count,
                 Err(error) => return (written, Err(error)),
             }
@@ -118,10 +133,7 @@ impl Table for SqliteTable {
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        check::check_writes(&writes)?;
-        let bytes = writes.iter().map(check::write_bytes).sum();
-        let writes = writes.into_iter().map(Prepared::new).collect::<Result<_>>()?;
-        self.writer.write(writes, bytes).await
+        self.write_all(writes, None).await
     }
 
     fn engine_time(&self) -> Option<Timestamp> {

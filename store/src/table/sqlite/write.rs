@@ -39,6 +39,15 @@ impl Prepared {
             Write::Update(update) => Prepared::Update(update),
         })
     }
+
+    /// The key of the item that is written or checked.
+    pub(super) fn key(&self) -> &Key {
+        match self {
+            Prepared::Put(row, _) => row.key(),
+            Prepared::Delete(key, _) | Prepared::Check(key, _) => key,
+            Prepared::Update(change) => &change.key,
+        }
+    }
 }
 
 /// What to do once every condition of a request holds.

@@ -26,7 +26,7 @@ use super::{
     upkeep::Upkeep,
     write::{self, Prepared},
 };
-use crate::{Clock, Error, Result};
+use crate::{Clock, Error, Result, table::too_late};
 
 /// The most requests that wait.
 const MAX_WAITING: usize = 1024;
@@ -40,10 +40,24 @@ const MAX_GROUP: usize = 1024;
 /// About the most bytes, in KiB, in a commit.
 const MAX_GROUP_KIB: usize = 16 * 1024;
 
-/// The requests of one caller, and where the answer goes.
+/// Writes that are made together or not at all.
+#[derive(Debug, Default)]
+pub(super) struct Request {
+    pub(super) writes: Vec<Prepared>,
+    /// After this nothing of it may be written.
+    pub(super) until: Option<Instant>,
+}
+
+impl From<Vec<Prepared>> for Request {
+    fn from(writes: Vec<Prepared>) -> Self {
+        Self { writes, until: None }
+    }
+}
+
+/// The request of a caller, and where the answer goes.
 #[derive(Debug)]
 struct Job {
-    writes: Vec<Prepared>,
+    request: Request,
     answer: oneshot::Sender<Result<()>>,
     room: OwnedSemaphorePermit,
     _waiting: InFlight,
@@ -89,15 +103,15 @@ impl Writer {
         })
     }
 
-    /// Makes all `writes` or none, and returns when they are durable. Whoever stops waiting
+    /// Makes all writes of a request or none, and returns when they are durable. Whoever stops waiting
     /// does not take them back.
-    pub(super) async fn write(&self, writes: Vec<Prepared>, bytes: usize) -> Result<()> {
+    pub(super) async fn write(&self, request: Request, bytes: usize) -> Result<()> {
         let kib = u32::try_from(bytes.div_ceil(1024).clamp(1, MAX_GROUP_KIB)).unwrap_or(u32::MAX);
         let waiting = InFlight::begin(&self.waiting);
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(stopped)?;
         let (answer, answered) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(|| Error::unavailable("the file is closed"))?;
-        jobs.send(Job { writes, answer, room, _waiting: waiting })
+        jobs.send(Job { request, answer, room, _waiting: waiting })
             .await
             .map_err(|_| Error::unavailable("the writer has stopped"))?;
         answered.await.map_err(|error| Error::unavailable("the commit was broken off").because(error))?
@@ -186,7 +200,7 @@ impl Worker {
     }
 
     fn answer(&mut self, mut group: Vec<Job>) {
-        let requests = group.iter_mut().map(|job| mem::take(&mut job.writes)).collect();
+        let requests = group.iter_mut().map(|job| mem::take(&mut job.request)).collect();
         let began = Instant::now();
         let committed = self.commit(requests);
         self.meters.seconds.record(began.elapsed());
@@ -210,13 +224,19 @@ impl Worker {
 
     /// Makes the writes of every request in one transaction. A request that is refused leaves the
     /// others alone; a failure of SQLite undoes them all.
-    fn commit(&mut self, requests: Vec<Vec<Prepared>>) -> Outcome<Vec<Result<()>>> {
+    fn commit(&mut self, requests: Vec<Request>) -> Outcome<Vec<Result<()>>> {
         // Immediate: what conditions look at cannot change before the commit, in any process.
         let mut transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let now = self.clock.now();
+        // It may have waited long for its turn.
+        let begun = Instant::now();
         let mut results = Vec::with_capacity(requests.len());
-        for request in requests {
-            results.push(match write::apply(&transaction, request, now) {
+        for Request { writes, until } in requests {
+            if let Some(first) = writes.first().filter(|_| until.is_some_and(|until| begun >= until)) {
+                results.push(Err(too_late(first.key())));
+                continue;
+            }
+            results.push(match write::apply(&transaction, writes, now) {
                 Ok(()) => Ok(()),
                 Err(Fault::Refused(error)) => Err(error),
                 Err(fault) => return Err(fault),
@@ -266,9 +286,9 @@ mod tests {
         }
     }
 
-    fn put(sk: &str, bytes: usize) -> Vec<Prepared> {
+    fn put(sk: &str, bytes: usize) -> Request {
         let item = Item::new(Key::new("p", sk)).with("data", vec![7; bytes]);
-        vec![Prepared::new(Write::Put(item, Condition::Absent)).unwrap()]
+        vec![Prepared::new(Write::Put(item, Condition::Absent)).unwrap()].into()
     }
 
     fn exists(worker: &Worker, sk: &str) -> bool {
@@ -298,6 +318,19 @@ mod tests {
         writer.write(put("c", 1), 1).await.unwrap();
         let worker = worker(&path);
         assert_eq!(["a", "b", "c"].map(|sk| exists(&worker, sk)), [true, false, true]);
+    }
+
+    #[test]
+    fn a_request_that_has_waited_too_long_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut worker = worker(&folder.path().join("log.db"));
+        let now = Instant::now();
+        let late = Request { until: Some(now), ..put("a", 1) };
+        let early = Request { until: Some(now + Duration::from_secs(60)), ..put("b", 1) };
+        let results = worker.commit(vec![late, early, put("c", 1)]).unwrap();
+        let kinds: Vec<_> = results.iter().map(|result| result.as_ref().err().map(Error::kind)).collect();
+        assert_eq!(kinds, [Some(ErrorKind::Throttled), None, None]);
+        assert_eq!(["a", "b", "c"].map(|sk| exists(&worker, sk)), [false, true, true]);
     }
 
     #[test]
