@@ -37,6 +37,9 @@ const LINGER: Duration = Duration::from_millis(2);
 /// Only soon after the last time it is worth waiting.
 const LINGER_WITHIN: Duration = Duration::from_millis(20);
 
+/// How long it may be tried to put segments that bear one time.
+const PUT_WITHIN: Duration = Duration::from_secs(8);
+
 /// How long the end of a log is taken to be where it was seen.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -254,7 +257,7 @@ impl Log {
         // Until the answer is here, and for good when it never comes.
         state.is_doubtful = true;
         let items = segments.iter().map(Segment::to_item).collect();
-        let (written, result) = self.table.put_new(items).await;
+        let (written, result) = self.table.put_new(items, PUT_WITHIN).await;
         let mut rows = HashMap::new();
         for segment in &segments[..written] {
             state.note(segment);
