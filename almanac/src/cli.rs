@@ -184,6 +184,12 @@ pub(crate) struct QueryArgs {
     /// Only what had been appended by this instant (or by the beginning of this day).
     #[arg(long, value_name = "TIME")]
     pub(crate) as_of: Option<String>,
+    /// Only what an earlier answer was read from, as --show-cut said: the same answer to the byte.
+    #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
+    pub(crate) cut: Option<String>,
+    /// Say on the standard error what the answer was read from.
+    #[arg(long)]
+    pub(crate) show_cut: bool,
     /// table, csv, ndjson, parquet or ipc; by default a table, or what the name of the file says.
     #[arg(long)]
     pub(crate) format: Option<String>,
@@ -345,7 +351,11 @@ fn report(error: &anyhow::Error) -> ExitCode {
         if let Some(error) = cause.downcast_ref::<store::Error>().or(below) {
             return matches!(
                 error.kind(),
-                ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Stale
+                ErrorKind::Invalid
+                    | ErrorKind::NotFound
+                    | ErrorKind::Conflict
+                    | ErrorKind::Stale
+                    | ErrorKind::TooLarge
             );
         }
         cause.downcast_ref::<ingest::Refused>().is_some()

@@ -19,6 +19,7 @@ mod life;
 mod lines;
 mod open;
 mod openapi;
+mod patient;
 mod probe;
 mod progress;
 mod projector;

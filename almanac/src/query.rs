@@ -6,8 +6,8 @@ use std::{
 };
 
 use anyhow::Context;
-use query::{Format, Query, Request, What, Words};
-use store::{Clock, Error};
+use query::{Answer, Format, Query, Request, What, Words};
+use store::{Clock, Error, log::CLOSED_AFTER_SECONDS};
 
 use crate::{cli::QueryArgs, config::Config, open};
 
@@ -20,6 +20,7 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         columns: args.columns.as_deref(),
         by: args.by.as_deref(),
         as_of: args.as_of.as_deref(),
+        cut: args.cut.as_deref(),
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {
@@ -27,12 +28,14 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
     }
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.workspace).await?;
-    let mut frame = query.run(workspace.id(), &request).await?;
+    let mut answer = query.run(workspace.id(), &request).await?;
+    say(&answer, &request, args.show_cut);
+    let frame = &mut answer.frame;
     match &args.output {
         None => {
             // Formatted first, written then: a reader that goes away early is no failure of ours.
             let mut text = Vec::new();
-            format.write(&mut frame, &mut text)?;
+            format.write(frame, &mut text)?;
             let mut out = std::io::stdout().lock();
             out.write_all(&text)?;
             out.flush()?;
@@ -40,12 +43,27 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         Some(path) => {
             let context = || format!("cannot write {}", path.display());
             let mut out = BufWriter::new(File::create(path).with_context(context)?);
-            format.write(&mut frame, &mut out)?;
+            format.write(frame, &mut out)?;
             out.flush().with_context(context)?;
             eprintln!("{} rows written to {}", frame.height(), path.display());
         }
     }
     Ok(())
+}
+
+/// Says of an answer what its rows do not: as of when it is, what it lacks, and what it was read from.
+fn say(answer: &Answer, request: &Request, show_cut: bool) {
+    if let Some(as_of) = answer.as_of.filter(|as_of| request.as_of.is_some_and(|asked| asked > *as_of)) {
+        eprintln!("as of {as_of}: what is appended until {CLOSED_AFTER_SECONDS} s ago may still change");
+    }
+    answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    match &answer.cut {
+        Some(cut) if show_cut => eprintln!("cut: {cut}"),
+        None if show_cut => {
+            eprintln!("no cut: what is stored of now is not read from the log; ask --as-of a time")
+        }
+        _ => {}
+    }
 }
 
 /// The format that was asked for; without one, that of the file's name, or a table on the terminal.

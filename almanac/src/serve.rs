@@ -13,11 +13,16 @@ use meter::{InFlight, catalogue::HTTP_CONNECTIONS};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tower::ServiceExt;
 
+use crate::patient::Patient;
+
 /// The most connections at one time; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
 
 /// How long a connection may be idle, or take for the headers of a request.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a client may take nothing of an answer, as a rule.
+pub(crate) const WRITE_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long to wait before accepting again after that failed, as when files ran out.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -26,7 +31,13 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Answers requests by `router` until `shutdown`, and then those that were begun.
-pub(crate) async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
+/// A client that takes nothing of its answer for `write_within` is dropped.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    write_within: Duration,
+    shutdown: impl Future<Output = ()>,
+) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let open = HTTP_CONNECTIONS.gauge([]);
     let graceful = GracefulShutdown::new();
@@ -56,7 +67,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, shutdown: impl 
         let router = router.clone();
         let service =
             service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        let connection =
+            graceful.watch(http.serve_connection(TokioIo::new(Patient::new(stream, write_within)), service));
         let counted = InFlight::begin(&open);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -18,7 +18,7 @@ use crate::{
     config::{Config, Store},
     health::{self, Asked, READY_LAG, Readiness},
     open, openapi,
-    serve::serve,
+    serve::{WRITE_WITHIN, serve},
     telemetry::{
         self, Exposition,
         report::{self, Reporter},
@@ -44,7 +44,8 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         listener.local_addr()?,
         config.store.value
     );
-    let options = Options { roles, file, ..Options::new(Clock::system()) };
+    let queries = query::Bounds { memory: config.query_memory.value.0, ..query::Bounds::default() };
+    let options = Options { roles, file, queries, ..Options::new(Clock::system()) };
     run_as(listener, table, options, asked_to_stop()).await
 }
 
@@ -57,6 +58,10 @@ pub struct Options {
     pub clock: Clock,
     /// A projector is ready while the oldest day that is not folded has waited no longer than this.
     pub ready_lag: Duration,
+    /// How much queries may take.
+    pub queries: query::Bounds,
+    /// How long a client may take nothing of an answer before its connection is dropped.
+    pub write_within: Duration,
     /// The SQLite file, whose size is told among the metrics.
     pub file: Option<PathBuf>,
 }
@@ -64,7 +69,14 @@ pub struct Options {
 impl Options {
     /// All roles, as usual.
     pub fn new(clock: Clock) -> Self {
-        Self { roles: Role::ALL.to_vec(), clock, ready_lag: READY_LAG, file: None }
+        Self {
+            roles: Role::ALL.to_vec(),
+            clock,
+            ready_lag: READY_LAG,
+            queries: query::Bounds::default(),
+            write_within: WRITE_WITHIN,
+            file: None,
+        }
     }
 }
 
@@ -116,7 +128,7 @@ pub async fn run_as(
             }
         }
     });
-    let mut server = tokio::spawn(serve(listener, router, until(stopped)));
+    let mut server = tokio::spawn(serve(listener, router, options.write_within, until(stopped)));
     tokio::pin!(shutdown);
     // What ends before its time ends the process: none of them can be missed.
     let (mut projected, mut served, mut aided) = (None, None, None);
@@ -167,7 +179,8 @@ impl Services {
                 .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
             ingest: has(Role::Ingest).then(|| Arc::new(Ingest::new(Arc::clone(&table), clock()))),
             projector: has(Role::Projector).then(worker),
-            query: has(Role::Query).then(|| Arc::new(Query::new(Arc::clone(&table), clock()))),
+            query: has(Role::Query)
+                .then(|| Arc::new(Query::new(Arc::clone(&table), clock()).within(options.queries))),
             table,
         }
     }

@@ -143,6 +143,12 @@ metrics! {
         "Rows of answers.";
     QUERY_DECODED_BYTES: COUNTER, Query, "almanac_query_decoded_bytes_total" [],
         "Bytes of packed events that were unpacked for answers.";
+    QUERY_HELD_BYTES: GAUGE, Query, "almanac_query_held_bytes" [],
+        "Bytes that queries hold, as they count them: what was read, what is made of it, and answers that clients have not taken yet.";
+    QUERY_REFUSED: COUNTER, Query, "almanac_query_refused_total" ["why"],
+        "Queries that were turned away: `busy`, as too many were answered or held too much; `too_large`, as one alone would hold more than all may.";
+    QUERY_LEFT_OUT: COUNTER, Query, "almanac_query_segments_left_out_total" ["why"],
+        "Segments that answers lack: `unreadable`, or `skipped` by an operator.";
 
     SQLITE_COMMIT_SECONDS: Shape::Histogram(SECONDS), Sqlite, "almanac_sqlite_commit_duration_seconds" [],
         "How long commits took, until they were on the disk.";

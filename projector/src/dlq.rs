@@ -26,7 +26,7 @@ const ITEM_VERSION: i64 = 1;
 const MAX_REASON_BYTES: usize = 1_000;
 
 /// The attribute by which two operators cannot overrule each other.
-const STATE: &str = "state";
+const STATE: &str = store::skipped::STATE;
 
 /// What refused a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Refused {
     /// Its name, as stored and printed.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Rollup => "rollup",
+            Self::Rollup => store::skipped::BY_ROLLUP,
             Self::Evaluation => "evaluation",
         }
     }
@@ -64,7 +64,7 @@ impl State {
     pub fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
-            Self::Skipped => "skipped",
+            Self::Skipped => store::skipped::SKIPPED,
         }
     }
 }
@@ -105,7 +105,7 @@ impl DeadLetter {
     fn to_item(&self) -> Item {
         Item::new(key::dead_letter(&self.log, self.version, self.seq))
             .with("v", ITEM_VERSION)
-            .with("refused", self.refused.name())
+            .with(store::skipped::REFUSED, self.refused.name())
             .with("reason", self.reason.as_str())
             .with("at", self.at.micros())
             .with(STATE, self.state.name())
@@ -116,7 +116,7 @@ impl DeadLetter {
         let (log, seq, version) = key::parse_dead_letter(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
         let unknown = |name: &str| item.corrupt(format_args!("`{name}` is not known"));
-        let refused = item.text("refused")?;
+        let refused = item.text(store::skipped::REFUSED)?;
         let state = item.text(STATE)?;
         Ok(Self {
             version,
@@ -173,15 +173,9 @@ pub(crate) async fn skipped(
     day: &WorkspaceDay,
     refused: &[Refused],
 ) -> Result<Skipped> {
-    let range = key::dead_letters_of(&day.workspace, version, day.day);
-    let mut skipped = Skipped::new();
-    for item in query_all(table, Query::table(range)).await? {
-        let letter = DeadLetter::from_item(&item)?;
-        if letter.state == State::Skipped && refused.contains(&letter.refused) {
-            skipped.insert((letter.log.name(), letter.seq));
-        }
-    }
-    Ok(skipped)
+    let counts = |name: &str| refused.iter().any(|refused| refused.name() == name);
+    let skipped = store::skipped::between(table, &day.workspace, version, (day.day, day.day), counts).await?;
+    Ok(skipped.into_iter().map(|(log, seq)| (log.name(), seq)).collect())
 }
 
 /// The dead letter of a segment, in the version that is read.

@@ -7,18 +7,19 @@ use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
     Day, Error, Id, Item, Kind, Result, Table, active,
-    catalog::{Catalog, Kept},
+    catalog::Catalog,
     event::TAG_PREFIX,
     key::{self, Projection},
     rollup::Projected,
-    table::{Query, query_all},
+    table::Query,
 };
 
 use crate::{
+    budget::Hold,
     events::unknown_column,
     frame,
-    joined::in_log,
-    read::{self, Filter},
+    joined::{bytes_of, in_log},
+    read::{self, Filter, Reading},
     request::Request,
 };
 
@@ -60,24 +61,31 @@ pub(crate) const EVALUATION_COLUMNS: &[&str] = &[
     "ties",
 ];
 
-/// How good the predictions were; of another time than now, computed from what was known then.
-pub(crate) async fn evaluations(
+/// How good the predictions were, as it is stored.
+pub(crate) async fn stored_evaluations(
     table: &Arc<dyn Table>,
-    catalog: &Catalog,
     workspace: &Id,
     request: &Request,
-    kept: &Arc<Kept>,
+    hold: &Hold,
 ) -> Result<DataFrame> {
-    let evaluations = if request.as_of.is_some() {
-        evaluate_as_of(table, catalog, workspace, request, kept).await?
-    } else {
-        let stored = stored(table, workspace, request).await?.into_iter();
-        let read = |(day, state): (Day, String)| {
-            let evaluation = Evaluation::from_state(&state);
-            Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
-        };
-        stored.map(read).collect::<Result<_>>()?
+    let stored = stored(table, workspace, request, hold).await?.into_iter();
+    let read = |(day, state): (Day, String)| {
+        let evaluation = Evaluation::from_state(&state);
+        Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
     };
+    evaluation_rows(&stored.map(read).collect::<Result<Vec<_>>>()?, request)
+}
+
+/// How good the predictions were, computed from what was known at another time than now.
+pub(crate) async fn evaluations_as_of(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<DataFrame> {
+    evaluation_rows(&evaluate_as_of(reading, catalog).await?, request)
+}
+
+fn evaluation_rows(evaluations: &[(Day, Evaluation)], request: &Request) -> Result<DataFrame> {
     let rows: Vec<Row> = evaluations
         .iter()
         .flat_map(|(day, evaluation)| {
@@ -113,39 +121,43 @@ fn evaluation_row(name: &str, release: &evaluation::ReleaseEvaluation) -> Vec<Ce
 }
 
 /// Evaluates each day by what had been appended by then.
-async fn evaluate_as_of(
-    table: &Arc<dyn Table>,
-    catalog: &Catalog,
-    workspace: &Id,
-    request: &Request,
-    kept: &Arc<Kept>,
-) -> Result<Vec<(Day, Evaluation)>> {
-    let tasks = Arc::new(catalog.page(workspace).await?.tasks());
+async fn evaluate_as_of(reading: &Arc<Reading>, catalog: &Catalog) -> Result<Vec<(Day, Evaluation)>> {
+    let tasks = Arc::new(catalog.page(&reading.workspace).await?.tasks());
     let filter = |kind, columns: &[&str]| {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        Filter { kind, columns: Some(columns), release: None, as_of: request.as_of, kept: Arc::clone(kept) }
+        Filter { kind, columns: Some(columns), release: None }
     };
     let of_predictions = filter(Kind::Predictions, evaluation::PREDICTION_COLUMNS);
     let of_outcomes = filter(Kind::Outcomes, evaluation::OUTCOME_COLUMNS);
-    let days = read::days(request.window).map(async |day| {
+    let days = read::days(reading.window).map(async |day| {
         let (predictions, outcomes) = futures::try_join!(
-            read::day_of(table, workspace, day, &of_predictions),
-            read::day_of(table, workspace, day, &of_outcomes),
+            read::day_of(reading, day, &of_predictions),
+            read::day_of(reading, day, &of_outcomes),
         )?;
-        let tasks = Arc::clone(&tasks);
-        let judging =
-            tokio::task::spawn_blocking(move || evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks));
+        let bytes = bytes_of(&predictions) + bytes_of(&outcomes);
+        let (tasks, hold) = (Arc::clone(&tasks), reading.hold.clone());
+        let judging = tokio::task::spawn_blocking(move || {
+            hold.check()?;
+            let judged = evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks);
+            judged.map_err(|error| Error::corrupt(format!("{day}: {error}")))
+        });
         let judged =
             judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
-        Ok((day, judged.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
+        reading.hold.shrink(bytes);
+        Ok((day, judged?))
     });
     stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await
 }
 
 /// The stored evaluations of a window.
-async fn stored(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<Vec<(Day, String)>> {
+async fn stored(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+    hold: &Hold,
+) -> Result<Vec<(Day, String)>> {
     let mut states = Vec::new();
-    for item in active_items(table, workspace, request).await? {
+    for item in active_items(table, workspace, request, hold).await? {
         if let (day, Projection::Evaluation) = key::parse_projection(&item.key)? {
             states.push((day, Projected::from_item(&item)?.state));
         }
@@ -158,11 +170,23 @@ pub(crate) async fn active_items(
     table: &Arc<dyn Table>,
     workspace: &Id,
     request: &Request,
+    hold: &Hold,
 ) -> Result<Vec<Item>> {
     let mut version = active::load(&**table, workspace).await?.version;
     loop {
         let range = key::projections(workspace, version, request.window.from(), request.window.to());
-        let items = query_all(&**table, Query::table(range)).await?;
+        let mut query = Query::table(range);
+        let mut items = Vec::new();
+        loop {
+            let page = table.query(&query).await?;
+            let bytes = page.items.iter().map(|item| item.size() as u64).sum();
+            hold.grow(bytes).await.map_err(|full| hold.budget().refusal(full))?;
+            items.extend(page.items);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
         // A rebuild may have made another version the active one, and deleted what was being read.
         let now = active::load(&**table, workspace).await?.version;
         if now == version {

@@ -7,13 +7,14 @@ use std::{
 
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
-    Columns, Error, Id, Kind, Result, Table, Window,
+    Columns, Error, Kind, Result,
     event::{FieldType, TAG_PREFIX},
 };
 
 use crate::{
     frame::{days, failed, frame},
-    read::{self, Filter, Unpacked},
+    read::{self, Filter, Reading, Unpacked},
+    request::Request,
     stack::{instants, nulls, stacked},
 };
 
@@ -43,24 +44,19 @@ pub(crate) fn unknown_column(name: &str, known: &[&str], has_tags: bool) -> Erro
 }
 
 /// The events of a window.
-pub(crate) async fn events(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
-    window: Window,
-    filter: &Filter,
-) -> Result<DataFrame> {
-    check_columns(filter.kind, &[DAY, APPENDED_AT], filter.columns.as_deref())?;
-    if filter.kind == Kind::Outcomes && filter.release.is_some() {
+pub(crate) async fn events(reading: &Arc<Reading>, kind: Kind, request: &Request) -> Result<DataFrame> {
+    check_columns(kind, &[DAY, APPENDED_AT], request.columns.as_deref())?;
+    if kind == Kind::Outcomes && request.release.is_some() {
         return Err(Error::invalid(
             "outcomes belong to keys, not to releases; ask for `joined` with a release",
         ));
     }
-    let kind = filter.kind;
-    let asked = filter.columns.clone();
+    let filter = Filter { kind, columns: request.columns.clone(), release: request.release.clone() };
+    let asked = request.columns.clone();
     let make = move |segments| Ok(Block::of(kind, asked.as_deref(), segments));
-    let blocks = read::window(table, workspace, window, filter, make).await?;
+    let blocks = read::window(reading, &filter, make).await?;
     let tags: BTreeSet<String> = blocks.iter().flat_map(|block| block.tags.iter().cloned()).collect();
-    let names = match &filter.columns {
+    let names = match &request.columns {
         Some(names) => names.clone(),
         None => all_names(kind, &tags),
     };

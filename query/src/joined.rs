@@ -5,12 +5,12 @@ use std::sync::Arc;
 use fold::{LogSegment, RowRef, join};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
-use store::{Column, Columns, Day, Error, Id, Kind, Result, Table, catalog::Kept, event::FieldType};
+use store::{Column, Columns, Day, Error, Kind, Result, event::FieldType};
 
 use crate::{
     events::{DAY, check_columns, check_tags, tags_of},
     frame,
-    read::{self, Filter, Unpacked},
+    read::{self, Filter, Reading, Unpacked},
     request::Request,
 };
 
@@ -33,42 +33,38 @@ struct JoinedDay {
 }
 
 /// The predictions of a window with their outcomes.
-pub(crate) async fn joined(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
-    request: &Request,
-    kept: &Arc<Kept>,
-) -> Result<DataFrame> {
+pub(crate) async fn joined(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
     let extra = OUTCOME_COLUMNS.map(|(name, ..)| name);
     let extra: Vec<&str> = std::iter::once(DAY).chain(extra).collect();
     check_columns(Kind::Predictions, &extra, request.columns.as_deref())?;
-    let reads = read::days(request.window).map(|day| join_day(table, workspace, day, request, kept));
+    let reads = read::days(reading.window).map(|day| join_day(reading, day, request));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
+    let bytes = days.iter().map(JoinedDay::bytes).sum();
+    reading.grow(bytes).await?;
+    let (columns, building) = (request.columns.clone(), Arc::clone(reading));
+    let building = tokio::task::spawn_blocking(move || built(columns, &days, &building));
+    building.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
+}
+
+/// The dataframe of days that are joined.
+fn built(columns: Option<Vec<String>>, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
     let tags = tags_of(days.iter().flat_map(|day| &day.predictions));
-    let names = request.columns.clone().unwrap_or_else(|| {
+    let names = columns.unwrap_or_else(|| {
         let fields = Kind::Predictions.fields().iter().map(|field| field.name.to_owned());
         let names = std::iter::once(DAY.to_owned()).chain(fields).chain(tags.iter().cloned());
         names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
     });
     let rows: usize = days.iter().map(|day| day.pairs.len()).sum();
     check_tags(&names, &tags, rows > 0)?;
-    frame::frame(rows, names.iter().map(|name| series(name, &days)).collect())
+    let column = |name: &String| {
+        reading.hold.check()?;
+        Ok(series(name, days))
+    };
+    frame::frame(rows, names.iter().map(column).collect::<Result<_>>()?)
 }
 
-async fn join_day(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
-    day: Day,
-    request: &Request,
-    kept: &Arc<Kept>,
-) -> Result<JoinedDay> {
-    let filter = |kind, release, columns| Filter {
-        kind,
-        columns,
-        release,
-        as_of: request.as_of,
-        kept: Arc::clone(kept),
-    };
+async fn join_day(reading: &Arc<Reading>, day: Day, request: &Request) -> Result<JoinedDay> {
+    let filter = |kind, release, columns| Filter { kind, columns, release };
     let needed = |columns: &[&str]| {
         let wanted = request.columns.as_ref()?;
         Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())
@@ -77,10 +73,15 @@ async fn join_day(
         filter(Kind::Predictions, request.release.clone(), needed(&["release", "key", "predicted_at"]));
     let of_outcomes = filter(Kind::Outcomes, None, None);
     let (predictions, outcomes) = futures::try_join!(
-        read::day_of(table, workspace, day, &of_predictions),
-        read::day_of(table, workspace, day, &of_outcomes),
+        read::day_of(reading, day, &of_predictions),
+        read::day_of(reading, day, &of_outcomes),
     )?;
+    // What the join finds: a pair for each prediction, and about as much while it looks for them.
+    let rows: usize = predictions.iter().chain(&outcomes).map(|segment| segment.columns.rows).sum();
+    reading.grow((rows * 2 * size_of::<(RowRef, Option<RowRef>)>()) as u64).await?;
+    let hold = reading.hold.clone();
     let joining = tokio::task::spawn_blocking(move || {
+        hold.check()?;
         let pairs = join(&in_log(&predictions), &in_log(&outcomes))
             .map_err(|error| Error::corrupt(format!("the events of {day} cannot be joined: {error}")))?
             .pairs
@@ -91,6 +92,19 @@ async fn join_day(
         Ok(JoinedDay { day, predictions: columns(predictions), outcomes: columns(outcomes), pairs })
     });
     joining.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
+}
+
+impl JoinedDay {
+    /// About how many bytes it takes, and so about how many a dataframe of it.
+    fn bytes(&self) -> u64 {
+        let columns = self.predictions.iter().chain(&self.outcomes).map(Columns::bytes);
+        columns.sum::<usize>() as u64
+    }
+}
+
+/// About how many bytes segments take.
+pub(crate) fn bytes_of(segments: &[Unpacked]) -> u64 {
+    segments.iter().map(|segment| segment.columns.bytes() as u64).sum()
 }
 
 /// Segments as the fold wants them.

@@ -6,7 +6,9 @@
 //!
 //! It writes nothing to the table.
 
+mod answer;
 mod board;
+mod budget;
 mod columns;
 mod daily;
 mod events;
@@ -19,19 +21,35 @@ mod read;
 pub mod request;
 mod rollups;
 mod stack;
+mod walk;
 
 use std::sync::Arc;
 
 use polars::prelude::DataFrame;
-use store::{Clock, Error, Id, Result, Table, catalog::Catalog};
+use store::{
+    Clock, Error, Id, Result, Table, active,
+    catalog::{Catalog, Kept},
+    cut::Cut,
+    log::CLOSED_AFTER_SECONDS,
+    skipped,
+};
 
 use tokio::time::Instant;
 
-use self::meters::Meters;
+use self::{
+    budget::{Budget, Hold},
+    meters::Meters,
+    read::{Reading, Until},
+};
 
+pub use answer::Answer;
 pub use board::Place;
+pub use budget::Bounds;
 pub use output::{Format, number_text};
 pub use request::{By, Request, What, Words};
+
+/// How often a window is read again in which days expired meanwhile.
+const MAX_READS: usize = 3;
 
 /// Answers questions about workspaces.
 #[derive(Clone, Debug)]
@@ -40,12 +58,20 @@ pub struct Query {
     catalog: Catalog,
     clock: Clock,
     meters: Arc<Meters>,
+    budget: Budget,
 }
 
 impl Query {
-    /// A service on `table`, with `clock` for the time by which events have expired.
+    /// A service on `table`, with `clock` for the time by which events have expired. It takes as much as
+    /// it needs; see [`Query::within`].
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
-        Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters: Arc::default() }
+        let (meters, budget) = (Arc::default(), Budget::new(Bounds::NONE));
+        Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget }
+    }
+
+    /// The same, and all queries together take no more than these bounds.
+    pub fn within(self, bounds: Bounds) -> Self {
+        Self { budget: Budget::new(bounds), ..self }
     }
 
     /// The catalog.
@@ -53,37 +79,113 @@ impl Query {
         &self.catalog
     }
 
-    /// Answers a request. Events that have expired are not read.
+    /// Answers a request. Events that have expired are not read, segments that cannot be read are left
+    /// out, and the answer says so. The work ends when the future is dropped.
     ///
     /// # Errors
-    /// `Invalid`, when it names a column or a release that does not exist; those of the table.
-    pub async fn run(&self, workspace: &Id, request: &Request) -> Result<DataFrame> {
+    /// `Invalid`, when it names a column or a release that does not exist, or a cut of something else;
+    /// `NotFound`, when events of a cut have expired; `TooLarge` and `Unavailable`, when it takes too much of the
+    /// bounds; those of the table.
+    pub async fn run(&self, workspace: &Id, request: &Request) -> Result<Answer> {
+        let (turn, hold) = self.budget.enter().await?;
+        let wanted = hold.wanted();
         let began = Instant::now();
-        let frame = self.read(workspace, request).await?;
+        let (frame, reading) = self.read(workspace, request, &hold).await?;
+        let bytes = frame.estimated_size() as u64;
+        hold.settle(bytes).await.map_err(|full| self.budget.refusal(full))?;
         self.meters.answered(request.what, began.elapsed(), frame.height());
-        Ok(frame)
+        let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
+        let as_of = request.as_of.and(cut.as_ref()).map(|cut| cut.as_of);
+        let warnings = warnings.unwrap_or_default();
+        Ok(Answer { frame, cut, as_of, warnings, held: answer::Held { hold, wanted, turn: Some(turn) } })
     }
 
-    async fn read(&self, workspace: &Id, request: &Request) -> Result<DataFrame> {
+    /// The cut at which a request would be answered, without reading the events.
+    ///
+    /// # Errors
+    /// As [`Query::run`]; `Invalid`, when what it asks for is not read from the logs.
+    pub async fn cut(&self, workspace: &Id, request: &Request) -> Result<Cut> {
+        let (_turn, hold) = self.budget.enter().await?;
         self.check_release(workspace, request).await?;
-        let kept = Arc::new(self.catalog.kept(workspace, request.window, self.clock.now()).await?);
-        match request.what {
-            What::Events(kind) => {
-                let filter = read::Filter {
-                    kind,
-                    columns: request.columns.clone(),
-                    release: request.release.clone(),
-                    as_of: request.as_of,
-                    kept,
-                };
-                events::events(&self.table, workspace, request.window, &filter).await
-            }
-            What::Joined => joined::joined(&self.table, workspace, request, &kept).await,
-            What::Rollups => rollups::rollups(&self.table, workspace, request).await,
-            What::Evaluations => {
-                daily::evaluations(&self.table, &self.catalog, workspace, request, &kept).await
-            }
+        if !request.is_of_logs() {
+            return Err(Error::invalid(format!("{} of now are not read at a cut", request.what.name())));
         }
+        let reading = self.reading(workspace, request, self.kept(workspace, request).await?, &hold).await?;
+        read::resolve(&reading, request.what.kinds()).await?;
+        Ok(reading.cut().0)
+    }
+
+    async fn read(
+        &self,
+        workspace: &Id,
+        request: &Request,
+        hold: &Hold,
+    ) -> Result<(DataFrame, Option<Arc<Reading>>)> {
+        self.check_release(workspace, request).await?;
+        if !request.is_of_logs() {
+            let frame = match request.what {
+                What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await?,
+                _ => daily::stored_evaluations(&self.table, workspace, request, hold).await?,
+            };
+            return Ok((frame, None));
+        }
+        let mut kept = self.kept(workspace, request).await?;
+        for _ in 0..MAX_READS {
+            let reading = self.reading(workspace, request, kept.clone(), hold).await?;
+            let frame = match request.what {
+                What::Events(kind) => events::events(&reading, kind, request).await?,
+                What::Joined => joined::joined(&reading, request).await?,
+                _ => daily::evaluations_as_of(&reading, &self.catalog, request).await?,
+            };
+            if kept == Kept::default() {
+                return Ok((frame, Some(reading)));
+            }
+            // A day that expired meanwhile may have been read in part.
+            let now = self.kept(workspace, request).await?;
+            if now == kept {
+                return Ok((frame, Some(reading)));
+            }
+            hold.settle(0).await.map_err(|full| self.budget.refusal(full))?;
+            kept = now;
+        }
+        Err(Error::unavailable("days of the window expire while it is read; try again"))
+    }
+
+    async fn kept(&self, workspace: &Id, request: &Request) -> Result<Kept> {
+        self.catalog.kept(workspace, request.window, self.clock.now()).await
+    }
+
+    /// How the logs are read for a request.
+    async fn reading(
+        &self,
+        workspace: &Id,
+        request: &Request,
+        kept: Kept,
+        hold: &Hold,
+    ) -> Result<Arc<Reading>> {
+        // Nothing is appended any more with a time up to this one.
+        let closed = self.clock.now().plus_seconds(-CLOSED_AFTER_SECONDS);
+        let until = match (&request.cut, request.as_of) {
+            (Some(cut), _) if cut.workspace != *workspace => {
+                return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
+            }
+            (Some(cut), _) => (Until::Cut(Arc::clone(cut)), cut.as_of),
+            (None, Some(as_of)) => (Until::AsOf(as_of.min(closed)), as_of.min(closed)),
+            (None, None) => (Until::Now, closed),
+        };
+        let skipped = match (&until.0, request.window) {
+            (Until::Cut(_), _) => Default::default(),
+            (_, window) => {
+                // As the projections do: sums lack what their fold refused, evaluations what any refused.
+                let is_raw = matches!(request.what, What::Events(_));
+                let counts = |refused: &str| !is_raw || refused == skipped::BY_ROLLUP;
+                let version = active::load(&*self.table, workspace).await?.version;
+                let days = (window.from(), window.to());
+                skipped::between(&*self.table, workspace, version, days, counts).await?
+            }
+        };
+        let hold = hold.clone();
+        Ok(Arc::new(Reading::new(&self.table, workspace, request.window, until, kept, skipped, hold)))
     }
 
     /// Checks that the release of a request exists.

@@ -20,6 +20,9 @@ use crate::frame::failed;
 /// How many rows a table for people shows: the first half and the last.
 const TABLE_ROWS: usize = 60;
 
+/// How many rows become text at a time.
+const PIECE_ROWS: usize = 16_384;
+
 /// How a dataframe is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -74,15 +77,30 @@ impl Format {
         let cannot = |error| Error::unavailable("the result cannot be written").because(error);
         match self {
             Format::Table => writeln!(to, "{}", text_table(frame)).map_err(cannot),
-            Format::Csv => CsvWriter::new(to).finish(&mut with_text_times(frame)?).map_err(failed),
+            Format::Csv => {
+                for (at, piece) in pieces(frame).enumerate() {
+                    let writer = CsvWriter::new(&mut to).include_header(at == 0);
+                    { writer }.finish(&mut with_text_times(&piece)?).map_err(failed)?;
+                }
+                Ok(())
+            }
             Format::Ndjson => {
-                let writer = JsonWriter::new(to).with_json_format(JsonFormat::JsonLines);
-                { writer }.finish(&mut with_text_times(frame)?).map_err(failed)
+                for piece in pieces(frame) {
+                    let writer = JsonWriter::new(&mut to).with_json_format(JsonFormat::JsonLines);
+                    { writer }.finish(&mut with_text_times(&piece)?).map_err(failed)?;
+                }
+                Ok(())
             }
             Format::Parquet => ParquetWriter::new(to).finish(frame).map(|_| ()).map_err(failed),
             Format::Ipc => IpcWriter::new(to).finish(frame).map_err(failed),
         }
     }
+}
+
+/// A frame in pieces of so many rows that their text is small; at least one.
+fn pieces(frame: &DataFrame) -> impl Iterator<Item = DataFrame> {
+    let starts = (0..frame.height().max(1)).step_by(PIECE_ROWS);
+    starts.map(|start| frame.slice(start as i64, PIECE_ROWS))
 }
 
 /// In text, instants are RFC 3339 and days `YYYY-MM-DD`.

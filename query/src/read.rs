@@ -1,23 +1,30 @@
 //! Reads the logs of a window: days side by side, only the columns that are wanted, and of the
 //! segments only those that can hold a row that is.
+//!
+//! Of each log a prefix is read: all there is, what had been appended by an instant, or what a
+//! [`Cut`] says. Which prefix it was is noted, so that it can be read again.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use meter::catalogue::QUERY_DECODED_BYTES;
+use meter::catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT};
 use store::{
-    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window,
-    catalog::Kept,
-    key,
-    lane::Place,
-    log::Segment,
-    table::{Query, query_all},
+    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window, catalog::Kept, cut::Cut, key::LogId,
+    lane::Place, log::Segment,
+};
+
+use crate::{
+    budget::{Full, Hold, in_words},
+    walk::{Admitted, Walk},
 };
 
 /// How many days are read at once.
 const DAYS_AT_ONCE: usize = 4;
 
-/// Which segments and columns to read.
+/// Which columns to read of which events.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     pub(crate) kind: Kind,
@@ -25,10 +32,45 @@ pub(crate) struct Filter {
     pub(crate) columns: Option<Vec<String>>,
     /// Only segments that hold events of this release.
     pub(crate) release: Option<String>,
-    /// Only segments appended by then.
-    pub(crate) as_of: Option<Timestamp>,
+}
+
+/// How far logs are read.
+#[derive(Clone, Debug)]
+pub(crate) enum Until {
+    /// To their ends.
+    Now,
+    /// As far as every segment had been appended by then.
+    AsOf(Timestamp),
+    /// So far as it says.
+    Cut(Arc<Cut>),
+}
+
+/// One reading of a window for an answer, and what came of it.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) table: Arc<dyn Table>,
+    pub(crate) workspace: Id,
+    pub(crate) window: Window,
+    pub(crate) until: Until,
+    /// The closed instant by which definitions are chosen.
+    pub(crate) closed: Timestamp,
     /// Only days that have their events.
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Kept,
+    /// What operators skipped.
+    pub(crate) skipped: BTreeSet<(LogId, u64)>,
+    pub(crate) hold: Hold,
+    found: Mutex<Found>,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+struct Found {
+    kinds: BTreeSet<Kind>,
+    heads: BTreeMap<LogId, u64>,
+    left_out: BTreeSet<(LogId, u64)>,
+    warnings: BTreeSet<String>,
+    /// Of each day the kinds that are read.
+    days: usize,
 }
 
 /// A segment with its events unpacked.
@@ -47,67 +89,167 @@ pub(crate) fn days(window: Window) -> impl Iterator<Item = Day> {
 
 /// What `make` makes of the segments of each day of a window, day by day. A day without segments is left out.
 pub(crate) async fn window<T: Send + 'static>(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
-    window: Window,
+    reading: &Arc<Reading>,
     filter: &Filter,
     make: impl Fn(Vec<Unpacked>) -> Result<T> + Clone + Send + 'static,
 ) -> Result<Vec<T>> {
-    let reads = days(window).map(|day| day_with(table, workspace, day, filter, make.clone()));
+    let reads = days(reading.window).map(|day| day_with(reading, day, filter, make.clone()));
     let days: Vec<Option<T>> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
     Ok(days.into_iter().flatten().collect())
 }
 
 /// The segments of a day, in the order of the log.
-pub(crate) async fn day_of(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
-    day: Day,
-    filter: &Filter,
-) -> Result<Vec<Unpacked>> {
-    Ok(day_with(table, workspace, day, filter, Ok).await?.unwrap_or_default())
+pub(crate) async fn day_of(reading: &Arc<Reading>, day: Day, filter: &Filter) -> Result<Vec<Unpacked>> {
+    Ok(day_with(reading, day, filter, Ok).await?.unwrap_or_default())
 }
 
 /// What `make` makes of the segments of a day, in the order of the log; `None`, when there is none.
 async fn day_with<T: Send + 'static>(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
+    reading: &Arc<Reading>,
     day: Day,
     filter: &Filter,
     make: impl FnOnce(Vec<Unpacked>) -> Result<T> + Send + 'static,
 ) -> Result<Option<T>> {
-    if filter.kind != Kind::Releases && !filter.kept.keeps(day) {
+    let mut walk = Walk::new(reading, day, filter.kind)?;
+    let mut unpacked = Vec::new();
+    let mut bytes = 0;
+    while let Some(page) = walk.next(None).await? {
+        let (filter, taking) = (filter.clone(), Arc::clone(reading));
+        let taken = tokio::task::spawn_blocking(move || taking.unpack(&filter, page)).await;
+        let taken = taken.map_err(|error| Error::unavailable("reading was interrupted").because(error))??;
+        let more = taken.iter().map(|segment| segment.columns.bytes() as u64).sum();
+        bytes += more;
+        unpacked.extend(taken);
+        reading.grow(more).await?;
+    }
+    reading.end_of_day();
+    if unpacked.is_empty() {
         return Ok(None);
     }
-    let range = key::segments_of_kind(workspace, day, filter.kind);
-    let items = query_all(&**table, Query::table(range)).await?;
-    if items.is_empty() {
-        return Ok(None);
-    }
-    let filter = filter.clone();
-    let unpacking = tokio::task::spawn_blocking(move || {
-        let segments = items.into_iter().map(Segment::from_item);
-        let wanted =
-            segments.filter(|segment| segment.as_ref().map_or(true, |segment| filter.wants(segment)));
-        let decoded_bytes = QUERY_DECODED_BYTES.counter([]);
-        let unpacked = wanted.map(|segment| {
-            let segment = segment?;
-            decoded_bytes.increment(segment.data.len() as u64);
-            filter.unpack(&segment)
-        });
-        let mut unpacked = unpacked.collect::<Result<Vec<_>>>()?;
-        unpacked.sort_by_key(|segment| segment.place);
-        if unpacked.is_empty() { Ok(None) } else { make(unpacked).map(Some) }
+    unpacked.sort_by_key(|segment: &Unpacked| segment.place);
+    // While something is made of them, there are two of them.
+    reading.grow(bytes).await?;
+    let making = Arc::clone(reading);
+    let made = tokio::task::spawn_blocking(move || {
+        making.hold.check()?;
+        make(unpacked).map(Some)
     });
-    unpacking.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?
+    let made = made.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?;
+    reading.hold.shrink(bytes);
+    made
+}
+
+impl Reading {
+    pub(crate) fn new(
+        table: &Arc<dyn Table>,
+        workspace: &Id,
+        window: Window,
+        (until, closed): (Until, Timestamp),
+        kept: Kept,
+        skipped: BTreeSet<(LogId, u64)>,
+        hold: Hold,
+    ) -> Self {
+        let (table, workspace, found) = (Arc::clone(table), workspace.clone(), Mutex::default());
+        Self { table, workspace, window, until, closed, kept, skipped, hold, found }
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how far a log was read.
+    pub(crate) fn read_until(&self, log: &LogId, seq: u64) {
+        self.found().heads.insert(log.clone(), seq);
+    }
+
+    /// Notes that a kind was read.
+    pub(crate) fn reads(&self, kind: Kind) {
+        self.found().kinds.insert(kind);
+    }
+
+    fn end_of_day(&self) {
+        self.found().days += 1;
+    }
+
+    /// Notes that a segment is not in the answer.
+    pub(crate) fn leave_out(&self, log: &LogId, seq: u64, why: &'static str, because: &str) {
+        let name = format!("{}/{}/{seq}", log.day, log.name());
+        tracing::warn!(workspace = %log.workspace, segment = name, because, "a query leaves a segment out");
+        let mut found = self.found();
+        if found.left_out.insert((log.clone(), seq)) {
+            QUERY_LEFT_OUT.counter([why]).increment(1);
+        }
+        found.warnings.insert(format!("segment {name} is left out: {because}"));
+    }
+
+    /// Notes something else that the answer lacks.
+    pub(crate) fn warn(&self, warning: String) {
+        tracing::warn!(workspace = %self.workspace, warning, "a query is answered in part");
+        self.found().warnings.insert(warning);
+    }
+
+    /// Counts what is held; in a reading that is too large, says how much it would be.
+    pub(crate) async fn grow(&self, bytes: u64) -> Result<()> {
+        let budget = self.hold.budget();
+        self.hold.grow(bytes).await.map_err(|full| match full {
+            Full::Busy => budget.busy(),
+            Full::TooLarge { bytes } => {
+                let done = self.found();
+                let all = days(self.window).count() * done.kinds.len().max(1);
+                let about = bytes as f64 * all as f64 / done.days.max(1) as f64;
+                budget.too_large(&match done.days {
+                    0 => format!("it holds {} before its first day is read", in_words(bytes)),
+                    done => format!(
+                        "it holds {} after {done} of {all} days, so it would take about {}",
+                        in_words(bytes),
+                        in_words(about as u64)
+                    ),
+                })
+            }
+        })
+    }
+
+    /// What was read, so that it can be read again, and what is to be said of it.
+    pub(crate) fn cut(&self) -> (Cut, Vec<String>) {
+        let found = std::mem::take(&mut *self.found());
+        let cut = Cut {
+            workspace: self.workspace.clone(),
+            window: self.window,
+            kinds: found.kinds,
+            as_of: self.closed,
+            heads: found.heads,
+            left_out: found.left_out,
+        };
+        (cut, found.warnings.into_iter().collect())
+    }
+
+    /// Unpacks what is wanted of a page. A segment that cannot be read is left out.
+    fn unpack(&self, filter: &Filter, page: Vec<Admitted>) -> Result<Vec<Unpacked>> {
+        let decoded_bytes = QUERY_DECODED_BYTES.counter([]);
+        let mut unpacked = Vec::with_capacity(page.len());
+        for Admitted { log, seq, item } in page {
+            self.hold.check()?;
+            let read = Segment::from_item(item).and_then(|segment| {
+                if !filter.wants(&segment) {
+                    return Ok(None);
+                }
+                decoded_bytes.increment(segment.data.len() as u64);
+                filter.unpack(&segment).map(Some)
+            });
+            match read {
+                Ok(segment) => unpacked.extend(segment),
+                Err(error) => {
+                    self.leave_out(&log, seq, "unreadable", &format!("it cannot be read ({error})"))
+                }
+            }
+        }
+        Ok(unpacked)
+    }
 }
 
 impl Filter {
     fn wants(&self, segment: &Segment) -> bool {
-        let known = self.as_of.is_none_or(|as_of| segment.appended_at <= as_of);
-        known
-            && segment.rows > 0
-            && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
+        segment.rows > 0 && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
     }
 
     fn unpack(&self, segment: &Segment) -> Result<Unpacked> {
@@ -130,4 +272,18 @@ impl Filter {
         let appended_at = segment.appended_at;
         Ok(Unpacked { day: segment.log.day, place: segment.place(), appended_at, columns })
     }
+}
+
+/// Walks the logs of a window without unpacking anything: only to see how far they go.
+pub(crate) async fn resolve(reading: &Arc<Reading>, kinds: &[Kind]) -> Result<()> {
+    let walks = days(reading.window).map(|day| resolve_day(reading, day, kinds));
+    stream::iter(walks).buffered(DAYS_AT_ONCE).try_collect::<()>().await
+}
+
+async fn resolve_day(reading: &Reading, day: Day, kinds: &[Kind]) -> Result<()> {
+    for kind in kinds {
+        let mut walk = Walk::new(reading, day, *kind)?;
+        while walk.next(Some(&["v", "appended_at"])).await?.is_some() {}
+    }
+    Ok(())
 }

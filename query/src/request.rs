@@ -1,6 +1,8 @@
 //! What may be asked, and in which words: the same for the command line and for HTTP.
 
-use store::{Day, Error, Kind, Result, Timestamp, Window, event::TAG_PREFIX};
+use std::sync::Arc;
+
+use store::{Day, Error, Kind, Result, Timestamp, Window, cut::Cut, event::TAG_PREFIX};
 
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
@@ -31,6 +33,18 @@ impl What {
             What::Joined => "joined",
             What::Rollups => "rollups",
             What::Evaluations => "evaluations",
+        }
+    }
+
+    /// The kinds of events that it is made of, when it is read from the logs.
+    pub fn kinds(self) -> &'static [Kind] {
+        match self {
+            What::Events(Kind::Predictions) => &[Kind::Predictions],
+            What::Events(Kind::Outcomes) => &[Kind::Outcomes],
+            What::Events(Kind::Metrics) => &[Kind::Metrics],
+            What::Events(Kind::Releases) => &[Kind::Releases],
+            What::Joined | What::Evaluations => &[Kind::Predictions, Kind::Outcomes],
+            What::Rollups => &[],
         }
     }
 
@@ -88,8 +102,10 @@ pub struct Request {
     pub columns: Option<Vec<String>>,
     /// By what rollups are broken down.
     pub by: By,
-    /// Only what had been appended by then.
+    /// Only what had been appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
+    /// Only what an earlier answer was read from.
+    pub cut: Option<Arc<Cut>>,
 }
 
 /// The same as it was written.
@@ -107,6 +123,8 @@ pub struct Words<'a> {
     pub by: Option<&'a str>,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
+    /// The cut that an earlier answer named.
+    pub cut: Option<&'a str>,
 }
 
 impl Request {
@@ -134,6 +152,11 @@ impl Request {
         if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
             return Err(Error::invalid(format!("columns: `{twice}` is named twice")));
         }
+        let cut = words.cut.map(|text| cut_of(what, window, text)).transpose();
+        let cut = cut.map_err(|error| named("cut", error))?;
+        if cut.is_some() && as_of.is_some() {
+            return Err(Error::invalid("as-of: the cut says already as of when it is"));
+        }
         let by = By::parse(what, words.by)?;
         if matches!(by, By::Tag(_)) && words.release.is_some() {
             return Err(Error::invalid("release: tags are not broken down by release"));
@@ -144,9 +167,33 @@ impl Request {
             by,
             release: words.release.map(str::to_owned),
             columns,
+            cut,
             as_of: as_of.transpose().map_err(|error| named("as-of", error))?,
         })
     }
+}
+
+impl Request {
+    /// Whether it is answered from the logs; what is of now alone comes from the projections.
+    pub(crate) fn is_of_logs(&self) -> bool {
+        match self.what {
+            What::Events(_) | What::Joined => true,
+            What::Evaluations => self.as_of.is_some() || self.cut.is_some(),
+            What::Rollups => false,
+        }
+    }
+}
+
+/// Reads a cut, which must hold all that is asked for.
+fn cut_of(what: What, window: Window, text: &str) -> Result<Arc<Cut>> {
+    let cut: Cut = text.parse()?;
+    if !(cut.window.contains(window.from()) && cut.window.contains(window.to())) {
+        return Err(Error::invalid(format!("it is of {} to {}", cut.window.from(), cut.window.to())));
+    }
+    if let Some(kind) = what.kinds().iter().find(|kind| !cut.kinds.contains(kind)) {
+        return Err(Error::invalid(format!("it does not say how far {} were read", kind.name())));
+    }
+    Ok(Arc::new(cut))
 }
 
 #[cfg(test)]

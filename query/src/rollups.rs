@@ -17,6 +17,7 @@ use store::{
 };
 
 use crate::{
+    budget::Hold,
     daily::{Cell, Row, active_items, series},
     request::{By, Request},
 };
@@ -117,11 +118,16 @@ type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
 type RowsOfDay = fn(&DayParts, &str) -> Vec<Figures>;
 
 /// Counts, sums and quantiles, day by day.
-pub(crate) async fn rollups(table: &Arc<dyn Table>, workspace: &Id, request: &Request) -> Result<DataFrame> {
-    if request.as_of.is_some() {
+pub(crate) async fn rollups(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+    hold: &Hold,
+) -> Result<DataFrame> {
+    if request.as_of.is_some() || request.cut.is_some() {
         return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
     }
-    let days = stored(table, workspace, request).await?;
+    let days = stored(table, workspace, request, hold).await?;
     let (columns, rows): (Vec<&str>, RowsOfDay) = match &request.by {
         By::Release => (RELEASE_COLUMNS.to_vec(), |day, _| by_release(day)),
         By::Metric => (METRIC_COLUMNS.to_vec(), |day, _| by_metric(day)),
@@ -141,6 +147,7 @@ async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
     request: &Request,
+    hold: &Hold,
 ) -> Result<BTreeMap<Day, DayParts>> {
     let wanted = match &request.by {
         By::Release => key::By::Release,
@@ -148,7 +155,7 @@ async fn stored(
         By::Tag(_) => key::By::Tag,
     };
     let mut days = BTreeMap::<Day, DayParts>::new();
-    for item in active_items(table, workspace, request).await? {
+    for item in active_items(table, workspace, request, hold).await? {
         let (day, found) = key::parse_projection(&item.key)?;
         let wrong = |error| Error::corrupt(format!("{day}: {error}"));
         let (rollup, parts) = days.entry(day).or_default();

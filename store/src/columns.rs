@@ -56,6 +56,11 @@ impl Strings {
         self.ends.is_empty()
     }
 
+    /// About how many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        self.text.len() + 4 * self.ends.len()
+    }
+
     /// All strings in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|row| self.get(row))
@@ -144,6 +149,17 @@ impl Column {
     /// Whether row `row` holds a value.
     pub fn is_valid(&self, row: usize) -> bool {
         self.valid.as_ref().is_none_or(|valid| valid[row])
+    }
+
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Time(values) => 8 * values.len(),
+            Values::Float(values) => 8 * values.len(),
+            Values::Text(values) => values.bytes(),
+            Values::Coded(coded) => coded.codes.len() + coded.dictionary.bytes(),
+        };
+        self.name.len() + values + self.valid.as_ref().map_or(0, Vec::len)
     }
 
     /// How many rows are null.
@@ -264,6 +280,11 @@ impl Columns {
         }
         let columns = names.into_iter().map(|name| concat_column(name, parts)).collect();
         Self { rows: parts.iter().map(|part| part.rows).sum(), columns }
+    }
+
+    /// About how many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(Column::bytes).sum()
     }
 
     /// The rows `rows`, in that order.

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     Corrupt,
     /// What was asked for does not exist.
     NotFound,
+    /// The answer would take more room than there is: ask for less.
+    TooLarge,
 }
 
 /// What went wrong, and what to do next.
@@ -72,6 +74,11 @@ impl Error {
     /// What the caller should do next.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// See [`ErrorKind::TooLarge`].
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::TooLarge, message)
     }
 
     /// Whether a condition did not hold.

@@ -3,9 +3,10 @@
 //! In reading order: [`time`] and [`id`]; the [`event`], the [`columns`] in which events
 //! travel and the [`batch`] that they come in;
 //! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
-//! [`log`] with its [`lane`]s and the [`rollup`] as items, which version of the rollups is [`active`], and of
-//! which days the events have [`expired`], by the time that the table has [`counted`]; the [`catalog`] of
-//! workspaces, models and releases; and the
+//! [`log`] with its [`lane`]s and the [`rollup`] as items, which version of the rollups is [`active`], of
+//! which days the events have [`expired`], by the time that the table has [`counted`], which segments were
+//! [`skipped`], and the [`cut`] that an answer was read at; the [`catalog`] of workspaces, models and
+//! releases; and the
 //! [`table`] with its engines.
 //!
 //! It is a library of formats and storage. It knows no HTTP, folds nothing and schedules nothing.
@@ -15,6 +16,7 @@ pub mod batch;
 pub mod catalog;
 pub mod columns;
 pub mod counted;
+pub mod cut;
 mod error;
 pub mod event;
 pub mod expired;
@@ -26,6 +28,7 @@ pub mod log;
 pub mod rollup;
 pub mod scan;
 pub mod segment;
+pub mod skipped;
 pub mod table;
 pub mod time;
 

@@ -150,6 +150,7 @@ impl From<Error> for Problem {
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
             ErrorKind::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         };
         if status.is_server_error() {
             tracing::error!(%error, "request failed");

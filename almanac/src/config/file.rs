@@ -22,6 +22,7 @@ struct Text {
     endpoint: Option<Spanned<String>>,
     listen: Option<Spanned<String>>,
     log_format: Option<Spanned<String>>,
+    query_memory: Option<Spanned<String>>,
 }
 
 /// The values of a file, each with its line.
@@ -33,6 +34,7 @@ pub(super) struct Keys {
     pub(super) endpoint: Option<Setting<OsString>>,
     pub(super) listen: Option<Setting<OsString>>,
     pub(super) log_format: Option<Setting<OsString>>,
+    pub(super) query_memory: Option<Setting<OsString>>,
 }
 
 /// Reads the file that was named, or `default` if it is there.
@@ -82,5 +84,6 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
         endpoint: setting(found.endpoint),
         listen: setting(found.listen),
         log_format: setting(found.log_format),
+        query_memory: setting(found.query_memory),
     })
 }

@@ -15,12 +15,13 @@ use store::{Error, Result};
 
 use crate::telemetry::logs::LogFormat;
 
-pub(crate) use self::{origin::Origin, place::Store, show::show};
+pub(crate) use self::{origin::Origin, place::Store, show::show, size::Size};
 
 mod file;
 mod origin;
 mod place;
 mod show;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,8 @@ const REGION: Name = Name { key: "region", flag: "--region", variable: "ALMANAC_
 const ENDPOINT: Name = Name { key: "endpoint", flag: "--endpoint", variable: "ALMANAC_ENDPOINT" };
 const LISTEN: Name = Name { key: "listen", flag: "--listen", variable: "ALMANAC_LISTEN" };
 const LOG_FORMAT: Name = Name { key: "log_format", flag: "--log-format", variable: "ALMANAC_LOG_FORMAT" };
+const QUERY_MEMORY: Name =
+    Name { key: "query_memory", flag: "--query-memory", variable: "ALMANAC_QUERY_MEMORY" };
 
 /// The settings on the command line and in the environment; each is good with every command.
 #[derive(Debug, Args)]
@@ -72,6 +75,9 @@ pub(crate) struct Flags {
     /// How log lines look: text or json [default: text].
     #[arg(long, global = true, env = LOG_FORMAT.variable, value_name = "FORMAT")]
     log_format: Option<OsString>,
+    /// How much memory the queries of `up` may hold together, such as 512MiB or 2GiB [default: 512MiB].
+    #[arg(long, global = true, env = QUERY_MEMORY.variable, value_name = "SIZE")]
+    query_memory: Option<OsString>,
 }
 
 /// A value, and where it came from.
@@ -93,6 +99,7 @@ struct Given {
     endpoint: Option<Setting<OsString>>,
     listen: Option<Setting<OsString>>,
     log_format: Option<Setting<OsString>>,
+    query_memory: Option<Setting<OsString>>,
 }
 
 /// The effective values.
@@ -112,6 +119,8 @@ pub(crate) struct Config {
     pub(crate) listen: Setting<SocketAddr>,
     /// How log lines look.
     pub(crate) log_format: Setting<LogFormat>,
+    /// How many bytes the queries of a service may hold together.
+    pub(crate) query_memory: Setting<Size>,
 }
 
 impl Flags {
@@ -128,6 +137,7 @@ impl Flags {
             endpoint: given(&ENDPOINT, self.endpoint.as_ref(), matches),
             listen: given(&LISTEN, self.listen.as_ref(), matches),
             log_format: given(&LOG_FORMAT, self.log_format.as_ref(), matches),
+            query_memory: given(&QUERY_MEMORY, self.query_memory.as_ref(), matches),
         };
         Config::resolve(given, Path::new(DEFAULT_FILE))
     }
@@ -166,7 +176,11 @@ impl Config {
             Some(setting) => parse(&LOG_FORMAT, setting, |text, _| text.parse())?,
             None => Setting { value: LogFormat::default(), origin: Origin::Default },
         };
-        Ok(Self { file, store, data, region, endpoint, listen, log_format })
+        let query_memory = match given.query_memory.or(keys.query_memory) {
+            Some(setting) => parse(&QUERY_MEMORY, setting, |text, _| text.parse())?,
+            None => Setting { value: Size::default(), origin: Origin::Default },
+        };
+        Ok(Self { file, store, data, region, endpoint, listen, log_format, query_memory })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{CONFIG, Config, DATA, ENDPOINT, LISTEN, LOG_FORMAT, Name, Origin, REGION, STORE};
+use super::{CONFIG, Config, DATA, ENDPOINT, LISTEN, LOG_FORMAT, Name, Origin, QUERY_MEMORY, REGION, STORE};
 use crate::{
     catalog::{aligned, print},
     cli::ShowFormat,
@@ -38,7 +38,7 @@ pub(crate) fn show(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn rows(config: &Config) -> [Row; 7] {
+fn rows(config: &Config) -> [Row; 8] {
     let file = config.file.value.as_ref().map(|path| path.display().to_string());
     [
         row(&CONFIG, file, &config.file.origin),
@@ -48,6 +48,7 @@ fn rows(config: &Config) -> [Row; 7] {
         row(&ENDPOINT, config.endpoint.value.clone(), &config.endpoint.origin),
         row(&LISTEN, Some(config.listen.value.to_string()), &config.listen.origin),
         row(&LOG_FORMAT, Some(config.log_format.value.to_string()), &config.log_format.origin),
+        row(&QUERY_MEMORY, Some(config.query_memory.value.to_string()), &config.query_memory.origin),
     ]
 }
 

@@ -17,7 +17,8 @@ const CHART_LINES: usize = 6;
 pub(super) async fn print(query: &Query, workspace: &Workspace) -> anyhow::Result<()> {
     let ask = async |from: &str, to: &str, release: Option<&str>, columns: Option<&str>| {
         let words = Words { from, to, release, columns, ..Words::default() };
-        query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await
+        let answer = query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await;
+        answer.map(|answer| answer.frame)
     };
     let june = "day,predictions,labelled,accuracy,auc,log_loss,brier";
     let june = ask("2013-06-01", "2013-06-30", Some("v1"), Some(june)).await?;

@@ -23,7 +23,7 @@ pub(super) fn request(
     as_of: Option<&str>,
 ) -> anyhow::Result<Request> {
     let (from, to) = (context.data.day(first).to_string(), context.data.day(last).to_string());
-    let words = Words { from: &from, to: &to, release: None, columns, by: None, as_of };
+    let words = Words { from: &from, to: &to, release: None, columns, by: None, as_of, cut: None };
     Ok(Request::parse(What::parse(what)?, &words)?)
 }
 
@@ -36,7 +36,8 @@ pub(super) fn timed(
     opened: &Opened,
     request: &Request,
 ) -> anyhow::Result<(f64, DataFrame)> {
-    let run = || context.runtime.block_on(opened.query.run(&opened.workspace, request));
+    let run =
+        || context.runtime.block_on(opened.query.run(&opened.workspace, request)).map(|answer| answer.frame);
     let frame = run()?;
     let mut times = Vec::new();
     for _ in 0..TIMES {

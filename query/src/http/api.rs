@@ -6,7 +6,7 @@ use store::event::FieldType;
 use web::{
     Named, Operation,
     openapi::{
-        RefOr, Required, Response, Schema, Type,
+        Header, RefOr, Required, Response, Schema, Type,
         path::{ParameterBuilder, ParameterIn, ParameterStyle},
         response::ResponseBuilder,
         schema::{AdditionalProperties, ObjectBuilder},
@@ -14,7 +14,7 @@ use web::{
     schema,
 };
 
-use super::media_type;
+use super::{media_type, said};
 use crate::{
     columns::ColumnType,
     output::Format,
@@ -41,7 +41,8 @@ pub(super) fn query(what: What, named: Named) -> Operation {
             "From the first to the last day, both included, at most {MAX_WINDOW_DAYS} days. `HEAD` checks the parameters, the workspace and the release, and reads no events."
         ));
     let operation = parameters(what).into_iter().fold(operation, Operation::takes);
-    operation.answers(StatusCode::OK, rows_of(what)).fails(&ALWAYS).fails(&[StatusCode::NOT_FOUND])
+    let operation = operation.answers(StatusCode::OK, rows_of(what)).fails(&ALWAYS);
+    operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
 }
 
 /// The parameters that the words of a request are in.
@@ -65,8 +66,15 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
             .explode(Some(false)),
     );
     if what.has_history() {
-        let says = "Only what had been appended by this instant, or by the beginning of this day.";
+        let says = "Only what had been appended by this instant, or by the beginning of this day. An instant that is not closed yet is answered as of the last closed one; the header `Almanac-As-Of` says which.";
         parameters.push(parameter("as-of", schema::any_of([schema::time().into(), day()]), None, says));
+        let says = "Only what an earlier answer was read from: what its header `Almanac-Cut` said. The answer is the same to the byte, whatever was appended since. It takes the place of `as-of`.";
+        parameters.push(parameter(
+            "cut",
+            schema::string().pattern(Some("^[A-Za-z0-9_-]+$")).into(),
+            None,
+            says,
+        ));
     }
     if what == What::Rollups {
         let says = "By what they are broken down: by release (the default), by metric, or by a tag. Each has columns of its own; by a tag there is no release.";
@@ -74,8 +82,14 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         let by = schema::any_of([schema::one_of(["release", "metric"]).into(), tag]);
         parameters.push(parameter("by", by, None, says));
     }
-    let format = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
-    parameters.push(parameter("format", format.into(), None, "The format of the answer."));
+    let formats = Format::ALL.map(Format::name).into_iter();
+    let formats: Vec<&str> = formats.chain(what.has_history().then_some(said::CUT_FORMAT)).collect();
+    let format = schema::one_of(formats).default(Some(json!(Format::Ndjson.name())));
+    let says = match what.has_history() {
+        true => "The format of the answer; `cut` answers no rows, but the cut as text, however long it is.",
+        false => "The format of the answer.",
+    };
+    parameters.push(parameter("format", format.into(), None, says));
     parameters
 }
 
@@ -96,6 +110,14 @@ fn rows_of(what: What) -> Response {
         };
         response.content(media_type(format), web::content(schema, None))
     });
+    let rows = match what.has_history() {
+        true => said::HEADERS.into_iter().fold(rows, |rows, (name, says)| {
+            let mut header = Header::new(schema::string());
+            header.description = Some(says.into());
+            rows.header(name.as_str(), header)
+        }),
+        false => rows,
+    };
     rows.description("The rows; of NDJSON, one object a line.").build()
 }
 

@@ -14,6 +14,7 @@ use web::{About, InPath, Named, Problem, Routes};
 
 mod api;
 mod board;
+mod said;
 
 use crate::{
     Query,
@@ -51,6 +52,7 @@ struct Parameters {
     by: Option<String>,
     #[serde(rename = "as-of")]
     as_of: Option<String>,
+    cut: Option<String>,
     format: Option<String>,
 }
 
@@ -78,7 +80,10 @@ async fn read(
 ) -> Result<Response, Problem> {
     let axum::extract::Query(parameters) =
         parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
-    let format = Format::parse(parameters.format.as_deref().unwrap_or("ndjson"))?;
+    let format = match parameters.format.as_deref() {
+        Some(said::CUT_FORMAT) => None,
+        format => Some(Format::parse(format.unwrap_or("ndjson"))?),
+    };
     let words = Words {
         from: &parameters.from,
         to: &parameters.to,
@@ -86,27 +91,28 @@ async fn read(
         columns: parameters.columns.as_deref(),
         by: parameters.by.as_deref(),
         as_of: parameters.as_of.as_deref(),
+        cut: parameters.cut.as_deref(),
     };
     let request = Request::parse(what, &words)?;
     let workspace = query.catalog().workspace(workspace).await?;
     about.workspace = Some(workspace.id().clone());
-    let content_type = [(header::CONTENT_TYPE, content_type(format))];
+    let content_type =
+        [(header::CONTENT_TYPE, format.map_or(HeaderValue::from_static(said::CUT_TYPE), content_type))];
     if method == Method::HEAD {
         query.check_release(workspace.id(), &request).await?;
         // Of a stream nobody knows the length, so none is claimed.
         return Ok((content_type, Body::from_stream(futures::stream::empty::<Result<Vec<u8>, Error>>()))
             .into_response());
     }
-    let mut frame = query.run(workspace.id(), &request).await?;
-    about.rows = Some(frame.height() as u64);
-    let writing = tokio::task::spawn_blocking(move || {
-        let mut body = Vec::new();
-        format.write(&mut frame, &mut body).map(|()| body)
-    });
-    let body = writing
-        .await
-        .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "writing the answer failed"))??;
-    Ok((content_type, body).into_response())
+    let Some(format) = format else {
+        let cut = query.cut(workspace.id(), &request).await?;
+        return Ok((content_type, cut.to_string()).into_response());
+    };
+    let answer = query.run(workspace.id(), &request).await?;
+    about.rows = Some(answer.frame.height() as u64);
+    let headers = said::headers(&answer);
+    let body = answer.into_body(format).await?;
+    Ok((content_type, headers, Body::new(body)).into_response())
 }
 
 /// With `; charset=utf-8` where it is text.

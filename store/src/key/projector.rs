@@ -153,9 +153,13 @@ pub fn dead_letters(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(dead_letter_partition(workspace, version), "day#")
 }
 
-/// The dead letters of one day.
-pub fn dead_letters_of(workspace: &Id, version: u32, day: Day) -> KeyRange {
-    KeyRange::prefix(dead_letter_partition(workspace, version), &format!("day#{day}/"))
+/// The dead letters from day `from` to day `to`.
+pub fn dead_letters_between(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: dead_letter_partition(workspace, version),
+        from: format!("day#{from}/"),
+        to: format!("day#{to}/{END}"),
+    }
 }
 
 /// The segment and the version of a dead letter. `None`, when the key is another one.

@@ -98,6 +98,7 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Invalid => "invalid",
         ErrorKind::Corrupt => "corrupt",
         ErrorKind::NotFound => "not_found",
+        ErrorKind::TooLarge => "too_large",
     }
 }
 

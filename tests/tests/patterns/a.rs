@@ -233,14 +233,15 @@ async fn a8_a_window_of_a_time_series(world: World) {
         columns: Some("key,predicted_at"),
         by: None,
         as_of: None,
+        cut: None,
     };
     let request = Request::parse(What::parse("predictions").unwrap(), &words).unwrap();
     let query = Query::new(Arc::clone(&world.table()), store::Clock::system());
     append(&["2026-06-01", "2026-06-15", "2026-06-30"]).await;
     let (rows, before) = world.reads(query.run(workspace.id(), &request)).await;
-    assert_eq!(rows.unwrap().height(), 3);
+    assert_eq!(rows.unwrap().frame.height(), 3);
     // What lies outside of the window costs nothing.
     append(&["2026-05-01", "2026-05-31", "2026-07-01", "2026-07-02", "2026-07-31"]).await;
     let (rows, after) = world.reads(query.run(workspace.id(), &request)).await;
-    assert_eq!((rows.unwrap().height(), after), (3, before));
+    assert_eq!((rows.unwrap().frame.height(), after), (3, before));
 }

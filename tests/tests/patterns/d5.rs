@@ -64,9 +64,10 @@ impl Scene {
             columns: Some("day"),
             by: None,
             as_of: None,
+            cut: None,
         };
         let request = Request::parse(what, &words).unwrap();
-        let mut frame = self.query(now).run(self.id(), &request).await.unwrap();
+        let mut frame = self.query(now).run(self.id(), &request).await.unwrap().frame;
         let mut text = Vec::new();
         Format::Csv.write(&mut frame, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

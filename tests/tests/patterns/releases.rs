@@ -249,11 +249,12 @@ async fn c2_release_with_its_record(world: World) {
         release: Some("v2"),
         by: None,
         as_of: None,
+        cut: None,
     };
     let request = Request::parse(What::Evaluations, &words).unwrap();
     let (frame, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
     assert_eq!(reads.queries, 2, "all days at once, and which have expired");
-    let frame = frame.unwrap();
+    let frame = frame.unwrap().frame;
     let sum = |name: &str| frame.column(name).unwrap().i64().unwrap().iter().flatten().sum::<i64>();
     assert_eq!(["wins", "losses", "ties"].map(sum), [2, 0, 0]);
     let asked = query.leaderboard_of(scene.id(), "2026-06-01".parse().unwrap(), 10);

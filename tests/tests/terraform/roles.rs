@@ -190,7 +190,7 @@ async fn query(table: Arc<dyn Table>) {
     query.catalog().page(workspace.id()).await.unwrap();
     for what in What::all() {
         let words = Words { from: "2026-06-01", to: "2026-06-01", ..Words::default() };
-        let frame = query.run(workspace.id(), &Request::parse(what, &words).unwrap()).await.unwrap();
+        let frame = query.run(workspace.id(), &Request::parse(what, &words).unwrap()).await.unwrap().frame;
         assert!(frame.width() > 0, "{what:?}");
     }
     for by in ["release", "metric", "tag.region"] {

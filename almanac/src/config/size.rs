@@ -1,0 +1,60 @@
+//! Sizes in memory, such as `512MiB`.
+
+use std::{fmt, str::FromStr};
+
+use query::Bounds;
+
+/// The units, the greatest first.
+const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+/// The least that a query can be answered in.
+const LEAST: u64 = 1 << 20;
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) u64);
+
+impl Default for Size {
+    fn default() -> Self {
+        Self(Bounds::default().memory)
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, unit) = UNITS
+            .iter()
+            .find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))
+            .unwrap_or((text, 1));
+        let bytes = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        match bytes {
+            Some(bytes) if bytes >= LEAST => Ok(Self(bytes)),
+            _ => Err(format!("`{text}` is not a size such as 512MiB or 2GiB, of at least {}", Self(LEAST))),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, bytes) = UNITS.iter().find(|(_, bytes)| self.0.is_multiple_of(*bytes)).unwrap_or(&("", 1));
+        write!(f, "{}{unit}", self.0 / bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        for text in ["1MiB", "512MiB", "2GiB", "1025KiB", "1048577"] {
+            assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+        }
+        assert_eq!("1048576".parse::<Size>().unwrap().to_string(), "1MiB");
+        for wrong in ["", "MiB", "1 TB", "1GB", "-1MiB", "1KiB", "0", "99999999999GiB", "0.5GiB"] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! An answer: the rows, what they were read from, and what they lack.
+
+use std::{
+    io::{self, Write},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use polars::prelude::DataFrame;
+use store::{Error, Result, Timestamp, cut::Cut};
+use tokio::runtime::Handle;
+
+use crate::{
+    budget::{Full, Hold, Turn, Wanted},
+    output::Format,
+};
+
+/// How many bytes of an answer are made, counted and sent at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// The rows.
+    pub frame: DataFrame,
+    /// What they were read from; `None`, when that were not the logs.
+    pub cut: Option<Cut>,
+    /// As of when they are, when a time was asked for: that, or the last closed instant.
+    pub as_of: Option<Timestamp>,
+    /// What the answer lacks, in sentences.
+    pub warnings: Vec<String>,
+    pub(crate) held: Held,
+}
+
+/// What an answer takes of the bounds, as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) hold: Hold,
+    pub(crate) wanted: Wanted,
+    pub(crate) turn: Option<Turn>,
+}
+
+impl Answer {
+    /// Writes the rows. Nothing else of the answer is needed then; its memory is given back as the
+    /// body is taken.
+    ///
+    /// # Errors
+    /// `TooLarge` and `Unavailable`, when the text takes too much of the bounds.
+    pub(crate) async fn into_body(self, format: Format) -> Result<HeldBody> {
+        let Answer { mut frame, held, .. } = self;
+        let Held { hold, wanted, turn } = held;
+        let budget = hold.budget().clone();
+        let of_frame = frame.estimated_size() as u64;
+        let mut sink =
+            Sink { hold, chunks: Vec::new(), last: Vec::new(), full: None, runtime: Handle::current() };
+        let writing = tokio::task::spawn_blocking(move || {
+            let written = format.write(&mut frame, &mut sink).and_then(|()| {
+                sink.cut_chunk().map_err(|error| Error::unavailable("the answer is not made").because(error))
+            });
+            (written, sink)
+        });
+        let (written, sink) = writing
+            .await
+            .map_err(|error| Error::unavailable("writing the answer was interrupted").because(error))?;
+        if let Some(full) = sink.full {
+            return Err(budget.refusal(full));
+        }
+        written?;
+        sink.hold.shrink(of_frame);
+        sink.hold.made();
+        drop((wanted, turn));
+        let left = sink.chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        Ok(HeldBody { chunks: sink.chunks.into_iter(), left, hold: sink.hold })
+    }
+}
+
+/// Takes the text of an answer, and counts it.
+struct Sink {
+    hold: Hold,
+    chunks: Vec<Bytes>,
+    last: Vec<u8>,
+    full: Option<Full>,
+    runtime: Handle,
+}
+
+impl Sink {
+    fn cut_chunk(&mut self) -> io::Result<()> {
+        if self.hold.is_cancelled() {
+            return Err(io::Error::other("the query was broken off"));
+        }
+        let chunk = std::mem::take(&mut self.last);
+        if let Err(full) = self.runtime.block_on(self.hold.grow(chunk.len() as u64)) {
+            self.full = Some(full);
+            return Err(io::Error::other("the answer takes too much"));
+        }
+        if !chunk.is_empty() {
+            self.chunks.push(chunk.into());
+        }
+        Ok(())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.last.len() >= CHUNK_BYTES {
+            self.cut_chunk()?;
+        }
+        let taken = bytes.len().min(CHUNK_BYTES - self.last.len());
+        if self.last.is_empty() {
+            self.last.reserve_exact(CHUNK_BYTES.min(taken.max(1024)));
+        }
+        self.last.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The body of an answer. What its client has taken is given back, and the rest when it is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBody {
+    chunks: std::vec::IntoIter<Bytes>,
+    left: u64,
+    hold: Hold,
+}
+
+impl Body for HeldBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let chunk = self.chunks.next();
+        let bytes = chunk.as_ref().map_or(0, Bytes::len) as u64;
+        self.left -= bytes;
+        self.hold.shrink(bytes);
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,375 @@
+//! How much queries may take: of memory, all of them together, and at one time.
+//!
+//! A query counts what it holds as it goes. When all is taken, the one that began first waits until others
+//! end, and a later one is turned away: so two that grow never wait for each other. What an answer holds
+//! is given back as its client takes it, or when the connection is dropped.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use meter::{
+    Counter, Gauge,
+    catalogue::{QUERY_HELD_BYTES, QUERY_REFUSED},
+};
+use store::{Error, Result};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+/// How much queries may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many bytes they may hold together: what was read, what is made of it, and answers that
+    /// their clients have not taken yet.
+    pub memory: u64,
+    /// How many are worked on at one time.
+    pub running: usize,
+    /// How many may wait for their turn.
+    pub waiting: usize,
+    /// How long one waits at most, for its turn or for memory.
+    pub wait: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { memory: 512 * 1024 * 1024, running: 16, waiting: 64, wait: Duration::from_secs(5) }
+    }
+}
+
+impl Bounds {
+    /// None: for a process that answers one query and ends.
+    pub const NONE: Bounds = Bounds {
+        memory: u64::MAX,
+        running: Semaphore::MAX_PERMITS,
+        waiting: usize::MAX,
+        wait: Duration::from_secs(3600),
+    };
+}
+
+/// What is left of the bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    bounds: Bounds,
+    taken: Mutex<Taken>,
+    freed: Notify,
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    held_bytes: Gauge,
+    busy: Counter,
+    too_large: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// All bytes that are held.
+    bytes: u64,
+    /// By whom.
+    by: BTreeMap<u64, u64>,
+    /// Who is being worked on, in the order in which they began.
+    growing: BTreeSet<u64>,
+    next: u64,
+}
+
+/// Why a query cannot hold more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// It alone would take more than all queries may.
+    TooLarge {
+        /// How much it would hold now.
+        bytes: u64,
+    },
+    /// Others hold too much.
+    Busy,
+}
+
+/// The leave to work on a query. It ends when the answer is made, not when it is sent.
+#[derive(Debug)]
+pub(crate) struct Turn(
+    #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
+);
+
+/// What one query holds. It is given back when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold(Arc<Holder>);
+
+#[derive(Debug)]
+struct Holder {
+    budget: Budget,
+    number: u64,
+    is_cancelled: AtomicBool,
+}
+
+/// Cancels the work for a query when it is dropped: nobody waits for the answer any more.
+#[derive(Debug)]
+pub(crate) struct Wanted(Hold);
+
+impl Budget {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        let refused = |why| QUERY_REFUSED.counter([why]);
+        Self(Arc::new(Shared {
+            turns: Arc::new(Semaphore::new(bounds.running)),
+            bounds,
+            taken: Mutex::default(),
+            freed: Notify::new(),
+            waiting: AtomicUsize::new(0),
+            held_bytes: QUERY_HELD_BYTES.gauge([]),
+            busy: refused("busy"),
+            too_large: refused("too_large"),
+        }))
+    }
+
+    /// How many bytes queries may hold.
+    pub(crate) fn memory(&self) -> u64 {
+        self.0.bounds.memory
+    }
+
+    /// A turn to work on a query, and what it holds: nothing yet.
+    ///
+    /// # Errors
+    /// `Unavailable`, when too many are worked on and wait already.
+    pub(crate) async fn enter(&self) -> Result<(Turn, Hold)> {
+        let shared = &self.0;
+        let turn = match Arc::clone(&shared.turns).try_acquire_owned() {
+            Ok(turn) => Some(turn),
+            Err(_) => self.wait_for_turn().await,
+        };
+        let turn = turn.ok_or_else(|| self.busy())?;
+        let mut taken = shared.taken();
+        let number = taken.next;
+        taken.next += 1;
+        taken.by.insert(number, 0);
+        taken.growing.insert(number);
+        drop(taken);
+        Ok((
+            Turn(turn),
+            Hold(Arc::new(Holder { budget: self.clone(), number, is_cancelled: AtomicBool::new(false) })),
+        ))
+    }
+
+    async fn wait_for_turn(&self) -> Option<OwnedSemaphorePermit> {
+        let shared = &self.0;
+        // Counted down also when the one who waits goes away.
+        struct Counted<'a>(&'a AtomicUsize);
+        impl Drop for Counted<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        let before = shared.waiting.fetch_add(1, Ordering::Relaxed);
+        let _counted = Counted(&shared.waiting);
+        if before >= shared.bounds.waiting {
+            return None;
+        }
+        timeout(shared.bounds.wait, Arc::clone(&shared.turns).acquire_owned()).await.ok()?.ok()
+    }
+
+    /// The error of one who is turned away for now.
+    pub(crate) fn busy(&self) -> Error {
+        self.0.busy.increment(1);
+        Error::unavailable("too many queries are being answered; try again in a moment")
+    }
+
+    /// The error of one whose answer is too large or comes at a bad time.
+    pub(crate) fn refusal(&self, full: Full) -> Error {
+        match full {
+            Full::Busy => self.busy(),
+            Full::TooLarge { bytes } => self.too_large(&format!("it holds {} so far", in_words(bytes))),
+        }
+    }
+
+    /// The error of one who asks for more than there may ever be; `so_far` says what was done.
+    pub(crate) fn too_large(&self, so_far: &str) -> Error {
+        self.0.too_large.increment(1);
+        Error::too_large(format!(
+            "this query takes more than the {} that all queries may hold together: {so_far}; ask for fewer days, for one release or for fewer columns, or start the service with a larger --query-memory",
+            in_words(self.memory())
+        ))
+    }
+}
+
+impl Shared {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, taken: &Taken) {
+        self.held_bytes.set(taken.bytes as f64);
+    }
+}
+
+impl Hold {
+    /// Counts `bytes` more, when there is room for them, or as soon as there is.
+    pub(crate) async fn grow(&self, bytes: u64) -> Result<(), Full> {
+        let bounds = &self.0.budget.0.bounds;
+        timeout(bounds.wait, self.grow_when_free(bytes)).await.unwrap_or(Err(Full::Busy))
+    }
+
+    async fn grow_when_free(&self, bytes: u64) -> Result<(), Full> {
+        let shared = &self.0.budget.0;
+        loop {
+            let freed = shared.freed.notified();
+            tokio::pin!(freed);
+            // Noted before looking, so that nothing is freed unseen in between.
+            freed.as_mut().enable();
+            {
+                let mut taken = shared.taken();
+                let own = taken.by.get(&self.0.number).copied().unwrap_or_default();
+                let after = own.saturating_add(bytes);
+                if after > shared.bounds.memory {
+                    return Err(Full::TooLarge { bytes: after });
+                }
+                if taken.bytes.saturating_add(bytes) <= shared.bounds.memory {
+                    taken.bytes += bytes;
+                    taken.by.insert(self.0.number, after);
+                    shared.note(&taken);
+                    return Ok(());
+                }
+                if taken.growing.first() != Some(&self.0.number) {
+                    return Err(Full::Busy);
+                }
+            }
+            freed.await;
+        }
+    }
+
+    /// Counts `bytes` and no more.
+    pub(crate) async fn settle(&self, bytes: u64) -> Result<(), Full> {
+        let own = self.0.budget.0.taken().by.get(&self.0.number).copied().unwrap_or_default();
+        match bytes.checked_sub(own) {
+            Some(more) => self.grow(more).await,
+            None => {
+                self.shrink(own - bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts `bytes` less.
+    pub(crate) fn shrink(&self, bytes: u64) {
+        let shared = &self.0.budget.0;
+        let mut taken = shared.taken();
+        let own = taken.by.entry(self.0.number).or_default();
+        let bytes = bytes.min(*own);
+        *own -= bytes;
+        taken.bytes -= bytes;
+        shared.note(&taken);
+        drop(taken);
+        shared.freed.notify_waiters();
+    }
+
+    /// The answer is made: it only waits for its client now, and nobody waits for it to grow.
+    pub(crate) fn made(&self) {
+        self.0.budget.0.taken().growing.remove(&self.0.number);
+        self.0.budget.0.freed.notify_waiters();
+    }
+
+    /// Whether the client has gone.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Fails when the client has gone.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::unavailable("the query was broken off")) } else { Ok(()) }
+    }
+
+    /// What cancels it when it is dropped.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted(self.clone())
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let shared = &self.budget.0;
+        let mut taken = shared.taken();
+        taken.bytes -= taken.by.remove(&self.number).unwrap_or_default();
+        taken.growing.remove(&self.number);
+        shared.note(&taken);
+        drop(taken);
+        shared.freed.notify_waiters();
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.0.is_cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A number of bytes for people.
+pub(crate) fn in_words(bytes: u64) -> String {
+    const MIB: f64 = 1024.0 * 1024.0;
+    match bytes as f64 / MIB {
+        small if small < 10.0 => format!("{small:.1} MiB"),
+        mib => format!("{mib:.0} MiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(running: usize, waiting: usize) -> Budget {
+        Budget::new(Bounds { memory: 100, running, waiting, wait: Duration::from_millis(200) })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_began_first_waits_and_a_later_one_is_turned_away() {
+        let budget = budget(4, 0);
+        let (_, first) = budget.enter().await.unwrap();
+        let (_, second) = budget.enter().await.unwrap();
+        first.grow(60).await.unwrap();
+        second.grow(30).await.unwrap();
+        assert_eq!(second.grow(20).await, Err(Full::Busy));
+        assert_eq!(second.grow(71).await, Err(Full::TooLarge { bytes: 101 }));
+        let (grown, ()) = tokio::join!(first.grow(40), async { drop(second) });
+        assert_eq!(grown, Ok(()), "it got what the other one gave back");
+        let (_, third) = budget.enter().await.unwrap();
+        assert_eq!(third.grow(1).await, Err(Full::Busy));
+        first.shrink(1);
+        assert_eq!(third.grow(1).await, Ok(()));
+        assert_eq!(first.grow(1).await, Err(Full::Busy), "nobody gave anything back in time");
+        first.made();
+        assert_eq!(third.grow(1).await, Err(Full::Busy), "it is the first that grows now, and waits in vain");
+        drop((first, third));
+        assert_eq!(budget.0.taken().bytes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn too_many_are_turned_away_at_once_and_one_waits_only_so_long() {
+        let budget = budget(1, 1);
+        let (turn, _hold) = budget.enter().await.unwrap();
+        let began = tokio::time::Instant::now();
+        let (waits, refused) = tokio::join!(budget.enter(), budget.enter());
+        assert_eq!(began.elapsed(), Duration::from_millis(200));
+        for error in [waits.unwrap_err(), refused.unwrap_err()] {
+            assert_eq!(error.kind(), store::ErrorKind::Unavailable);
+        }
+        drop(turn);
+        assert!(budget.enter().await.is_ok(), "a turn is free although an answer is still held");
+    }
+
+    #[tokio::test]
+    async fn work_is_cancelled_when_nobody_wants_it() {
+        let (_, hold) = budget(1, 0).enter().await.unwrap();
+        let wanted = hold.wanted();
+        assert!(hold.check().is_ok());
+        drop(wanted);
+        assert!(hold.check().is_err());
+    }
+}

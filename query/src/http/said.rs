@@ -1,0 +1,61 @@
+//! What the headers of an answer say of it: as of when it is, what it was read from, what it lacks.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::Answer;
+
+/// The format that asks for the cut itself, and its media type.
+pub(super) const CUT_FORMAT: &str = "cut";
+pub(super) const CUT_TYPE: &str = "text/plain; charset=utf-8";
+
+const CUT: HeaderName = HeaderName::from_static("almanac-cut");
+const AS_OF: HeaderName = HeaderName::from_static("almanac-as-of");
+const WARNING: HeaderName = HeaderName::from_static("almanac-warning");
+
+/// The headers, and what the document says of them.
+pub(super) const HEADERS: [(HeaderName, &str); 3] = [
+    (
+        CUT,
+        "What the answer was read from: with this as `cut` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=cut` answers it as text.",
+    ),
+    (AS_OF, "As of when the answer is, when `as-of` was asked for: that instant, or the last closed one."),
+    (
+        WARNING,
+        "What the answer lacks: a segment that cannot be read, or was skipped by an operator. There may be several.",
+    ),
+];
+
+/// The longest cut in a header; servers and proxies take 8 KiB for all headers together.
+const MAX_CUT_BYTES: usize = 6 * 1024;
+
+/// The most warnings, and the most bytes of one.
+const MAX_WARNINGS: usize = 5;
+const MAX_WARNING_BYTES: usize = 200;
+
+/// The headers of an answer.
+pub(super) fn headers(answer: &Answer) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut say = |name, text: String| {
+        let plain = |letter: char| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' };
+        let text: String = text.chars().map(plain).collect();
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.append(name, value);
+        }
+    };
+    if let Some(cut) = &answer.cut {
+        let text = cut.to_string();
+        say(CUT, if text.len() > MAX_CUT_BYTES { format!("omitted; bytes={}", text.len()) } else { text });
+    }
+    if let Some(as_of) = answer.as_of {
+        say(AS_OF, as_of.to_string());
+    }
+    let more = answer.warnings.len().saturating_sub(MAX_WARNINGS);
+    for warning in answer.warnings.iter().take(MAX_WARNINGS) {
+        let end = warning.floor_char_boundary(MAX_WARNING_BYTES);
+        say(WARNING, warning[..end].to_owned());
+    }
+    if more > 0 {
+        say(WARNING, format!("and {more} more"));
+    }
+    headers
+}
