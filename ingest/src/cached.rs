@@ -5,9 +5,11 @@ use std::{
     future::Future,
     hash::Hash,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use store::{Result, Timestamp};
+use tokio::time::Instant;
 
 /// The most values that are kept.
 const MAX_KEPT: usize = 10_000;
@@ -16,7 +18,15 @@ const MAX_KEPT: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Cached<K, V> {
     seconds: i64,
-    kept: Mutex<HashMap<K, (Timestamp, V)>>,
+    kept: Mutex<HashMap<K, Kept<V>>>,
+}
+
+/// A value, and when it began to be read: by the clock, which may jump, and by one that does not.
+#[derive(Debug)]
+struct Kept<V> {
+    at: Timestamp,
+    since: Instant,
+    value: V,
 }
 
 impl<K: Eq + Hash, V: Clone> Cached<K, V> {
@@ -31,24 +41,29 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
         now: Timestamp,
         read: impl Future<Output = Result<V>>,
     ) -> Result<V> {
-        let is_fresh = |at: Timestamp| now.micros().abs_diff(at.micros()) < self.seconds as u64 * 1_000_000;
-        if let Some((at, value)) = self.lock().get(&key)
-            && is_fresh(*at)
+        let is_fresh = |kept: &Kept<V>| {
+            now.micros().abs_diff(kept.at.micros()) < self.seconds as u64 * 1_000_000
+                && kept.since.elapsed() < Duration::from_secs(self.seconds as u64)
+        };
+        if let Some(kept) = self.lock().get(&key)
+            && is_fresh(kept)
         {
-            return Ok(value.clone());
+            return Ok(kept.value.clone());
         }
+        // Before the read: what it finds may be as old as its beginning.
+        let since = Instant::now();
         let value = read.await?;
         let mut kept = self.lock();
         if kept.len() >= MAX_KEPT {
-            kept.retain(|_, (at, _)| is_fresh(*at));
+            kept.retain(|_, kept| is_fresh(kept));
         }
         if kept.len() < MAX_KEPT {
-            kept.insert(key, (now, value.clone()));
+            kept.insert(key, Kept { at: now, since, value: value.clone() });
         }
         Ok(value)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, (Timestamp, V)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Kept<V>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,5 +83,17 @@ mod tests {
         assert_eq!(get(4, 2).await, 1);
         assert_eq!(get(5, 3).await, 3);
         assert_eq!(get(0, 4).await, 4, "a clock that goes back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_stands_still_keeps_nothing_for_longer() {
+        let cached = Cached::new(5);
+        let get =
+            async |value| cached.get("key", Timestamp::default(), async move { Ok(value) }).await.unwrap();
+        assert_eq!(get(1).await, 1);
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(get(2).await, 1);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(get(3).await, 3);
     }
 }

@@ -8,7 +8,9 @@ use std::{
 use meter::Counter;
 use store::{
     Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
-    catalog::{Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange, ReleaseSpec, Workspace},
+    catalog::{
+        CACHED_SECONDS, Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange, ReleaseSpec, Workspace,
+    },
     id::check_name,
 };
 use web::RowProblem;
@@ -47,9 +49,8 @@ pub struct Ingest {
     unrecorded: Counter,
 }
 
-/// How long a workspace and its lanes are taken to be what they were, in seconds. A change of lanes
-/// counts later than that ([`LANES_DELAY_SECONDS`]).
-const CACHED_SECONDS: i64 = LANES_DELAY_SECONDS / 3;
+// A change of lanes counts later than the old ones are forgotten.
+const _: () = assert!(CACHED_SECONDS * 3 <= LANES_DELAY_SECONDS);
 
 /// Up to so many release events of a batch are recorded as live by who appends them, not only later by
 /// the projector.
@@ -86,7 +87,7 @@ impl Ingest {
         &self.clock
     }
 
-    /// The workspace of an id or of a path `category/name`, as it was some seconds ago at most.
+    /// The workspace of an id or of a path `category/name`, as it was [`CACHED_SECONDS`] ago at most.
     ///
     /// # Errors
     /// `NotFound`, when there is none.
@@ -118,6 +119,8 @@ impl Ingest {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
+        // By its id, since a path may be another's by now; whoever submits may have known it for long.
+        self.workspace(workspace.id().as_str()).await?.check_open()?;
         self.check(workspace, &batch).await?;
         if batch.kind != Kind::Releases {
             self.register_unknown(workspace, &batch).await?;

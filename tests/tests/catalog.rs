@@ -2,7 +2,7 @@
 //! guard leads nowhere.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use proptest::prelude::*;
 use store::{
@@ -187,7 +187,7 @@ async fn a_crash_between_any_two_steps_leaves_all_or_nothing() {
         assert_eq!(names, ["a", "b"], "{steps}");
 
         // A deletion: it is there, or gone with all that was its own.
-        _ = dying(steps).delete(&at, None).await;
+        _ = dying(steps).delete(&at, None, now()).await;
         let is_there = catalog.find(&at).await.unwrap().is_some();
         catalog.repair(later).await.unwrap();
         assert_eq!(assert_whole(&table, &workspace).await.len(), 1 + usize::from(is_there), "{steps}");
@@ -242,7 +242,7 @@ async fn run(ops: Vec<(Op, Option<u32>)>) {
                 },
                 Op::Delete(name) => match named(*name).await {
                     Ok(at) => {
-                        let made = actor.delete(&at, None).await;
+                        let made = actor.delete(&at, None, now()).await;
                         assert!(dies.is_some() || made.is_ok(), "{made:?}");
                         made
                     }
@@ -257,7 +257,7 @@ async fn run(ops: Vec<(Op, Option<u32>)>) {
         for name in assert_whole(&table, &workspace).await {
             let at = catalog.resolve(EntityKind::Model, &format!("credit/prod/{name}")).await.unwrap();
             assert_eq!(catalog.get(&at).await.unwrap().entity().name, name);
-            catalog.delete(&at, None).await.unwrap();
+            catalog.delete(&at, None, now()).await.unwrap();
         }
         assert!(assert_whole(&table, &workspace).await.is_empty());
     }
@@ -286,7 +286,7 @@ async fn what_changed_since_it_was_read_is_not_overwritten() {
         assert_eq!(catalog.get(&at).await.unwrap(), changed);
         let error = catalog.change(&at, &Patch::archive(true), Some(version), now()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stale);
-        assert_eq!(catalog.delete(&at, Some(version)).await.unwrap_err().kind(), ErrorKind::Stale);
+        assert_eq!(catalog.delete(&at, Some(version), now()).await.unwrap_err().kind(), ErrorKind::Stale);
         // A change that changes nothing is none.
         assert_eq!(catalog.change(&at, &patch, None, now()).await.unwrap(), changed);
         // A child counts in its parent, but is no change of it.
@@ -297,9 +297,10 @@ async fn what_changed_since_it_was_read_is_not_overwritten() {
 
 #[tokio::test]
 async fn what_is_used_is_deleted_only_when_it_is_archived() {
-    let (table, _folder) = sqlite();
-    for table in engines(table) {
-        let catalog = Catalog::new(Arc::clone(&table));
+    for number in 0..2 {
+        let (table, _folder) = sqlite();
+        let table = Arc::clone(&engines(table)[number]);
+        let catalog = Catalog::new(Arc::clone(&table)).waiting(Duration::ZERO);
         let at = workspace(&catalog).await;
         let category = catalog.get(&at).await.unwrap().parent().unwrap();
         let made = catalog.create(model(&at, "churn"), now()).await.unwrap();
@@ -324,7 +325,7 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
             (&made.at(), "has 1 releases;"),
             (&group, "has members;"),
         ] {
-            let error = catalog.delete(used, None).await.unwrap_err();
+            let error = catalog.delete(used, None, now()).await.unwrap_err();
             assert!(error.is_conflict() && error.to_string().contains(why), "{error}");
         }
         let error = catalog.change(&release.at(), &Patch::rename("v2"), None, now()).await.unwrap_err();
@@ -338,12 +339,12 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
 
         let page = catalog.user_page(user.id()).await.unwrap();
         assert_eq!((page.groups.len(), page.grants.len(), page.activity.len()), (1, 1, 3));
-        catalog.delete(&user, None).await.unwrap();
+        catalog.delete(&user, None, now()).await.unwrap();
         assert!(catalog.memberships(&group).await.unwrap().is_empty());
         assert_eq!(catalog.grants(&at).await.unwrap().len(), 1);
-        catalog.delete(&group, None).await.unwrap();
+        catalog.delete(&group, None, now()).await.unwrap();
         catalog.change(&category, &Patch::archive(true), None, now()).await.unwrap();
-        catalog.delete(&category, None).await.unwrap();
+        catalog.delete(&category, None, now()).await.unwrap();
         for gone in [&category, &at, &made.at(), &release.at()] {
             assert_eq!(catalog.find(gone).await.unwrap(), None);
             assert_eq!(table.get(&key::pointer(gone.id())).await.unwrap(), None);
@@ -357,9 +358,9 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
 
 #[tokio::test]
 async fn a_category_takes_its_workspaces_along_to_a_new_name() {
-    let (table, _folder) = sqlite();
-    for table in engines(table) {
-        let catalog = Catalog::new(table);
+    for number in 0..2 {
+        let (table, _folder) = sqlite();
+        let catalog = Catalog::new(Arc::clone(&engines(table)[number])).waiting(Duration::ZERO);
         let at = workspace(&catalog).await;
         catalog.create(model(&at, "churn"), now()).await.unwrap();
         let category = catalog.get(&at).await.unwrap().parent().unwrap();
@@ -389,7 +390,7 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
         let AnyEntity::Category(category) = catalog.get(&category).await.unwrap() else { panic!() };
         let at = EntityId::Category(category.entity.id.clone());
         catalog.change(&at, &Patch::archive(true), None, now()).await.unwrap();
-        catalog.delete(&at, None).await.unwrap();
+        catalog.delete(&at, None, now()).await.unwrap();
     }
 }
 

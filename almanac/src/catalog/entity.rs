@@ -134,7 +134,10 @@ pub(super) async fn change(
         }
         EntityCommand::Delete { entity, condition } => {
             let at = service.catalog().resolve(kind, &entity).await?;
-            service.catalog().delete(&at, condition.if_version).await?;
+            if matches!(kind, EntityKind::Category | EntityKind::Workspace) {
+                eprintln!("waiting some seconds, until no service appends to it any more");
+            }
+            service.catalog().delete(&at, condition.if_version, service.clock().now()).await?;
             println!("the {kind} {entity} is gone");
             return Ok(());
         }

@@ -226,6 +226,12 @@ pub(super) async fn delete(
 ) -> Result<Response, Problem> {
     let version = if_version(&headers)?;
     let at = service.catalog().resolve(kind, &named).await?;
-    service.catalog().delete(&at, version).await?;
+    // It goes on when the client hangs up: a workspace that is closing is of use to nobody.
+    let deleting = tokio::spawn(async move {
+        let now = service.clock().now();
+        service.catalog().delete(&at, version, now).await
+    });
+    let deleted = deleting.await;
+    deleted.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the deletion was broken off"))??;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

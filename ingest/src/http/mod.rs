@@ -132,6 +132,7 @@ async fn store(
     let idempotency_key = idempotency_key(&head.headers)?;
     let remember = remember(&head.headers)?;
     let workspace = ingest.workspace(&workspace).await?;
+    workspace.check_open()?;
     about.workspace = Some(workspace.id().clone());
     // An `event_id` is part of an event, and so is not told.
     about.batch.clone_from(&idempotency_key);

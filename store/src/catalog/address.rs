@@ -1,7 +1,7 @@
 //! Finding entities by what people call them: an id, with its prefix or without, or a path such as
 //! `credit`, `credit/prod`, `credit/prod/churn`, `credit/prod/churn@v2`.
 
-use super::{AnyEntity, Catalog};
+use super::{AnyEntity, Catalog, closing::is_given_up};
 use crate::{
     Error, Id, Result,
     id::check_name,
@@ -79,6 +79,9 @@ impl Catalog {
         name: &str,
     ) -> Result<Option<AnyEntity>> {
         let Some(guard) = self.table.get(&key::guard(parent, kind, name)).await? else { return Ok(None) };
+        if is_given_up(&guard) {
+            return Ok(None);
+        }
         let holder = self.holder(&guard, kind).await?;
         Ok(holder.filter(|holder| holder.entity().name == name))
     }
@@ -94,8 +97,8 @@ impl Catalog {
             return Ok(self.named(parent, kind, name).await?.map(|any| any.entity().id.clone()));
         }
         match self.table.get(&key::guard(parent, kind, name)).await? {
-            Some(guard) => Ok(Some(Id::parse(guard.text("id")?)?)),
-            None => Ok(None),
+            Some(guard) if !is_given_up(&guard) => Ok(Some(Id::parse(guard.text("id")?)?)),
+            _ => Ok(None),
         }
     }
 }

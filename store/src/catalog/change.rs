@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use super::{
     AnyEntity, Catalog,
     attributes::check_attributes,
+    closing::{release_name, until},
     create::{MAX_ATTEMPTS, busy, check_workspace_name, guard_item, pause, taken},
 };
 use crate::{
     Error, ErrorKind, Result, Timestamp,
     id::check_name,
     item::Value,
-    key::{self, EntityId, EntityKind},
-    table::{Condition, Query, Update, Write, query_all},
+    key::{EntityId, EntityKind},
+    table::{Condition, Update, Write},
 };
 
 /// What is to be changed. It can name no attribute that a key or an identity is made of.
@@ -74,6 +75,8 @@ impl Patch {
             }
         }
         check_attributes(&entity.attributes)?;
+        // Who changes it wants it to stay.
+        entity.closing = None;
         if after != *before {
             let entity = after.entity_mut();
             entity.updated_at = now;
@@ -90,7 +93,9 @@ pub(super) fn update(before: &AnyEntity, after: &AnyEntity, condition: Vec<Condi
     conditions.extend(condition);
     let mut update = Update::new(after.at().key(), Condition::All(conditions));
     let mut item = after.to_item();
-    for name in ["name", "path", "ver", "updated_at", "archived_at", "attributes", "GSI1PK", "GSI1SK"] {
+    for name in
+        ["name", "path", "ver", "updated_at", "archived_at", "closing", "attributes", "GSI1PK", "GSI1SK"]
+    {
         match item.attributes.remove(name) {
             Some(value) => _ = update.set.insert(name.to_owned(), value),
             None => update.remove.push(name.to_owned()),
@@ -138,6 +143,7 @@ impl Catalog {
                 }
                 Err(error) if error.kind() != ErrorKind::Conflict => return Err(error),
                 Err(_) if is_renamed => {
+                    self.free_name(&after).await?;
                     let name = &after.entity().name;
                     let parent = after.parent();
                     let holder = self.id_named(parent.as_ref(), at.kind(), name).await?;
@@ -154,13 +160,12 @@ impl Catalog {
 
     /// Moves the guard with the name, in one transaction.
     async fn rename(&self, before: &AnyEntity, after: &AnyEntity, now: Timestamp) -> Result<()> {
-        let guard = key::guard(before.parent().as_ref(), before.at().kind(), &before.entity().name);
-        let own = Condition::Equals("id", before.entity().id.as_str().into());
+        let free = self.free_name(after).await?;
         self.table
             .transact(vec![
                 Write::Update(update(before, after, Vec::new())),
-                Write::Put(guard_item(after, now), Condition::Absent),
-                Write::Delete(guard, own),
+                Write::Put(guard_item(after, now), free),
+                release_name(before, &before.entity().name, until(now)),
             ])
             .await
     }
@@ -171,11 +176,9 @@ impl Catalog {
     async fn rewrite_paths(&self, category: &AnyEntity) -> Result<()> {
         let AnyEntity::Category(category) = category else { return Ok(()) };
         let at = EntityId::Category(category.entity.id.clone());
-        let names = key::names_of(Some(&at), EntityKind::Workspace);
-        for guard in query_all(&*self.table, Query::table(names)).await? {
-            let id = crate::Id::parse(guard.text("id")?)?;
-            let path = format!("{}/{}", category.entity.name, guard.key.sk);
-            let own = Condition::Equals("name", guard.key.sk.as_str().into());
+        for (name, id) in self.names_taken(&at, EntityKind::Workspace).await? {
+            let path = format!("{}/{name}", category.entity.name);
+            let own = Condition::Equals("name", name.into());
             let update = Update::new(EntityId::Workspace(id).key(), own).set("path", path);
             match self.table.transact(vec![Write::Update(update)]).await {
                 // It was renamed or deleted at the same time.

@@ -188,6 +188,7 @@ impl Catalog {
                 Err(error) if error.is_conflict() => {}
                 other => return other,
             }
+            self.free_name(any).await?;
             match self.id_named(parent.as_ref(), at.kind(), &any.entity().name).await? {
                 // An attempt without an answer was made after all.
                 Some(id) if id == *at.id() => return Ok(()),

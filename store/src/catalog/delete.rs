@@ -8,40 +8,58 @@
 use super::{
     AnyEntity, Catalog, Children,
     change::check_fresh,
+    closing::{CLOSING, check_closing, release_name, until},
     create::{MAX_ATTEMPTS, busy, pause, pointer_item},
     member,
 };
 use crate::{
-    Error, Result,
+    Error, Result, Timestamp,
     key::{self, Counted, EntityId, EntityKind},
     table::{Condition, Index, Query, Update, Write, query_all},
 };
 
 impl Catalog {
-    /// Deletes an entity; when it is archived, with its children.
+    /// Deletes an entity; when it is archived, with its children. A workspace is closed first, which takes
+    /// some seconds (`closing.rs`).
     ///
     /// # Errors
     /// `NotFound`; `Stale`, when its version is not `if_version`; `Conflict`, when it is not archived
-    /// and has children or events.
-    pub async fn delete(&self, at: &EntityId, if_version: Option<i64>) -> Result<()> {
+    /// and has children or events, or a workspace is changed while it is closing.
+    pub async fn delete(&self, at: &EntityId, if_version: Option<i64>, now: Timestamp) -> Result<()> {
+        let known = self.get(at).await?;
+        check_fresh(&known, if_version)?;
+        if known.entity().archived_at.is_none() {
+            self.refuse_if_used(&known).await?;
+        }
+        self.close(&known, now).await?;
         for attempt in 0..MAX_ATTEMPTS {
             let known = self.get(at).await?;
             check_fresh(&known, if_version)?;
+            check_closing(&known)?;
             match known.entity().archived_at {
-                None => self.refuse_if_used(&known).await?,
-                Some(_) => self.delete_children(&known).await?,
+                // What was let in while it was closing is there by now.
+                None => {
+                    if let Err(refused) = self.refuse_if_used(&known).await {
+                        self.reopen(&known).await?;
+                        return Err(refused);
+                    }
+                }
+                Some(_) => self.delete_children(&known, now).await?,
             }
             self.delete_traces(at).await?;
-            let outcome = match self.table.transactions() {
-                true => self.remove(&known).await,
-                false => self.remove_in_steps(&known).await,
-            };
-            match outcome {
+            match self.take_away(&known, now).await {
                 Err(error) if error.is_conflict() => pause(attempt).await,
                 other => return other,
             }
         }
         Err(busy())
+    }
+
+    async fn take_away(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
+        match self.table.transactions() {
+            true => self.remove(known, now).await,
+            false => self.remove_in_steps(known, now).await,
+        }
     }
 
     /// Refuses to delete what has children or events.
@@ -106,17 +124,18 @@ impl Catalog {
 
     /// Deletes what belongs to an archived entity. Broken off, it goes on when called again. (A
     /// configuration leaves its releases, which keep its name.)
-    async fn delete_children(&self, known: &AnyEntity) -> Result<()> {
+    async fn delete_children(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
         let at = known.at();
+        if !self.table.transactions() && matches!(at.kind(), EntityKind::Category | EntityKind::Workspace) {
+            self.settle_children(&at).await?;
+        }
         let children = match at.kind() {
             EntityKind::Model => self.releases_with(&at).await?,
             EntityKind::Configuration => Vec::new(),
             kind => {
                 let mut children = Vec::new();
                 for kind in kind.children() {
-                    let guards = key::names_of(Some(&at), kind);
-                    for guard in query_all(&*self.table, Query::table(guards)).await? {
-                        let id = crate::Id::parse(guard.text("id")?)?;
+                    for (_, id) in self.names_taken(&at, kind).await? {
                         let workspace = (kind != EntityKind::Workspace).then(|| at.id().clone());
                         children.extend(EntityId::new(kind, id, workspace));
                     }
@@ -127,13 +146,14 @@ impl Catalog {
         for child in children {
             let Some(known) = self.find(&child).await? else { continue };
             if child.kind() == EntityKind::Workspace {
-                Box::pin(self.delete_children(&known)).await?;
+                check_closing(&known)?;
+                Box::pin(self.delete_children(&known, now)).await?;
             }
+            // Its children are gone, and so counted no more.
+            let Some(known) = self.find(&child).await? else { continue };
+            check_closing(&known)?;
             self.delete_traces(&child).await?;
-            match self.table.transactions() {
-                true => self.remove(&known).await?,
-                false => self.remove_in_steps(&known).await?,
-            }
+            self.take_away(&known, now).await?;
         }
         Ok(())
     }
@@ -160,12 +180,12 @@ impl Catalog {
 
     /// Deletes an entity with its guard, its pointer and its share in its parent's count, if it has not
     /// changed and has no children.
-    async fn remove(&self, known: &AnyEntity) -> Result<()> {
+    async fn remove(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
         let (at, parent) = (known.at(), known.parent());
-        let guard = key::guard(parent.as_ref(), at.kind(), &known.entity().name);
-        let own = Condition::Equals("id", at.id().as_str().into());
-        let mut writes =
-            vec![Write::Delete(at.key(), unchanged(known, Vec::new())), Write::Delete(guard, own)];
+        let mut writes = vec![
+            Write::Delete(at.key(), unchanged(known, Vec::new())),
+            release_name(known, &known.entity().name, until(now)),
+        ];
         writes.extend(pointer_item(known).map(|pointer| Write::Delete(pointer.key, Condition::None)));
         if let (Some(parent), Some(counter)) = (parent, at.kind().counter()) {
             writes.push(Write::Update(Update::new(parent.key(), Condition::Exists).add(counter, -1)));
@@ -175,8 +195,9 @@ impl Catalog {
 }
 
 /// It is as it was read, and has no children.
-pub(super) fn unchanged(known: &AnyEntity, more: Vec<Condition>) -> Condition {
+pub(super) fn unchanged(known: &AnyEntity, mut more: Vec<Condition>) -> Condition {
     let version = Condition::Equals("ver", known.entity().version.into());
+    more.extend(known.entity().closing.as_ref().map(|mark| Condition::Equals(CLOSING, mark.as_str().into())));
     let none =
         |(kind, _): (EntityKind, i64)| kind.counter().map(|counter| Condition::Equals(counter, 0.into()));
     let children: Children = known.children();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    closing::CLOSING,
     release::{Release, ReleaseDetails},
     task::Task,
 };
@@ -30,6 +31,8 @@ pub struct Entity {
     pub archived_at: Option<Timestamp>,
     /// Counts the changes that people made, from 1 on; counters of children are no such change.
     pub version: i64,
+    /// The mark of the deletion that is about to take it away, if one is. Only workspaces are marked.
+    pub closing: Option<Id>,
     /// What people note of it, under names of their own.
     pub attributes: BTreeMap<String, Value>,
 }
@@ -44,6 +47,7 @@ impl Entity {
             updated_at: now,
             archived_at: None,
             version: 1,
+            closing: None,
             attributes,
         }
     }
@@ -63,6 +67,9 @@ impl Entity {
             .with("updated_at", self.updated_at.micros());
         if let Some(at) = self.archived_at {
             item = item.with("archived_at", at.micros());
+        }
+        if let Some(mark) = &self.closing {
+            item = item.with(CLOSING, mark.as_str());
         }
         if !self.attributes.is_empty() {
             item = item.with("attributes", self.attributes.clone());
@@ -86,6 +93,7 @@ impl Entity {
             updated_at: if has("updated_at") { time("updated_at")? } else { created_at },
             archived_at: has("archived_at").then(|| time("archived_at")).transpose()?,
             version: item.int("ver")?,
+            closing: item.optional_text(CLOSING).map(Id::parse).transpose()?,
             attributes: if has("attributes") { item.map("attributes")?.clone() } else { BTreeMap::new() },
         })
     }

@@ -9,6 +9,7 @@ mod address;
 pub mod attributes;
 mod board;
 mod change;
+mod closing;
 mod counter;
 mod create;
 mod delete;
@@ -28,7 +29,7 @@ mod saga;
 mod settings;
 mod task;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     Error, Id, Result, Table, Timestamp,
@@ -41,6 +42,7 @@ pub use activity::Activity;
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
 pub use change::Patch;
+pub use closing::{CACHED_SECONDS, RESERVED_SECONDS};
 pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
@@ -94,12 +96,20 @@ const RESERVED: &[&str] = &[
 #[derive(Clone, Debug)]
 pub struct Catalog {
     table: Arc<dyn Table>,
+    cache_wait: Duration,
 }
 
 impl Catalog {
     /// The catalog in `table`.
     pub fn new(table: Arc<dyn Table>) -> Self {
-        Self { table }
+        Self { table, cache_wait: Duration::from_secs(closing::CLOSING_SECONDS) }
+    }
+
+    /// The same, but a deletion waits for so long until nobody takes a workspace for what it was any more:
+    /// less than [`CACHED_SECONDS`] is right only where nobody appends.
+    #[must_use]
+    pub fn waiting(self, cache_wait: Duration) -> Self {
+        Self { cache_wait, ..self }
     }
 
     /// The entity, if it exists.

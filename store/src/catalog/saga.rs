@@ -17,6 +17,7 @@
 use super::{
     AnyEntity, Catalog,
     change::update,
+    closing::{is_given_up, release_name, until},
     create::{MAX_ATTEMPTS, busy, guard_item, no_parent, pause, pointer_item, taken},
     delete::unchanged,
 };
@@ -33,6 +34,9 @@ pub const ABANDONED_SECONDS: i64 = 60 * 60;
 /// The attribute that says what an entity is in the middle of.
 pub(super) const SAGA: &str = "saga";
 
+/// Until when the name is nobody's that it gives up by that.
+const UNTIL: &str = "saga_until";
+
 fn in_saga(name: &str) -> Condition {
     Condition::Equals(SAGA, name.into())
 }
@@ -40,6 +44,18 @@ fn in_saga(name: &str) -> Condition {
 impl Catalog {
     async fn one(&self, update: Update) -> Result<()> {
         self.table.transact(vec![Write::Update(update)]).await
+    }
+
+    /// Gives a name up, if it is that of `any`.
+    async fn give_up(&self, any: &AnyEntity, name: &str, until: i64) -> Result<()> {
+        let given = match release_name(any, name, until) {
+            Write::Put(guard, own) => self.table.put(guard, own).await,
+            _ => return self.drop_guard(&guard_of(any, name), &any.entity().id).await,
+        };
+        match given {
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other,
+        }
     }
 
     /// Takes a guard away, if it is that of `id`.
@@ -51,13 +67,21 @@ impl Catalog {
     }
 
     /// Places a guard, and takes away one that leads nowhere.
-    async fn place_guard(&self, guard: Item, kind: EntityKind) -> Result<()> {
+    async fn place_guard(&self, any: &AnyEntity, now: Timestamp) -> Result<()> {
+        let (guard, kind) = (guard_item(any, now), any.at().kind());
         for _ in 0..MAX_ATTEMPTS {
             match self.table.put(guard.clone(), Condition::Absent).await {
                 Err(error) if error.is_conflict() => {}
                 other => return other,
             }
             let Some(found) = self.table.get(&guard.key).await? else { continue };
+            if is_given_up(&found) {
+                let free = self.free_name(any).await?;
+                match self.table.put(guard.clone(), free).await {
+                    Err(error) if error.is_conflict() => continue,
+                    other => return other,
+                }
+            }
             if found.text("id")? == guard.text("id")? {
                 return Ok(());
             }
@@ -86,7 +110,7 @@ impl Catalog {
         if let Some(pointer) = pointer_item(any) {
             self.table.put(pointer, Condition::None).await?;
         }
-        if let Err(error) = self.place_guard(guard_item(any, now), any.at().kind()).await {
+        if let Err(error) = self.place_guard(any, now).await {
             if error.is_conflict() {
                 self.discard(any).await?;
             }
@@ -143,7 +167,7 @@ impl Catalog {
         let intent =
             Update::new(at.key(), idle).set(SAGA, "rename").set("saga_to", after.entity().name.as_str());
         self.one(intent).await?;
-        if let Err(error) = self.place_guard(guard_item(after, now), at.kind()).await {
+        if let Err(error) = self.place_guard(after, now).await {
             if error.is_conflict() {
                 self.one(Update::new(at.key(), in_saga("rename")).remove(SAGA).remove("saga_to")).await?;
             }
@@ -152,17 +176,19 @@ impl Catalog {
         let decided = update(before, after, vec![in_saga("rename")])
             .remove("saga_to")
             .set(SAGA, "renamed")
-            .set("saga_from", before.entity().name.as_str());
+            .set("saga_from", before.entity().name.as_str())
+            .set(UNTIL, until(now));
         self.one(decided).await?;
-        self.end_rename(after, &before.entity().name).await
+        self.end_rename(after, &before.entity().name, until(now)).await
     }
 
-    async fn end_rename(&self, after: &AnyEntity, from: &str) -> Result<()> {
-        self.drop_guard(&guard_of(after, from), after.at().id()).await?;
+    async fn end_rename(&self, after: &AnyEntity, from: &str, until: i64) -> Result<()> {
+        self.give_up(after, from, until).await?;
         if let Some(parent) = after.parent() {
             self.recount(&parent, after.at().kind()).await?;
         }
-        let done = Update::new(after.at().key(), in_saga("renamed")).remove(SAGA).remove("saga_from");
+        let done =
+            Update::new(after.at().key(), in_saga("renamed")).remove(SAGA).remove("saga_from").remove(UNTIL);
         match self.one(done).await {
             Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
@@ -170,15 +196,16 @@ impl Catalog {
     }
 
     /// Deletes in steps: intent, guard, count, pointer, entity.
-    pub(super) async fn remove_in_steps(&self, known: &AnyEntity) -> Result<()> {
+    pub(super) async fn remove_in_steps(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
         let condition = unchanged(known, vec![Condition::Without(SAGA)]);
-        self.one(Update::new(known.at().key(), condition).set(SAGA, "delete")).await?;
-        self.end_deletion(known).await
+        let intent = Update::new(known.at().key(), condition).set(SAGA, "delete").set(UNTIL, until(now));
+        self.one(intent).await?;
+        self.end_deletion(known, until(now)).await
     }
 
-    async fn end_deletion(&self, known: &AnyEntity) -> Result<()> {
+    async fn end_deletion(&self, known: &AnyEntity, until: i64) -> Result<()> {
         let at = known.at();
-        self.drop_guard(&guard_of(known, &known.entity().name), at.id()).await?;
+        self.give_up(known, &known.entity().name, until).await?;
         if let Some(parent) = known.parent() {
             self.recount(&parent, at.kind()).await?;
         }
@@ -200,8 +227,7 @@ impl Catalog {
         let Some(counter) = kind.counter() else { return Ok(true) };
         for attempt in 0..MAX_ATTEMPTS {
             let Some(item) = self.table.get(&parent.key()).await? else { return Ok(false) };
-            let guards = Query::table(key::names_of(Some(parent), kind)).only(&["id"]);
-            let count = query_all(&*self.table, guards).await?.len() as i64;
+            let count = self.names_taken(parent, kind).await?.len() as i64;
             let same = match item.optional_text("counted") {
                 Some(seen) => Condition::Equals("counted", seen.into()),
                 None => Condition::Without("counted"),
@@ -244,10 +270,10 @@ impl Catalog {
             }
             Some("renamed") => {
                 let from = item.text("saga_from")?.to_owned();
-                self.end_rename(&any, &from).await?;
+                self.end_rename(&any, &from, item.int(UNTIL).unwrap_or_default()).await?;
             }
             Some("delete") => {
-                self.end_deletion(&any).await?;
+                self.end_deletion(&any, item.int(UNTIL).unwrap_or_default()).await?;
                 return Ok(None);
             }
             Some(other) => return Err(item.corrupt(format_args!("`saga` is `{other}`, which is unknown"))),
@@ -283,6 +309,22 @@ impl Catalog {
             }
         }
         Ok(settled)
+    }
+
+    /// Ends or undoes what was broken off on the children of an entity: one whose guard is gone already is found
+    /// by no name, and yet counts.
+    pub(super) async fn settle_children(&self, at: &EntityId) -> Result<()> {
+        let items = match key::siblings(EntityKind::Workspace, Some(at)) {
+            Some(place) if at.kind() == EntityKind::Category => self.all(Index::Gsi1, &place.pk).await?,
+            _ => self.all(Index::Table, &at.key().pk).await?,
+        };
+        for item in items {
+            let is_child = item.key != at.key() && EntityId::of_key(&item.key).is_some();
+            if is_child && item.optional_text(SAGA).is_some() {
+                self.settled(item).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn all(&self, index: Index, pk: &str) -> Result<Vec<Item>> {

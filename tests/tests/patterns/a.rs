@@ -87,7 +87,7 @@ async fn a3_a_child_counts_on_its_parent_or_is_not_made(world: World) {
         assert_eq!(cost(reads), (1, 0));
     }
     let first = catalog.resolve(EntityKind::Model, "credit/prod/a").await.unwrap();
-    catalog.delete(&first, None).await.unwrap();
+    catalog.delete(&first, None, now()).await.unwrap();
     assert_eq!(catalog.get(&at).await.unwrap().children()[&EntityKind::Model], 2);
     let category = catalog.get(&catalog.get(&at).await.unwrap().parent().unwrap()).await.unwrap();
     assert_eq!(category.children()[&EntityKind::Workspace], 1);

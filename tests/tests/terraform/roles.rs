@@ -63,7 +63,7 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     let spare = create("spare", New::Model { workspace: id.clone(), task }).await;
     catalog.change(&spare, &Patch::rename("unused"), None, now).await.unwrap();
     catalog.change(&spare, &Patch::archive(true), None, now).await.unwrap();
-    catalog.delete(&spare, None).await.unwrap();
+    catalog.delete(&spare, None, now).await.unwrap();
     let place = EntityId::Workspace(id.clone());
     catalog.add_member(&group, &user, now).await.unwrap();
     catalog.remove_member(&group, &user, now).await.unwrap();

@@ -1,0 +1,272 @@
+//! Workspaces that are deleted or renamed while services remember them: no event is taken for a workspace that is gone,
+//! and none lands in another one than its path named.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
+use serde_json::json;
+use store::{
+    Clock, ErrorKind, Kind, Table, Timestamp,
+    catalog::{Catalog, Patch, RESERVED_SECONDS, ReleaseSpec, Task, Workspace},
+    key::{EntityId, EntityKind},
+    scan,
+    table::{
+        dynamodb::{self, DynamoTable},
+        sqlite::SqliteTable,
+    },
+};
+use tests::{counted::WithoutTransactions, crashing::Crashing, local::fresh_table};
+
+const PATH: &str = "credit/prod";
+
+/// A table whose clock is moved by hand.
+struct Place {
+    table: Arc<dyn Table>,
+    seconds: Arc<AtomicI64>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+fn moved() -> (Arc<AtomicI64>, Clock) {
+    let seconds = Arc::<AtomicI64>::default();
+    let clock = Clock::from_fn({
+        let seconds = Arc::clone(&seconds);
+        move || start().plus_seconds(seconds.load(Ordering::SeqCst))
+    });
+    (seconds, clock)
+}
+
+fn start() -> Timestamp {
+    Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
+}
+
+impl Place {
+    fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (seconds, clock) = moved();
+        let table = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock).unwrap());
+        Self { table, seconds, _folder: Some(folder) }
+    }
+
+    fn without_transactions() -> Self {
+        let place = Self::sqlite();
+        Self { table: Arc::new(WithoutTransactions(place.table)), ..place }
+    }
+
+    async fn dynamodb_local() -> Self {
+        let (seconds, clock) = moved();
+        let config = fresh_table(clock);
+        dynamodb::create(&config).await.unwrap();
+        Self { table: Arc::new(DynamoTable::connect(config).await.unwrap()), seconds, _folder: None }
+    }
+
+    fn now(&self) -> Timestamp {
+        start().plus_seconds(self.seconds.load(Ordering::SeqCst))
+    }
+
+    fn pass(&self, seconds: i64) {
+        self.seconds.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn catalog(&self) -> Catalog {
+        Catalog::new(Arc::clone(&self.table))
+    }
+
+    /// A workspace with a release at [`PATH`], on a service that remembers it.
+    async fn workspace(&self, ingest: &Ingest) -> Workspace {
+        let catalog = self.catalog();
+        let workspace = catalog.ensure_workspace(PATH, self.now()).await.unwrap();
+        let task = Task::Binary { positive_label: "1".into() };
+        catalog.ensure_model(workspace.id(), "m", &task, self.now()).await.unwrap();
+        let spec =
+            ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
+        catalog.ensure_release(workspace.id(), &spec, self.now()).await.unwrap();
+        ingest.workspace(PATH).await.unwrap();
+        workspace
+    }
+
+    fn ingest(&self) -> Ingest {
+        Ingest::new(Arc::clone(&self.table), Clock::from_fn(start))
+    }
+
+    /// How many predictions are in the log of a workspace.
+    async fn stored(&self, workspace: &Workspace) -> u64 {
+        let heads = scan::heads(&*self.table, workspace.id()).await.unwrap();
+        heads.iter().filter(|head| head.log.kind == Kind::Predictions).map(|head| head.seq).sum()
+    }
+}
+
+/// Appends a prediction to what the path names, as the service over HTTP does.
+async fn append(ingest: &Ingest, path: &str, key: &str) -> Result<Workspace, SubmitError> {
+    let workspace = ingest.workspace(path).await?;
+    let events =
+        json!([{ "key": key, "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5 }]);
+    let batch = read_json_array(Kind::Predictions, events.to_string().as_bytes(), start())?;
+    ingest.submit(&workspace, batch, Some(key), Remember::Week).await?;
+    Ok(workspace)
+}
+
+fn kind_of(error: &SubmitError) -> Option<ErrorKind> {
+    if let SubmitError::Store(error) = error { Some(error.kind()) } else { None }
+}
+
+async fn a_deleted_workspace_takes_no_event_that_comes_later(place: Place) {
+    let ingest = Arc::new(place.ingest());
+    let workspace = place.workspace(&ingest).await;
+    let at = EntityId::Workspace(workspace.id().clone());
+    place.catalog().change(&at, &Patch::archive(true), None, place.now()).await.unwrap();
+    append(&ingest, PATH, "before").await.unwrap();
+    let deleting = tokio::spawn({
+        let (catalog, at, now) = (place.catalog(), at.clone(), place.now());
+        async move { catalog.delete(&at, None, now).await }
+    });
+    // Some are let in while it is closing; all of those are in it.
+    let mut taken = 1;
+    let refused = loop {
+        match append(&ingest, PATH, &format!("k{taken}")).await {
+            Ok(_) => taken += 1,
+            Err(error) => break error,
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(kind_of(&refused), Some(ErrorKind::Conflict), "{refused}");
+    assert!(refused.to_string().contains("is being deleted"), "{refused}");
+    assert!(!deleting.is_finished(), "it is refused before it is gone");
+    assert_eq!(place.stored(&workspace).await, taken);
+    deleting.await.unwrap().unwrap();
+    assert!(append(&ingest, PATH, "after").await.is_err());
+    // Nobody else has its name at once.
+    let catalog = place.catalog();
+    let reserved = catalog.ensure_workspace(PATH, place.now()).await.unwrap_err();
+    assert!(reserved.is_conflict() && reserved.to_string().contains("free again 60 s"), "{reserved}");
+    place.pass(RESERVED_SECONDS + 1);
+    let next = place.workspace(&place.ingest()).await;
+    assert_ne!(next.id(), workspace.id());
+    let found = append(&place.ingest(), PATH, "anew").await.unwrap();
+    assert_eq!(found.id(), next.id());
+    assert_eq!((place.stored(&workspace).await, place.stored(&next).await), (taken, 1));
+}
+
+async fn the_path_of_a_renamed_workspace_leads_to_no_new_one_while_it_is_remembered(place: Place) {
+    let ingest = place.ingest();
+    let workspace = place.workspace(&ingest).await;
+    let (catalog, now) = (place.catalog(), place.now());
+    let at = EntityId::Workspace(workspace.id().clone());
+    catalog.change(&at, &Patch::rename("old"), None, now).await.unwrap();
+    // What is appended by the old path lands where it was meant to.
+    assert_eq!(append(&ingest, PATH, "late").await.unwrap().id(), workspace.id());
+    assert!(catalog.ensure_workspace(PATH, now).await.unwrap_err().is_conflict());
+    // Another workspace does not get the name by a rename, and the same one gets it back.
+    let other = catalog.ensure_workspace("credit/other", now).await.unwrap();
+    let other = EntityId::Workspace(other.id().clone());
+    assert!(catalog.change(&other, &Patch::rename("prod"), None, now).await.unwrap_err().is_conflict());
+    catalog.change(&at, &Patch::rename("prod"), None, now).await.unwrap();
+    assert_eq!(catalog.workspace(PATH).await.unwrap().id(), workspace.id());
+    assert!(catalog.workspace("credit/old").await.is_err());
+    // The same for a category, whose name is in the paths.
+    let category = catalog.resolve(EntityKind::Category, "credit").await.unwrap();
+    catalog.change(&category, &Patch::rename("lending"), None, now).await.unwrap();
+    assert!(catalog.ensure_workspace(PATH, now).await.unwrap_err().is_conflict());
+    assert_eq!(append(&ingest, PATH, "later").await.unwrap().id(), workspace.id());
+    place.pass(RESERVED_SECONDS + 1);
+    let next = catalog.ensure_workspace(PATH, place.now()).await.unwrap();
+    assert_ne!(next.id(), workspace.id());
+    assert_eq!(place.stored(&workspace).await, 2);
+    let category = catalog.resolve(EntityKind::Category, "lending").await.unwrap();
+    let count = catalog.get(&category).await.unwrap().children()[&EntityKind::Workspace];
+    assert_eq!(count, 2, "names that were given up are not counted");
+}
+
+async fn a_deletion_that_was_broken_off_goes_on_or_is_taken_back(place: Place) {
+    let ingest = place.ingest();
+    let workspace = place.workspace(&ingest).await;
+    let (catalog, now) = (place.catalog().waiting(Duration::ZERO), place.now());
+    let at = EntityId::Workspace(workspace.id().clone());
+    catalog.change(&at, &Patch::archive(true), None, now).await.unwrap();
+    // It dies after the mark.
+    let dying = Catalog::new(Arc::new(Crashing::new(Arc::clone(&place.table), 1))).waiting(Duration::ZERO);
+    assert!(dying.delete(&at, None, now).await.is_err());
+    let error = append(&place.ingest(), PATH, "a").await.unwrap_err();
+    assert_eq!(kind_of(&error), Some(ErrorKind::Conflict), "{error}");
+    catalog.change(&at, &Patch::archive(false), None, now).await.unwrap();
+    append(&place.ingest(), PATH, "a").await.unwrap();
+    catalog.change(&at, &Patch::archive(true), None, now).await.unwrap();
+    for writes in 1..6 {
+        let dying = Catalog::new(Arc::new(Crashing::new(Arc::clone(&place.table), writes)));
+        _ = dying.waiting(Duration::ZERO).delete(&at, None, now).await;
+    }
+    match catalog.delete(&at, None, now).await {
+        Ok(()) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+    }
+    assert!(catalog.find(&at).await.unwrap().is_none());
+    assert!(catalog.workspace(PATH).await.is_err());
+    let category = catalog.resolve(EntityKind::Category, "credit").await.unwrap();
+    assert_eq!(catalog.get(&category).await.unwrap().children()[&EntityKind::Workspace], 0);
+}
+
+/// An empty workspace need not be archived to be deleted; what is let in before it is gone keeps it.
+async fn an_event_that_is_let_in_while_an_empty_workspace_closes_keeps_it(place: Place) {
+    let ingest = place.ingest();
+    let catalog = place.catalog();
+    let workspace = catalog.ensure_workspace(PATH, place.now()).await.unwrap();
+    let at = EntityId::Workspace(workspace.id().clone());
+    ingest.workspace(PATH).await.unwrap();
+    ingest.workspace(workspace.id().as_str()).await.unwrap();
+    let deleting = tokio::spawn({
+        let (catalog, at, now) = (place.catalog(), at.clone(), place.now());
+        async move { catalog.delete(&at, None, now).await }
+    });
+    while catalog.get(&at).await.unwrap().entity().closing.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let measured =
+        json!([{ "name": "latency", "measured_at": "2026-06-01T00:00:00Z", "value": 1.5, "release": "v1" }]);
+    let batch = read_json_array(Kind::Metrics, measured.to_string().as_bytes(), start()).unwrap();
+    let accepted =
+        catalog.change_settings(workspace.id(), |settings| settings.accept_unknown_releases = true);
+    accepted.await.unwrap();
+    catalog.ensure_model(workspace.id(), "m", &Task::Regression, place.now()).await.unwrap();
+    ingest.submit(&workspace, batch, None, Remember::Week).await.unwrap();
+    let refused = deleting.await.unwrap().unwrap_err();
+    assert!(refused.is_conflict() && refused.to_string().contains("archive it first"), "{refused}");
+    assert_eq!(catalog.get(&at).await.unwrap().entity().closing, None, "it is open again");
+}
+
+macro_rules! on_every_engine {
+    ($($test:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(super::Place::sqlite()).await;
+            })*
+        }
+
+        mod without_transactions {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(super::Place::without_transactions()).await;
+            })*
+        }
+
+        mod dynamodb_local {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(super::Place::dynamodb_local().await).await;
+            })*
+        }
+    };
+}
+
+on_every_engine!(
+    a_deleted_workspace_takes_no_event_that_comes_later,
+    the_path_of_a_renamed_workspace_leads_to_no_new_one_while_it_is_remembered,
+    a_deletion_that_was_broken_off_goes_on_or_is_taken_back,
+    an_event_that_is_let_in_while_an_empty_workspace_closes_keeps_it,
+);
