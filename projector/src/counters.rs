@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use fold::rollup::release_counts;
 use futures::future::try_join_all;
 use store::{
-    Error, ErrorKind, Item, Kind, Result, Table,
+    Error, ErrorKind, Id, Item, Kind, Result, Table,
+    catalog::counts::{Kinds, MonthCounts, counts_item, counts_of, read_counts, take_greater},
     item::Value,
-    key::{self, Counted},
-    rollup::COUNTER_VERSION,
-    table::Condition,
+    key::{self, Counted, Key},
+    table::{Condition, Query, query_all},
 };
 
 use crate::{MAX_ATTEMPTS, WorkspaceDay, day::DayFold};
@@ -53,49 +53,75 @@ async fn write_one(
     counted: &Counted,
     counts: &BTreeMap<Kind, u64>,
 ) -> Result<()> {
-    let key = key::counter(&day.workspace, counted, &day.day.month());
+    let month = day.day.month();
+    let kinds = counts.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect();
+    let counts = MonthCounts::from([(day.day.to_string(), kinds)]);
+    let key = key::counter(&day.workspace, counted, &month);
+    take_over(table, &key, &key::old_counter(&day.workspace, counted, &month), counts).await
+}
+
+/// Writes counts where they are greater than what is stored. A counter that is not there yet begins with what
+/// stands at `old`, which is deleted then.
+async fn take_over(table: &dyn Table, key: &Key, old: &Key, counts: MonthCounts) -> Result<()> {
     for _ in 0..MAX_ATTEMPTS {
-        let stored = table.get(&key).await?;
-        let (ver, mut days) = match &stored {
-            Some(item) => {
-                item.check_version(COUNTER_VERSION)?;
-                (item.int("ver")?, item.map("days")?.clone())
+        let stored = table.get(key).await?;
+        let before = if stored.is_none() { table.get(old).await? } else { None };
+        let known = stored.as_ref().map_or(Ok(MonthCounts::new()), counts_of)?;
+        let mut days = known.clone();
+        if let Some(before) = &before {
+            take_greater(&mut days, counts_of(before)?);
+        }
+        take_greater(&mut days, counts.clone());
+        if days != known {
+            let ver = stored.as_ref().map_or(Ok(0), |item| item.int("ver"))?;
+            let condition =
+                if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
+            match table.put(counts_item(key.clone(), ver + 1, &days), condition).await {
+                Err(error) if error.is_conflict() => continue,
+                other => other?,
             }
-            None => (0, BTreeMap::new()),
-        };
-        let mut kinds = stored.as_ref().map_or(Ok(BTreeMap::new()), |item| read_day(item, day))?;
-        let before = kinds.clone();
-        for (kind, count) in counts {
-            let known = kinds.entry(kind.name().to_owned()).or_default();
-            *known = (*known).max(*count);
         }
-        if kinds == before {
-            return Ok(());
+        if let Some(before) = before {
+            delete_old(table, &before).await?;
         }
-        let kinds = kinds.into_iter().map(|(kind, count)| (kind, Value::from(count as i64)));
-        days.insert(day.day.to_string(), Value::M(kinds.collect()));
-        let item = Item::new(key.clone()).with("v", COUNTER_VERSION).with("ver", ver + 1).with("days", days);
-        let condition = if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
-        match table.put(item, condition).await {
-            Err(error) if error.is_conflict() => continue,
-            other => return other,
-        }
+        return Ok(());
     }
     Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the counter {key}")))
 }
 
-/// The counts that a counter holds for a day, by the name of the kind.
-pub(crate) fn read_day(item: &Item, day: &WorkspaceDay) -> Result<BTreeMap<String, u64>> {
-    let Some(kinds) = item.map("days")?.get(&day.day.to_string()) else { return Ok(BTreeMap::new()) };
-    let Value::M(kinds) = kinds else { return Err(item.corrupt("`days` is not a map of maps")) };
-    let count = |value: &Value| match value {
-        Value::N(number) => number.as_i64().and_then(|count| u64::try_from(count).ok()),
-        _ => None,
-    };
-    kinds
-        .iter()
-        .map(|(kind, value)| {
-            Ok((kind.clone(), count(value).ok_or_else(|| item.corrupt("a count is no number"))?))
-        })
-        .collect()
+/// Deletes a counter whose counts were taken over, unless a projector of 0.1 has written it since.
+async fn delete_old(table: &dyn Table, before: &Item) -> Result<()> {
+    let unchanged = Condition::Equals("ver", Value::from(before.int("ver")?));
+    match table.delete(&before.key, unchanged).await {
+        Err(error) if error.is_conflict() => Ok(()),
+        other => other,
+    }
+}
+
+/// Moves what 0.1 counted for a workspace to where counters stand now, so that its page is small; returns how many
+/// items there were.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`. It may be called again at any time.
+pub async fn move_old(table: &dyn Table, workspace: &Id) -> Result<usize> {
+    let [_, old] = key::counters(workspace);
+    let items = query_all(table, Query::table(old)).await?;
+    for item in &items {
+        let Some((counted, month)) = key::parse_counter(&item.key) else { continue };
+        let key = key::counter(workspace, &counted, &month);
+        take_over(table, &key, &item.key, counts_of(item)?).await?;
+        delete_old(table, item).await?;
+    }
+    Ok(items.len())
+}
+
+/// The counts that are stored for a day, by the name of the kind.
+pub(crate) async fn of_day(table: &dyn Table, day: &WorkspaceDay, counted: &Counted) -> Result<Kinds> {
+    let month = day.day.month();
+    let ranges = key::counters_between(&day.workspace, counted, &month, &month);
+    let mut months = read_counts(table, ranges).await?;
+    Ok(months
+        .remove(&(counted.clone(), month))
+        .and_then(|mut days| days.remove(&day.day.to_string()))
+        .unwrap_or_default())
 }

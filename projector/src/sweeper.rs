@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     WorkspaceDay, board,
+    counters::move_old,
     dlq::{self, State},
     expire::expire,
     lease::SWEEP,
@@ -59,6 +60,7 @@ impl Shared {
         let mut behind = 0;
         for workspace in self.catalog.workspaces().await? {
             behind += self.sweep_one(workspace.id(), &mut found).await?;
+            self.move_counters(workspace.id()).await?;
             self.expire(workspace.id()).await?;
             self.rank(workspace.id()).await?;
         }
@@ -114,6 +116,22 @@ impl Shared {
             }
             other => other,
         }
+    }
+
+    /// Moves the counters of older versions out of the workspace's page.
+    async fn move_counters(&self, workspace: &Id) -> Result<()> {
+        match move_old(&*self.table, workspace).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "old counters cannot be moved; they are read where they are");
+            }
+            moved => {
+                let counters = moved?;
+                if counters > 0 {
+                    tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Tries again to record what is live where that failed.

@@ -257,11 +257,7 @@ impl DayCheck<'_> {
 
     async fn counters(&mut self, fresh: &DayFold<'_>) -> Result<()> {
         for (counted, counts) in counters::of(fresh) {
-            let key = key::counter(&self.day.workspace, &counted, &self.day.day.month());
-            let stored = match self.table.get(&key).await? {
-                Some(item) => counters::read_day(&item, self.day)?,
-                None => BTreeMap::new(),
-            };
+            let stored = counters::of_day(self.table, self.day, &counted).await?;
             self.report.counts += counts.len();
             let counts: BTreeMap<String, u64> =
                 counts.into_iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect();

@@ -6,11 +6,13 @@ use std::fmt;
 
 use crate::{Id, event::Kind, time::Day};
 
+mod count;
 mod entity;
 mod live;
 mod projector;
 mod retention;
 
+pub use count::*;
 pub use entity::*;
 pub use live::*;
 pub use projector::*;
@@ -89,7 +91,7 @@ fn workspaces_of(category: &Id) -> String {
     format!("wc#{category}/w")
 }
 
-/// The partition that holds a workspace with its models, configurations, releases and counters.
+/// The partition that holds a workspace with its models, configurations, releases and free counters.
 pub fn workspace_page(workspace: &Id) -> String {
     format!("w#{workspace}")
 }
@@ -97,46 +99,6 @@ pub fn workspace_page(workspace: &Id) -> String {
 /// Where a release stands in `GSI1`: the releases of a model, by age.
 pub fn release_index(model: &Id, release: &Id) -> (String, String) {
     (format!("m#{model}/r"), format!("r#{release}"))
-}
-
-/// What a counter counts for: the whole workspace, or one release of it by name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Counted {
-    /// The workspace.
-    Workspace,
-    /// The release of this name.
-    Release(String),
-}
-
-/// The counters of one month of what is counted.
-pub fn counter(workspace: &Id, counted: &Counted, month: &str) -> Key {
-    let entity = match counted {
-        Counted::Workspace => "w".to_owned(),
-        Counted::Release(name) => format!("r#{name}"),
-    };
-    Key::new(workspace_page(workspace), format!("count#{entity}/{month}"))
-}
-
-/// All counters of a workspace.
-pub fn counters(workspace: &Id) -> KeyRange {
-    KeyRange::prefix(workspace_page(workspace), "count#")
-}
-
-/// The counters of what is counted, of all months.
-pub fn counters_of(workspace: &Id, counted: &Counted) -> KeyRange {
-    let key = counter(workspace, counted, "");
-    KeyRange::prefix(key.pk, &key.sk)
-}
-
-/// What a counter item counts for, and the month.
-pub fn parse_counter(key: &Key) -> Option<(Counted, String)> {
-    let (entity, month) = key.sk.strip_prefix("count#")?.rsplit_once('/')?;
-    let counted = match entity.strip_prefix("r#") {
-        Some(name) => Counted::Release(name.to_owned()),
-        None if entity == "w" => Counted::Workspace,
-        None => return None,
-    };
-    Some((counted, month.to_owned()))
 }
 
 /// The guard that keeps a name unique among the children of one type under a parent (a key such

@@ -196,7 +196,7 @@ fn stored(place: &Place) -> (HashMap<String, usize>, Counts) {
                     .for_each(|row| *keys.entry(column.text(row).unwrap().to_owned()).or_default() += 1);
             }
         }
-        let page = catalog.page(workspace.id()).await.unwrap();
+        let page = catalog.page_with_counts(workspace.id()).await.unwrap();
         assert_eq!(page.counts[&Counted::Workspace], counts, "the counters");
         (keys, counts)
     })

@@ -158,7 +158,8 @@ async fn six_hundred_releases_are_counted_one_by_one() {
             .append(Kind::Predictions, (0..RELEASES).map(|row| prediction(row + times as usize * 1000, row)))
             .await;
         bench.project().await;
-        let page = Catalog::new(Arc::clone(&bench.table)).page(bench.workspace.id()).await.unwrap();
+        let catalog = Catalog::new(Arc::clone(&bench.table));
+        let page = catalog.page_with_counts(bench.workspace.id()).await.unwrap();
         for release in 0..RELEASES {
             let counts = &page.counts[&Counted::Release(format!("v{release}"))];
             assert_eq!(counts["predictions"], times, "v{release}");

@@ -121,7 +121,7 @@ async fn check(table: &Arc<dyn Table>, workspace: &Workspace, seed: u64) {
     assert_eq!(report.faults, Vec::<String>::new(), "seed {seed}");
     assert_eq!(report.behind, 0, "seed {seed}");
     assert_eq!(report.events as usize, BATCHES * ROWS, "seed {seed}");
-    let page = Catalog::new(Arc::clone(table)).page(workspace.id()).await.unwrap();
+    let page = Catalog::new(Arc::clone(table)).page_with_counts(workspace.id()).await.unwrap();
     assert_eq!(page.counts[&key::Counted::Workspace]["predictions"] as usize, BATCHES * ROWS, "seed {seed}");
 }
 

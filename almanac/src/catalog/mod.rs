@@ -103,7 +103,7 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
         WorkspaceCommand::Show { workspace, shown } => {
             let service = existing(config).await?;
             let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-            let page = service.catalog().page(at.id()).await?;
+            let page = service.catalog().page_with_counts(at.id()).await?;
             match shown.format {
                 ShowFormat::Json => print_json(&json::workspace_page(&page)),
                 ShowFormat::Table => show(&page),

@@ -189,7 +189,7 @@ pub(super) async fn show(
     let at = service.catalog().resolve(kind, &named).await?;
     let (version, value) = match kind {
         EntityKind::Workspace => {
-            let page = service.catalog().page(at.id()).await?;
+            let page = service.catalog().page_with_counts(at.id()).await?;
             (page.workspace.entity.version, json::workspace_page(&page))
         }
         EntityKind::User => {

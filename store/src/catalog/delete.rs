@@ -88,8 +88,10 @@ impl Catalog {
             }
             AnyEntity::Release(release) => {
                 let counted = Counted::Release(release.entity.name.clone());
-                if first(key::counters_of(&release.workspace, &counted)).await? {
-                    return used("events".into());
+                for range in key::counters_of(&release.workspace, &counted) {
+                    if first(range).await? {
+                        return used("events".into());
+                    }
                 }
             }
             AnyEntity::Model(_) | AnyEntity::Configuration(_) => {

@@ -11,6 +11,7 @@ mod board;
 mod change;
 mod closing;
 mod counter;
+pub mod counts;
 mod create;
 mod delete;
 mod entity;

@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::{
     Error, Id, Item, Result,
-    item::Value,
     key::{self, Counted, EntityId, EntityKind, Followed},
-    rollup::COUNTER_VERSION,
 };
 
 use super::{
     Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Task,
-    Workspace, counter, live, saga::SAGA,
+    Workspace, counter, counts::Counts, live, saga::SAGA,
 };
 
 /// Free counters by name.
 pub type FreeCounters = BTreeMap<String, i64>;
 
-/// A workspace with its models, configurations, releases, grants and counters.
+/// A workspace with its models, configurations, releases, grants and free counters.
 #[derive(Clone, Debug)]
 pub struct WorkspacePage {
     /// The workspace.
@@ -34,8 +32,9 @@ pub struct WorkspacePage {
     pub grants: Vec<Grant>,
     /// The free counters of the workspace and of what is in it.
     pub counters: BTreeMap<(EntityKind, Id), FreeCounters>,
-    /// How many events were counted, by what they are counted for and by kind.
-    pub counts: BTreeMap<Counted, BTreeMap<String, i64>>,
+    /// How many events were counted. They stand elsewhere, and are here only when they were asked for
+    /// ([`super::Catalog::page_with_counts`]).
+    pub counts: Counts,
 }
 
 /// The entity of an item, if it is one that exists: creations and deletions that are under way, where
@@ -53,7 +52,6 @@ impl WorkspacePage {
         let mut workspace = None;
         let (mut models, mut configurations, mut releases) = (Vec::new(), Vec::new(), Vec::new());
         let (mut grants, mut counters) = (Vec::new(), BTreeMap::<_, FreeCounters>::new());
-        let mut counts = BTreeMap::<Counted, BTreeMap<String, i64>>::new();
         let mut live = BTreeMap::new();
         for item in items {
             match entity(item)? {
@@ -71,7 +69,6 @@ impl WorkspacePage {
                     if let Some((of, name)) = key::parse_free_counter(&item.key.sk) {
                         counters.entry(of).or_default().insert(name.to_owned(), counter::value(item)?);
                     }
-                    add_counts(item, &mut counts)?;
                 }
             }
         }
@@ -84,7 +81,16 @@ impl WorkspacePage {
         let parts = parts.chain(configurations.iter().map(|configuration| &configuration.entity));
         let names = parts.map(|entity| (entity.id.clone(), entity.name.clone())).collect();
         releases.iter_mut().for_each(|release| release.take_names(&names));
-        Ok(Self { workspace, models, configurations, releases, live, grants, counters, counts })
+        Ok(Self {
+            workspace,
+            models,
+            configurations,
+            releases,
+            live,
+            grants,
+            counters,
+            counts: Counts::new(),
+        })
     }
 
     /// The task of each release, by the name of the release.
@@ -108,20 +114,6 @@ impl WorkspacePage {
         }
         totals
     }
-}
-
-fn add_counts(item: &Item, counts: &mut BTreeMap<Counted, BTreeMap<String, i64>>) -> Result<()> {
-    let Some((counted, _)) = key::parse_counter(&item.key) else { return Ok(()) };
-    item.check_version(COUNTER_VERSION)?;
-    let totals = counts.entry(counted).or_default();
-    for days in item.map("days")?.values() {
-        let Value::M(kinds) = days else { return Err(item.corrupt("`days` is not a map of maps")) };
-        for (kind, count) in kinds {
-            let Value::N(count) = count else { return Err(item.corrupt("a count is no number")) };
-            *totals.entry(kind.clone()).or_default() += count.as_i64().unwrap_or_default();
-        }
-    }
-    Ok(())
 }
 
 /// A user with all that is noted of them.

@@ -11,17 +11,17 @@
 //! day; it could take a segment before it is folded; and it takes segments in any order, so that
 //! numbers of a log that were in use would look free.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::{
     Day, Error, ErrorKind, Id, Item, Result, Timestamp, Window, expired,
     id::check_name,
     item::Value,
-    key,
-    table::{Condition, Query, Write, query_all},
+    key::{self, Counted},
+    table::{Condition, Write},
 };
 
-use super::Catalog;
+use super::{Catalog, counts::read_counts};
 
 /// The most days of retention: a century.
 pub const MAX_RETENTION_DAYS: u32 = 36_525;
@@ -288,11 +288,13 @@ impl Catalog {
         if let Some(first) = first.filter(|first| from < *first) {
             let (from, to) = (from.month(), to.min(first).month());
             for release in &retention.pinned_releases {
-                let range = key::counters_of_release(workspace, release, &from, &to);
-                for item in query_all(&*self.table, Query::table(range)).await? {
-                    let days: &BTreeMap<String, Value> = item.map("days")?;
-                    let days =
-                        days.keys().map(|day| day.parse().map_err(|_| item.corrupt("a day is no day")));
+                let counted = Counted::Release(release.clone());
+                let ranges = key::counters_between(workspace, &counted, &from, &to);
+                for days in read_counts(&*self.table, ranges).await?.into_values() {
+                    let wrong = |day| {
+                        Error::corrupt(format!("a counter of `{release}` counts `{day}`, which is no day"))
+                    };
+                    let days = days.into_keys().map(|day| day.parse().map_err(|_| wrong(day)));
                     pinned.extend(days.collect::<Result<Vec<Day>>>()?);
                 }
             }
@@ -303,7 +305,7 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{collections::BTreeMap, sync::Arc};
 
     use super::*;
     use crate::{
@@ -360,7 +362,7 @@ mod tests {
         assert_eq!(catalog.retention(&workspace).await.unwrap(), set);
         let count = BTreeMap::from([("2026-06-12".to_owned(), Value::M(BTreeMap::new()))]);
         let counter = key::counter(&workspace, &key::Counted::Release("v1".into()), "2026-06");
-        table.put(Item::new(counter).with("days", count), Condition::None).await.unwrap();
+        table.put(Item::new(counter).with("v", 1).with("days", count), Condition::None).await.unwrap();
         assert_eq!(kept().await, [true, false, true, true]);
 
         let gone = expired::Expired { day: day("2026-06-02"), heads: Default::default(), at: now };

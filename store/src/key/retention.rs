@@ -1,6 +1,6 @@
 //! The keys of how long events are kept, and of the days whose events are gone.
 
-use super::{END, Key, KeyRange, workspace_page};
+use super::{Key, KeyRange, workspace_page};
 use crate::{Id, time::Day};
 
 /// How long a workspace keeps its events.
@@ -46,16 +46,6 @@ pub fn counted_time() -> Key {
 /// All segments of the days before `day`.
 pub fn segments_before(workspace: &Id, day: Day) -> KeyRange {
     KeyRange { pk: super::day_partition(workspace), from: "day#".into(), to: format!("day#{day}") }
-}
-
-/// The counters of one release from a month to another, both included.
-pub fn counters_of_release(workspace: &Id, release: &str, from: &str, to: &str) -> KeyRange {
-    let prefix = format!("count#r#{release}/");
-    KeyRange {
-        pk: workspace_page(workspace),
-        from: format!("{prefix}{from}"),
-        to: format!("{prefix}{to}{END}"),
-    }
 }
 
 #[cfg(test)]

@@ -18,10 +18,11 @@ locals {
   # The log, and the markers of its batches.
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
-  # Counters (they stand beside the workspace), rollups and evaluations, which version of them is
+  # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
   # served, dead letters; leases, heartbeats and the time that the table has counted.
   projection_keys = [
     local.workspace,
+    "${local.workspace}/count",
     "${local.workspace}/rollup/v*",
     "${local.workspace}/proj",
     "${local.workspace}/dlq/v*",
