@@ -1,9 +1,6 @@
 //! `almanac dlq`: segments that a projection refused, and what to do about them.
 
-use projector::{
-    dlq::{self, DeadLetter, Retried},
-    evaluate,
-};
+use projector::dlq::{self, DeadLetter, Retried};
 use store::{
     Error, Table,
     catalog::{Catalog, Workspace},
@@ -31,8 +28,7 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
         DlqCommand::Show(letter) => print(&find(&*table, &catalog, &letter).await?),
         DlqCommand::Retry(letter) => {
             let letter = find(&*table, &catalog, &letter).await?;
-            let tasks = evaluate::tasks(&catalog, &letter.log.workspace).await?;
-            match dlq::retry(&*table, &letter, &tasks).await? {
+            match dlq::retry(&*table, &letter).await? {
                 Retried::Done => println!("{letter} is folded; its dead letter is gone"),
                 Retried::Refused(reason) => {
                     return Err(Error::corrupt(format!("{letter} is refused still: {reason}")).into());

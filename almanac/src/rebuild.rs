@@ -22,7 +22,7 @@ pub(crate) async fn command(config: &Config, args: &RebuildArgs) -> anyhow::Resu
             progress.get_or_insert_with(|| Progress::new("folding", now.of)).at(now.segments, "segments");
         }
     };
-    let report = rebuild::rebuild(&*table, &catalog, workspace.id(), &pace, tell).await?;
+    let report = rebuild::rebuild(&*table, workspace.id(), &pace, tell).await?;
     if let Ok(Some(progress)) = progress.into_inner() {
         progress.finish();
     }

@@ -6,7 +6,11 @@ use std::{collections::BTreeMap, hint::black_box};
 use bench::data::{LABELS, RELEASES};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fold::{LogSegment, evaluate, join};
-use store::{Columns, catalog::Task, lane::Place};
+use store::{
+    Columns,
+    catalog::{Definition, Task},
+    lane::Place,
+};
 
 mod common;
 
@@ -19,7 +23,8 @@ fn in_log(segments: &[Columns]) -> Vec<LogSegment<'_>> {
 
 fn evaluation(criterion: &mut Criterion) {
     let task = Task::parse("binary", Some(LABELS[1])).expect("a task");
-    let tasks: BTreeMap<String, Task> = RELEASES.map(|name| (name.to_owned(), task.clone())).into();
+    let tasks: BTreeMap<String, Definition> =
+        RELEASES.map(|name| (name.to_owned(), Definition::of(task.clone()))).into();
     let mut group = criterion.benchmark_group("evaluation");
     for rows in DAYS {
         let (predictions, outcomes) = common::day(rows);

@@ -7,7 +7,7 @@ use fold::{
     Delta, ExactSum, LogSegment, evaluate, join,
     rollup::{Merge, wants},
 };
-use store::catalog::Task;
+use store::catalog::{Definition, Task};
 use store::lane::Place;
 use store::{
     Column, Columns, Kind, Values,
@@ -123,8 +123,10 @@ fn main() -> fold::Result<()> {
     let same_order = cut(&in_order, &mut |rows| outcomes(rows, &mut numbers, false));
     let any_order = cut(&shuffled, &mut |rows| outcomes(rows, &mut numbers, false));
     let with_instant = cut(&shuffled, &mut |rows| outcomes(rows, &mut numbers, true));
-    let tasks: BTreeMap<String, Task> = ["delay-1", "delay-2", "delay-3"]
-        .map(|release| (release.to_owned(), Task::Binary { positive_label: "late".to_owned() }))
+    let tasks: BTreeMap<String, Definition> = ["delay-1", "delay-2", "delay-3"]
+        .map(|release| {
+            (release.to_owned(), Definition::of(Task::Binary { positive_label: "late".to_owned() }))
+        })
         .into();
 
     let terms: Vec<f64> = (0..ROWS).map(|_| numbers.unit()).collect();

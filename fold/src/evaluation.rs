@@ -16,7 +16,10 @@ pub use judge::Evaluator;
 pub use meet::Record;
 use serde::{Deserialize, Serialize};
 pub use share::Share;
-use store::catalog::Task;
+use store::{
+    Day,
+    catalog::{Definition, POSITIVE_SCORE},
+};
 
 use crate::{
     LogSegment, Result,
@@ -25,10 +28,18 @@ use crate::{
 };
 
 /// Version of the text of an evaluation.
-const STATE_VERSION: u32 = 1;
+const STATE_VERSION: u32 = 2;
 
-/// A prediction without a label is taken as one of the positive class from this score on.
-pub const POSITIVE_SCORE: f64 = 0.5;
+/// The oldest version that is read. It says neither what is repeated nor what is unmatched, and its threshold was
+/// [`POSITIVE_SCORE`].
+const OLDEST_STATE_VERSION: u32 = 1;
+
+/// When not one of so many outcomes is positive, the labels that they have are noted: the positive label
+/// may be wrong.
+pub const MIN_DOUBTED: u64 = 20;
+
+/// How many labels are noted then.
+pub const MAX_DOUBTED_LABELS: usize = 5;
 
 /// The columns that [`evaluate`] needs of predictions.
 pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", "score", "label", "value"];
@@ -41,6 +52,13 @@ pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", "la
 pub struct Evaluation {
     /// By release.
     pub releases: BTreeMap<String, ReleaseEvaluation>,
+    /// Outcomes that say something of the day, each as often as it was sent. Version 1 did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcomes: Option<u64>,
+    /// Those of them that fit no prediction of the day, of whatever release: none has their key or, where they say
+    /// so, their key at that instant. Version 1 did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmatched: Option<u64>,
 }
 
 /// How good the predictions of one release were.
@@ -48,6 +66,10 @@ pub struct Evaluation {
 pub struct ReleaseEvaluation {
     /// Distinct predictions.
     pub predictions: u64,
+    /// How many more were sent that do not count, because the same one (by key and `predicted_at`) was sent again
+    /// later. Rollups count them. Version 1 did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<u64>,
     /// Those with an outcome, of whatever content.
     pub labelled: u64,
     /// The mean score of the distinct predictions that have one, with or without an outcome.
@@ -55,7 +77,10 @@ pub struct ReleaseEvaluation {
     /// How it did against the other releases of the day.
     #[serde(default, skip_serializing_if = "Record::is_empty")]
     pub record: Record,
-    /// How they were judged; `None` when the task of the release is not known.
+    /// The day from which the definition holds by which they were judged; `None`, when it is the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "state::day")]
+    pub defined_from: Option<Day>,
+    /// How they were judged; `None` when the release has no definition.
     pub measures: Option<Measures>,
 }
 
@@ -84,12 +109,19 @@ pub enum Measures {
 pub struct Binary {
     /// The label of the positive class.
     pub positive: String,
+    /// From which score on a prediction without a label is one of the positive class.
+    #[serde(default = "positive_score")]
+    pub threshold: f64,
+    /// When none of at least [`MIN_DOUBTED`] outcomes is positive, labels that they have: the first
+    /// [`MAX_DOUBTED_LABELS`] in the order of their bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instead: Vec<String>,
     /// Predictions whose outcome has a label.
     pub judged: u64,
     /// How many of those outcomes are positive.
     pub positives: u64,
     /// Judged predictions with a class: one with a label is positive if it is the positive label, one
-    /// without from a score of [`POSITIVE_SCORE`] on, one with neither has no class.
+    /// without from a score of `threshold` on, one with neither has no class.
     pub confusion: Confusion,
     /// See [`Confusion::accuracy`].
     pub accuracy: Option<f64>,
@@ -111,6 +143,10 @@ pub struct Binary {
     pub ece: Option<f64>,
     /// See [`crate::metrics::Probabilities::calibration`].
     pub calibration: [CalibrationBin; CALIBRATION_BINS],
+}
+
+fn positive_score() -> f64 {
+    POSITIVE_SCORE
 }
 
 /// Results of a classification into several classes.
@@ -148,21 +184,41 @@ impl Evaluation {
     /// # Errors
     /// When it is not such a text, or of a version that is not known.
     pub fn from_state(text: &str) -> Result<Self> {
-        state::read("an evaluation", STATE_VERSION, text)
+        state::read_since("an evaluation", OLDEST_STATE_VERSION..=STATE_VERSION, text)
+    }
+
+    /// Whether a stored text says the same, as far as its version can.
+    ///
+    /// # Errors
+    /// As [`Evaluation::from_state`].
+    pub fn is_told_by(&self, text: &str) -> Result<bool> {
+        let told = Self::from_state(text)?;
+        if told.outcomes.is_some() {
+            return Ok(self.to_state() == text);
+        }
+        let mut old = self.clone();
+        (old.outcomes, old.unmatched) = (None, None);
+        for release in old.releases.values_mut() {
+            release.repeated = None;
+            if let Some(Measures::Binary(binary)) = &mut release.measures {
+                binary.instead.clear();
+            }
+        }
+        Ok(old == told)
     }
 }
 
-/// Judges the predictions of a day by the outcomes in the log of the same day. A release that is
-/// not in `tasks` is counted, but not judged.
+/// Judges the predictions of a day by the outcomes in the log of the same day. A release that has no
+/// definition is counted, but not judged.
 ///
 /// # Errors
 /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows.
 pub fn evaluate(
     predictions: &[LogSegment<'_>],
     outcomes: &[LogSegment<'_>],
-    tasks: &BTreeMap<String, Task>,
+    definitions: &BTreeMap<String, Definition>,
 ) -> Result<Evaluation> {
-    let mut evaluator = Evaluator::new(tasks.clone());
+    let mut evaluator = Evaluator::new(definitions.clone());
     evaluator.add(predictions, outcomes)?;
     Ok(evaluator.finish())
 }

@@ -49,6 +49,14 @@ pub struct Joined {
     pub releases: Vec<String>,
     /// One pair for each distinct prediction, in log order.
     pub pairs: Vec<Pair>,
+    /// Of each of [`Joined::releases`], how many predictions do not count because the same one, by release, key and
+    /// `predicted_at`, stands later in the log.
+    pub repeated: Vec<u64>,
+    /// How many outcomes there are.
+    pub outcomes: u64,
+    /// How many of them fit no prediction of the day: none has their key or, where they say so, their key at
+    /// that instant.
+    pub unmatched: u64,
 }
 
 /// Joins the predictions of a day with the outcomes in the log of the same day.
@@ -70,26 +78,32 @@ fn join_in_parts(
     let names = release_numbers(&predictions)?;
     let releases = releases_of(&predictions, rows, &names)?;
     let mut found = vec![Found::Nothing; rows];
+    let mut unmatched = 0;
     for round in Round::of_parts(parts_of(rows.max(outcome_rows))) {
         let left = deal_predictions(&predictions, &releases, round)?;
         let right = deal_outcomes(&outcomes, outcome_rows, round)?;
         for (left, right) in left.iter().zip(&right) {
-            part::join(left, right, &mut found);
+            unmatched += part::join(left, right, &mut found);
         }
     }
     let places = predictions.iter().flat_map(|&(segment, columns)| {
         (0..columns.rows).map(move |row| RowRef { segment, row: row as u32 })
     });
     let mut pairs = Vec::with_capacity(found.iter().filter(|found| **found != Found::Repeated).count());
+    let mut repeated = vec![0; names.len()];
     for ((prediction, release), found) in places.zip(releases).zip(found) {
         let outcome = match found {
-            Found::Repeated => continue,
+            Found::Repeated => {
+                repeated[release as usize] += 1;
+                continue;
+            }
             Found::Nothing => None,
             Found::Outcome(at) => Some(at),
         };
         pairs.push(Pair { prediction, outcome, release });
     }
-    Ok(Joined { releases: names.into_keys().map(str::to_owned).collect(), pairs })
+    let releases = names.into_keys().map(str::to_owned).collect();
+    Ok(Joined { releases, pairs, repeated, outcomes: outcome_rows as u64, unmatched })
 }
 
 /// Segments in log order with their index in the slice that was handed in.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use store::{
     Error, Kind,
-    catalog::{Action, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage},
+    catalog::{Action, First, Release, ReleaseChange, ReleaseSpec, Task, Workspace, WorkspacePage},
 };
 
 use crate::{Batch, Ingest, Refused, Remember, SubmitError, json::read_json_array, limits::MAX_NOTE_BYTES};
@@ -204,11 +204,7 @@ impl Ingest {
             let model = self.model_of_unknown(&page).await?.map_err(Error::invalid)?;
             let spec = ReleaseSpec { name: name.clone(), model, configuration: None, environment: None };
             let release = self.catalog().ensure_release(workspace.id(), &spec, self.clock().now()).await?;
-            // It bears the time of the creation, so that a repeat after a failure is the same event.
-            let event = json!({
-                "release": name, "released_at": release.entity.created_at.to_string(), "model": spec.model,
-                "action": Action::Register.name(),
-            });
+            let event = self.register_event(&release, None).await?;
             let key = format!("register/{name}");
             let register = Box::pin(self.submit(
                 workspace,
@@ -221,13 +217,30 @@ impl Ingest {
                 Err(SubmitError::Store(error)) if error.is_conflict() => {}
                 other => _ = other?,
             }
-            self.known_releases().entry(workspace.id().clone()).or_default().insert(name);
         }
         Ok(())
     }
+
+    /// The event that registers a release: with the definition that it begins with. It bears the time of
+    /// the creation, so that a repeat after a failure is the same event.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn register_event(&self, release: &Release, note: Option<&str>) -> Result<Value, Error> {
+        let definitions = self.catalog().definitions(&release.workspace).await?;
+        let first = definitions.first(&release.entity.name).map(First::definition);
+        let task = first.as_ref().map(|first| &first.task);
+        Ok(json!({
+            "release": release.entity.name, "released_at": release.entity.created_at.to_string(),
+            "model": release.model, "action": Action::Register.name(),
+            "configuration": release.configuration, "environment": release.environment, "note": note,
+            "task": task.map(Task::name), "positive_label": task.and_then(Task::positive_label),
+            "threshold": first.as_ref().filter(|_| task.is_some_and(Task::is_binary)).map(|first| first.threshold),
+        }))
+    }
 }
 
-fn check_note(note: Option<&str>) -> Result<(), Error> {
+pub(crate) fn check_note(note: Option<&str>) -> Result<(), Error> {
     match note.map_or(0, str::len) {
         ..=MAX_NOTE_BYTES => Ok(()),
         bytes => {
@@ -237,7 +250,7 @@ fn check_note(note: Option<&str>) -> Result<(), Error> {
 }
 
 /// A batch of one release event.
-fn batch(mut event: Value, ingest: &Ingest) -> Result<Batch, Refused> {
+pub(crate) fn batch(mut event: Value, ingest: &Ingest) -> Result<Batch, Refused> {
     if let Some(fields) = event.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }

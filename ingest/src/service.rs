@@ -9,7 +9,8 @@ use meter::Counter;
 use store::{
     Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
     catalog::{
-        CACHED_SECONDS, Catalog, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange, ReleaseSpec, Workspace,
+        Action, CACHED_SECONDS, Catalog, Definitions, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange,
+        ReleaseSpec, Workspace,
     },
     id::check_name,
 };
@@ -19,6 +20,7 @@ use crate::{
     append::{Appender, Receipt, Remember},
     batch::{Batch, Refused},
     cached::Cached,
+    definitions,
     gate::{Bounds, Gate},
     limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_LISTED_ERRORS},
 };
@@ -40,11 +42,13 @@ pub struct Ingest {
     catalog: Catalog,
     appender: Appender,
     clock: Clock,
-    /// Releases that are known to have existed. They never change; one that is deleted stays known here.
+    /// Releases that are known to have existed and to be used ([`store::catalog::First`]). They never change; one that
+    /// is deleted stays known here.
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,
     lanes: Cached<Id, Lanes>,
     keeping: Cached<Id, Keeping>,
+    definitions: Cached<Id, Arc<Definitions>>,
     gate: Arc<Gate>,
     unrecorded: Counter,
 }
@@ -67,6 +71,7 @@ impl Ingest {
             workspaces: Cached::new(CACHED_SECONDS),
             lanes: Cached::new(CACHED_SECONDS),
             keeping: Cached::new(CACHED_SECONDS),
+            definitions: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
             unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
         }
@@ -125,21 +130,24 @@ impl Ingest {
         if batch.kind != Kind::Releases {
             self.register_unknown(workspace, &batch).await?;
         } else {
-            for spec in specs(&batch).into_iter().filter(|spec| spec.registers) {
+            for spec in specs(&batch).into_iter().filter(|spec| spec.action == Some(Action::Register)) {
                 self.catalog.ensure_release(workspace.id(), &spec.release, self.clock.now()).await?;
             }
         }
+        self.use_named(workspace, &batch).await?;
         let id = workspace.id();
         let lanes = self.lanes.get(id.clone(), self.clock.now(), self.catalog.lanes(id)).await?;
         // A larger one is left to the projector.
         let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
         let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
+        let defines = definitions::days_of(&batch);
         let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
         // The events are in the log: whatever fails from here on is not theirs, and the projector records them as well.
         if let Err(error) = self.catalog.record(id, &changes).await {
             self.unrecorded.increment(1);
             tracing::warn!(workspace = %id, %error, "release events are stored; the projector records what is live");
         }
+        self.record_definitions(id, &defines).await;
         Ok(receipt)
     }
 
@@ -184,25 +192,29 @@ impl Ingest {
     /// What is wrong with release events: by row, the field and the message.
     async fn release_problems(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
         let page = self.catalog.page(workspace).await?;
+        let known = self.catalog.definitions(workspace).await?;
         let mut problems = Vec::new();
         let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
         for (row, spec) in specs(batch).into_iter().enumerate() {
             let name = spec.release.name.clone();
             let is_known = registered.contains_key(&name)
                 || page.releases.iter().any(|release| release.entity.name == name);
-            if !spec.registers {
+            if let Some(problem) = definitions::problem(batch, row, spec.action) {
+                problems.push(problem);
+            }
+            if spec.action != Some(Action::Register) {
                 if !is_known {
                     problems.push((row, "release", unknown_release(&name)));
                 }
-                let known = page.releases.iter().find(|release| release.entity.name == name);
-                if let Some(known) = known.filter(|known| known.model != spec.release.model) {
+                let found = page.releases.iter().find(|release| release.entity.name == name);
+                if let Some(known) = found.filter(|known| known.model != spec.release.model) {
                     problems.push((
                         row,
                         "model",
                         format!("is not that of `{name}`, which is `{}`", known.model),
                     ));
                 }
-                if spec.release.environment.is_none() {
+                if spec.release.environment.is_none() && spec.action != Some(Action::Define) {
                     problems.push((row, "environment", "is missing; say where".to_owned()));
                 }
                 continue;
@@ -215,7 +227,10 @@ impl Ingest {
                 (Ok(()), Some(other)) if *other != spec.release => {
                     problems.push((row, "release", format!("`{name}` is registered differently further up")));
                 }
-                (Ok(()), _) => _ = registered.insert(name, spec.release),
+                (Ok(()), _) => {
+                    problems.extend(definitions::differs(batch, row, &page, &known, &spec.release));
+                    registered.insert(name, spec.release);
+                }
             }
         }
         Ok(problems)
@@ -247,9 +262,7 @@ impl Ingest {
                 (Some(reason), _) => Some((row, "release", format!("`{name}` {reason}"))),
             }
         };
-        let issues = (0..batch.rows()).filter_map(issue).collect();
-        self.known_releases().insert(workspace.clone(), names);
-        Ok(issues)
+        Ok((0..batch.rows()).filter_map(issue).collect())
     }
 
     /// The rows of days whose events have expired.
@@ -276,24 +289,35 @@ impl Ingest {
         Ok(batch.days.iter().enumerate().filter_map(issue).collect())
     }
 
+    /// The definitions of a workspace, as they were some seconds ago at most.
+    pub(crate) async fn definitions(&self, workspace: &Id) -> Result<Arc<Definitions>, Error> {
+        let reading = async { self.catalog.definitions(workspace).await.map(Arc::new) };
+        self.definitions.get(workspace.clone(), self.clock.now(), reading).await
+    }
+
+    /// Counts what was appended and could not be recorded.
+    pub(crate) fn unrecorded(&self) -> &Counter {
+        &self.unrecorded
+    }
+
     pub(crate) fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
         self.releases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What is wrong with a row: its index, the field and the message.
-type RowIssue = (usize, &'static str, String);
+pub(crate) type RowIssue = (usize, &'static str, String);
 
 /// What a release event says.
 struct Change {
-    registers: bool,
+    action: Option<Action>,
     release: ReleaseSpec,
 }
 
 fn specs(batch: &Batch) -> Vec<Change> {
     let text = |name: &str, row| batch.columns.column(name)?.text(row).map(str::to_owned);
     let change = |row| Change {
-        registers: text("action", row).as_deref() == Some("register"),
+        action: text("action", row).as_deref().and_then(Action::from_name),
         release: ReleaseSpec {
             name: text("release", row).unwrap_or_default(),
             model: text("model", row).unwrap_or_default(),

@@ -247,7 +247,7 @@ pub enum Retried {
 ///
 /// # Errors
 /// `Conflict`, when the segment was left out; those of the table.
-pub async fn retry(table: &dyn Table, letter: &DeadLetter, tasks: &evaluate::Tasks) -> Result<Retried> {
+pub async fn retry(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> {
     if letter.state == State::Skipped {
         return Err(Error::conflict(format!(
             "{letter} was skipped; a rebuild (`almanac rebuild`) folds it if it can be folded now"
@@ -259,7 +259,7 @@ pub async fn retry(table: &dyn Table, letter: &DeadLetter, tasks: &evaluate::Tas
     if let Some(stopped) = projection.stopped.iter().find(is_it) {
         return Ok(Retried::Refused(stopped.reason.clone()));
     }
-    let effort = evaluate::evaluate(table, letter.version, &day, &projection.applied, tasks).await?;
+    let effort = evaluate::evaluate(table, letter.version, &day, &projection.applied).await?;
     if let Some(stopped) = effort.stopped.as_ref().filter(is_it) {
         return Ok(Retried::Refused(stopped.reason.clone()));
     }

@@ -7,8 +7,8 @@ use fold::{
     evaluation::{self, Evaluator, Share},
 };
 use store::{
-    Columns, Error, ErrorKind, Id, Kind, Result, Table,
-    catalog::{Catalog, Task},
+    Columns, Error, ErrorKind, Kind, Result, Table,
+    catalog::{DEFINED, Definition, Definitions, adopt_definitions},
     expired, key,
     lane::Place,
     log::Segment,
@@ -31,9 +31,6 @@ const SEGMENTS_AT_ONCE: u64 = 128;
 /// no more memory, but is unpacked once for each share.
 const ROWS_AT_ONCE: usize = 2_000_000;
 
-/// The task of each release, by its name.
-pub type Tasks = BTreeMap<String, Task>;
-
 /// The part of what a rollup covers that an evaluation depends on: predictions and outcomes.
 pub(crate) fn judged(applied: &Applied) -> Applied {
     let judged = |log: &str| {
@@ -42,16 +39,17 @@ pub(crate) fn judged(applied: &Applied) -> Applied {
     applied.iter().filter(|(log, _)| judged(log)).map(|(log, seq)| (log.clone(), *seq)).collect()
 }
 
-/// The tasks of all releases of a workspace.
-///
-/// # Errors
-/// Those of the table.
-pub async fn tasks(catalog: &Catalog, workspace: &Id) -> Result<Tasks> {
-    match catalog.page(workspace).await {
-        // It was deleted; its events stay, but nothing says any more how to judge them.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Tasks::new()),
-        page => Ok(page?.tasks()),
+/// What an evaluation of a day is to cover: of its logs what the rollup covers, and the definitions.
+pub(crate) fn wanted(day: &WorkspaceDay, rollup: &Applied, definitions: &Definitions) -> Applied {
+    match judged(rollup) {
+        logs if logs.is_empty() => logs,
+        logs => definitions.cover(day.day, logs),
     }
+}
+
+/// Whether what covers `applied` covers `wanted`.
+pub(crate) fn covers(applied: &Applied, wanted: &Applied) -> bool {
+    wanted.iter().all(|(log, seq)| applied.get(log).is_some_and(|known| known >= seq))
 }
 
 /// What evaluating a day took.
@@ -65,7 +63,8 @@ pub struct Effort {
     pub stopped: Option<Stopped>,
 }
 
-/// Evaluates a day up to `applied` and stores it, unless what is stored covers it already.
+/// Evaluates a day up to `applied` and stores it, unless what is stored covers it already. The definitions are read
+/// after `applied`, so no release that is named there is missing; the evaluation says up to which it knew them.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
@@ -74,12 +73,10 @@ pub async fn evaluate(
     version: u32,
     day: &WorkspaceDay,
     applied: &Applied,
-    tasks: &Tasks,
 ) -> Result<Effort> {
     let key = key::evaluation(&day.workspace, version, day.day);
-    let wanted = judged(applied);
     let mut effort = Effort::default();
-    if wanted.is_empty() {
+    if judged(applied).is_empty() {
         return Ok(effort);
     }
     for retries in 0..MAX_ATTEMPTS as u64 {
@@ -88,16 +85,32 @@ pub async fn evaluate(
             Some(item) => Projected::from_item(&item)?,
             None => Projected::empty(),
         };
-        let covered = |(log, seq): (&String, &u64)| stored.applied.get(log).is_some_and(|known| known >= seq);
-        if wanted.iter().all(covered) {
+        // Read after what is stored, so it knows at least what that knew.
+        let definitions = adopt_definitions(table, &day.workspace).await?;
+        let mut wanted = wanted(day, applied, &definitions);
+        if covers(&stored.applied, &wanted) {
             return Ok(effort);
         }
         if expired::load(table, &day.workspace, day.day).await?.is_some() {
-            // Its events are gone: the evaluation that was made of all of them stays.
+            // Its events are gone: the evaluation that was made of all of them stays, by the definitions
+            // that it says.
             return Ok(effort);
         }
+        // Nothing that is stored is taken back.
+        for (log, seq) in &stored.applied {
+            let wanted = wanted.entry(log.clone()).or_default();
+            *wanted = (*wanted).max(*seq);
+        }
+        if !is_redefined(day, &stored, &wanted, &definitions)? {
+            let (item, condition) = stored.replace(key.clone(), &wanted, stored.state.clone());
+            match table.put(item, condition).await {
+                Err(error) if error.is_conflict() => continue,
+                other => return other.map(|()| effort),
+            }
+        }
+        let by = definitions.covered(&wanted).of(day.day);
         let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
-        let (evaluation, rows) = match compute(table, day, &wanted, tasks, &skipped).await? {
+        let (evaluation, rows) = match compute(table, day, &wanted, &by, &skipped).await? {
             Ok(computed) => computed,
             Err(stopped) => return Ok(Effort { stopped: Some(stopped), ..effort }),
         };
@@ -112,16 +125,34 @@ pub async fn evaluate(
     Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the evaluation of {day}")))
 }
 
+/// Whether an evaluation has to be made anew to cover `wanted`: the day has grown, or a release that it names is
+/// defined otherwise by now.
+fn is_redefined(
+    day: &WorkspaceDay,
+    stored: &Projected,
+    wanted: &Applied,
+    definitions: &Definitions,
+) -> Result<bool> {
+    if wanted.iter().any(|(log, seq)| log != DEFINED && stored.applied.get(log) != Some(seq)) {
+        return Ok(true);
+    }
+    let evaluation = Evaluation::from_state(&stored.state);
+    let evaluation =
+        evaluation.map_err(|error| Error::corrupt(format!("the evaluation of {day}: {error}")))?;
+    let (before, now) = (definitions.covered(&stored.applied).of(day.day), definitions.of(day.day));
+    Ok(evaluation.releases.keys().any(|release| before.get(release) != now.get(release)))
+}
+
 /// Evaluates the prefix `applied` of a day's logs, without the segments that are `skipped`; or says
 /// which segment it cannot read. Also says how many rows it joined.
 pub(crate) async fn compute(
     table: &dyn Table,
     day: &WorkspaceDay,
     applied: &Applied,
-    tasks: &Tasks,
+    by: &BTreeMap<String, Definition>,
     skipped: &Skipped,
 ) -> Result<Result<(Evaluation, u64), Stopped>> {
-    compute_in_shares(table, day, applied, tasks, skipped, ROWS_AT_ONCE).await
+    compute_in_shares(table, day, applied, by, skipped, ROWS_AT_ONCE).await
 }
 
 /// See [`compute`]; of a day of more than `at_once` rows it reads one share after the other.
@@ -129,12 +160,12 @@ async fn compute_in_shares(
     table: &dyn Table,
     day: &WorkspaceDay,
     applied: &Applied,
-    tasks: &Tasks,
+    by: &BTreeMap<String, Definition>,
     skipped: &Skipped,
     at_once: usize,
 ) -> Result<Result<(Evaluation, u64), Stopped>> {
     let corrupt = |error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}"));
-    let mut evaluator = Evaluator::new(tasks.clone());
+    let mut evaluator = Evaluator::new(by.clone());
     let mut rows = 0;
     let mut share = Some(Share::ALL);
     while let Some(this) = share {
@@ -251,7 +282,10 @@ fn in_log(segments: &[(Place, Columns)]) -> Vec<LogSegment<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use store::{Clock, Column, Timestamp, Values, key::LogId, table::Condition, table::sqlite::SqliteTable};
+    use store::{
+        Clock, Column, Id, Timestamp, Values, catalog::Task, key::LogId, table::Condition,
+        table::sqlite::SqliteTable,
+    };
 
     use super::*;
 
@@ -299,12 +333,12 @@ mod tests {
             ];
             append(&table, &day, Kind::Outcomes, seq, outcomes).await;
         }
-        let tasks = ["v0", "v1"].map(|name| (name.into(), Task::Binary { positive_label: "late".into() }));
-        let tasks = Tasks::from(tasks);
+        let late = || Definition::of(Task::Binary { positive_label: "late".into() });
+        let by = BTreeMap::from(["v0", "v1"].map(|name| (name.to_owned(), late())));
         let applied = Applied::from([("p/00".into(), SEGMENTS), ("o/00".into(), SEGMENTS)]);
         let skipped = Skipped::from([("p/00".into(), 3)]);
         let evaluate = async |at_once| {
-            let computed = compute_in_shares(&table, &day, &applied, &tasks, &skipped, at_once).await;
+            let computed = compute_in_shares(&table, &day, &applied, &by, &skipped, at_once).await;
             computed.unwrap().unwrap()
         };
         let (whole, rows) = evaluate(usize::MAX).await;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use store::{
     Day, Id, Kind, Result, Table, Timestamp, Window, active,
-    catalog::{Catalog, EXPIRY_GRACE_SECONDS},
+    catalog::{Catalog, Definitions, EXPIRY_GRACE_SECONDS},
     counted::{self, CountedTime},
     expired::{self, Expired},
     key,
@@ -21,7 +21,10 @@ use store::{
     table::{Condition, Query, Write},
 };
 
-use crate::{WorkspaceDay, evaluate::judged};
+use crate::{
+    WorkspaceDay,
+    evaluate::{self, wanted},
+};
 
 /// How many days of a workspace are deleted at most in one go; the next sweep goes on.
 const MAX_DAYS: usize = 400;
@@ -122,12 +125,12 @@ async fn is_covered(
     if !heads.iter().all(covers) {
         return Ok(false);
     }
-    let wanted = judged(&rollup);
-    let has_predictions = wanted.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
-    if !evaluated || !has_predictions {
+    if !evaluated {
         return Ok(true);
     }
-    Ok(applied(table, &key::evaluation(&day.workspace, version, day.day)).await? == wanted)
+    let wanted = wanted(day, &rollup, &Definitions::load(table, &day.workspace).await?);
+    let evaluation = applied(table, &key::evaluation(&day.workspace, version, day.day)).await?;
+    Ok(evaluate::covers(&evaluation, &wanted))
 }
 
 async fn applied(table: &dyn Table, key: &key::Key) -> Result<Applied> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fold::{Delta, Rollup, rollup::wants};
 use store::{
     Error, ErrorKind, Kind, Result, Table,
-    catalog::{ReleaseChange, record},
+    catalog::{Defined, ReleaseChange, record, record_definitions},
     key::{self, LogId},
     rollup::{Applied, Projected},
     scan,
@@ -161,8 +161,12 @@ async fn record_releases(
 pub(crate) async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<String>> {
     let recording = async {
         for segment in scan::segments(table, log, seq, seq).await? {
-            match segment.unpack(|_| true).and_then(|columns| ReleaseChange::of(&columns)) {
-                Ok(changes) => record(table, &log.workspace, &changes).await?,
+            let changes = segment.unpack(|_| true).and_then(|columns| ReleaseChange::of(&columns));
+            match changes.and_then(|changes| Ok((changes, Defined::in_segment(&segment)?))) {
+                Ok((changes, defined)) => {
+                    record(table, &log.workspace, &changes).await?;
+                    record_definitions(table, &log.workspace, &defined).await?;
+                }
                 Err(error) => tracing::warn!(%log, seq, %error, "release events are left out"),
             }
         }

@@ -14,7 +14,6 @@ use std::{collections::BTreeSet, future::Future, time::Duration};
 use store::{
     Clock, Error, ErrorKind, Id, Result, Table,
     active::{self, Active},
-    catalog::Catalog,
     key::{self, LogId},
     table::{Condition, Query},
 };
@@ -24,7 +23,7 @@ use crate::{
     WorkspaceDay,
     carry::carry_over,
     dlq::{self, DeadLetter, Refused, State},
-    evaluate::{self, Tasks, evaluate},
+    evaluate::evaluate,
     project::{Stopped, project},
     sweep::{applied, sweep_version},
 };
@@ -82,7 +81,6 @@ pub struct Report {
 /// the old one could fold; then the old one stays. Those of the table.
 pub async fn rebuild(
     table: &dyn Table,
-    catalog: &Catalog,
     workspace: &Id,
     pace: &Pace,
     progress: impl Fn(Progress) + Sync,
@@ -92,7 +90,6 @@ pub async fn rebuild(
         workspace,
         pace,
         progress: &progress,
-        tasks: Tasks::new(),
         report: Report::default(),
         stopped: BTreeSet::new(),
         unevaluated: BTreeSet::new(),
@@ -106,7 +103,6 @@ pub async fn rebuild(
         return Ok(rebuild.report);
     }
     let building = rebuild.begin().await?;
-    rebuild.tasks = evaluate::tasks(catalog, workspace).await?;
     rebuild.catch_up(building).await?;
     rebuild.check_no_less(building).await?;
     rebuild.flip(building).await?;
@@ -127,7 +123,6 @@ struct Rebuild<'a> {
     workspace: &'a Id,
     pace: &'a Pace,
     progress: &'a (dyn Fn(Progress) + Sync),
-    tasks: Tasks,
     report: Report,
     /// Logs that cannot be folded any further.
     stopped: BTreeSet<LogId>,
@@ -197,7 +192,7 @@ impl Rebuild<'_> {
             if self.refused(version, projection.stopped, Refused::Rollup).await? {
                 continue;
             }
-            let effort = evaluate(self.table, version, day, &projection.applied, &self.tasks).await?;
+            let effort = evaluate(self.table, version, day, &projection.applied).await?;
             if self.refused(version, effort.stopped.into_iter().collect(), Refused::Evaluation).await? {
                 continue;
             }

@@ -3,14 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::{
-    Day, Id, Kind, Result, Table, active, expired,
+    Day, Id, Result, Table, active,
+    catalog::Definitions,
+    expired,
     key::{self, LogId, Projection},
     rollup::{Applied, COVERAGE, Projected},
     scan,
     table::{Query, query_all},
 };
 
-use crate::{WorkspaceDay, evaluate::judged};
+use crate::{
+    WorkspaceDay,
+    evaluate::{covers, wanted},
+};
 
 /// What is behind in a workspace.
 #[derive(Debug, Default)]
@@ -21,14 +26,14 @@ pub struct Behind {
     pub logs: BTreeMap<LogId, u64>,
     /// How many segments are not folded.
     pub segments: u64,
-    /// Days whose evaluation covers less than their rollup.
+    /// Days whose evaluation covers less than their rollup, or not the definitions that concern it.
     pub evaluations: BTreeSet<WorkspaceDay>,
 }
 
 /// Finds what is behind in a workspace, in the version of its projections that is read.
 ///
 /// It reads two keys for each log, a page at a time what the rollups and evaluations cover, and
-/// which version is active. It skips from log to log, so it finds lanes that nobody told of.
+/// which version is active; and the definitions. It skips from log to log, so it finds lanes that nobody told of.
 ///
 /// # Errors
 /// Those of the table.
@@ -51,11 +56,13 @@ pub async fn sweep_version(table: &dyn Table, version: u32, workspace: &Id) -> R
             behind.logs.insert(head.log, folded + 1);
         }
     }
+    let definitions = Definitions::load(table, workspace).await?;
     for (day, applied) in &rollups {
-        let wanted = judged(applied);
-        let has_predictions = wanted.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
-        if has_predictions && evaluations.get(day) != Some(&wanted) {
-            behind.evaluations.insert(WorkspaceDay { workspace: workspace.clone(), day: *day });
+        let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
+        let wanted = wanted(&day, applied, &definitions);
+        let is_covered = evaluations.get(&day.day).is_some_and(|evaluation| covers(evaluation, &wanted));
+        if !wanted.is_empty() && !is_covered {
+            behind.evaluations.insert(day);
         }
     }
     if let (Some(first), Some(last)) = (behind.evaluations.first(), behind.evaluations.last()) {

@@ -20,7 +20,7 @@ use crate::{
     WorkspaceDay, counters,
     day::{DayFold, PartFold, stored_parts},
     dlq::{self, Refused},
-    evaluate::{compute, judged, tasks},
+    evaluate::{compute, covers, judged, wanted},
     project::{fold_from, read},
     sweep::applied,
 };
@@ -46,7 +46,8 @@ pub struct Report {
     pub skipped: u64,
     /// Days whose events have expired and are gone; what is stored of them is not compared.
     pub expired: usize,
-    /// Segments that are not folded yet: no fault, the projector is behind.
+    /// Segments that are not folded yet, and evaluations that do not know a definition of their day yet: no fault,
+    /// the projector is behind.
     pub behind: u64,
     /// What is wrong, a line each.
     pub faults: Vec<String>,
@@ -275,23 +276,23 @@ impl DayCheck<'_> {
     async fn evaluation(&mut self, rollup: &Projected, is_complete: bool, catalog: &Catalog) -> Result<()> {
         let key = key::evaluation(&self.day.workspace, self.version, self.day.day);
         let Some(item) = self.table.get(&key).await? else {
-            let has_predictions =
-                rollup.applied.keys().any(|log| log.starts_with(Kind::Predictions.letter()));
-            if has_predictions && is_complete {
+            if !judged(&rollup.applied).is_empty() && is_complete {
                 self.report.behind += 1;
             }
             return Ok(());
         };
         let stored = Projected::from_item(&item)?;
         self.report.evaluations += 1;
-        let tasks = tasks(catalog, &self.day.workspace).await?;
+        // By the definitions that it says it knew; that there are others by now is no fault.
+        let definitions = catalog.definitions(&self.day.workspace).await?;
+        let by = definitions.covered(&stored.applied).of(self.day.day);
         let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
-        match compute(self.table, self.day, &stored.applied, &tasks, &skipped).await? {
-            Ok((fresh, _)) if fresh.to_state() == stored.state => {}
+        match compute(self.table, self.day, &stored.applied, &by, &skipped).await? {
+            Ok((fresh, _)) if fresh.is_told_by(&stored.state).map_err(|error| item.corrupt(error))? => {}
             Ok(_) => self.fault("the evaluation is not what its predictions and outcomes give"),
             Err(stopped) => self.fault(format_args!("the evaluation cannot be repeated: {}", stopped.reason)),
         }
-        if is_complete && stored.applied != judged(&rollup.applied) {
+        if is_complete && !covers(&stored.applied, &wanted(self.day, &rollup.applied, &definitions)) {
             self.report.behind += 1;
         }
         Ok(())

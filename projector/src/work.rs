@@ -151,9 +151,7 @@ impl Shared {
         if active::load(table, &day.workspace).await?.version != pending.version {
             return Ok(Outcome::Outdated);
         }
-        // A release is in the catalog before it can be in the log, so none that matters is missing.
-        let tasks = evaluate::tasks(&self.catalog, &day.workspace).await?;
-        let effort = evaluate::evaluate(table, pending.version, day, &pending.applied, &tasks).await?;
+        let effort = evaluate::evaluate(table, pending.version, day, &pending.applied).await?;
         if let Some(stopped) = &effort.stopped {
             self.note(pending.version, stopped, Refused::Evaluation).await?;
         }

@@ -59,6 +59,11 @@ pub(crate) const EVALUATION_COLUMNS: &[&str] = &[
     "wins",
     "losses",
     "ties",
+    "repeated",
+    "unmatched",
+    "definition_from",
+    "positive_label",
+    "threshold",
 ];
 
 /// How good the predictions were, as it is stored.
@@ -89,19 +94,38 @@ fn evaluation_rows(evaluations: &[(Day, Evaluation)], request: &Request) -> Resu
     let rows: Vec<Row> = evaluations
         .iter()
         .flat_map(|(day, evaluation)| {
-            evaluation.releases.iter().map(|(name, release)| (*day, evaluation_row(name, release)))
+            let releases = evaluation.releases.iter();
+            let unmatched = evaluation.unmatched;
+            let rows = releases.map(move |(name, release)| evaluation_row(name, release, unmatched));
+            // Outcomes of a day without predictions have no release to stand with.
+            let alone = (evaluation.releases.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0))
+                .then(|| unmatched_row(unmatched));
+            rows.chain(alone).map(|row| (*day, row))
         })
         .collect();
     series(EVALUATION_COLUMNS, &rows, request)
 }
 
-fn evaluation_row(name: &str, release: &evaluation::ReleaseEvaluation) -> Vec<Cell> {
+/// The row of a day without predictions.
+fn unmatched_row(unmatched: Option<u64>) -> Vec<Cell> {
+    let cell = |name: &&str| match *name {
+        "unmatched" => Cell::Int(unmatched),
+        "release" | "definition_from" | "positive_label" => Cell::Text(None),
+        name if is_count(name) => Cell::Int(None),
+        _ => Cell::Float(None),
+    };
+    EVALUATION_COLUMNS.iter().map(cell).collect()
+}
+
+fn evaluation_row(name: &str, release: &evaluation::ReleaseEvaluation, unmatched: Option<u64>) -> Vec<Cell> {
     use evaluation::Measures;
     let (mut positives, mut judged) = (None, [None; 8]);
+    let (mut positive_label, mut threshold) = (None, None);
     let mut errors = [None; 3];
     match &release.measures {
         Some(Measures::Binary(of)) => {
             positives = Some(of.positives);
+            (positive_label, threshold) = (Some(of.positive.clone()), Some(of.threshold));
             judged = [of.accuracy, of.auc, of.log_loss, of.brier, of.precision, of.recall, of.f1, of.ece];
         }
         Some(Measures::Multiclass(of)) => judged[0] = of.accuracy,
@@ -117,12 +141,22 @@ fn evaluation_row(name: &str, release: &evaluation::ReleaseEvaluation) -> Vec<Ce
     ];
     let figures = judged.into_iter().chain([release.mean_score]).chain(errors).map(Cell::Float);
     let record = [release.record.wins, release.record.losses, release.record.ties];
-    counts.into_iter().chain(figures).chain(record.map(|count| Cell::Int(Some(count)))).collect()
+    let definition = [
+        Cell::Int(release.repeated),
+        Cell::Int(unmatched),
+        Cell::Text(release.defined_from.map(|day| day.to_string())),
+        Cell::Text(positive_label),
+        Cell::Float(threshold),
+    ];
+    let record = record.map(|count| Cell::Int(Some(count)));
+    counts.into_iter().chain(figures).chain(record).chain(definition).collect()
 }
 
 /// Evaluates each day by what had been appended by then.
 async fn evaluate_as_of(reading: &Arc<Reading>, catalog: &Catalog) -> Result<Vec<(Day, Evaluation)>> {
-    let tasks = Arc::new(catalog.page(&reading.workspace).await?.tasks());
+    // Those of then: a figure is judged by what had been said of its day by then.
+    let definitions = catalog.definitions(&reading.workspace).await?;
+    let definitions = &definitions.known(|one| one.appended_at <= reading.closed);
     let filter = |kind, columns: &[&str]| {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
         Filter { kind, columns: Some(columns), release: None }
@@ -135,10 +169,10 @@ async fn evaluate_as_of(reading: &Arc<Reading>, catalog: &Catalog) -> Result<Vec
             read::day_of(reading, day, &of_outcomes),
         )?;
         let bytes = bytes_of(&predictions) + bytes_of(&outcomes);
-        let (tasks, hold) = (Arc::clone(&tasks), reading.hold.clone());
+        let (by, hold) = (definitions.of(day), reading.hold.clone());
         let judging = tokio::task::spawn_blocking(move || {
             hold.check()?;
-            let judged = evaluate(&in_log(&predictions), &in_log(&outcomes), &tasks);
+            let judged = evaluate(&in_log(&predictions), &in_log(&outcomes), &by);
             judged.map_err(|error| Error::corrupt(format!("{day}: {error}")))
         });
         let judged =
@@ -231,9 +265,10 @@ fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
     let cells = || rows.iter().map(|(_, cells)| &cells[at]);
     let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { None };
     match name {
-        "release" | "metric" => texts(name, cells().map(text).collect()),
-        "predictions" | "labelled" | "positives" | "wins" | "losses" | "ties" | "outcomes" | "metrics"
-        | "releases" | "names" => {
+        "release" | "metric" | "definition_from" | "positive_label" => {
+            texts(name, cells().map(text).collect())
+        }
+        _ if is_count(name) => {
             frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
         }
         _ if name.starts_with(TAG_PREFIX) => texts(name, cells().map(text).collect()),
@@ -242,6 +277,25 @@ fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
             cells().map(|cell| if let Cell::Float(number) = cell { *number } else { None }),
         ),
     }
+}
+
+/// Whether a column holds whole numbers.
+fn is_count(name: &str) -> bool {
+    matches!(
+        name,
+        "predictions"
+            | "labelled"
+            | "positives"
+            | "wins"
+            | "losses"
+            | "ties"
+            | "repeated"
+            | "unmatched"
+            | "outcomes"
+            | "metrics"
+            | "releases"
+            | "names"
+    )
 }
 
 fn texts(name: &str, texts: Vec<Option<String>>) -> Series {

@@ -81,6 +81,10 @@ const RELEASES: &[Field] = &[
     optional("configuration", FieldType::Text),
     optional("environment", FieldType::Text),
     optional("note", FieldType::Text),
+    optional("task", FieldType::Text),
+    optional("positive_label", FieldType::Text),
+    optional("threshold", FieldType::Float),
+    optional("effective_from", FieldType::Text),
 ];
 
 impl Kind {

@@ -7,12 +7,14 @@ use std::fmt;
 use crate::{Id, event::Kind, time::Day};
 
 mod count;
+mod definition;
 mod entity;
 mod live;
 mod projector;
 mod retention;
 
 pub use count::*;
+pub use definition::*;
 pub use entity::*;
 pub use live::*;
 pub use projector::*;

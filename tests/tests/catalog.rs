@@ -383,7 +383,8 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
         catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
         let page = catalog.page(at.id()).await.unwrap();
         assert_eq!(page.releases[0].model, "leaving");
-        assert_eq!(page.tasks()["v1"], Task::Regression);
+        let definitions = catalog.definitions(at.id()).await.unwrap();
+        assert_eq!(definitions.of(now().day())["v1"].task, Task::Regression);
         let release = catalog.resolve(EntityKind::Release, "lending/current/leaving@v1").await.unwrap();
         let AnyEntity::Release(shown) = catalog.show(&release).await.unwrap() else { panic!() };
         assert_eq!(shown.model, "leaving");

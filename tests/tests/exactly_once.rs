@@ -77,17 +77,15 @@ async fn submit(table: &Arc<dyn Table>, workspace: &Workspace, batch: usize, key
 async fn project_all(table: &Arc<dyn Table>, workspace: &Workspace) {
     for _ in 0..MAX_TRIES {
         let step = async || -> store::Result<()> {
-            let catalog = Catalog::new(Arc::clone(table));
             let mut days = BTreeMap::<WorkspaceDay, BTreeSet<key::LogId>>::new();
             for head in scan::heads(&**table, workspace.id()).await? {
                 let day = WorkspaceDay { workspace: workspace.id().clone(), day: head.log.day };
                 days.entry(day).or_default().insert(head.log);
             }
-            let tasks = evaluate::tasks(&catalog, workspace.id()).await?;
             for (day, logs) in &days {
                 let version = PROJECTION_VERSION;
                 let projection = project::project(&**table, version, day, logs).await?;
-                evaluate::evaluate(&**table, version, day, &projection.applied, &tasks).await?;
+                evaluate::evaluate(&**table, version, day, &projection.applied).await?;
             }
             Ok(())
         };

@@ -18,12 +18,11 @@ pub(super) async fn create(config: &Config, args: ReleaseArgs) -> anyhow::Result
     let now = ingest.clock().now();
     let note = args.note.clone();
     let release = ensure(ingest.catalog(), workspace.path.clone(), args, now).await?;
-    // The event bears the time of the creation, so that a repeat after a failure is the same event.
-    let event = json!([{
-        "release": release.entity.name, "released_at": release.entity.created_at.to_string(),
-        "model": release.model, "action": "register", "configuration": release.configuration,
-        "environment": release.environment, "note": note,
-    }]);
+    let mut event = ingest.register_event(&release, note.as_deref()).await?;
+    if let Some(fields) = event.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    let event = json!([event]);
     let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), now)?;
     let key = format!("register/{}", release.entity.name);
     let is_known = match ingest.submit(&workspace, batch, Some(&key), Remember::Forever).await {

@@ -109,7 +109,7 @@ pub(super) fn happening_schema() -> ObjectBuilder {
         ("entry", entry().description(Some("Its name, to mark it as seen.")).into()),
         ("workspace", schema::id().into()),
         ("at", schema::time().into()),
-        ("what", schema::one_of(["register", "promote", "rollback", "retire", "alert"]).into()),
+        ("what", schema::one_of(["register", "promote", "rollback", "retire", "define", "alert"]).into()),
         ("about", schema::name().description(Some("The release, or the alert.")).into()),
         ("model", schema::nullable(schema::name()).into()),
         ("environment", schema::nullable(schema::name()).into()),

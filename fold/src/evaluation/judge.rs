@@ -1,9 +1,10 @@
 //! From predictions and outcomes to the results of each release.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Binary, Evaluation, Measures, Multiclass, POSITIVE_SCORE, Record, Regression, ReleaseEvaluation, meet,
+    Binary, Evaluation, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Record, Regression,
+    ReleaseEvaluation, meet,
 };
 use crate::{
     ExactSum, LogSegment, Result, RowRef,
@@ -11,19 +12,25 @@ use crate::{
     metrics::{Auc, Confusion, Errors, Probabilities, mean, ratio},
     read::{Numbers, Texts, floats, texts},
 };
-use store::{catalog::Task, event::same_label};
+use store::{
+    Day,
+    catalog::{Definition, Task},
+    event::same_label,
+};
 
 /// Judges a day, all at once or one [`Share`](super::Share) after the other.
 #[derive(Debug)]
 pub struct Evaluator {
-    tasks: BTreeMap<String, Task>,
+    definitions: BTreeMap<String, Definition>,
     releases: BTreeMap<String, Release>,
+    outcomes: u64,
+    unmatched: u64,
 }
 
 impl Evaluator {
-    /// Nothing is judged yet. A release that is not in `tasks` will be counted, but not judged.
-    pub fn new(tasks: BTreeMap<String, Task>) -> Self {
-        Self { tasks, releases: BTreeMap::new() }
+    /// Nothing is judged yet. A release without a definition will be counted, but not judged.
+    pub fn new(definitions: BTreeMap<String, Definition>) -> Self {
+        Self { definitions, releases: BTreeMap::new(), outcomes: 0, unmatched: 0 }
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again.
@@ -39,10 +46,14 @@ impl Evaluator {
             let prediction = prediction_views[pair.prediction.segment as usize].fields(pair.prediction);
             (prediction, pair.outcome.map(|at| outcome_views[at.segment as usize].fields(at)))
         };
-        let tasks: Vec<_> = joined.releases.iter().map(|release| self.tasks.get(release)).collect();
+        let definitions: Vec<_> =
+            joined.releases.iter().map(|release| self.definitions.get(release)).collect();
+        let tasks: Vec<_> =
+            definitions.iter().map(|definition| definition.map(|definition| &definition.task)).collect();
         let known = joined.releases.iter().map(|release| self.releases.remove(release));
+        let known = known.zip(&definitions);
         let mut releases: Vec<_> =
-            known.zip(&tasks).map(|(known, task)| known.unwrap_or_else(|| Release::new(*task))).collect();
+            known.map(|(known, definition)| known.unwrap_or_else(|| Release::new(*definition))).collect();
         for pair in &joined.pairs {
             let (prediction, outcome) = fields(pair);
             releases[pair.release as usize].add(prediction, outcome);
@@ -54,6 +65,12 @@ impl Evaluator {
             Some((numbers[release], distance(tasks[release]?, prediction, outcome?)?))
         });
         releases.iter_mut().zip(records).for_each(|(release, record)| release.record += record);
+        releases
+            .iter_mut()
+            .zip(&joined.repeated)
+            .for_each(|(release, repeated)| release.repeated += repeated);
+        self.outcomes += joined.outcomes;
+        self.unmatched += joined.unmatched;
         self.releases.extend(joined.releases.into_iter().zip(releases));
         Ok(())
     }
@@ -61,7 +78,8 @@ impl Evaluator {
     /// The results.
     pub fn finish(self) -> Evaluation {
         let releases = self.releases.into_iter().map(|(name, release)| (name, release.finish()));
-        Evaluation { releases: releases.collect() }
+        let (outcomes, unmatched) = (Some(self.outcomes), Some(self.unmatched));
+        Evaluation { releases: releases.collect(), outcomes, unmatched }
     }
 }
 
@@ -139,9 +157,11 @@ struct Fields<'a> {
 #[derive(Debug)]
 struct Release {
     predictions: u64,
+    repeated: u64,
     labelled: u64,
     scores: (u64, ExactSum),
     record: Record,
+    defined_from: Option<Day>,
     judge: Option<Judge>,
 }
 
@@ -155,24 +175,35 @@ enum Judge {
 #[derive(Debug, Default)]
 struct BinaryJudge {
     positive: String,
+    threshold: f64,
     judged: u64,
     positives: u64,
+    /// Labels of outcomes while none was positive.
+    instead: BTreeSet<String>,
     confusion: Confusion,
     auc: Auc,
     probabilities: Probabilities,
 }
 
 impl Release {
-    fn new(task: Option<&Task>) -> Self {
-        let judge = task.map(|task| match task {
+    fn new(definition: Option<&Definition>) -> Self {
+        let judge = definition.map(|definition| match &definition.task {
             Task::Binary { positive_label } => {
-                let positive = positive_label.clone();
-                Judge::Binary(Box::new(BinaryJudge { positive, ..Default::default() }))
+                let (positive, threshold) = (positive_label.clone(), definition.threshold);
+                Judge::Binary(Box::new(BinaryJudge { positive, threshold, ..Default::default() }))
             }
             Task::Multiclass => Judge::Multiclass { judged: 0, correct: 0 },
             Task::Regression => Judge::Regression(Box::default()),
         });
-        Self { predictions: 0, labelled: 0, scores: (0, ExactSum::new()), record: Record::default(), judge }
+        Self {
+            predictions: 0,
+            repeated: 0,
+            labelled: 0,
+            scores: (0, ExactSum::new()),
+            record: Record::default(),
+            defined_from: definition.and_then(|definition| definition.from),
+            judge,
+        }
     }
 
     #[inline]
@@ -216,9 +247,11 @@ impl Release {
         });
         ReleaseEvaluation {
             predictions: self.predictions,
+            repeated: Some(self.repeated),
             labelled: self.labelled,
             mean_score: mean(&self.scores.1, self.scores.0),
             record: self.record,
+            defined_from: self.defined_from,
             measures,
         }
     }
@@ -227,12 +260,15 @@ impl Release {
 impl BinaryJudge {
     #[inline]
     fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
-        let Some(real) = outcome.label else { return };
-        let real = same_label(real, &self.positive);
+        let Some(label) = outcome.label else { return };
+        let real = same_label(label, &self.positive);
         self.judged += 1;
         self.positives += u64::from(real);
+        if self.positives == 0 {
+            self.doubt(label);
+        }
         let by_label = prediction.label.map(|label| same_label(label, &self.positive));
-        if let Some(predicted) = by_label.or(prediction.score.map(|score| score >= POSITIVE_SCORE)) {
+        if let Some(predicted) = by_label.or(prediction.score.map(|score| score >= self.threshold)) {
             self.confusion.add(predicted, real);
         }
         // A score outside of [0, 1] is no probability, and every formula below needs one.
@@ -242,10 +278,27 @@ impl BinaryJudge {
         }
     }
 
+    /// Notes a label that is not the positive one, if it is among the first in the order of their bytes.
+    fn doubt(&mut self, label: &str) {
+        let is_full = self.instead.len() >= MAX_DOUBTED_LABELS;
+        let is_late = is_full && self.instead.last().is_some_and(|last| last.as_str() <= label);
+        if is_late || self.instead.contains(label) {
+            return;
+        }
+        self.instead.insert(label.to_owned());
+        if is_full {
+            self.instead.pop_last();
+        }
+    }
+
     fn finish(self) -> Binary {
+        let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
+        let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
         let (confusion, probabilities) = (self.confusion, self.probabilities);
         Binary {
             positive: self.positive,
+            threshold: self.threshold,
+            instead,
             judged: self.judged,
             positives: self.positives,
             confusion,

@@ -117,7 +117,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::{array::uniform3, collection::vec, option, prelude::*, sample::select};
-    use store::{catalog::Task, lane};
+    use store::{
+        catalog::{Definition, Task},
+        lane,
+    };
 
     use super::*;
     use crate::{
@@ -140,7 +143,8 @@ mod tests {
     fn records(predictions: &[Prediction], outcomes: &[Outcome]) -> BTreeMap<String, Record> {
         let tasks = RELEASES.map(|name| (name.to_owned(), Task::Binary { positive_label: "late".into() }));
         let others = [("classes".to_owned(), Task::Multiclass), ("number".to_owned(), Task::Regression)];
-        let tasks = tasks.into_iter().chain(others).collect();
+        let tasks = tasks.into_iter().chain(others);
+        let tasks = tasks.map(|(name, task)| (name, Definition::of(task))).collect();
         let (predictions, outcomes) =
             (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
         let segment = |columns| [LogSegment { place: lane::Place::of(0, 1), columns }];

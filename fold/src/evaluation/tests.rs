@@ -1,16 +1,19 @@
 use proptest::{collection::vec, option, prelude::*, sample::select};
-use store::{Columns, lane::Place};
+use store::{Columns, catalog::Task, lane::Place};
 
 use super::*;
 use crate::testing::{self, Outcome, Prediction};
 
-fn tasks() -> BTreeMap<String, Task> {
+fn tasks() -> BTreeMap<String, Definition> {
     let binary = Task::Binary { positive_label: "late".into() };
     BTreeMap::from([
         ("binary".into(), binary),
         ("classes".into(), Task::Multiclass),
         ("number".into(), Task::Regression),
     ])
+    .into_iter()
+    .map(|(name, task): (String, Task)| (name, Definition::of(task)))
+    .collect()
 }
 
 fn predicted(release: &'static str, key: &'static str) -> Prediction {
@@ -94,7 +97,8 @@ fn without_outcomes_nothing_is_defined() {
     assert_eq!(evaluation.releases["classes"].measures, Some(classes));
     let number = Measures::Regression(Regression { judged: 0, mae: None, rmse: None, bias: None });
     assert_eq!(evaluation.releases["number"].measures, Some(number));
-    assert_eq!(judge(&[], &[]), Evaluation::default());
+    let empty = Evaluation { outcomes: Some(0), unmatched: Some(0), ..Evaluation::default() };
+    assert_eq!(judge(&[], &[]), empty);
 }
 
 #[test]
@@ -135,9 +139,9 @@ fn the_state_is_golden() {
     ];
     let evaluation =
         judge(&rows, &[observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)]);
-    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":1,"releases":{"binary":{"predictions":2,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}]}}},"number":{"predictions":1,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998}}},"unknown":{"predictions":1,"labelled":1,"mean_score":null,"measures":null}}}"#);
+    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":2,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}]}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
     assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
-    assert!(Evaluation::from_state("{\"v\":2,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
+    assert!(Evaluation::from_state("{\"v\":3,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
     assert!(Evaluation::from_state("{\"v\":1}").is_err());
 }
 
@@ -228,4 +232,85 @@ proptest! {
         };
         prop_assert_eq!(run(&rows.0), run(&rows.1));
     }
+}
+
+#[test]
+fn outcomes_without_a_prediction_and_repeated_predictions_are_counted() {
+    let row = |key, score| Prediction { score: Some(score), ..predicted("binary", key) };
+    let predictions = [row("a", 0.9), row("a", 0.8), row("a", 0.7), row("b", 0.2), predicted("number", "c")];
+    let of_instant = |key, at| Outcome { at: Some(at), ..observed(key, Some("late"), None) };
+    let outcomes = [
+        observed("a", Some("late"), None),
+        observed("a", Some("on time"), None),
+        of_instant("b", 0),
+        of_instant("b", 7), // nothing was predicted at that instant
+        observed("c", None, Some(1.0)),
+        observed("x", Some("late"), None),
+        observed("x", Some("late"), None),
+    ];
+    let evaluation = judge(&predictions, &outcomes);
+    assert_eq!((evaluation.outcomes, evaluation.unmatched), (Some(7), Some(3)));
+    let repeated: Vec<_> = evaluation.releases.values().map(|release| release.repeated).collect();
+    assert_eq!(repeated, [Some(2), Some(0)]);
+    assert_eq!(evaluation.releases["binary"].predictions, 2);
+    // A day on which nothing was predicted at all.
+    let alone = judge(&[], &outcomes);
+    assert_eq!((alone.outcomes, alone.unmatched, alone.releases.len()), (Some(7), Some(7), 0));
+}
+
+#[test]
+fn a_threshold_decides_the_class_and_is_told() {
+    let rows = [("a", 0.3), ("b", 0.25)]
+        .map(|(key, score)| Prediction { score: Some(score), ..predicted("binary", key) });
+    let (predictions, outcomes) = (
+        testing::predictions(&rows, true),
+        testing::outcomes(&[observed("a", Some("late"), None), observed("b", Some("late"), None)], true),
+    );
+    let from = "2026-06-02".parse().unwrap();
+    let definition = Definition::parse("binary", Some("late"), Some(0.3), Some("2026-06-02"))
+        .map(|one| ("binary".to_owned(), one));
+    let by = BTreeMap::from([definition.unwrap()]);
+    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let evaluation = evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap();
+    assert_eq!(binary(&evaluation).confusion, Confusion { tp: 1, fp: 0, tn: 0, fn_: 1 });
+    assert_eq!(
+        (binary(&evaluation).threshold, evaluation.releases["binary"].defined_from),
+        (0.3, Some(from))
+    );
+    assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
+}
+
+#[test]
+fn when_no_outcome_is_positive_the_labels_are_named() {
+    const KEYS: [&str; 20] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+    const LABELS: [&str; 7] = ["g", "f", "e", "d", "c", "b", "a"];
+    let predictions = KEYS.map(|key| Prediction { score: Some(0.5), ..predicted("binary", key) });
+    let labelled = |n: usize| observed(KEYS[n], Some(LABELS[n % LABELS.len()]), None);
+    let outcomes: Vec<Outcome> = (0..KEYS.len()).map(labelled).collect();
+    assert_eq!(binary(&judge(&predictions, &outcomes)).instead, ["a", "b", "c", "d", "e"]);
+    assert!(binary(&judge(&predictions, &outcomes[1..])).instead.is_empty(), "too few to doubt");
+    let mut outcomes = outcomes;
+    outcomes[19].label = Some("late");
+    assert!(binary(&judge(&predictions, &outcomes)).instead.is_empty(), "one is positive");
+}
+
+/// What version 1 wrote is read, and says what it can.
+#[test]
+fn version_1_is_read() {
+    const TEXT: &str = r#"{"v":1,"releases":{"binary":{"predictions":2,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}]}}},"number":{"predictions":1,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998}}},"unknown":{"predictions":1,"labelled":1,"mean_score":null,"measures":null}}}"#;
+    let rows = [
+        Prediction { score: Some(0.1), ..predicted("binary", "a") },
+        Prediction { score: Some(0.7), ..predicted("binary", "b") },
+        Prediction { value: Some(0.3), ..predicted("number", "a") },
+        predicted("unknown", "a"),
+    ];
+    let outcomes = [observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)];
+    let now = judge(&rows, &outcomes);
+    let then = Evaluation::from_state(TEXT).unwrap();
+    assert_eq!((then.unmatched, then.releases["binary"].repeated), (None, None));
+    assert_eq!(binary(&then).threshold, POSITIVE_SCORE);
+    assert!(now.is_told_by(TEXT).unwrap());
+    assert!(now.is_told_by(&now.to_state()).unwrap());
+    assert!(!judge(&rows, &outcomes[1..]).is_told_by(TEXT).unwrap());
 }

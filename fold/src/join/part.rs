@@ -1,5 +1,7 @@
 //! A part of the join: all rows whose keys hash to it, of both sides, joined on their own.
 
+use std::mem;
+
 use super::{Outcome, Prediction};
 use crate::{
     RowRef,
@@ -98,9 +100,10 @@ pub(super) enum Found {
     Outcome(RowRef),
 }
 
-/// Joins a part and writes what it finds for each prediction at its number in log order.
-pub(super) fn join(predictions: &Part<Prediction>, outcomes: &Part<Outcome>, found: &mut [Found]) {
-    let index = OutcomeIndex::new(outcomes);
+/// Joins a part and writes what it finds for each prediction at its number in log order. Returns how many outcomes
+/// fit no prediction.
+pub(super) fn join(predictions: &Part<Prediction>, outcomes: &Part<Outcome>, found: &mut [Found]) -> u64 {
+    let mut index = OutcomeIndex::new(outcomes);
     let mut seen = Table::new(predictions.rows.len());
     // Backwards, so that the first one seen of equal predictions is the last one sent.
     for (at, row) in predictions.rows.iter().enumerate().rev() {
@@ -116,6 +119,7 @@ pub(super) fn join(predictions: &Part<Prediction>, outcomes: &Part<Outcome>, fou
             None => index.judge(row, key).map_or(Found::Nothing, Found::Outcome),
         };
     }
+    index.unmatched
 }
 
 /// The winning outcome of each key, and of each key and instant.
@@ -123,27 +127,33 @@ struct OutcomeIndex<'a> {
     outcomes: &'a Part<Outcome>,
     of_key: Table,
     of_instant: Table,
+    /// Of each winner, how many outcomes it won over, and itself; 0 when a prediction fits them.
+    group: Vec<u32>,
+    /// How many outcomes fit no prediction so far.
+    unmatched: u64,
 }
 
 impl<'a> OutcomeIndex<'a> {
     fn new(outcomes: &'a Part<Outcome>) -> Self {
         let with_instant = outcomes.rows.iter().filter(|row| row.more.of_instant).count();
         let of_key = Table::new(outcomes.rows.len() - with_instant);
-        let mut index = Self { outcomes, of_key, of_instant: Table::new(with_instant) };
+        let group = vec![1; outcomes.rows.len()];
+        let unmatched = outcomes.rows.len() as u64;
+        let mut index = Self { outcomes, of_key, of_instant: Table::new(with_instant), group, unmatched };
         for (at, row) in outcomes.rows.iter().enumerate() {
             let (at, key) = (at as u32, outcomes.key(row));
             let same_key = |other: &Row<Outcome>| outcomes.key(other) == key;
             let wins = |other: u32| wins(outcomes, at, other);
-            if row.more.of_instant {
+            let known = if row.more.of_instant {
                 let same = |other: &Row<Outcome>| other.instant == row.instant && same_key(other);
-                index.of_instant.keep(
-                    row.instant_hash(),
-                    at,
-                    |other| same(&outcomes.rows[other as usize]),
-                    wins,
-                );
+                let same = |other: u32| same(&outcomes.rows[other as usize]);
+                index.of_instant.keep(row.instant_hash(), at, same, wins)
             } else {
-                index.of_key.keep(row.hash, at, |other| same_key(&outcomes.rows[other as usize]), wins);
+                index.of_key.keep(row.hash, at, |other| same_key(&outcomes.rows[other as usize]), wins)
+            };
+            if let Some(known) = known {
+                let (winner, loser) = if wins(known) { (at, known) } else { (known, at) };
+                index.group[winner as usize] += index.group[loser as usize];
             }
         }
         index
@@ -151,14 +161,18 @@ impl<'a> OutcomeIndex<'a> {
 
     /// The outcome that judges a prediction.
     #[inline]
-    fn judge(&self, row: &Row<Prediction>, key: &[u8]) -> Option<RowRef> {
-        let outcome = |at: u32| &self.outcomes.rows[at as usize];
-        let same_key = |at: u32| self.outcomes.key(outcome(at)) == key;
+    fn judge(&mut self, row: &Row<Prediction>, key: &[u8]) -> Option<RowRef> {
+        let outcomes = self.outcomes;
+        let outcome = |at: u32| &outcomes.rows[at as usize];
+        let same_key = |at: u32| outcomes.key(outcome(at)) == key;
         let of_key = self.of_key.find(row.hash, same_key);
         let same_instant = |at: u32| outcome(at).instant == row.instant && same_key(at);
         let of_instant = self.of_instant.find(row.instant_hash(), same_instant);
+        for fits in of_key.into_iter().chain(of_instant) {
+            self.unmatched -= u64::from(mem::take(&mut self.group[fits as usize]));
+        }
         let winner = match (of_key, of_instant) {
-            (Some(a), Some(b)) => Some(if wins(self.outcomes, a, b) { a } else { b }),
+            (Some(a), Some(b)) => Some(if wins(outcomes, a, b) { a } else { b }),
             (a, b) => a.or(b),
         };
         winner.map(|at| outcome(at).more.at)

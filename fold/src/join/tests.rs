@@ -108,7 +108,8 @@ fn nothing_joins_nothing() {
     assert_eq!(join(&[], &[]).unwrap(), Joined::default());
     assert_eq!(join(&one(&empty), &one(&empty)).unwrap(), Joined::default());
     let outcomes = testing::outcomes(&[outcome("a", None, 5)], true);
-    assert_eq!(join(&[], &one(&outcomes)).unwrap(), Joined::default());
+    let alone = Joined { outcomes: 1, unmatched: 1, ..Joined::default() };
+    assert_eq!(join(&[], &one(&outcomes)).unwrap(), alone);
 }
 
 #[test]
@@ -211,5 +212,14 @@ proptest! {
             .map(|pair| (pair.prediction, joined.releases[pair.release as usize].as_str(), pair.outcome))
             .collect();
         prop_assert_eq!(found, naive(&places(&predictions), &places(&outcomes)));
+        let sent = predictions.iter().flat_map(|(_, rows)| rows);
+        let fits = |row: &Outcome| sent.clone().any(|sent| row.key == sent.key && row.at.is_none_or(|at| at == sent.at));
+        let unmatched = outcomes.iter().flat_map(|(_, rows)| rows).filter(|row| !fits(row)).count();
+        prop_assert_eq!(joined.unmatched, unmatched as u64);
+        for (release, repeated) in joined.releases.iter().zip(&joined.repeated) {
+            let of = sent.clone().filter(|row| row.release == release).count();
+            let distinct = joined.pairs.iter().filter(|pair| joined.releases[pair.release as usize] == *release).count();
+            prop_assert_eq!(*repeated, (of - distinct) as u64);
+        }
     }
 }

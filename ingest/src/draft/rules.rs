@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 
 use store::{
+    Day,
+    catalog::{Action, Task},
     event::{Field, plain_label},
     id::check_name,
 };
 
 use crate::limits::{MAX_EVENT_ID_BYTES, MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES};
-
-/// The changes that a release may go through.
-const ACTIONS: &[&str] = &["register", "promote", "rollback", "retire"];
 
 /// The rule for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +21,9 @@ pub(crate) enum Rule {
     Action,
     /// A class that was predicted or observed.
     Label,
+    Task,
+    /// A day, `2026-06-01`.
+    Day,
     Tag,
     /// Any text that is not empty.
     Plain,
@@ -35,7 +37,9 @@ impl Rule {
             "note" => Rule::Note,
             "release" | "model" | "configuration" | "environment" => Rule::Name,
             "action" => Rule::Action,
-            "label" => Rule::Label,
+            "label" | "positive_label" => Rule::Label,
+            "task" => Rule::Task,
+            "effective_from" => Rule::Day,
             _ => Rule::Plain,
         }
     }
@@ -81,9 +85,13 @@ impl Rule {
         match self {
             Rule::Note | Rule::Tag => Ok(()),
             Rule::Name => check_name(text).map_err(|error| error.to_string()),
-            Rule::Action if !ACTIONS.contains(&text) => {
-                Err(format!("`{text}` is none of {}", ACTIONS.join(", ")))
+            Rule::Action if Action::from_name(text).is_none() => {
+                Err(format!("`{text}` is none of {}", Action::ALL.map(Action::name).join(", ")))
             }
+            Rule::Task if !Task::NAMES.contains(&text) => {
+                Err(format!("`{text}` is none of {}", Task::NAMES.join(", ")))
+            }
+            Rule::Day => text.parse::<Day>().map(|_| ()).map_err(|error| error.to_string()),
             _ if text.is_empty() => Err("is empty".into()),
             _ => Ok(()),
         }

@@ -94,6 +94,10 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         "The batch that had been stored before; only there when this request stored nothing.",
     ));
     let receipt = receipt.property("replay_of", replay_of);
+    let warnings = schema::array(schema::string()).description(Some(
+        "What should be looked at, though the events are stored: that no label of outcomes is one that any model knows.",
+    ));
+    let receipt = receipt.property("warnings", warnings);
     let mut schemas = vec![("Receipt".to_owned(), receipt.into())];
     schemas.extend(Kind::ALL.map(|kind| (events::event_name(kind), events::event(kind))));
     schemas

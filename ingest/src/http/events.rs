@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use store::{
     Kind,
+    catalog::{Action, Task},
     event::{Field, FieldType, TAG_PREFIX},
     id::MAX_NAME_BYTES,
 };
@@ -16,9 +17,6 @@ use crate::{
     format::Format,
     limits::{MAX_BATCH_ROWS, MAX_EVENT_ID_BYTES, MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TAGS, MAX_TEXT_BYTES},
 };
-
-/// The changes that a release may go through.
-const ACTIONS: [&str; 4] = ["register", "promote", "rollback", "retire"];
 
 /// The name of the schema of an event.
 pub(super) fn event_name(kind: Kind) -> String {
@@ -136,7 +134,16 @@ fn text(name: &str, nullable: bool) -> ObjectBuilder {
             .pattern(Some(schema::NAME_PATTERN))
             // The text of a whole number is a name unless it begins with a minus.
             .minimum(Some(0)),
-        "action" => schema::one_of(ACTIONS),
+        "action" => schema::one_of(Action::ALL.map(Action::name)),
+        "task" => {
+            let names = Task::NAMES.map(Value::from).into_iter().chain(nullable.then_some(Value::Null));
+            let task = ObjectBuilder::new().schema_type(schema::types(&[Type::String], nullable));
+            task.enum_values(Some(names)).description(Some("What the predictions of the release say."))
+        }
+        "effective_from" => {
+            let day = schema::day().schema_type(schema::types(&[Type::String], nullable));
+            day.description(Some("The day from which a definition holds."))
+        }
         _ => plain(MAX_TEXT_BYTES),
     }
 }

@@ -149,20 +149,21 @@ async fn store(
         let ingest = Arc::clone(&ingest);
         async move {
             let key = idempotency_key.as_deref();
+            let warnings = ingest.warnings(&workspace, &batch).await;
             let receipt = ingest.submit(&workspace, batch, key, remember).await;
             drop(pass);
-            receipt
+            receipt.map(|receipt| (receipt, warnings))
         }
         .in_current_span()
     });
-    let receipt = appending
+    let (receipt, warnings) = appending
         .await
         .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed"))??;
     meters.durable(&receipt, began.elapsed());
     if !has_event_id {
         about.batch = Some(receipt.batch.clone());
     }
-    Ok(created(&receipt))
+    Ok(created(&receipt, &warnings))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
@@ -196,7 +197,7 @@ fn turned_away(reason: Busy) -> Response {
     response
 }
 
-fn created(receipt: &Receipt) -> Response {
+fn created(receipt: &Receipt, warnings: &[String]) -> Response {
     let days: serde_json::Map<_, _> =
         receipt.days.iter().map(|(day, rows)| (day.to_string(), json!(rows))).collect();
     let mut body = json!({
@@ -208,6 +209,9 @@ fn created(receipt: &Receipt) -> Response {
     });
     if receipt.replayed {
         body["replay_of"] = receipt.batch.as_str().into();
+    }
+    if !warnings.is_empty() {
+        body["warnings"] = json!(warnings);
     }
     let mut response = (StatusCode::CREATED, Json(body)).into_response();
     if receipt.replayed {

@@ -102,7 +102,7 @@ fn note() -> RefOr<Schema> {
 
 fn changes() -> web::openapi::response::ResponseBuilder {
     let change = schema::object([
-        ("action", schema::one_of(Action::ALL[1..].iter().map(|action| action.name())).into()),
+        ("action", schema::one_of(Action::OF_LIVE.iter().map(|action| action.name())).into()),
         ("release", schema::name().into()),
         ("model", schema::name().into()),
         ("environment", schema::name().into()),

@@ -89,16 +89,26 @@ impl Patch {
 /// What turns the item of `before` into that of `after`, if nobody changed it in between. The index
 /// is always written anew, together with what it is made of.
 pub(super) fn update(before: &AnyEntity, after: &AnyEntity, condition: Vec<Condition>) -> Update {
+    update_with(before, after, condition, &[])
+}
+
+/// The same, with attributes that no [`Patch`] changes.
+pub(super) fn update_with(
+    before: &AnyEntity,
+    after: &AnyEntity,
+    condition: Vec<Condition>,
+    more: &[&str],
+) -> Update {
     let mut conditions = vec![Condition::Equals("ver", before.entity().version.into())];
     conditions.extend(condition);
     let mut update = Update::new(after.at().key(), Condition::All(conditions));
     let mut item = after.to_item();
-    for name in
-        ["name", "path", "ver", "updated_at", "archived_at", "closing", "attributes", "GSI1PK", "GSI1SK"]
-    {
-        match item.attributes.remove(name) {
-            Some(value) => _ = update.set.insert(name.to_owned(), value),
-            None => update.remove.push(name.to_owned()),
+    let usual =
+        ["name", "path", "ver", "updated_at", "archived_at", "closing", "attributes", "GSI1PK", "GSI1SK"];
+    for name in usual.iter().chain(more) {
+        match item.attributes.remove(*name) {
+            Some(value) => _ = update.set.insert((*name).to_owned(), value),
+            None => update.remove.push((*name).to_owned()),
         }
     }
     update

@@ -4,6 +4,7 @@ use super::{
     AnyEntity, Catalog, Category, Configuration, Entity, Model, RESERVED, Release, ReleaseDetails, Task,
     Workspace, activity,
     attributes::{Attributes, check_attributes},
+    definition::POSITIVE_SCORE,
     entity::Children,
 };
 use crate::{
@@ -143,7 +144,8 @@ impl Catalog {
                 AnyEntity::Workspace(Workspace { entity, category, path, children })
             }
             New::Model { workspace, task } => {
-                AnyEntity::Model(Model { entity, workspace, task: task.plain() })
+                let task = task.plain();
+                AnyEntity::Model(Model { entity, workspace, task, threshold: POSITIVE_SCORE })
             }
             New::Configuration { workspace } => AnyEntity::Configuration(Configuration { entity, workspace }),
             New::Release { workspace, model, configuration, environment, details } => {
@@ -184,7 +186,8 @@ impl Catalog {
         }
         writes.extend(self.made_by(any, now).await?.map(|item| Write::Put(item, Condition::Absent)));
         for attempt in 0..MAX_ATTEMPTS {
-            match self.table.transact(writes.clone()).await {
+            let bindings = self.bind(any).await?;
+            match self.table.transact(writes.iter().cloned().chain(bindings).collect()).await {
                 Err(error) if error.is_conflict() => {}
                 other => return other,
             }

@@ -1,9 +1,9 @@
 //! Deleting entities, and when that is refused.
 //!
 //! What has children or events is deleted only once it is archived, and then with its children. Events
-//! are never deleted here: those of a release stay in the log under its name, and whoever creates a
-//! release of that name anew finds them again; those of a workspace stay in the table, where nothing
-//! leads to them any more.
+//! are never deleted here: those of a release stay in the log under its name, which therefore stays with its
+//! model (`first`), and a release of that name and model that is created anew finds them again; those of a workspace
+//! stay in the table, where nothing leads to them any more.
 
 use super::{
     AnyEntity, Catalog, Children,
@@ -88,6 +88,9 @@ impl Catalog {
             }
             AnyEntity::Release(release) => {
                 let counted = Counted::Release(release.entity.name.clone());
+                if self.is_used(release).await? {
+                    return used("events".into());
+                }
                 for range in key::counters_of(&release.workspace, &counted) {
                     if first(range).await? {
                         return used("events".into());
@@ -189,6 +192,7 @@ impl Catalog {
             release_name(known, &known.entity().name, until(now)),
         ];
         writes.extend(pointer_item(known).map(|pointer| Write::Delete(pointer.key, Condition::None)));
+        writes.extend(self.unbind(known).await?);
         if let (Some(parent), Some(counter)) = (parent, at.kind().counter()) {
             writes.push(Write::Update(Update::new(parent.key(), Condition::Exists).add(counter, -1)));
         }

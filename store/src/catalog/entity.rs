@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     closing::CLOSING,
+    definition,
     release::{Release, ReleaseDetails},
     task::Task,
 };
@@ -137,14 +138,17 @@ impl Workspace {
 }
 
 /// Something that predicts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Id, name, age.
     pub entity: Entity,
     /// The workspace that it is in.
     pub workspace: Id,
-    /// What its predictions say.
+    /// What the predictions of its releases say, as it is for releases that come; those that are there have
+    /// definitions of their own ([`super::Definitions`]).
     pub task: Task,
+    /// From which score on a prediction without a label is one of the positive class, likewise.
+    pub threshold: f64,
 }
 
 /// How a model is set up.
@@ -157,7 +161,7 @@ pub struct Configuration {
 }
 
 /// Any entity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "few exist at a time, and none for long")]
 pub enum AnyEntity {
     /// A category.
@@ -257,7 +261,7 @@ impl AnyEntity {
                 item.with("category", workspace.category.as_str()).with("path", workspace.path.as_str())
             }
             Self::Model(model) => {
-                let item = item.with("task", model.task.name());
+                let item = definition::with_threshold(item.with("task", model.task.name()), model.threshold);
                 match model.task.positive_label() {
                     Some(label) => item.with("positive_label", label),
                     None => item,
@@ -291,7 +295,8 @@ impl AnyEntity {
             }),
             EntityId::Model(workspace, _) => {
                 let task = Task::parse(item.text("task")?, item.optional_text("positive_label"))?;
-                Self::Model(Model { entity, workspace, task })
+                let threshold = definition::threshold(item)?;
+                Self::Model(Model { entity, workspace, task, threshold })
             }
             EntityId::Configuration(workspace, _) => Self::Configuration(Configuration { entity, workspace }),
             EntityId::Release(workspace, _) => Self::Release(Release {

@@ -52,11 +52,16 @@ pub enum Action {
     Rollback,
     /// It is not live in an environment any more.
     Retire,
+    /// How its predictions are judged is said anew, from a day on ([`super::Definitions`]).
+    Define,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Register, Self::Promote, Self::Rollback, Self::Retire];
+    pub const ALL: [Self; 5] = [Self::Register, Self::Promote, Self::Rollback, Self::Retire, Self::Define];
+
+    /// Those that change what is live.
+    pub const OF_LIVE: [Self; 3] = [Self::Promote, Self::Rollback, Self::Retire];
 
     /// Its name, as in events.
     pub fn name(self) -> &'static str {
@@ -65,6 +70,7 @@ impl Action {
             Self::Promote => "promote",
             Self::Rollback => "rollback",
             Self::Retire => "retire",
+            Self::Define => "define",
         }
     }
 
@@ -139,7 +145,7 @@ impl ReleaseChange {
     pub fn apply(&self, state: &mut LiveState) {
         let is_live = state.get(&self.model).is_some_and(|live| live.release == self.release);
         match self.action {
-            Action::Register => {}
+            Action::Register | Action::Define => {}
             Action::Retire if is_live => _ = state.remove(&self.model),
             Action::Promote | Action::Rollback if !is_live => {
                 if state.len() < MAX_LIVE || state.contains_key(&self.model) {

@@ -13,9 +13,11 @@ mod closing;
 mod counter;
 pub mod counts;
 mod create;
+mod definition;
 mod delete;
 mod entity;
 mod feed;
+mod first;
 mod follow;
 mod lanes;
 mod list;
@@ -46,11 +48,13 @@ pub use change::Patch;
 pub use closing::{CACHED_SECONDS, RESERVED_SECONDS};
 pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
+pub use definition::{DEFINED, Defined, Definition, Definitions, POSITIVE_SCORE, record_definitions};
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use feed::{
     Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES, MAX_MARKS,
     SEEN_SECONDS,
 };
+pub use first::{First, adopt_definitions};
 pub use follow::{Digest, MAX_FOLLOWS};
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
@@ -91,6 +95,7 @@ const RESERVED: &[&str] = &[
     "promotions",
     "rollbacks",
     "retirements",
+    "definitions",
 ];
 
 /// The catalog in a table.

@@ -8,8 +8,8 @@ use crate::{
 };
 
 use super::{
-    Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Task,
-    Workspace, counter, counts::Counts, live, saga::SAGA,
+    Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Workspace,
+    counter, counts::Counts, live, saga::SAGA,
 };
 
 /// Free counters by name.
@@ -93,17 +93,6 @@ impl WorkspacePage {
         })
     }
 
-    /// The task of each release, by the name of the release.
-    pub fn tasks(&self) -> BTreeMap<String, Task> {
-        let task = |name: &str| self.models.iter().find(|model| model.entity.name == name);
-        let releases = self.releases.iter();
-        releases
-            .filter_map(|release| Some((release.entity.name.clone(), task(&release.model)?.task.clone())))
-            .collect()
-    }
-}
-
-impl WorkspacePage {
     /// How many events of each kind the releases of a model have together. (A release belongs to one
     /// model for good, so nothing more need be stored.)
     pub fn model_counts(&self, model: &str) -> BTreeMap<String, i64> {

@@ -25,7 +25,7 @@ pub async fn record(table: &dyn Table, workspace: &Id, changes: &[ReleaseChange]
     for change in changes {
         note_release(table, workspace, change).await?;
         if let Some(environment) = &change.environment
-            && change.action != Action::Register
+            && Action::OF_LIVE.contains(&change.action)
         {
             put_in_place(table, workspace, environment, change).await?;
         }

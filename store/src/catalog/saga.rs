@@ -106,6 +106,7 @@ impl Catalog {
     pub(super) async fn insert_in_steps(&self, any: &AnyEntity, now: Timestamp) -> Result<()> {
         let parent = any.parent();
         self.check_parent(parent.as_ref(), &any.entity().name).await?;
+        self.bind_in_steps(any).await?;
         self.table.put(any.to_item().with(SAGA, "create"), Condition::Absent).await?;
         if let Some(pointer) = pointer_item(any) {
             self.table.put(pointer, Condition::None).await?;
@@ -116,6 +117,8 @@ impl Catalog {
             }
             return Err(error);
         }
+        // Of several who wanted the name, the one that has it says of which model it is.
+        self.bind_in_steps(any).await?;
         match self.end_creation(any).await? {
             true => match self.made_by(any, now).await? {
                 Some(item) => self.table.put(item, Condition::None).await,
@@ -211,6 +214,13 @@ impl Catalog {
         }
         if let Some(pointer) = pointer_item(known) {
             self.table.delete(&pointer.key, Condition::None).await?;
+        }
+        if let Some(write) = self.unbind(known).await? {
+            match self.table.transact(vec![write]).await {
+                // It was used in this moment, and the name stays.
+                Err(error) if error.is_conflict() => {}
+                other => other?,
+            }
         }
         match self.table.delete(&at.key(), in_saga("delete")).await {
             Err(error) if error.is_conflict() => Ok(()),

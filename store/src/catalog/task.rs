@@ -60,6 +60,11 @@ impl Task {
         }
     }
 
+    /// Whether it is to tell one of two labels.
+    pub fn is_binary(&self) -> bool {
+        matches!(self, Task::Binary { .. })
+    }
+
     /// The positive label of a binary task.
     pub fn positive_label(&self) -> Option<&str> {
         match self {

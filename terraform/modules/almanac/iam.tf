@@ -13,7 +13,7 @@ locals {
 
   # What was live in each environment, and what happened: written when an event is appended, and again
   # when it is projected.
-  record_keys = ["${local.workspace}/env#*", "${local.workspace}/feed"]
+  record_keys = ["${local.workspace}/env#*", "${local.workspace}/feed", "${local.workspace}/def"]
 
   # The log, and the markers of its batches.
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
@@ -71,7 +71,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = local.catalog_keys
+      values   = concat(local.catalog_keys, ["${local.workspace}/def"])
     }
   }
 

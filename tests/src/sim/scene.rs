@@ -10,7 +10,7 @@ use projector::{Options, Projector, dlq, rebuild};
 use store::{
     Clock, Columns, Day, Id, Item, Kind, Result, Table, active,
     batch::{BatchId, BatchPart},
-    catalog::{Catalog, ReleaseSpec, Task},
+    catalog::{Catalog, Definition, ReleaseSpec, Task},
     columns::{Column, Values},
     item::Value,
     key::{self, LogId},
@@ -176,7 +176,7 @@ impl Scene {
         catalog.ensure_release(workspace.id(), &spec, now).await?;
         self.workspace = workspace.id().clone();
         let mut state = self.world.lock();
-        state.tasks.insert("v1".into(), task);
+        state.definitions.insert("v1".into(), Definition::of(task));
         for log in 0..LOGS {
             let log = self.log(log);
             state.logs.insert(log, Vec::new());
@@ -352,9 +352,8 @@ impl Scene {
         let (_, table) = self.table("rebuild");
         let (workspace, clock) = (self.workspace.clone(), self.clock.clone());
         self.rebuild = Some(tokio::spawn(async move {
-            let catalog = Catalog::new(Arc::clone(&table));
             let pace = rebuild::Pace { share: 1.0, clock };
-            rebuild::rebuild(&*table, &catalog, &workspace, &pace, |_| {}).await
+            rebuild::rebuild(&*table, &workspace, &pace, |_| {}).await
         }));
     }
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use fold::{Delta, LogSegment, rollup::Merge};
-use projector::evaluate::Tasks;
 use store::{
     Clock, Columns, Error, Item, Kind, Result, Timestamp,
+    catalog::Definition,
     item::Value,
     key::{self, Counted, Key, LogId, Projection},
     lane::Place,
@@ -75,7 +75,7 @@ pub(super) struct State {
     pub(super) logs: BTreeMap<LogId, Vec<Option<Columns>>>,
     /// Segments that an operator left out.
     pub(super) skipped: BTreeSet<(LogId, u64)>,
-    pub(super) tasks: Tasks,
+    pub(super) definitions: BTreeMap<String, Definition>,
     /// What is wrong.
     pub(super) violations: Vec<String>,
 }
@@ -358,7 +358,7 @@ impl State {
             let found = segments.iter().filter(|(kind, ..)| *kind == wanted);
             found.map(|(_, place, columns)| LogSegment { place: *place, columns }).collect()
         };
-        fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &self.tasks)
+        fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &self.definitions)
             .map(|evaluation| evaluation.to_state())
             .map_err(|error| error.to_string())
     }

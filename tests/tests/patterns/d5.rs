@@ -149,7 +149,7 @@ async fn d5_a_rebuild_keeps_what_expired(world: World) {
     // What comes when a day is marked, if its writer slept for an hour, does not spoil its evaluation.
     let before = scene.days(What::Evaluations, now).await;
     let pace = Pace { share: 1.0, clock: Clock::from_fn(move || now) };
-    let report = rebuild(&*scene.table, &catalog, &id, &pace, |_| {}).await.unwrap();
+    let report = rebuild(&*scene.table, &id, &pace, |_| {}).await.unwrap();
     assert_eq!((report.version, report.stopped.len()), (2, 0));
     assert!(report.deleted > 0);
     assert_eq!(scene.days(What::Rollups, now).await, DAYS);

@@ -8,6 +8,7 @@ mod a;
 mod b;
 mod d;
 mod d5;
+mod definitions;
 mod e;
 mod follow;
 mod releases;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
 use projector::{
     WorkspaceDay, board,
-    evaluate::{evaluate, tasks},
-    project::project,
+    evaluate::evaluate,
+    project::{self, project},
     sweep::sweep,
 };
 use query::Query;
@@ -77,12 +77,15 @@ impl Scene {
 
     /// Folds, evaluates and ranks what is behind, as a worker does.
     pub(crate) async fn project(&self) {
-        let tasks = tasks(&self.world.catalog, self.id()).await.unwrap();
         let behind = sweep(&*self.table, self.id()).await.unwrap();
         for log in behind.logs.keys() {
             let day = WorkspaceDay { workspace: self.id().clone(), day: log.day };
             let projection = project(&*self.table, 1, &day, &[log.clone()].into()).await.unwrap();
-            evaluate(&*self.table, 1, &day, &projection.applied, &tasks).await.unwrap();
+            evaluate(&*self.table, 1, &day, &projection.applied).await.unwrap();
+        }
+        for day in sweep(&*self.table, self.id()).await.unwrap().evaluations {
+            let (stored, _) = project::read(&*self.table, 1, &day).await.unwrap();
+            evaluate(&*self.table, 1, &day, &stored.applied).await.unwrap();
         }
         board::refresh(&*self.table, &self.world.catalog, self.id()).await.unwrap();
     }

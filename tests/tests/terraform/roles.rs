@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 use ingest::{Ingest, Remember, json::read_ndjson};
-use projector::{Options, Projector, dlq, evaluate, rebuild, status, verify};
+use projector::{Options, Projector, dlq, rebuild, status, verify};
 use query::{Request, What, Words};
 use store::{
     Clock, Item, Kind, Table, Timestamp,
@@ -170,13 +170,12 @@ async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: 
     let letter = letters().await.remove(0);
     dlq::skip(&*recorded, &letter).await.unwrap();
     plain.put(whole, Condition::Exists).await.unwrap();
-    rebuild::rebuild(&*recorded, &catalog, workspace.id(), &pace, |_| {}).await.unwrap();
-    let tasks = evaluate::tasks(&catalog, workspace.id()).await.unwrap();
+    rebuild::rebuild(&*recorded, workspace.id(), &pace, |_| {}).await.unwrap();
     let whole = damage(&**plain, workspace).await;
     project(Arc::clone(&recorded), || async { true }).await;
     plain.put(whole, Condition::Exists).await.unwrap();
     for letter in letters().await {
-        dlq::retry(&*recorded, &letter, &tasks).await.unwrap();
+        dlq::retry(&*recorded, &letter).await.unwrap();
     }
     let is_folded =
         || async { verify::verify(plain, workspace.id(), |_, _| {}).await.unwrap().faults.is_empty() };

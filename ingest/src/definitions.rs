@@ -1,0 +1,293 @@
+//! How the predictions of releases are judged, said anew from a day on: a `define` event for each release; and
+//! what release events may say of it.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use store::{
+    Column, Day, Error, Id, Kind,
+    catalog::{Action, Definition, Definitions, ReleaseSpec, Task, Workspace, WorkspacePage},
+    event::same_label,
+    key::EntityId,
+};
+
+use crate::{
+    Batch, Ingest, Remember, SubmitError,
+    releases::{batch, check_note},
+    service::RowIssue,
+};
+
+/// The fields of an event that say how predictions are judged.
+const FIELDS: [&str; 4] = ["task", "positive_label", "threshold", "effective_from"];
+
+/// What is said anew. What is not given stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewDefinition {
+    /// What the predictions say.
+    pub task: Option<String>,
+    /// The positive label of a binary task.
+    pub positive_label: Option<String>,
+    /// From which score on a prediction without a label is one of the positive class.
+    pub threshold: Option<f64>,
+    /// The first day for which this holds.
+    pub from: Option<Day>,
+    /// A remark.
+    pub note: Option<String>,
+}
+
+impl NewDefinition {
+    /// What holds then, where `known` held before.
+    fn after(&self, known: &Definition, from: Day) -> Result<Definition, Error> {
+        let task = self.task.as_deref().unwrap_or(known.task.name());
+        let is_binary = task == Task::NAMES[0];
+        let label = self.positive_label.as_deref().or(known.task.positive_label().filter(|_| is_binary));
+        let threshold = self.threshold.or(Some(known.threshold).filter(|_| is_binary));
+        Definition::parse(task, label, threshold, Some(&from.to_string()))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_note(self.note.as_deref())?;
+        if self.task.is_none() && self.positive_label.is_none() && self.threshold.is_none() {
+            return Err(Error::invalid(
+                "a definition says something of the task, the positive label or the threshold",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Labels of fewer outcomes say little about whether the positive label is right.
+const MIN_DOUBTED: usize = 20;
+
+/// How many labels a warning names.
+const MAX_NAMED: usize = 5;
+
+/// A release, and how it is judged from a day on.
+pub type DefinedRelease = (String, Definition);
+
+impl Ingest {
+    /// Says how the predictions of a release are judged, from a day on; today, when none is given. Days before
+    /// it stay as they are. Where it is said already, nothing happens.
+    ///
+    /// # Errors
+    /// When there is no such release, what is said is no good, or the table fails.
+    pub async fn define_release(
+        &self,
+        workspace: &Workspace,
+        release: &str,
+        new: &NewDefinition,
+    ) -> Result<Vec<DefinedRelease>, SubmitError> {
+        new.check()?;
+        let page = self.catalog().page(workspace.id()).await?;
+        let found = page.releases.iter().find(|known| known.entity.name == release);
+        let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
+        let model = found.ok_or_else(missing)?.model.clone();
+        let known = self.adopted(workspace.id()).await?;
+        Ok(self.define(workspace, (release, &model), new, &known).await?.into_iter().collect())
+    }
+
+    /// The same for all releases of a model, and for those that will be registered.
+    ///
+    /// # Errors
+    /// As [`Ingest::define_release`]. Made again after a failure, it goes on where it was.
+    pub async fn define_model(
+        &self,
+        workspace: &Workspace,
+        model: &str,
+        new: &NewDefinition,
+    ) -> Result<Vec<DefinedRelease>, SubmitError> {
+        new.check()?;
+        // Those that an older Almanac registered begin with what their model says before it changes.
+        let known = self.adopted(workspace.id()).await?;
+        let at = self.catalog().model_named(workspace.id(), model).await?;
+        let at = EntityId::Model(workspace.id().clone(), at);
+        let now = self.clock().now();
+        let change = |definition: &Definition| new.after(definition, self.from(new));
+        self.catalog().define_model(&at, change, now).await?;
+        // The model comes first, so whoever registers a release in this moment either has its definition or is
+        // found here.
+        let page = self.catalog().page(workspace.id()).await?;
+        let mut defined = Vec::new();
+        for release in page.releases.iter().filter(|release| release.model == model) {
+            let name = release.entity.name.as_str();
+            defined.extend(self.define(workspace, (name, model), new, &known).await?);
+        }
+        Ok(defined)
+    }
+
+    fn from(&self, new: &NewDefinition) -> Day {
+        new.from.unwrap_or_else(|| self.clock().now().day())
+    }
+
+    async fn adopted(&self, workspace: &Id) -> Result<Definitions, Error> {
+        self.catalog().adopt_definitions(workspace).await
+    }
+
+    async fn define(
+        &self,
+        workspace: &Workspace,
+        (release, model): (&str, &str),
+        new: &NewDefinition,
+        known: &Definitions,
+    ) -> Result<Option<DefinedRelease>, SubmitError> {
+        let from = self.from(new);
+        // One that was registered in this moment begins with it.
+        let Some(before) = known.of_release(release, from) else { return Ok(None) };
+        let after = new.after(&before, from)?;
+        let is_said = |known: &Definition| (&known.task, known.threshold) == (&after.task, after.threshold);
+        if known.of_release_from(release, from).iter().all(is_said) {
+            return Ok(None);
+        }
+        let event = json!({
+            "release": release, "released_at": self.clock().now().to_string(), "model": model,
+            "action": Action::Define.name(), "note": new.note, "task": after.task.name(),
+            "positive_label": after.task.positive_label(),
+            "threshold": after.task.is_binary().then_some(after.threshold),
+            "effective_from": from.to_string(),
+        });
+        self.submit(workspace, batch(event, self)?, None, Remember::Week).await?;
+        Ok(Some((release.to_owned(), after)))
+    }
+
+    /// What whoever sends a batch should know of it, though it can be stored: that none of its labels is one
+    /// that the workspace knows as a class. It asks definitions that were read some seconds ago at most.
+    pub async fn warnings(&self, workspace: &Workspace, batch: &Batch) -> Vec<String> {
+        let labels = (batch.kind == Kind::Outcomes).then(|| batch.columns.column("label")).flatten();
+        let counts = labels.map(Column::counts).unwrap_or_default();
+        let found: u64 = counts.values().sum();
+        if found < MIN_DOUBTED as u64 {
+            return Vec::new();
+        }
+        let definitions = match self.definitions(workspace.id()).await {
+            Ok(definitions) => definitions,
+            Err(error) => {
+                tracing::debug!(%error, "the labels of outcomes cannot be looked at");
+                return Vec::new();
+            }
+        };
+        // Of a task with several classes any label may be one.
+        let takes_any = definitions.tasks().any(|task| *task == Task::Multiclass);
+        let positive: BTreeSet<&str> = definitions.tasks().filter_map(Task::positive_label).collect();
+        let is_known = |label: &&str| counts.keys().any(|found| same_label(found, label));
+        if takes_any || positive.is_empty() || positive.iter().any(is_known) {
+            return Vec::new();
+        }
+        let list = |labels: &mut dyn Iterator<Item = &&str>| {
+            labels.take(MAX_NAMED).map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ")
+        };
+        vec![format!(
+            "none of the {found} labels is a positive label of this workspace ({}); they are {}; if the positive label \
+             is wrong, `almanac model define` changes it from a day on",
+            list(&mut positive.iter()),
+            list(&mut counts.keys()),
+        )]
+    }
+
+    /// Notes that events are going to name the releases of a batch.
+    pub(crate) async fn use_named(&self, workspace: &Workspace, batch: &Batch) -> Result<(), Error> {
+        let Some(column) = batch.columns.column("release") else { return Ok(()) };
+        let mut named: BTreeSet<String> = column.counts().into_keys().map(str::to_owned).collect();
+        if let Some(known) = self.known_releases().get(workspace.id()) {
+            named.retain(|name| !known.contains(name));
+        }
+        if named.is_empty() {
+            return Ok(());
+        }
+        let page = self.catalog().page(workspace.id()).await?;
+        for release in page.releases.iter().filter(|release| named.contains(&release.entity.name)) {
+            self.catalog().use_release(workspace.id(), release).await?;
+            let name = release.entity.name.clone();
+            self.known_releases().entry(workspace.id().clone()).or_default().insert(name);
+        }
+        Ok(())
+    }
+
+    /// Records what events of some days define. They are in the log, so this is no failure of theirs when it
+    /// fails: the projector does it again.
+    pub(crate) async fn record_definitions(&self, workspace: &Id, days: &BTreeSet<Day>) {
+        for day in days {
+            if let Err(error) = self.catalog().record_definitions(workspace, *day).await {
+                self.unrecorded().increment(1);
+                tracing::warn!(%workspace, %day, %error, "what is defined is stored; the projector records it");
+            }
+        }
+    }
+}
+
+/// The days to which a batch adds definitions.
+pub(crate) fn days_of(batch: &Batch) -> BTreeSet<Day> {
+    let action = (batch.kind == Kind::Releases).then(|| batch.columns.column("action")).flatten();
+    let defines = |row: usize| action.and_then(|action| action.text(row)) == Some(Action::Define.name());
+    (0..batch.rows()).filter(|row| defines(*row)).map(|row| batch.days[row]).collect()
+}
+
+fn text<'a>(batch: &'a Batch, name: &str, row: usize) -> Option<&'a str> {
+    batch.columns.column(name)?.text(row)
+}
+
+fn threshold(batch: &Batch, row: usize) -> Option<f64> {
+    batch.columns.column("threshold")?.float(row)
+}
+
+fn has(batch: &Batch, name: &str, row: usize) -> bool {
+    text(batch, name, row).is_some() || (name == "threshold" && threshold(batch, row).is_some())
+}
+
+/// What is wrong with the definition that an event makes, or has and should not.
+pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Option<RowIssue> {
+    match action {
+        Some(Action::Define) => {
+            let missing = ["task", "effective_from"].into_iter().find(|name| !has(batch, name, row));
+            if let Some(name) = missing {
+                return Some((
+                    row,
+                    name,
+                    "is missing; a definition says the task, and from which day on".into(),
+                ));
+            }
+            let (label, from) = (text(batch, "positive_label", row), text(batch, "effective_from", row));
+            let task = text(batch, "task", row).unwrap_or_default();
+            let parsed = Definition::parse(task, label, threshold(batch, row), from);
+            parsed.err().map(|error| (row, "task", error.to_string()))
+        }
+        Some(Action::Register) => has(batch, "effective_from", row).then(|| {
+            (row, "effective_from", "does not belong here; a release begins from the beginning".into())
+        }),
+        _ => {
+            let found = FIELDS.into_iter().find(|name| has(batch, name, row))?;
+            Some((
+                row,
+                found,
+                "does not belong here; the action `define` says how a release is judged".into(),
+            ))
+        }
+    }
+}
+
+/// Why a release cannot be registered as an event says: its name stays with another model, or it says another
+/// definition than it begins with.
+pub(crate) fn differs(
+    batch: &Batch,
+    row: usize,
+    page: &WorkspacePage,
+    known: &Definitions,
+    release: &ReleaseSpec,
+) -> Option<RowIssue> {
+    let model = page.models.iter().find(|model| model.entity.name == release.model)?;
+    let first = known.first(&release.name);
+    if let Some(Err(error)) = first.map(|first| first.check(&release.name, &model.entity.id)) {
+        return Some((row, "release", error.to_string()));
+    }
+    let own = Definition { task: model.task.clone(), threshold: model.threshold, from: None };
+    let begins = first.filter(|first| first.is_used).map_or(own, |first| first.definition());
+    let task = text(batch, "task", row).unwrap_or(begins.task.name());
+    let is_same = task == begins.task.name()
+        && text(batch, "positive_label", row)
+            .is_none_or(|label| begins.task.positive_label().is_some_and(|own| same_label(label, own)))
+        && threshold(batch, row).is_none_or(|threshold| threshold == begins.threshold);
+    let message = || {
+        let (name, task) = (&release.name, &begins.task);
+        format!("is not what `{name}` begins with ({task}); register it without, and define it from a day on")
+    };
+    (!is_same).then(|| (row, "task", message()))
+}
