@@ -1,10 +1,15 @@
 //! A batch: the events of one request, checked and in columns.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use sha2::{Digest, Sha256};
 use store::{Column, Columns, Day, Kind, Values, columns::Coded};
 use web::RowProblem;
+
+use crate::limits::MAX_BATCH_DAYS;
 
 /// Events of one kind that are appended together or not at all.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +105,35 @@ impl Batch {
             numbers: rows.iter().map(|row| self.numbers[*row]).collect(),
         };
         rows.into_iter().map(|(day, rows)| (day, part(rows))).collect()
+    }
+
+    /// The batch, cut wherever the next row would be of one day too many.
+    pub fn by_days(self) -> Vec<Self> {
+        let mut cuts = Vec::new();
+        let mut days = BTreeSet::<Day>::new();
+        for (row, day) in self.days.iter().enumerate() {
+            if !days.contains(day) {
+                if days.len() == MAX_BATCH_DAYS {
+                    cuts.push(row);
+                    days.clear();
+                }
+                days.insert(*day);
+            }
+        }
+        if cuts.is_empty() {
+            return vec![self];
+        }
+        cuts.push(self.rows());
+        let mut from = 0;
+        let part = |to: usize| {
+            let rows: Vec<usize> = (from..to).collect();
+            from = to;
+            let mut part = self.take(&rows);
+            let is_required = |name: &str| self.kind.field(name).is_some_and(|field| field.required);
+            part.columns.columns.retain(|column| column.nulls() < rows.len() || is_required(&column.name));
+            part
+        };
+        cuts.into_iter().map(part).collect()
     }
 
     /// A digest of the events: equal for equal events, whatever format they came in.

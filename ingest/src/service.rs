@@ -17,10 +17,11 @@ use store::{
 use web::RowProblem;
 
 use crate::{
-    append::{Appender, Receipt, Remember},
+    append::{Appender, ChunkRows, Receipt, Remember},
     batch::{Batch, Refused},
     cached::Cached,
     definitions,
+    file::Origin,
     gate::{Bounds, Gate},
     limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_LISTED_ERRORS},
 };
@@ -124,31 +125,77 @@ impl Ingest {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
+        let (lanes, recorded) = self.prepare(workspace, &batch).await?;
+        let id = workspace.id();
+        let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
+        self.record(id, &recorded).await;
+        Ok(receipt)
+    }
+
+    /// Records what events change about what is live and what holds. They are in the log: whatever fails from
+    /// here on is not theirs, and the projector records them as well.
+    async fn record(&self, workspace: &Id, recorded: &Recorded) {
+        if let Err(error) = self.catalog.record(workspace, &recorded.changes).await {
+            self.unrecorded.increment(1);
+            tracing::warn!(%workspace, %error, "release events are stored; the projector records what is live");
+        }
+        self.record_definitions(workspace, &recorded.defines).await;
+    }
+
+    /// Stores those good rows of a chunk of a file that are not stored yet, whoever stored the others and when;
+    /// `batch` is all rows that could be read, `good` says which of them are to be stored.
+    ///
+    /// # Errors
+    /// As [`Ingest::submit`].
+    pub async fn submit_chunk(
+        &self,
+        workspace: &Workspace,
+        origin: &Origin,
+        batch: &Batch,
+        good: &[usize],
+    ) -> Result<Receipt, SubmitError> {
+        let (id, kind) = (workspace.id(), batch.kind);
+        let (lanes, recorded) = self.prepare(workspace, &batch.take(good)).await?;
+        let none = BTreeSet::new();
+        let chunk = ChunkRows { origin, batch, good, old: &none };
+        let is_new =
+            self.appender.has_old_files(id, kind).await? && !self.appender.knows_chunk(id, &chunk).await?;
+        let (old, completed) = match is_new {
+            true => {
+                let releases = self.catalog.page(id).await?.releases.into_iter();
+                let registered = releases.map(|release| (release.entity.name, release.entity.created_at));
+                self.appender.old_rows(id, &chunk, &registered.collect()).await?
+            }
+            false => (BTreeSet::new(), 0),
+        };
+        let chunk = ChunkRows { old: &old, ..chunk };
+        let mut receipt = self.appender.append_chunk(id, &lanes, &chunk).await?;
+        receipt.appended += completed;
+        receipt.replayed = receipt.appended == 0;
+        self.record(id, &recorded).await;
+        Ok(receipt)
+    }
+
+    /// Checks a batch and registers the releases that it brings; the lanes of its workspace, and what is to
+    /// be recorded of it once it is stored.
+    async fn prepare(&self, workspace: &Workspace, batch: &Batch) -> Result<(Lanes, Recorded), SubmitError> {
         // By its id, since a path may be another's by now; whoever submits may have known it for long.
         self.workspace(workspace.id().as_str()).await?.check_open()?;
-        self.check(workspace, &batch).await?;
+        self.check(workspace, batch).await?;
         if batch.kind != Kind::Releases {
-            self.register_unknown(workspace, &batch).await?;
+            self.register_unknown(workspace, batch).await?;
         } else {
-            for spec in specs(&batch).into_iter().filter(|spec| spec.action == Some(Action::Register)) {
+            for spec in specs(batch).into_iter().filter(|spec| spec.action == Some(Action::Register)) {
                 self.catalog.ensure_release(workspace.id(), &spec.release, self.clock.now()).await?;
             }
         }
-        self.use_named(workspace, &batch).await?;
+        self.use_named(workspace, batch).await?;
         let id = workspace.id();
         let lanes = self.lanes.get(id.clone(), self.clock.now(), self.catalog.lanes(id)).await?;
         // A larger one is left to the projector.
         let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
         let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
-        let defines = definitions::days_of(&batch);
-        let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
-        // The events are in the log: whatever fails from here on is not theirs, and the projector records them as well.
-        if let Err(error) = self.catalog.record(id, &changes).await {
-            self.unrecorded.increment(1);
-            tracing::warn!(workspace = %id, %error, "release events are stored; the projector records what is live");
-        }
-        self.record_definitions(id, &defines).await;
-        Ok(receipt)
+        Ok((lanes, Recorded { changes, defines: definitions::days_of(batch) }))
     }
 
     /// Checks, without writing, that every release a batch names exists, or can be registered, and that
@@ -303,6 +350,12 @@ impl Ingest {
     pub(crate) fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
         self.releases.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is recorded of a batch of release events once it is stored.
+struct Recorded {
+    changes: Vec<ReleaseChange>,
+    defines: BTreeSet<Day>,
 }
 
 /// What is wrong with a row: its index, the field and the message.

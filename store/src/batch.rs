@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::segment::bytes::{Checked, Cursor, put_varint};
+use crate::{
+    indexes,
+    segment::bytes::{Checked, Cursor, put_varint},
+};
 
 /// The bytes of a [`BatchId`].
 const ID_BYTES: usize = 16;
@@ -53,6 +56,27 @@ pub(crate) fn decode(bytes: &[u8]) -> Checked<Vec<BatchPart>> {
         parts.push(BatchPart { batch: BatchId(id), first, rows });
     }
     Ok(parts)
+}
+
+/// Which rows of its chunk each part holds, as bytes: a set for each.
+pub(crate) fn encode_indexes(sets: &[Vec<u32>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    sets.iter().for_each(|set| indexes::put(&mut out, set));
+    out
+}
+
+/// The inverse of [`encode_indexes`]: of each part none, or as many as it has rows.
+pub(crate) fn decode_indexes(bytes: &[u8], parts: &[BatchPart]) -> Checked<Vec<Vec<u32>>> {
+    let mut cursor = Cursor::new(bytes);
+    let mut sets = Vec::with_capacity(parts.len());
+    for part in parts {
+        let set = indexes::take(&mut cursor)?;
+        if !set.is_empty() && set.len() != part.rows {
+            return Err(format!("{} rows of a part of {}", set.len(), part.rows).into());
+        }
+        sets.push(set);
+    }
+    if cursor.len() > 0 { Err("bytes are left over".into()) } else { Ok(sets) }
 }
 
 #[cfg(test)]

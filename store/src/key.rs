@@ -206,6 +206,19 @@ pub fn batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
     Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
 }
 
+/// The marker of a chunk of a file, by the digest of its bytes and the group of days.
+pub fn chunk(workspace: &Id, kind: Kind, digest: &str, group: i32) -> Key {
+    let sk = format!("{}/chunk/{digest}/{group}", kind.letter());
+    let bucket = crc32fast::hash(sk.as_bytes()) % BATCH_PARTITIONS;
+    Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
+}
+
+/// Where the markers stood of all batches of a kind that were named by their digest, files among them,
+/// before they were spread.
+pub fn old_batches_by_digest(workspace: &Id, kind: Kind) -> KeyRange {
+    KeyRange::prefix(format!("w#{workspace}/batch"), &format!("{}/sha256-", kind.letter()))
+}
+
 /// Where the marker of a batch stood before they were spread.
 pub fn old_batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
     Key::new(format!("w#{workspace}/batch"), format!("{}/{idempotency_key}", kind.letter()))
@@ -246,6 +259,7 @@ mod tests {
             segment(&log(), 42).to_string(),
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             old_batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
+            chunk(&w, Kind::Predictions, "0af1", 61).to_string(),
             lanes(&w).to_string(),
             retention(&w).to_string(),
             expired(&w, day).to_string(),

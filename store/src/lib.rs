@@ -21,6 +21,7 @@ mod error;
 pub mod event;
 pub mod expired;
 pub mod id;
+pub mod indexes;
 pub mod item;
 pub mod key;
 pub mod lane;

@@ -48,6 +48,9 @@ pub struct Segment {
     pub times: (i64, i64),
     /// The batches whose events it holds, in row order.
     pub batches: Vec<BatchPart>,
+    /// For each part which rows of its chunk it holds, where batches are chunks of files; empty for a part
+    /// that is a row range, and as a whole where no part is of a chunk.
+    pub indexes: Vec<Vec<u32>>,
     /// How many events name each release.
     pub releases: BTreeMap<String, u64>,
     /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
@@ -57,9 +60,12 @@ pub struct Segment {
 /// The attribute that holds the events.
 const DATA: &str = "data";
 
+/// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
+const INDEXES: &str = "indexes";
+
 /// The attributes that say everything about a segment but its events.
 pub const SUMMARY: &[&str] =
-    &["v", "n", "lanes", "appended_at", "first_at", "last_at", "batches", "releases"];
+    &["v", "n", "lanes", "appended_at", "first_at", "last_at", "batches", INDEXES, "releases"];
 
 impl Segment {
     /// Packs events, which are placed by their keys, into a segment.
@@ -78,7 +84,8 @@ impl Segment {
         let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
         let data = segment::encode(columns)?;
         let (placed, rows) = (Placed::ByKey, columns.rows);
-        Ok(Self { log, seq, placed, lanes: None, rows, appended_at, times, batches, releases, data })
+        let (indexes, lanes) = (Vec::new(), None);
+        Ok(Self { log, seq, placed, lanes, rows, appended_at, times, batches, indexes, releases, data })
     }
 
     /// The first segment of a lane 0, without events: its day and kind has `lanes` lanes.
@@ -117,6 +124,10 @@ impl Segment {
             Some(lanes) => item.with("lanes", i64::from(lanes)),
             None => item,
         };
+        let item = match self.indexes.is_empty() {
+            true => item,
+            false => item.with(INDEXES, batch::encode_indexes(&self.indexes)),
+        };
         item.with("v", version)
             .with("n", self.rows as i64)
             .with("appended_at", self.appended_at.micros())
@@ -152,6 +163,13 @@ impl Segment {
             releases
                 .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
         }
+        let batches = batch::decode(item.bytes("batches")?)
+            .map_err(|what| item.corrupt(format_args!("`batches`: {what}")))?;
+        let indexes = match item.attributes.contains_key(INDEXES) {
+            true => batch::decode_indexes(item.bytes(INDEXES)?, &batches)
+                .map_err(|what| item.corrupt(format_args!("`{INDEXES}`: {what}")))?,
+            false => Vec::new(),
+        };
         Ok(Self {
             log,
             seq,
@@ -160,11 +178,17 @@ impl Segment {
             rows: item.int("n")? as usize,
             appended_at: time("appended_at")?,
             times: (time("first_at")?.micros(), time("last_at")?.micros()),
-            batches: batch::decode(item.bytes("batches")?)
-                .map_err(|what| item.corrupt(format_args!("`batches`: {what}")))?,
+            batches,
+            indexes,
             releases,
             data,
         })
+    }
+
+    /// The batches with which rows of a chunk they hold; none where they are row ranges.
+    pub fn parts(&self) -> impl Iterator<Item = (&BatchPart, &[u32])> {
+        let indexes = self.indexes.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+        self.batches.iter().zip(indexes)
     }
 
     /// Unpacks the events, only the columns that are wanted.
@@ -221,6 +245,12 @@ mod tests {
         let segment = Segment::pack(log, 1, Timestamp::default(), parts, &columns).unwrap();
         assert_eq!(segment.item_bytes(), segment.to_item().size());
         assert_eq!(segment.releases, BTreeMap::from([("v1".to_owned(), 1), ("v2".to_owned(), 1)]));
+        let of_chunk = Segment { indexes: vec![vec![3, 7]], ..segment };
+        assert_eq!(of_chunk.item_bytes(), of_chunk.to_item().size());
+        assert_eq!(Segment::from_item(of_chunk.to_item()).unwrap(), of_chunk);
+        let wrong = Segment { indexes: vec![vec![3]], ..of_chunk };
+        let error = Segment::from_item(wrong.to_item()).unwrap_err().to_string();
+        assert!(error.contains("`indexes`: 1 rows of a part of 2"), "{error}");
     }
 
     fn log() -> LogId {

@@ -111,6 +111,94 @@ fn bad_rows_refuse_the_whole_or_go_to_a_file() {
     assert_eq!(stored(data.path()).len(), 5);
 }
 
+/// Rows that were bad and are good now are stored; those that were stored before are not stored again.
+#[test]
+fn importing_a_file_again_stores_only_what_became_good_since() {
+    let data = workspace();
+    let file = data.path().join("some.ndjson");
+    let row = |key: &str, day: u32, release: &str| {
+        format!(
+            r#"{{"key":"{key}","predicted_at":"2026-06-{day:02}T04:30:00Z","release":"{release}","score":0.5}}"#
+        )
+    };
+    let body = [
+        row("a", 1, "v1"),
+        row("b", 1, "v2"),
+        "no json".to_owned(),
+        String::new(),
+        row("c", 2, "v1"),
+        row("d", 3, "v2"),
+    ];
+    fs::write(&file, body.join("\n")).unwrap();
+    let again = |rejects: &str| {
+        let rejects = data.path().join(rejects);
+        said(data.path(), &file, &["--rejects", rejects.to_str().unwrap()]).1
+    };
+    let first = again("1");
+    assert!(
+        first.contains("5 predictions read") && first.contains("2 appended, 0 were there before"),
+        "{first}"
+    );
+    assert!(again("2").contains("0 appended, 2 were there before"));
+    run_ok(data.path(), &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"]);
+    let since = again("3");
+    assert!(since.contains("2 appended, 2 were there before"), "{since}");
+    assert!(again("4").contains("0 appended, 4 were there before"));
+    let keys: Vec<String> = stored(data.path()).iter().map(|row| row["key"].to_string()).collect();
+    assert_eq!(keys, [r#""a""#, r#""b""#, r#""c""#, r#""d""#]);
+    // As another format, or with another option, it is another file; unpacked it is the same.
+    let tagged = data.path().join("some.jsonl");
+    fs::copy(&file, &tagged).unwrap();
+    assert!(
+        said(data.path(), &tagged, &["--rejects", data.path().join("5").to_str().unwrap()])
+            .1
+            .contains("0 appended")
+    );
+}
+
+/// A data folder that 0.1 wrote, with files that it imported: 40 rows of which 10 were of a release that nobody
+/// had registered, 20 rows and 5, with labels that were not made plain then.
+#[test]
+fn files_that_version_0_1_imported_add_nothing_but_what_became_good_since() {
+    let data = tempfile::tempdir().unwrap();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/v0.1");
+    fs::copy(old.join("almanac.db"), data.path().join("almanac.db")).unwrap();
+    assert_eq!(stored(data.path()).len(), 55);
+    let again = |name: &str, rejects: &str| {
+        let rejects = data.path().join(rejects);
+        said(data.path(), &old.join(name), &["--rejects", rejects.to_str().unwrap()]).1
+    };
+    // It is another file by what becomes good before it is imported again.
+    run_ok(data.path(), &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"]);
+    for (name, first, then) in [
+        ("a.ndjson", "10 appended, 30 were there before", "0 appended, 40 were there before"),
+        ("b.csv", "0 appended, 20 were there before", "0 appended, 20 were there before"),
+        ("c.json", "0 appended, 5 were there before", "0 appended, 5 were there before"),
+    ] {
+        let said = again(name, &format!("{name}.1"));
+        assert!(said.contains(first), "{name}: {said}");
+        let said = again(name, &format!("{name}.2"));
+        assert!(said.contains(then), "{name}: {said}");
+    }
+    assert_eq!(stored(data.path()).len(), 65);
+    assert!(run_ok(data.path(), &["verify"]).contains("all as the log says"));
+}
+
+#[test]
+fn a_file_that_version_0_1_imported_is_known_before_and_after_a_row_of_it_becomes_good() {
+    let data = tempfile::tempdir().unwrap();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/v0.1");
+    fs::copy(old.join("almanac.db"), data.path().join("almanac.db")).unwrap();
+    let again = |rejects: &str| {
+        let rejects = data.path().join(rejects);
+        said(data.path(), &old.join("a.ndjson"), &["--rejects", rejects.to_str().unwrap()]).1
+    };
+    assert!(again("1").contains("0 appended, 30 were there before"));
+    run_ok(data.path(), &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"]);
+    assert!(again("2").contains("10 appended, 30 were there before"));
+    assert!(again("3").contains("0 appended, 40 were there before"));
+}
+
 #[test]
 fn an_import_that_was_killed_goes_on_where_it_ended() {
     let data = workspace();

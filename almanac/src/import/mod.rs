@@ -1,8 +1,8 @@
 //! `almanac import`: the events of files.
 //!
-//! Files are read in parts, always the same parts of the same file. Each part is a batch whose events
-//! are its idempotency key, for good: so an import that was interrupted goes on where it ended, and
-//! one that is repeated stores nothing.
+//! Files are read in parts, always the same parts of the same file. A row is known for good by the bytes of
+//! its part and its place in it: so an import that was interrupted goes on where it ended, and one that is
+//! repeated stores only rows that could not be stored before.
 
 mod paths;
 mod rejects;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use ingest::{
-    Batch, Ingest, Refused, Remember, SubmitError,
-    file::{BadRow, FileReader, FileSpec, Mapping},
+    Batch, Ingest, Refused, SubmitError,
+    file::{BadRow, Chunk, FileReader, FileSpec, Mapping, Origin},
 };
 use store::{Clock, Error, Kind, Timestamp, catalog::Workspace};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -49,6 +49,7 @@ struct Counts {
 /// A part of a file, ready to be checked against the catalog and stored.
 struct Part {
     file: usize,
+    origin: Origin,
     batch: Option<Batch>,
     bad: Vec<BadRow>,
     /// How many bytes of all files were read so far.
@@ -160,31 +161,28 @@ impl Import {
         let (files, spec, now) = (self.files.clone(), self.spec.clone(), self.now);
         let reading = tokio::task::spawn_blocking(move || read(&files, &spec, now, &send));
         let mut counts = Counts::default();
-        let mut storing: JoinSet<Result<(usize, bool), SubmitError>> = JoinSet::new();
+        let mut storing: JoinSet<Result<usize, SubmitError>> = JoinSet::new();
         while let Some(mut part) = parts.recv().await {
             let problems = match &part.batch {
                 Some(batch) => self.ingest.problems(&self.workspace, batch).await?,
                 None => Default::default(),
             };
             let mut bad: Vec<Bad> = part.bad.drain(..).map(Bad::from).collect();
-            if let Some(batch) = part.batch.take_if(|_| !problems.is_empty()) {
-                let good: Vec<usize> = (0..batch.rows()).filter(|row| !problems.contains_key(row)).collect();
-                part.batch = (!good.is_empty()).then(|| batch.take(&good));
-                bad.extend(problems.into_iter().map(|(row, problem)| Bad::event(&batch, row, problem)));
+            let rows = 0..part.batch.as_ref().map_or(0, Batch::rows);
+            let good: Vec<usize> = rows.filter(|row| !problems.contains_key(row)).collect();
+            if let Some(batch) = &part.batch {
+                bad.extend(problems.into_iter().map(|(row, problem)| Bad::event(batch, row, problem)));
             }
             counts.bad += bad.len();
             rejects.write(&self.files[part.file], bad)?;
-            let rows = part.batch.as_ref().map_or(0, Batch::rows);
-            counts.good += rows;
-            if let Some(batch) = part.batch.filter(|_| mode == Mode::Store) {
+            counts.good += good.len();
+            if let Some(batch) = part.batch.filter(|_| mode == Mode::Store && !good.is_empty()) {
                 if storing.len() >= PARTS_AT_ONCE {
                     counts.stored(storing.join_next().await)?;
                 }
                 let (ingest, workspace) = (self.ingest.clone(), self.workspace.clone());
                 storing.spawn(async move {
-                    let key = format!("sha256-{}", batch.digest());
-                    let receipt = ingest.submit(&workspace, batch, Some(&key), Remember::Forever).await?;
-                    Ok((receipt.rows, receipt.replayed))
+                    Ok(ingest.submit_chunk(&workspace, &part.origin, &batch, &good).await?.appended)
                 });
             }
             progress.at_rows(part.bytes, counts.good + counts.bad);
@@ -198,13 +196,12 @@ impl Import {
     }
 }
 
-type Stored = Result<Result<(usize, bool), SubmitError>, tokio::task::JoinError>;
+type Stored = Result<Result<usize, SubmitError>, tokio::task::JoinError>;
 
 impl Counts {
     fn stored(&mut self, stored: Option<Stored>) -> anyhow::Result<()> {
         if let Some(stored) = stored {
-            let (rows, was_there) = stored.context("storing was broken off")??;
-            self.new += if was_there { 0 } else { rows };
+            self.new += stored.context("storing was broken off")??;
         }
         Ok(())
     }
@@ -221,9 +218,9 @@ fn read(
     for (file, path) in files.iter().enumerate() {
         let mut last = 0;
         for chunk in FileReader::open(path, spec, now)? {
-            let chunk = chunk?;
-            last = chunk.bytes;
-            let part = Part { file, batch: chunk.batch, bad: chunk.bad, bytes: before + chunk.bytes };
+            let Chunk { origin, batch, bad, bytes } = chunk?;
+            last = bytes;
+            let part = Part { file, origin, batch, bad, bytes: before + bytes };
             if send.blocking_send(part).is_err() {
                 // Whoever takes them has failed and says why.
                 return Ok(());

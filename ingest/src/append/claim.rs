@@ -70,13 +70,12 @@ impl Claim {
     }
 
     fn to_item(&self, key: Key) -> Item {
-        let after = self.after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64)));
         let mut item = Item::new(key)
             .with("digest", self.digest.as_str())
             .with("n", self.rows as i64)
             .with("claimed_at", self.claimed_at.micros())
             .with("state", if self.is_done { "done" } else { "open" })
-            .with("after", after.collect::<BTreeMap<_, _>>());
+            .with("after", after_to_item(&self.after));
         item = match self.scheme {
             Scheme::Key => item.with("v", KEY_ALONE),
             scheme => item.with("v", ITEM_VERSION).with("scheme", scheme.number()),
@@ -100,17 +99,6 @@ impl Claim {
                     .ok_or_else(|| item.corrupt(format_args!("the scheme {number} is not known")))?
             }
         };
-        let mut after = BTreeMap::new();
-        for (log, seq) in item.map("after")? {
-            let seq = match seq {
-                Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
-                _ => None,
-            };
-            let (Some(log), Some(seq)) = (key::parse_log(workspace, log), seq) else {
-                return Err(item.corrupt("`after` is not segment numbers of logs"));
-            };
-            after.insert(log, seq);
-        }
         Ok(Self {
             scheme,
             digest: item.text("digest")?.to_owned(),
@@ -119,7 +107,7 @@ impl Claim {
                 .ok_or_else(|| item.corrupt("`claimed_at` is no time"))?,
             is_done: item.text("state")? == "done",
             is_forever: !item.attributes.contains_key("expires_at"),
-            after,
+            after: after_from_item(item, workspace)?,
         })
     }
 }
@@ -132,6 +120,12 @@ impl Claims<'_> {
     /// Where claims of version 1 are.
     fn old_key(&self) -> Key {
         key::old_batch(self.workspace, self.kind, self.name)
+    }
+
+    /// The claim of version 1, when there is one.
+    pub(super) async fn read_old(&self) -> Result<Option<Claim>> {
+        let item = self.table.get(&self.old_key()).await?;
+        item.map(|item| Claim::from_item(&item, self.workspace)).transpose()
     }
 
     /// The claim, when there is one, of whatever version.
@@ -168,4 +162,25 @@ impl Claims<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// For each log a segment, as an attribute.
+pub(super) fn after_to_item(after: &BTreeMap<LogId, u64>) -> BTreeMap<String, Value> {
+    after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64))).collect()
+}
+
+/// The attribute `after` of a marker.
+pub(super) fn after_from_item(item: &Item, workspace: &Id) -> Result<BTreeMap<LogId, u64>> {
+    let mut after = BTreeMap::new();
+    for (log, seq) in item.map("after")? {
+        let seq = match seq {
+            Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
+            _ => None,
+        };
+        let (Some(log), Some(seq)) = (key::parse_log(workspace, log), seq) else {
+            return Err(item.corrupt("`after` is not segment numbers of logs"));
+        };
+        after.insert(log, seq);
+    }
+    Ok(after)
 }

@@ -42,6 +42,14 @@ impl Scheme {
     }
 }
 
+/// The number of the scheme of chunks of files.
+pub(super) const CHUNKS: i64 = 3;
+
+/// The name of the rows of a chunk of a file that belong to a group of days. Segments say which rows they hold.
+pub(super) fn of_chunk(digest: &str, group: i32) -> BatchId {
+    of_parts(&[b"chunk\0", digest.as_bytes(), &group.to_le_bytes()])
+}
+
 /// The name of a batch without a key: its digest stands for its content.
 pub(super) fn of_content(digest: &str) -> BatchId {
     of_parts(&[content_key(digest).as_bytes()])
@@ -77,9 +85,10 @@ mod tests {
             Scheme::Key.batch("nightly", at, "0af1"),
             Scheme::Claim.batch("nightly", at, "0af1"),
             of_content("0af1"),
+            of_chunk("0af1", 61),
         ];
         let names = names.map(|name| name.to_string()).join(" ");
-        insta::assert_snapshot!(names, @"2a3b62b53ddb9f167b63d22202a36081 a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d");
+        insta::assert_snapshot!(names, @"2a3b62b53ddb9f167b63d22202a36081 a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d 8aafc0b3374487ec593dbed68f49dcb7");
         assert_eq!(of_content("0af1"), Scheme::Key.batch("sha256-0af1", at, ""), "as before version 2");
         assert_ne!(of_nothing(at), of_nothing(at));
     }

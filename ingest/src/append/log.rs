@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    look::State,
+    look::{Missing, State},
     meters::Meters,
     pack::{Entry, pack},
     recent::Budget,
@@ -211,11 +211,12 @@ impl Log {
             let mut missing = Vec::new();
             let mut batches = HashSet::<BatchId>::new();
             for (at, turn) in turns.iter_mut().enumerate().filter(|(_, turn)| turn.end.is_none()) {
-                match self.stored(state, turn.entry, now).await {
-                    Ok(stored) if stored >= turn.entry.columns.rows => turn.end = Some(Ok(())),
+                match self.missing(state, turn.entry, now).await {
+                    Ok(Missing::Nothing) => turn.end = Some(Ok(())),
                     // The same batch twice at one time: the first one stores it for both.
-                    Ok(stored) if batches.insert(turn.entry.batch) => missing.push((at, stored)),
-                    Ok(_) => {}
+                    Ok(_) if !batches.insert(turn.entry.batch) => {}
+                    Ok(Missing::From(first)) => missing.push((at, Arc::clone(turn.entry), first)),
+                    Ok(Missing::Rows(rows)) => missing.push((at, Arc::new(turn.entry.only(&rows)), 0)),
                     Err(error) if error.kind() == ErrorKind::Throttled => turn.end = Some(Err(error)),
                     Err(error) => return Err(error),
                 }
@@ -223,11 +224,12 @@ impl Log {
             if missing.is_empty() {
                 return Ok(());
             }
-            let entries = missing.iter().map(|(at, stored)| (Arc::clone(turns[*at].entry), *stored));
+            let entries = missing.iter().map(|(_, entry, first)| (Arc::clone(entry), *first));
             let segments = pack(&self.id, entries.collect()).await?;
             let (written, result) = self.put(state, segments, now).await;
-            for (at, stored) in missing {
-                turns[at].wrote(stored, written.get(&turns[at].entry.batch).copied().unwrap_or_default());
+            for (at, entry, first) in missing {
+                let rows = written.get(&entry.batch).copied().unwrap_or_default();
+                turns[at].wrote(rows, entry.columns.rows - first);
             }
             match result {
                 Ok(()) => {}
@@ -282,10 +284,10 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Notes that behind `stored` rows so many more were written.
-    fn wrote(&mut self, stored: usize, rows: usize) {
+    /// Notes that so many rows were written of those that were missing.
+    fn wrote(&mut self, rows: usize, missing: usize) {
         self.appended += rows;
-        if stored + rows >= self.entry.columns.rows {
+        if rows >= missing {
             self.end = Some(Ok(()));
         }
     }

@@ -1,7 +1,11 @@
 //! What is known of a log, and what of a batch is in it already.
 
+use std::collections::BTreeSet;
+
 use store::{
-    Error, ErrorKind, Result, Timestamp, key,
+    Error, ErrorKind, Result, Timestamp,
+    batch::BatchId,
+    key,
     log::{SUMMARY, Segment},
     table::Query,
 };
@@ -19,6 +23,16 @@ const MAX_CATCH_UP_ROWS: usize = 500_000;
 
 /// How many segments are read back at once.
 const BACK_SEGMENTS: usize = 100;
+
+/// What of an entry is not in a log.
+pub(super) enum Missing {
+    /// All of it is.
+    Nothing,
+    /// The rows from this one on.
+    From(usize),
+    /// These rows.
+    Rows(Vec<usize>),
+}
 
 /// What is known of the log. Its lock keeps the appends of this process in line.
 #[derive(Debug, Default)]
@@ -117,6 +131,22 @@ impl Log {
         Ok(())
     }
 
+    /// What of an entry is not in the log, whose time is `now`.
+    pub(super) async fn missing(&self, state: &mut State, entry: &Entry, now: Timestamp) -> Result<Missing> {
+        if let (Some(indexes), Look::Behind(after)) = (&entry.indexes, entry.look) {
+            let stored = self.indexes_behind(state, entry.batch, after).await?;
+            let is_missing = |row: &usize| !stored.contains(&indexes[*row]);
+            let missing: Vec<usize> = (0..indexes.len()).filter(is_missing).collect();
+            return Ok(match missing.len() {
+                0 => Missing::Nothing,
+                all if all == indexes.len() => Missing::From(0),
+                _ => Missing::Rows(missing),
+            });
+        }
+        let stored = self.stored(state, entry, now).await?;
+        Ok(if stored < entry.columns.rows { Missing::From(stored) } else { Missing::Nothing })
+    }
+
     /// How many rows of an entry, from the first on, are in the log, whose time is `now`.
     pub(super) async fn stored(&self, state: &mut State, entry: &Entry, now: Timestamp) -> Result<usize> {
         let limit = repeats_after(now);
@@ -152,6 +182,34 @@ impl Log {
             }
         }
         Ok(stored)
+    }
+
+    /// Which rows of a chunk are in the log behind a segment.
+    async fn indexes_behind(&self, state: &State, batch: BatchId, after: u64) -> Result<BTreeSet<u32>> {
+        let recent = state.recent.as_ref();
+        let seen = recent.and_then(|recent| recent.get(batch));
+        let (from, to) = match (recent.is_some_and(|recent| recent.from() <= after + 1), seen) {
+            (true, None) => return Ok(BTreeSet::new()),
+            (true, Some(seen)) => (seen.since.max(after + 1), seen.seq),
+            (false, _) => (after + 1, state.head),
+        };
+        let mut stored = BTreeSet::new();
+        if from > to {
+            return Ok(stored);
+        }
+        let mut query = Query::table(key::segments_between(&self.id, from, to)).only(SUMMARY);
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in page.items {
+                let segment = Segment::from_item(item)?;
+                let parts = segment.parts().filter(|(part, _)| part.batch == batch);
+                stored.extend(parts.flat_map(|(_, indexes)| indexes));
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(stored),
+            }
+        }
     }
 
     /// Reads the log backwards until all segments are known that were appended after `limit`.

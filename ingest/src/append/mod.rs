@@ -11,15 +11,18 @@
 //! - A batch without a key is known by its digest, and is the same one only for as long as a client may be
 //!   trying again: as what was appended to the log within the last [`crate::limits::REPEAT_SECONDS`], by
 //!   the log's own times (`look`). That costs no write besides the segment that it shares with others.
+//! - A chunk of a file is known by its bytes, and each of its rows by its index, for good (`chunk`).
 //!
 //! What names a batch inside of the logs is its `identity`.
 
+mod chunk;
 mod claim;
 mod differ;
 mod identity;
 mod log;
 mod look;
 mod meters;
+mod old;
 mod pack;
 mod recent;
 
@@ -37,6 +40,7 @@ use tokio::time::Instant;
 
 use crate::batch::{Batch, Part};
 
+pub use self::chunk::ChunkRows;
 use self::{
     claim::{Claim, Claims},
     log::Log,
@@ -161,7 +165,7 @@ impl Appender {
     /// Appends a batch that has a claim; how many of its rows were missing.
     async fn claimed(&self, job: Job<'_>, name: &str, lanes: &Lanes) -> Result<usize> {
         let claims = Claims { table: &*self.table, workspace: job.workspace, kind: job.kind, name };
-        let mut claim = match claims.read().await? {
+        let claim = match claims.read().await? {
             Some(claim) => claim,
             None => {
                 let mut claim = Claim::new(&job.digest, job.rows(), job.remember, job.now);
@@ -170,6 +174,12 @@ impl Appender {
                 claims.open(claim).await?
             }
         };
+        self.fulfil(&claims, claim, job).await
+    }
+
+    /// Appends what is missing of a batch by its claim; how many rows that was.
+    async fn fulfil(&self, claims: &Claims<'_>, mut claim: Claim, job: Job<'_>) -> Result<usize> {
+        let name = claims.name;
         let batch = claim.batch(name);
         if claim.digest != job.digest {
             let differs = differ::difference(&*self.table, &claim, batch, &job.parts).await?;

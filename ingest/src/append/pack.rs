@@ -35,13 +35,36 @@ pub(super) struct Entry {
     pub(super) columns: Columns,
     /// Where it may be already.
     pub(super) look: Look,
+    /// Of a chunk of a file, the index of each row in it, ascending.
+    pub(super) indexes: Option<Vec<u32>>,
     /// Its segments, made before it was its turn. They have no number yet.
     ready: Mutex<Vec<Segment>>,
 }
 
 impl Entry {
     pub(super) fn new(batch: BatchId, columns: Columns, look: Look) -> Self {
-        Self { batch, columns, look, ready: Mutex::default() }
+        Self { batch, columns, look, indexes: None, ready: Mutex::default() }
+    }
+
+    /// The same, of a chunk of a file, with the index of each row in it.
+    pub(super) fn of_chunk(self, indexes: Vec<u32>) -> Self {
+        Self { indexes: Some(indexes), ..self }
+    }
+
+    /// The same with these rows alone.
+    pub(super) fn only(&self, rows: &[usize]) -> Self {
+        let indexes = self.indexes.as_ref();
+        Self {
+            indexes: indexes.map(|indexes| rows.iter().map(|row| indexes[*row]).collect()),
+            ..Self::new(self.batch, self.columns.take(rows), self.look)
+        }
+    }
+
+    /// What a segment says of some of its rows: the part, and their indexes in a chunk.
+    fn part(&self, first: usize, rows: usize) -> (BatchPart, Vec<u32>) {
+        let indexes = self.indexes.as_ref().map_or(&[][..], |indexes| &indexes[first..first + rows]);
+        let first = indexes.first().map_or(first, |index| *index as usize);
+        (BatchPart { batch: self.batch, first, rows }, indexes.to_vec())
     }
 
     /// The same with its segments made already, when it is large: so several are made side by side.
@@ -99,11 +122,7 @@ fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Segment>) -> R
         [alone] => segments.extend(pack_alone(log, alone, 0)?),
         several => {
             let columns: Vec<&Columns> = several.iter().map(|entry| &entry.columns).collect();
-            let parts = several.iter().map(|entry| BatchPart {
-                batch: entry.batch,
-                first: 0,
-                rows: entry.columns.rows,
-            });
+            let parts = several.iter().map(|entry| entry.part(0, entry.columns.rows));
             let segment = segment(log, parts.collect(), &Columns::concat(&columns))?;
             if fits(&segment) {
                 segments.push(segment);
@@ -123,7 +142,7 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segmen
     let mut most = MAX_SEGMENT_ROWS;
     while first < entry.columns.rows {
         let rows = (entry.columns.rows - first).min(most);
-        let parts = vec![BatchPart { batch: entry.batch, first, rows }];
+        let parts = vec![entry.part(first, rows)];
         let packed = if rows == entry.columns.rows {
             segment(log, parts, &entry.columns)?
         } else {
@@ -139,9 +158,13 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segmen
     Ok(segments)
 }
 
-fn segment(log: &LogId, parts: Vec<BatchPart>, columns: &Columns) -> Result<Segment> {
+fn segment(log: &LogId, parts: Vec<(BatchPart, Vec<u32>)>, columns: &Columns) -> Result<Segment> {
+    let (parts, mut indexes): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    if indexes.iter().all(Vec::is_empty) {
+        indexes.clear();
+    }
     let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)?;
-    Ok(Segment { placed: Placed::ByBatch, ..segment })
+    Ok(Segment { placed: Placed::ByBatch, indexes, ..segment })
 }
 
 fn fits(segment: &Segment) -> bool {

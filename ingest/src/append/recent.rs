@@ -63,9 +63,9 @@ pub(super) struct Seen {
     pub(super) seq: u64,
     /// and when that was appended.
     pub(super) at: Timestamp,
-    /// How many of its rows, from the first on, are stored up to there.
+    /// How many of its rows, from the first on, are stored up to there; of a chunk of a file segments say which.
     pub(super) rows: usize,
-    /// Whether its first row is in `since`.
+    /// Whether its first row is in `since`, and nothing of it stands before; not known of a chunk of a file.
     is_begun: bool,
 }
 
@@ -121,9 +121,10 @@ impl Recent {
     /// that were not appended after `limit`, and others where not one more may be remembered.
     pub(super) fn note(&mut self, segment: &Segment, limit: Timestamp) {
         debug_assert_eq!(segment.seq, self.from + self.segments.len() as u64);
-        for part in &segment.batches {
+        for (part, indexes) in segment.parts() {
             let seen = self.ids.get(&part.batch).copied();
-            self.ids.insert(part.batch, after(seen, part, segment));
+            let is_first = part.first == 0 && indexes.is_empty();
+            self.ids.insert(part.batch, after(seen, (part, is_first), segment));
         }
         self.push(segment, VecDeque::push_back);
         while self.noted > MIN_OWN.min(self.budget.most)
@@ -136,9 +137,10 @@ impl Recent {
     /// Notes the segment before the first one.
     pub(super) fn note_before(&mut self, segment: &Segment) {
         debug_assert_eq!(segment.seq + 1, self.from);
-        for part in segment.batches.iter().rev() {
+        for (part, indexes) in segment.parts() {
             let seen = self.ids.get(&part.batch).copied();
-            self.ids.insert(part.batch, before(seen, part, segment));
+            let is_first = part.first == 0 && indexes.is_empty();
+            self.ids.insert(part.batch, before(seen, (part, is_first), segment));
         }
         self.push(segment, VecDeque::push_front);
         self.from = segment.seq;
@@ -181,8 +183,7 @@ impl Recent {
 }
 
 /// What is known of a batch with a part of it in a segment behind what was seen.
-fn after(seen: Option<Seen>, part: &BatchPart, segment: &Segment) -> Seen {
-    let is_first = part.first == 0;
+fn after(seen: Option<Seen>, (part, is_first): (&BatchPart, bool), segment: &Segment) -> Seen {
     match seen.filter(|_| !is_first) {
         Some(seen) => Seen {
             seq: segment.seq,
@@ -190,28 +191,28 @@ fn after(seen: Option<Seen>, part: &BatchPart, segment: &Segment) -> Seen {
             rows: seen.rows.max(part.first + part.rows),
             ..seen
         },
-        None => of_part(part, segment),
+        None => of_part(part, is_first, segment),
     }
 }
 
 /// What is known of a batch with a part of it in a segment before what was seen.
-fn before(seen: Option<Seen>, part: &BatchPart, segment: &Segment) -> Seen {
+fn before(seen: Option<Seen>, (part, is_first): (&BatchPart, bool), segment: &Segment) -> Seen {
     match seen {
         // It was stored another time.
         Some(seen) if seen.is_begun => seen,
         Some(seen) => Seen {
             since: segment.seq,
             rows: seen.rows.max(part.first + part.rows),
-            is_begun: part.first == 0,
+            is_begun: is_first,
             ..seen
         },
-        None => of_part(part, segment),
+        None => of_part(part, is_first, segment),
     }
 }
 
-fn of_part(part: &BatchPart, segment: &Segment) -> Seen {
+fn of_part(part: &BatchPart, is_begun: bool, segment: &Segment) -> Seen {
     let (seq, at) = (segment.seq, segment.appended_at);
-    Seen { since: seq, seq, at, rows: part.first + part.rows, is_begun: part.first == 0 }
+    Seen { since: seq, seq, at, rows: part.first + part.rows, is_begun }
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub(crate) struct Sorted {
     pub(crate) good: Option<Batch>,
     /// The number of each bad row and what is wrong with it, in order.
     pub(crate) bad: Vec<(u64, Vec<RowProblem>)>,
+    /// The number of each row whose label was another one before labels were made plain, with that.
+    pub(crate) before: Vec<(u64, Option<String>)>,
 }
 
 impl Draft {
@@ -73,11 +75,13 @@ impl Draft {
         let notes = std::mem::replace(&mut self.notes, super::Notes::new(None));
         let bad = notes.rows();
         if good.is_empty() {
-            return Ok(Sorted { good: None, bad });
+            return Ok(Sorted { good: None, bad, before: Vec::new() });
         }
         if is_mixed {
             days = good.iter().map(|&row| days[row]).collect();
         }
+        let before = self.fields.iter_mut().flat_map(|column| std::mem::take(&mut column.before));
+        let before = before.map(|(row, text)| (self.numbers[row as usize], text)).collect();
         let mut batch = Batch { event_id: None, ..self.into_batch(days) };
         if is_mixed {
             batch.columns = batch.columns.take(&good);
@@ -87,7 +91,7 @@ impl Draft {
             let is_wanted = |name: &str| kind.field(name).is_some_and(|field| field.required);
             batch.columns.columns.retain(|column| column.nulls() < rows || is_wanted(&column.name));
         }
-        Ok(Sorted { good: Some(batch), bad })
+        Ok(Sorted { good: Some(batch), bad, before })
     }
 
     /// Checks all columns; returns the day of every row, which means nothing for a bad one.

@@ -36,6 +36,9 @@ pub(crate) struct Filling {
     nulls: usize,
     /// The rows whose value could not be taken, in order. They are null as well.
     pub(crate) wrong: Vec<u32>,
+    /// The rows whose value was taken for another one before labels were made plain, and that text; `None`
+    /// where it could not be taken then.
+    pub(crate) before: Vec<(u32, Option<String>)>,
 }
 
 impl Filling {
@@ -57,7 +60,7 @@ impl Filling {
     }
 
     fn new(values: Growing, rule: Rule) -> Self {
-        Self { rule, values, valid: None, nulls: 0, wrong: Vec::new() }
+        Self { rule, values, valid: None, nulls: 0, wrong: Vec::new(), before: Vec::new() }
     }
 
     /// How many rows it has.
@@ -163,6 +166,7 @@ impl Filling {
             (Growing::Text(_) | Growing::Coded(_), Scalar::Float(number))
                 if self.rule == Rule::Label && number.fract() == 0.0 && number.abs() <= GREATEST_WHOLE =>
             {
+                self.before.push((row as u32, None));
                 self.push_text(row, &(*number as i64).to_string())
             }
             (Growing::Text(_) | Growing::Coded(_), _) => wrong("a string"),
@@ -214,9 +218,12 @@ impl Filling {
         self.pad(row);
         match &mut self.values {
             Growing::Text(values) => {
-                let text = self.rule.plain(text);
-                self.rule.check(&text)?;
-                values.push(&text);
+                let plain = self.rule.plain(text);
+                self.rule.check(&plain)?;
+                values.push(&plain);
+                if *plain != *text {
+                    self.before.push((row as u32, Some(text.to_owned())));
+                }
             }
             Growing::Coded(coder) => match coder.find(text) {
                 Known::Code(code) => coder.codes.push(code),
@@ -231,7 +238,11 @@ impl Filling {
     /// Sets the next row to a text that is not in the dictionary as it stands.
     fn push_new(&mut self, text: &str) -> Result<(), String> {
         let Growing::Coded(coder) = &mut self.values else { return Ok(()) };
-        let text = self.rule.plain(text);
+        let (row, given) = (coder.codes.len() as u32, text);
+        let text = self.rule.plain(given);
+        if *text != *given {
+            self.before.push((row, Some(given.to_owned())));
+        }
         match coder.find(&text) {
             Known::Code(code) => coder.codes.push(code),
             Known::New(place) => {

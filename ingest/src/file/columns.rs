@@ -118,7 +118,11 @@ impl ArrowFile {
         let from = out.draft.rows();
         out.draft.add_rows(self.rows + 1, rows);
         for (place, array) in self.places.iter().zip(batch.arrays()) {
-            frame::fill(&mut out.draft, place, from, array.sliced(taken, rows).as_ref())?;
+            let piece = array.sliced(taken, rows);
+            frame::fill(&mut out.draft, place, from, piece.as_ref())?;
+            if let Some(raw) = out.raw().filter(|_| place.1 != Place::Ignored) {
+                raw.column(self.rows + 1, &place.0, piece.as_ref());
+            }
         }
         self.rows += rows as u64;
         if taken + rows < batch.len() {

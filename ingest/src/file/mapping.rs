@@ -59,6 +59,22 @@ impl FileSpec {
         Ok(names)
     }
 
+    /// What the options make of the bytes of a file, for telling apart what is imported twice in different
+    /// ways. Only what is given stands there, so a new option changes nothing where it is not used; and
+    /// nothing of what only decides whether a row is good.
+    pub(crate) fn meaning(&self) -> String {
+        let Mapping { renames, tags, time_zone, time_format, ignore_extra: _, select, set } = &self.mapping;
+        let mut lines = vec![format!("kind {}", self.kind.letter())];
+        lines.extend(renames.iter().map(|(field, column)| format!("map {field:?} {column:?}")));
+        lines.extend(tags.iter().map(|tag| format!("tag {tag:?}")));
+        lines.extend(time_zone.iter().map(|zone| format!("zone {}", zone.name())));
+        lines.extend(select.iter().map(|column| format!("select {column:?}")));
+        lines.extend(set.iter().map(|(field, value)| format!("set {field:?} {value:?}")));
+        lines.extend(time_format.iter().map(|format| format!("time {format:?}")));
+        lines.sort();
+        lines.join("\n")
+    }
+
     /// How its values are read.
     pub(crate) fn reading(&self, loose_text: bool) -> Result<Reading, Refused> {
         let times = TimeReader::new(self.mapping.time_zone, self.mapping.time_format.as_deref());

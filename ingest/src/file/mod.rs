@@ -18,7 +18,7 @@ use crate::{
     limits::MAX_LISTED_ERRORS,
 };
 pub use crate::{
-    format::{BadRow, Chunk},
+    format::{BadRow, Chunk, Origin},
     limits::FILE_BATCH_ROWS,
 };
 
@@ -66,7 +66,10 @@ impl FileReader {
                 Some(Box::new((Decoder::new(encoding, true), Parser::new(format, names)))),
             ),
         };
-        let out = Collector::new(spec.kind, now, reading);
+        let mut out = Collector::new(spec.kind, now, reading);
+        if let Some(raw) = out.raw() {
+            raw.context(spec.meaning().as_bytes());
+        }
         Ok(Self { name, source, out, bytes: 0, is_done: false, is_empty: true })
     }
 
@@ -219,7 +222,7 @@ fn whole(chunks: impl Iterator<Item = Result<Chunk, Refused>>) -> Result<Vec<Bat
         let room = MAX_LISTED_ERRORS - errors.len();
         errors.extend(chunk.bad.into_iter().flat_map(|row| row.problems).take(room));
         // After a bad row only the others of its kind matter.
-        batches.extend(chunk.batch.filter(|_| error_count == 0));
+        batches.extend(chunk.batch.filter(|_| error_count == 0).into_iter().flat_map(Batch::by_days));
     }
     match error_count {
         0 => Ok(batches),

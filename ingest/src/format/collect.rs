@@ -3,14 +3,16 @@
 
 use std::collections::VecDeque;
 
-use store::{Day, Kind, Timestamp};
+use store::{Kind, Timestamp};
 use web::RowProblem;
 
 use crate::{
     batch::{Batch, Refused},
     draft::{Draft, Reading, row::Row},
-    limits::{FILE_BATCH_ROWS, FILE_CHUNK_BYTES, MAX_BATCH_DAYS, MAX_BATCH_ROWS},
+    limits::{FILE_BATCH_ROWS, FILE_CHUNK_BYTES, MAX_BATCH_ROWS},
 };
+
+use super::raw::{Origin, Raw};
 
 /// A bad row of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct BadRow {
 /// A part of a file: always the same part of the same file.
 #[derive(Debug)]
 pub struct Chunk {
+    /// What it is known by.
+    pub origin: Origin,
     /// Its good rows; `None` when there is none.
     pub batch: Option<Batch>,
     /// Its bad rows.
@@ -36,13 +40,13 @@ pub struct Chunk {
 
 /// The rows of a chunk as they stood in the file.
 #[derive(Default)]
-struct Raw {
+struct Rows {
     bytes: Vec<u8>,
     /// The number of each row and where it ends in `bytes`.
     ends: Vec<(u64, usize)>,
 }
 
-impl Raw {
+impl Rows {
     fn push(&mut self, number: u64, raw: &[u8]) {
         self.bytes.extend_from_slice(raw);
         self.ends.push((number, self.bytes.len()));
@@ -58,6 +62,7 @@ impl Raw {
 /// The chunks of a file so far.
 #[derive(Default)]
 struct Chunks {
+    rows: Rows,
     raw: Raw,
     done: VecDeque<Chunk>,
 }
@@ -108,11 +113,18 @@ impl Collector {
     #[inline]
     fn end(&mut self, number: u64, raw: &[u8]) -> Result<(), Refused> {
         let Some(chunks) = &mut self.chunks else { return Ok(()) };
-        chunks.raw.push(number, raw);
-        if self.rows >= FILE_BATCH_ROWS || chunks.raw.bytes.len() >= FILE_CHUNK_BYTES {
+        chunks.rows.push(number, raw);
+        chunks.raw.row(number, raw);
+        if self.rows >= FILE_BATCH_ROWS || chunks.rows.bytes.len() >= FILE_CHUNK_BYTES {
             self.cut()?;
         }
         Ok(())
+    }
+
+    /// What a chunk of a file is known by so far; nothing is known of a request.
+    #[inline]
+    pub(crate) fn raw(&mut self) -> Option<&mut Raw> {
+        self.chunks.as_mut().map(|chunks| &mut chunks.raw)
     }
 
     /// How many more rows go into the chunk, for a format that comes by column.
@@ -136,14 +148,14 @@ impl Collector {
             return Ok(());
         }
         self.rows = 0;
-        let raw = std::mem::take(&mut chunks.raw);
+        let rows = std::mem::take(&mut chunks.rows);
+        let origin = chunks.raw.take();
         let full = std::mem::replace(&mut self.draft, Draft::new(self.kind, self.now, self.reading.clone()));
         let sorted = full.sort()?;
         let bad = sorted.bad.into_iter();
-        let bad = bad.map(|(number, problems)| BadRow { number, problems, raw: raw.get(number) }).collect();
-        let mut batches = sorted.good.map_or_else(Vec::new, by_days).into_iter();
-        chunks.done.push_back(Chunk { batch: batches.next(), bad, bytes: 0 });
-        chunks.done.extend(batches.map(|batch| Chunk { batch: Some(batch), bad: Vec::new(), bytes: 0 }));
+        let bad = bad.map(|(number, problems)| BadRow { number, problems, raw: rows.get(number) }).collect();
+        let origin = Origin { before: sorted.before.into_iter().collect(), ..origin };
+        chunks.done.push_back(Chunk { origin, batch: sorted.good, bad, bytes: 0 });
         Ok(())
     }
 
@@ -166,40 +178,4 @@ impl Collector {
 /// That a request has more rows than a batch may have.
 pub(crate) fn too_many_rows() -> Refused {
     Refused::TooLarge(format!("there are more than the {MAX_BATCH_ROWS} rows of a batch; send several"))
-}
-
-/// Cuts a batch wherever the next row would be of one day too many.
-fn by_days(batch: Batch) -> Vec<Batch> {
-    let mut cuts = Vec::new();
-    let mut days = std::collections::BTreeSet::<Day>::new();
-    for (row, day) in batch.days.iter().enumerate() {
-        if !days.contains(day) {
-            if days.len() == MAX_BATCH_DAYS {
-                cuts.push(row);
-                days.clear();
-            }
-            days.insert(*day);
-        }
-    }
-    if cuts.is_empty() {
-        return vec![batch];
-    }
-    cuts.push(batch.rows());
-    let mut from = 0;
-    let part = |to: usize| {
-        let rows: Vec<usize> = (from..to).collect();
-        from = to;
-        let mut columns = batch.columns.take(&rows);
-        let kind = batch.kind;
-        let is_required = |name: &str| kind.field(name).is_some_and(|field| field.required);
-        columns.columns.retain(|column| column.nulls() < rows.len() || is_required(&column.name));
-        Batch {
-            kind,
-            columns,
-            days: rows.iter().map(|&row| batch.days[row]).collect(),
-            numbers: rows.iter().map(|&row| batch.numbers[row]).collect(),
-            event_id: None,
-        }
-    };
-    cuts.into_iter().map(part).collect()
 }

@@ -114,7 +114,11 @@ impl Csv {
             cell
         });
         let Some(columns) = &self.columns else {
-            self.columns = Some(places(&self.names, cells)?);
+            let cells: Vec<&str> = cells.collect();
+            if let Some(raw) = out.raw() {
+                raw.context(cells.join("\u{1f}").as_bytes());
+            }
+            self.columns = Some(places(&self.names, cells.into_iter())?);
             return Ok(());
         };
         let mut row = self.spare.take().map_or_else(|| Row::new(self.names.kind), Row::recycle);

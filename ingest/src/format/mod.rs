@@ -14,6 +14,7 @@ mod lean;
 mod ndjson;
 mod object;
 pub(crate) mod parquet;
+mod raw;
 mod thrift;
 mod token;
 
@@ -21,8 +22,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use store::{Kind, Timestamp};
 
-pub use self::collect::{BadRow, Chunk};
 pub(crate) use self::{collect::Collector, decode::Decoder, parquet::fill as fill_frame};
+pub use self::{
+    collect::{BadRow, Chunk},
+    raw::Origin,
+};
 use crate::{
     batch::{Batch, Refused},
     draft::{Reading, names::Names},
@@ -252,7 +256,12 @@ impl Parser {
             Parser::Whole(Whole::Arrow, names, body) => ipc::read(&names, &body, out),
             Parser::Whole(Whole::Parquet, names, body) => parquet::read(&names, body, out),
             Parser::Whole(Whole::Columnar, names, body) => match std::str::from_utf8(&body) {
-                Ok(text) => columnar::read(&names, text, &mut out.draft),
+                Ok(text) => {
+                    if let Some(raw) = out.raw() {
+                        raw.whole(text.as_bytes());
+                    }
+                    columnar::read(&names, text, &mut out.draft)
+                }
                 Err(error) => Err(Refused::Whole(format!("the body is not UTF-8: {error}"))),
             },
         }

@@ -106,6 +106,9 @@ pub(crate) fn fill(
         for chunk in 0..series.n_chunks() {
             let array = series.to_arrow(chunk, CompatLevel::newest());
             frame::fill(&mut out.draft, place, row, array.as_ref())?;
+            if let Some(raw) = out.raw().filter(|_| place.1 != frame::Place::Ignored) {
+                raw.column(number, &place.0, array.as_ref());
+            }
             row += array.len();
         }
     }

@@ -1,0 +1,258 @@
+//! Chunks of files: a row is known by the digest of the chunk's bytes and by its index in it, for good,
+//! whatever was wrong with other rows when it was stored.
+//!
+//! A chunk has a marker for each group of days, so that none grows without bound. It holds the rows that
+//! are `taken`, and for each log a segment `after` that stands before any other row of the chunk. Segments say
+//! which rows they hold. So at any time a row that is stored is taken, or stands behind `after`: a log is
+//! written in the marker before the first row goes there, and never again. Whoever appends looks at both, and
+//! stores what is good today and nowhere yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store::{
+    Day, Error, Id, Item, Kind, Result, Timestamp,
+    batch::BatchId,
+    catalog::Lanes,
+    indexes,
+    key::{self, Key, LogId},
+    table::Condition,
+};
+
+use crate::{batch::Batch, file::Origin};
+
+use super::{
+    Appender, Receipt, append_all,
+    claim::{after_from_item, after_to_item},
+    identity, lane,
+    pack::{Entry, Look},
+};
+
+/// Version of the item; its batches have the scheme of chunks.
+const ITEM_VERSION: i64 = 2;
+
+/// So many days, from one that is a multiple of it on, are a group: few enough for the logs of a marker.
+const GROUP_DAYS: i32 = 256;
+
+/// How often a marker may be found changed by others.
+const MAX_ATTEMPTS: usize = 100;
+
+/// Rows of a chunk, those that are good today and others.
+#[derive(Debug)]
+pub struct ChunkRows<'a> {
+    /// What it is known by.
+    pub origin: &'a Origin,
+    /// All rows that could be read.
+    pub batch: &'a Batch,
+    /// Which of them are to be stored.
+    pub good: &'a [usize],
+    /// The indexes of those in the chunk that were stored under an older scheme; they count where a
+    /// group has no marker yet.
+    pub old: &'a BTreeSet<u32>,
+}
+
+/// The marker of a chunk and a group of days.
+struct Marker {
+    claimed_at: Timestamp,
+    ver: i64,
+    after: BTreeMap<LogId, u64>,
+    taken: BTreeSet<u32>,
+}
+
+/// Where a marker is, and what for.
+struct Place<'a> {
+    workspace: &'a Id,
+    kind: Kind,
+    digest: &'a str,
+    group: i32,
+}
+
+impl Place<'_> {
+    fn key(&self) -> Key {
+        key::chunk(self.workspace, self.kind, self.digest, self.group)
+    }
+
+    fn batch(&self) -> BatchId {
+        identity::of_chunk(self.digest, self.group)
+    }
+}
+
+impl Appender {
+    /// Whether the rows of a chunk were all looked for once in the way of before: its markers are there.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn knows_chunk(&self, workspace: &Id, chunk: &ChunkRows<'_>) -> Result<bool> {
+        let (kind, digest) = (chunk.batch.kind, chunk.origin.digest.as_str());
+        for group in groups(chunk.batch).into_keys() {
+            if self.marker(&Place { workspace, kind, digest, group }).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends those good rows of a chunk that are not stored yet, whoever stored the others and when.
+    ///
+    /// # Errors
+    /// Those of the table. After an error the same call may be made again.
+    pub async fn append_chunk(
+        &self,
+        workspace: &Id,
+        lanes: &Lanes,
+        chunk: &ChunkRows<'_>,
+    ) -> Result<Receipt> {
+        let (kind, digest) = (chunk.batch.kind, chunk.origin.digest.as_str());
+        let good: BTreeSet<usize> = chunk.good.iter().copied().collect();
+        let mut appended = 0;
+        for (group, mut rows) in groups(chunk.batch) {
+            let index = |row: &usize| chunk.origin.index(chunk.batch.numbers[*row]);
+            let old = rows.iter().map(index).filter(|index| chunk.old.contains(index)).collect();
+            rows.retain(|row| good.contains(row));
+            let place = Place { workspace, kind, digest, group };
+            appended += self.append_group(&place, lanes, chunk, rows, old).await?;
+        }
+        let mut days = BTreeMap::<Day, usize>::new();
+        chunk.good.iter().for_each(|row| *days.entry(chunk.batch.days[*row]).or_default() += 1);
+        let (batch, rows) = (format!("chunk-{digest}"), chunk.good.len());
+        Ok(Receipt { batch, kind, rows, days, appended, replayed: appended == 0 })
+    }
+
+    async fn append_group(
+        &self,
+        place: &Place<'_>,
+        lanes: &Lanes,
+        chunk: &ChunkRows<'_>,
+        rows: Vec<usize>,
+        old: BTreeSet<u32>,
+    ) -> Result<usize> {
+        let index = |number: &u64| chunk.origin.index(*number);
+        for _ in 0..MAX_ATTEMPTS {
+            let found = self.marker(place).await?;
+            let is_new = found.is_none() && !(rows.is_empty() && old.is_empty());
+            let now = self.clock.now();
+            let mut marker = found.unwrap_or_else(|| Marker::new(now, old.clone()));
+            let is_missing = |row: &usize| !marker.taken.contains(&index(&chunk.batch.numbers[*row]));
+            let missing: Vec<usize> = rows.iter().copied().filter(is_missing).collect();
+            let parts = chunk.batch.take(&missing).into_parts();
+            let mut logs = BTreeMap::new();
+            for day in parts.keys() {
+                logs.insert(*day, self.log_of(place, *day, &marker, lanes, now));
+            }
+            let before = marker.after.len();
+            for log in
+                logs.values().filter(|log| !marker.after.contains_key(log)).cloned().collect::<Vec<_>>()
+            {
+                let bound = self.log(&log).bound().await?;
+                marker.after.insert(log, bound);
+            }
+            if (is_new || marker.after.len() > before) && !self.write_marker(place, &mut marker).await? {
+                continue;
+            }
+            let mut entries = Vec::with_capacity(parts.len());
+            for (day, part) in parts {
+                let log = &logs[&day];
+                let indexes = part.numbers.iter().map(index).collect();
+                let look = Look::Behind(marker.after[log]);
+                let entry = Entry::new(place.batch(), part.columns, look).of_chunk(indexes);
+                entries.push((self.log(log), entry.packed(log).await?));
+            }
+            if entries.is_empty() {
+                return Ok(0);
+            }
+            let appended = append_all(entries).await?;
+            let taken = missing.iter().map(|row| index(&chunk.batch.numbers[*row])).collect();
+            if let Err(error) = self.take(place, marker, taken).await {
+                // Everything is stored: without it a repeat looks into the logs.
+                tracing::warn!(%error, "the marker of a chunk does not say what is stored of it");
+            }
+            return Ok(appended);
+        }
+        Err(Error::unavailable("the file is being imported elsewhere at the same time; try again"))
+    }
+
+    /// Where rows of a day go: where rows of the chunk went before, if any did.
+    fn log_of(&self, place: &Place<'_>, day: Day, marker: &Marker, lanes: &Lanes, now: Timestamp) -> LogId {
+        let known = marker.after.keys().find(|log| log.day == day);
+        known.cloned().unwrap_or_else(|| LogId {
+            workspace: place.workspace.clone(),
+            day,
+            kind: place.kind,
+            lane: lane(place.batch(), lanes.at(now)),
+        })
+    }
+
+    async fn marker(&self, place: &Place<'_>) -> Result<Option<Marker>> {
+        let item = self.table.get(&place.key()).await?;
+        item.map(|item| Marker::from_item(&item, place.workspace)).transpose()
+    }
+
+    /// Writes a marker over the one that it was made of; whether nobody was quicker.
+    async fn write_marker(&self, place: &Place<'_>, marker: &mut Marker) -> Result<bool> {
+        let condition = match marker.ver {
+            0 => Condition::Absent,
+            ver => Condition::Equals("ver", ver.into()),
+        };
+        marker.ver += 1;
+        match self.table.put(marker.to_item(place.key()), condition).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_conflict() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes in the marker that rows are stored.
+    async fn take(&self, place: &Place<'_>, mut marker: Marker, taken: Vec<u32>) -> Result<()> {
+        for _ in 0..MAX_ATTEMPTS {
+            marker.taken.extend(&taken);
+            if self.write_marker(place, &mut marker).await? {
+                return Ok(());
+            }
+            match self.marker(place).await? {
+                Some(other) => marker = other,
+                None => return Err(Error::corrupt("the marker of a chunk is gone")),
+            }
+        }
+        Err(Error::unavailable("others change it all the time"))
+    }
+}
+
+impl Marker {
+    fn new(now: Timestamp, taken: BTreeSet<u32>) -> Self {
+        Self { claimed_at: now, ver: 0, after: BTreeMap::new(), taken }
+    }
+
+    fn to_item(&self, key: Key) -> Item {
+        let taken: Vec<u32> = self.taken.iter().copied().collect();
+        Item::new(key)
+            .with("v", ITEM_VERSION)
+            .with("scheme", identity::CHUNKS)
+            .with("ver", self.ver)
+            .with("claimed_at", self.claimed_at.micros())
+            .with("after", after_to_item(&self.after))
+            .with("taken", indexes::encode(&taken))
+    }
+
+    fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        if item.int("scheme")? != identity::CHUNKS {
+            return Err(item.corrupt("`scheme` is not that of chunks"));
+        }
+        let taken = indexes::decode(item.bytes("taken")?);
+        Ok(Self {
+            claimed_at: Timestamp::from_micros(item.int("claimed_at")?)
+                .ok_or_else(|| item.corrupt("`claimed_at` is no time"))?,
+            ver: item.int("ver")?,
+            after: after_from_item(item, workspace)?,
+            taken: taken.map_err(|flaw| item.corrupt(format_args!("`taken`: {flaw}")))?.into_iter().collect(),
+        })
+    }
+}
+
+/// The rows of each group of days.
+fn groups(batch: &Batch) -> BTreeMap<i32, Vec<usize>> {
+    let mut groups = BTreeMap::<i32, Vec<usize>>::new();
+    for (row, day) in batch.days.iter().enumerate() {
+        groups.entry(day.number().div_euclid(GROUP_DAYS)).or_default().push(row);
+    }
+    groups
+}
