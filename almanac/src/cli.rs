@@ -96,7 +96,7 @@ enum Command {
     Counter(CounterCommand),
     #[command(flatten)]
     Follow(follow::FollowCommand),
-    /// Make, describe or delete the table that holds everything.
+    /// Make, describe, read or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
     /// Show the configuration.
@@ -246,6 +246,12 @@ pub(crate) enum TableCommand {
     Create,
     /// Say what the table is, where, and how large.
     Describe,
+    /// Print an item by its key.
+    Get(table::items::GetArgs),
+    /// Print items of one partition of the table or of an index.
+    Query(table::items::QueryArgs),
+    /// Print or count all items, or those of some partitions. It reads the whole table.
+    Scan(table::items::ScanArgs),
     /// Delete the table with all that is in it.
     Delete {
         /// The table's name (of a SQLite file, the file's), instead of typing it when asked.

@@ -1,11 +1,12 @@
-//! `almanac follow|unfollow|feed|digest`: who follows what, and what is new in it.
+//! `almanac follow|unfollow|followers|feed|digest`: who follows what, and what is new in it.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use store::{
     Clock, Error,
     catalog::Catalog,
-    key::{EntityKind, Followed},
+    key::{EntityId, EntityKind, Followed},
+    table::Cursor,
 };
 
 use crate::{
@@ -22,6 +23,27 @@ pub(crate) enum FollowCommand {
     Follow(FollowArgs),
     /// End that a user follows a workspace or a model.
     Unfollow(FollowArgs),
+    /// List who follows a workspace, or one of its models, in the order in which they came.
+    Followers {
+        /// The workspace, as category/name or by id.
+        #[arg(value_name = "WORKSPACE", required_unless_present = "workspace")]
+        named: Option<String>,
+        /// The same.
+        #[arg(long, short, conflicts_with = "named")]
+        workspace: Option<String>,
+        /// Only this model of it.
+        #[arg(long, short)]
+        model: Option<String>,
+        /// At most so many.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+        limit: u16,
+        /// Where to go on, as the page before says.
+        #[arg(long)]
+        cursor: Option<String>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
     /// Show what is new in what a user follows, what was not seen first.
     Feed {
         /// The user, by name or id.
@@ -29,6 +51,9 @@ pub(crate) enum FollowCommand {
         /// At most so many.
         #[arg(long, default_value_t = 20)]
         limit: usize,
+        /// At most so many of each workspace or model that the user follows.
+        #[arg(long, value_name = "N")]
+        per_publisher: Option<usize>,
         /// Mark what is shown as seen.
         #[arg(long)]
         mark_seen: bool,
@@ -61,19 +86,24 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
     let now = Clock::system().now();
     match command {
         FollowCommand::Follow(args) => {
-            let (user, followed) = resolve(&catalog, &args).await?;
+            let (user, followed) = args.resolve(&catalog).await?;
             let is_new = catalog.follow(&user, &followed, now).await?;
             let count = catalog.followers(&followed).await?;
             println!("{} follows it{}; {count} do", args.user, if is_new { "" } else { " already" });
         }
         FollowCommand::Unfollow(args) => {
-            let (user, followed) = resolve(&catalog, &args).await?;
+            let (user, followed) = args.resolve(&catalog).await?;
             let is_new = catalog.unfollow(&user, &followed).await?;
             println!("{} {} it", args.user, if is_new { "no longer follows" } else { "does not follow" });
         }
-        FollowCommand::Feed { user, limit, mark_seen, format } => {
+        FollowCommand::Followers { named, workspace, model, limit, cursor, format } => {
+            let workspace = named.or(workspace).unwrap_or_default();
+            let followed = followed(&catalog, &workspace, model.as_deref()).await?;
+            followers(&catalog, &followed, limit.into(), cursor.as_deref(), format).await?;
+        }
+        FollowCommand::Feed { user, limit, per_publisher, mark_seen, format } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
-            let feed = catalog.feed(user.id(), limit).await?;
+            let feed = catalog.feed_of_each(user.id(), limit, per_publisher).await?;
             let rows: Vec<_> = feed
                 .iter()
                 .map(|entry| {
@@ -113,14 +143,40 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
     Ok(())
 }
 
-async fn resolve(catalog: &Catalog, args: &FollowArgs) -> Result<(store::Id, Followed), Error> {
-    let user = catalog.resolve(EntityKind::User, &args.user).await?.id().clone();
-    let workspace = catalog.workspace(&args.workspace).await?;
-    let followed = match &args.model {
+impl FollowArgs {
+    async fn resolve(&self, catalog: &Catalog) -> Result<(store::Id, Followed), Error> {
+        let user = catalog.resolve(EntityKind::User, &self.user).await?.id().clone();
+        Ok((user, followed(catalog, &self.workspace, self.model.as_deref()).await?))
+    }
+}
+
+async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Result<Followed, Error> {
+    let workspace = catalog.workspace(workspace).await?;
+    Ok(match model {
         Some(model) => {
             Followed::Model(workspace.id().clone(), catalog.model_named(workspace.id(), model).await?)
         }
         None => Followed::Workspace(workspace.id().clone()),
-    };
-    Ok((user, followed))
+    })
+}
+
+async fn followers(
+    catalog: &Catalog,
+    followed: &Followed,
+    limit: usize,
+    cursor: Option<&str>,
+    format: ShowFormat,
+) -> anyhow::Result<()> {
+    let page = catalog.followers_page(followed, limit, cursor.map(Cursor::from_text).transpose()?).await?;
+    let mut rows = Vec::with_capacity(page.users.len());
+    for (user, since) in page.users {
+        let at = EntityId::User(user);
+        let name = catalog.find(&at).await?.map(|user| user.entity().name.clone());
+        rows.push(json!({ "user": name, "id": at.to_string(), "since": since.to_string() }));
+    }
+    show(&["user", "id", "since"], &rows, format);
+    if let Some(next) = page.next {
+        eprintln!("there is more; go on with --cursor {}", next.to_text());
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! `almanac table`: making, describing and deleting the table itself.
+//! `almanac table`: making, describing, reading and deleting the table itself.
 
 use std::{
     io::{BufRead, IsTerminal, Write},
@@ -19,6 +19,8 @@ use crate::{
     open,
 };
 
+pub(crate) mod items;
+
 /// What a description says: a label and a value a line.
 type Lines = Vec<(&'static str, String)>;
 
@@ -30,6 +32,9 @@ pub(crate) async fn command(config: &Config, command: TableCommand) -> anyhow::R
             Ok(())
         }
         TableCommand::Delete { confirm } => delete(config, confirm).await,
+        TableCommand::Get(args) => items::get(config, &args).await,
+        TableCommand::Query(args) => items::query(config, args).await,
+        TableCommand::Scan(args) => items::scan(config, &args).await,
     }
 }
 

@@ -115,6 +115,11 @@ pub fn probe() -> Key {
     name_guard("", "wc", "@")
 }
 
+/// Whether an item holds what is shown to nobody: the partitions of tokens.
+pub fn is_secret(key: &Key) -> bool {
+    key.pk.starts_with("token#")
+}
+
 /// What a service writes to ask whether the table takes writes.
 pub fn write_probe() -> Key {
     Key::new("sys/probe", "write")

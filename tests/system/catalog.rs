@@ -16,6 +16,54 @@ fn refused(place: &Place, args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap().trim().to_owned()
 }
 
+/// What the table holds, by its keys.
+fn the_table_is_read_item_by_item(place: &Place) {
+    run_ok(place, &["workspace", "create", "credit/prod"]);
+    run_ok(place, &["model", "create", "churn", "-w", "credit/prod", "--task", "regression"]);
+    let shown = json_of(place, &["workspace", "show", "credit/prod", "--format", "json"]);
+    let key = shown["id"].as_str().unwrap().replace('_', "#");
+    let item = json_of(place, &["table", "get", &key, "--format", "ndjson"]);
+    assert_eq!((&item["SK"], &item["path"], &item["v"]), (&json!(key), &json!("credit/prod"), &json!(1)));
+    let printed = run_ok(place, &["table", "get", &key]);
+    assert!(printed.lines().any(|line| line.split_whitespace().eq(["path", "credit/prod"])), "{printed}");
+    let lines = |args: &[&str]| -> Vec<Value> {
+        support::ndjson(&run_ok(place, &[args, &["--format", "ndjson"]].concat()))
+    };
+    let models = lines(&["table", "query", &key, "--prefix", "m#"]);
+    assert_eq!((models.len(), &models[0]["name"]), (1, &json!("churn")));
+    let all = lines(&["table", "query", &key]);
+    let mut backward = lines(&["table", "query", &key, "--backward"]);
+    backward.reverse();
+    assert_eq!(all, backward);
+    let from = all[1]["SK"].as_str().unwrap();
+    assert_eq!(lines(&["table", "query", &key, "--from", from, "--to", from]), all[1..2]);
+    assert_eq!(lines(&["table", "query", &key, "--limit", "1"]), all[..1]);
+    let categories = lines(&["table", "query", "wc", "--index", "gsi1"]);
+    assert_eq!((categories.len(), &categories[0]["name"]), (1, &json!("credit")));
+    assert!(run_ok(place, &["table", "scan"]).contains(" ...\n"), "long attributes are cut for people");
+    let scanned = lines(&["table", "scan", "--limit", "1000"]);
+    assert_eq!(run_ok(place, &["table", "scan", "--count"]), format!("{}\n", scanned.len()));
+    assert!(all.iter().all(|item| scanned.contains(item)));
+    let names = lines(&["table", "scan", "--prefix", "@name#"]);
+    assert!(!names.is_empty() && names.len() < scanned.len());
+    assert_eq!(
+        refused(place, &["table", "get", "nothing", "here"]),
+        "almanac: there is no item nothing / here"
+    );
+}
+
+#[test]
+fn d1_the_table_is_read_item_by_item() {
+    the_table_is_read_item_by_item(&Place::sqlite());
+}
+
+mod dynamodb_local {
+    #[test]
+    fn d1_the_table_is_read_item_by_item() {
+        super::the_table_is_read_item_by_item(&super::Place::dynamodb_local());
+    }
+}
+
 #[test]
 fn commands_take_an_entity_from_its_creation_to_its_end() {
     let place = Place::sqlite();

@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{
     Error, Id,
-    catalog::{Catalog, FeedEntry, MAX_MARKS},
+    catalog::{Catalog, FeedEntry, MAX_ENTRIES, MAX_MARKS},
     key::{EntityId, EntityKind, Followed},
     table::Cursor,
 };
 use web::{
-    Operation, Problem, answer, content,
+    Named, Operation, Problem, answer, content,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -51,6 +51,15 @@ struct Seen {
 #[serde(deny_unknown_fields)]
 pub(super) struct FeedWords {
     limit: Option<usize>,
+    per_publisher: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FollowersWords {
+    model: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -109,9 +118,37 @@ pub(super) fn feed_operation() -> Operation {
         .tag("people")
         .takes(user())
         .takes(limit())
+        .takes(per_publisher())
         .summary("Tell what is new in what a user follows")
         .description("New releases, promotions, rollbacks, retirements and alerts; what was not seen comes first, the latest first.")
         .answers(StatusCode::OK, answer("That.", JSON, body))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+fn per_publisher() -> ParameterBuilder {
+    let says = "At most so many of each workspace or model that the user follows.";
+    parameter(ParameterIn::Query, "per_publisher", schema::integer(1..=MAX_ENTRIES), says)
+        .required(Required::False)
+}
+
+pub(super) fn followers_operation(named: Named) -> Operation {
+    let user = schema::object([("user", schema::id().into()), ("since", schema::time().into())]);
+    let users = schema::array(user);
+    let body = schema::object([("followers", schema::count().into()), ("users", users.into())]).property(
+        "next",
+        schema::string().description(Some("The cursor of the next page, if there is one.")),
+    );
+    let of_model = "Of this model instead of the workspace.";
+    let cursor = "Where to go on: `next` of the page before.";
+    named
+        .operation(Operation::get, "/followers", "followers")
+        .tag("people")
+        .summary("List who follows a workspace or one of its models, in the order in which they came")
+        .takes(parameter(ParameterIn::Query, "model", schema::name(), of_model))
+        .takes(limit())
+        .takes(parameter(ParameterIn::Query, "cursor", schema::string(), cursor))
+        .answers(StatusCode::OK, answer("How many there are, and some of them.", JSON, body))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }
@@ -211,19 +248,45 @@ pub(super) async fn show(State(service): State<Arc<Service>>, user: InPath) -> R
     Ok(Json(json!({ "follows": follows })).into_response())
 }
 
+pub(super) async fn followers(
+    State(service): State<Arc<Service>>,
+    web::InPath(workspace): web::InPath,
+    words: Asked<FollowersWords>,
+) -> Result<Response, Problem> {
+    let FollowersWords { model, limit, cursor } = asked(words)?;
+    let catalog = service.catalog();
+    let limit = limit.unwrap_or(ENTRIES);
+    if !(1..=MAX_ENTRIES).contains(&limit) {
+        return Err(Error::invalid(format!("the limit is 1 to {MAX_ENTRIES}")).into());
+    }
+    let followed = followed(catalog, &workspace, model.as_deref()).await?;
+    let count = catalog.followers(&followed).await?;
+    let after = cursor.as_deref().map(Cursor::from_text).transpose()?;
+    let page = catalog.followers_page(&followed, limit, after).await?;
+    let user = |(user, since): &(Id, store::Timestamp)| json!({ "user": EntityId::User(user.clone()).to_string(), "since": since.to_string() });
+    let users: Vec<Value> = page.users.iter().map(user).collect();
+    let mut body = json!({ "followers": count, "users": users });
+    if let Some(next) = page.next {
+        body["next"] = next.to_text().into();
+    }
+    Ok(Json(body).into_response())
+}
+
 pub(super) async fn feed(
     State(service): State<Arc<Service>>,
     user: InPath,
     words: Asked<FeedWords>,
 ) -> Result<Response, Problem> {
-    let limit = asked(words)?.limit.unwrap_or(ENTRIES);
+    let FeedWords { limit, per_publisher } = asked(words)?;
+    let limit = limit.unwrap_or(ENTRIES);
     let user = user_of(service.catalog(), user).await?;
     let entry = |entry: &FeedEntry| {
         let mut row = body(&entry.happening);
         row["seen"] = entry.is_seen.into();
         row
     };
-    let entries: Vec<Value> = service.catalog().feed(&user, limit).await?.iter().map(entry).collect();
+    let feed = service.catalog().feed_of_each(&user, limit, per_publisher).await?;
+    let entries: Vec<Value> = feed.iter().map(entry).collect();
     Ok(Json(json!({ "entries": entries })).into_response())
 }
 

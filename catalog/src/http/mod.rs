@@ -61,6 +61,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(settings::set_operation(named), settings::set)
                     .add(settings::operation(named), settings::show)
                     .add(settings::alert_operation(named), settings::raise)
+                    .add(follow::followers_operation(named), follow::followers)
                     .add(live::live_operation(named), live::live)
                     .add(live::history_operation(named), live::history);
             }

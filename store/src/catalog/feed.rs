@@ -226,11 +226,31 @@ impl Catalog {
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_ENTRIES`]; those of the table.
     pub async fn feed(&self, user: &Id, limit: usize) -> Result<Vec<FeedEntry>> {
+        self.feed_of_each(user, limit, None).await
+    }
+
+    /// The same with at most `of_each` entries of each publisher, those first that the feed shows first. A publisher
+    /// is what the user follows: a model, for what happened to its releases and where both are followed, else the
+    /// workspace.
+    ///
+    /// # Errors
+    /// As [`Catalog::feed`]; `Invalid`, when `of_each` is not 1 to [`MAX_ENTRIES`].
+    pub async fn feed_of_each(
+        &self,
+        user: &Id,
+        limit: usize,
+        of_each: Option<usize>,
+    ) -> Result<Vec<FeedEntry>> {
         check_limit(limit)?;
+        check_limit(of_each.unwrap_or(1))?;
         let follows: Vec<Followed> = self.follows(user).await?.into_iter().collect();
         let mut happenings = BTreeMap::<Key, Happening>::new();
+        let mut publishers = BTreeMap::<String, Followed>::new();
         for some in follows.chunks(READS_AT_ONCE) {
-            for found in try_join_all(some.iter().map(|followed| self.latest(followed))).await? {
+            let found = try_join_all(some.iter().map(|followed| self.latest(followed))).await?;
+            for (followed, found) in some.iter().zip(found) {
+                // Models come after workspaces.
+                publishers.extend(found.iter().map(|(_, one)| (one.name.clone(), followed.clone())));
                 happenings.extend(found);
             }
         }
@@ -246,6 +266,15 @@ impl Catalog {
         let mut entries: Vec<FeedEntry> = happenings.into_iter().map(entry).collect();
         let age = |entry: &FeedEntry| std::cmp::Reverse((entry.happening.at, entry.happening.name.clone()));
         entries.sort_by_cached_key(|entry| (entry.is_seen, age(entry)));
+        if let Some(most) = of_each {
+            let mut shown = BTreeMap::<&Followed, usize>::new();
+            entries.retain(|entry| {
+                let Some(publisher) = publishers.get(&entry.happening.name) else { return true };
+                let count = shown.entry(publisher).or_default();
+                *count += 1;
+                *count <= most
+            });
+        }
         entries.truncate(limit);
         Ok(entries)
     }

@@ -1,5 +1,6 @@
-//! Who follows what: each follow is an item of the user, and all of them stand together in `GSI1`. How many
-//! follow something is counted on it, in the transaction that writes the follow.
+//! Who follows what: each follow is an item of the user, and all of them stand together in `GSI1`; in the index
+//! `board` those of one thing stand by the time at which they came. How many follow something is counted on it, in the
+//! transaction that writes the follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,15 @@ pub struct Digest {
     pub next: Option<Cursor>,
 }
 
+/// Some of those who follow something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followers {
+    /// Who, and since when, in the order in which they came.
+    pub users: Vec<(Id, Timestamp)>,
+    /// Where to go on; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
 impl Catalog {
     /// Makes a user follow something; whether that is new. Its count of followers grows in the same
     /// transaction, so a repeat counts nothing.
@@ -46,6 +56,7 @@ impl Catalog {
         let (pk, sk) = key::follow_index(user, followed);
         let item = Item::new(key.clone()).with("v", ITEM_VERSION).with("at", now.micros());
         let item = item.with("GSI1PK", pk).with("GSI1SK", sk);
+        let item = item.with("board", key::followers(followed)).with("score", now.micros());
         let writes = vec![
             Write::Check(EntityId::User(user.clone()).key(), Condition::Exists),
             Write::Put(item, Condition::Absent),
@@ -99,6 +110,43 @@ impl Catalog {
         Ok(item.int(FOLLOWERS).unwrap_or(0))
     }
 
+    /// A page of those who follow something, in the order in which they came: one query. Where follows are told
+    /// that were written before they stood in that order, all follows are gone through to find them.
+    ///
+    /// # Errors
+    /// `NotFound`, when it does not exist; `Invalid`, when `limit` is 0 or the cursor is of another list.
+    pub async fn followers_page(
+        &self,
+        followed: &Followed,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> Result<Followers> {
+        let is_first = after.is_none();
+        let query = Query { after, ..Query::index(Index::Board, key::followers(followed)) };
+        let page = self.table.query(&query.limit(limit)).await?;
+        let since = |item: &Item| Ok((follow_of(item)?.0, time_of(item)?));
+        let users = page.items.iter().map(since).collect::<Result<Vec<_>>>()?;
+        let is_whole = is_first && page.next.is_none();
+        if is_whole && (users.len() as i64) < self.followers(followed).await? {
+            let mut users = self.followers_by_search(followed).await?;
+            users.truncate(limit);
+            return Ok(Followers { users, next: None });
+        }
+        Ok(Followers { users, next: page.next })
+    }
+
+    async fn followers_by_search(&self, followed: &Followed) -> Result<Vec<(Id, Timestamp)>> {
+        let mut users = Vec::new();
+        for item in query_all(&*self.table, Query::index(Index::Gsi1, key::FOLLOWS)).await? {
+            let (user, of) = follow_of(&item)?;
+            if of == *followed {
+                users.push((time_of(&item)?, user));
+            }
+        }
+        users.sort();
+        Ok(users.into_iter().map(|(since, user)| (user, since)).collect())
+    }
+
     /// A page of all users with what they follow: one query of the index.
     ///
     /// # Errors
@@ -113,6 +161,10 @@ impl Catalog {
         }
         Ok(Digest { users: users.into_iter().collect(), next: page.next })
     }
+}
+
+fn time_of(item: &Item) -> Result<Timestamp> {
+    Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))
 }
 
 fn follow_of(item: &Item) -> Result<(Id, Followed)> {

@@ -55,7 +55,7 @@ pub use feed::{
     SEEN_SECONDS,
 };
 pub use first::{First, adopt_definitions};
-pub use follow::{Digest, MAX_FOLLOWS};
+pub use follow::{Digest, Followers, MAX_FOLLOWS};
 pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
 pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
@@ -96,6 +96,7 @@ const RESERVED: &[&str] = &[
     "rollbacks",
     "retirements",
     "definitions",
+    "followers",
 ];
 
 /// The catalog in a table.

@@ -150,6 +150,11 @@ pub fn follow_index(user: &Id, followed: &Followed) -> (String, String) {
     (FOLLOWS.to_owned(), format!("u#{user}/{}", followed.token()))
 }
 
+/// The partition of `board` that holds who follows something, by the time at which they came.
+pub fn followers(followed: &Followed) -> String {
+    format!("{}/followers", followed.token())
+}
+
 /// The user of a follow and what is followed. `None`, when the key is another one.
 pub fn parse_follow(key: &Key) -> Option<(Id, Followed)> {
     let user = Id::parse(key.pk.strip_prefix("u#")?).ok()?;

@@ -126,6 +126,18 @@ impl Cursor {
     }
 }
 
+/// A read of the whole table, or of the partitions whose names begin in one way. The trait [`Table`] has none, so
+/// that no service can fall back on it: the engines have it, for people who look at their table.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// What the partitions begin with.
+    pub prefix: String,
+    /// Whether only the keys are wanted.
+    pub keys_only: bool,
+    /// Continue after this, from [`Page::next`].
+    pub after: Option<Cursor>,
+}
+
 /// Some items, and where to go on.
 #[derive(Clone, Debug, Default)]
 pub struct Page {

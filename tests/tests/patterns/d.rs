@@ -11,6 +11,43 @@ use crate::world::{World, at, cost, model, release, rows, workspace};
 
 rows!(d3_releases_by_model_and_time);
 
+/// Some items in two partitions, gone through page by page.
+macro_rules! scanned {
+    ($table:expr, $prefix:expr, $keys_only:expr) => {{
+        let mut scan = store::table::Scan { prefix: $prefix.to_owned(), keys_only: $keys_only, after: None };
+        let (mut items, mut pages) = (Vec::new(), 0);
+        loop {
+            let page = $table.scan(&scan).await.unwrap();
+            items.extend(page.items);
+            pages += 1;
+            match page.next {
+                Some(next) => {
+                    let text = next.to_text();
+                    scan.after = Some(store::table::Cursor::from_text(&text).unwrap());
+                }
+                None => break,
+            }
+        }
+        items.sort_by(|one: &Item, other| (&one.key.pk, &one.key.sk).cmp(&(&other.key.pk, &other.key.sk)));
+        (items, pages)
+    }};
+}
+
+/// Items of which not all fit into a page, and one that has expired.
+async fn fill(table: &dyn Table) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (pk, count) in [("p#1", 4), ("p#2", 2), ("q", 1)] {
+        for number in 0..count {
+            items.push(Item::new(Key::new(pk, format!("s{number}"))).with("data", vec![7; 300_000]));
+        }
+    }
+    let expired = Item::new(Key::new("p#1", "old")).with("expires_at", 1);
+    for item in items.iter().chain([&expired]) {
+        table.put(item.clone(), Condition::None).await.unwrap();
+    }
+    items
+}
+
 /// Puts, queries and deletes, on a table that was just made.
 async fn use_table(table: &dyn Table) {
     let item = Item::new(Key::new("p", "s")).with("n", 1);
@@ -23,7 +60,7 @@ async fn use_table(table: &dyn Table) {
 
 mod sqlite_table {
     use store::{
-        Clock, ErrorKind,
+        Clock, ErrorKind, Item,
         table::sqlite::{self, SqliteTable},
     };
 
@@ -33,6 +70,12 @@ mod sqlite_table {
         let path = folder.path().join("t.db");
         let table = SqliteTable::open(&path, Clock::system()).unwrap();
         super::use_table(&table).await;
+        let items = super::fill(&table).await;
+        let (all, pages) = scanned!(table, "", false);
+        assert!(all == items && pages > 1, "{} items in {pages} pages", all.len());
+        assert_eq!(scanned!(table, "p#", false).0, items[..6]);
+        let (keys, _) = scanned!(table, "p#2", true);
+        assert!(keys.len() == 2 && keys.iter().all(|item| item.attributes.is_empty()), "{keys:?}");
         drop(table);
         assert!(
             sqlite::describe(&path).unwrap().indexes.len() >= 2,
@@ -46,7 +89,7 @@ mod sqlite_table {
 
 mod dynamodb_local_table {
     use store::{
-        Clock, ErrorKind,
+        Clock, ErrorKind, Item,
         table::dynamodb::{self, DynamoTable},
     };
     use tests::local::fresh_table;
@@ -55,7 +98,14 @@ mod dynamodb_local_table {
     async fn d1_create_describe_use_delete() {
         let config = fresh_table(Clock::system());
         dynamodb::create(&config).await.unwrap();
-        super::use_table(&DynamoTable::connect(config.clone()).await.unwrap()).await;
+        let table = DynamoTable::connect(config.clone()).await.unwrap();
+        super::use_table(&table).await;
+        let items = super::fill(&table).await;
+        let (all, pages) = scanned!(table, "", false);
+        assert!(all == items && pages > 1, "{} items in {pages} pages", all.len());
+        assert_eq!(scanned!(table, "p#", false).0, items[..6]);
+        let (keys, _) = scanned!(table, "p#2", true);
+        assert!(keys.len() == 2 && keys.iter().all(|item| item.attributes.is_empty()), "{keys:?}");
         assert_eq!(dynamodb::describe(&config).await.unwrap().indexes.len(), 2);
         dynamodb::delete(&config).await.unwrap();
         let gone = DynamoTable::connect(config).await.unwrap_err();

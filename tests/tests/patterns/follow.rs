@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use store::{
     Id, Timestamp,
-    catalog::{Alert, Attributes, FeedEntry, New, NewEntity},
+    catalog::{Alert, Attributes, FeedEntry, Followers, New, NewEntity},
     key::Followed,
 };
 
@@ -17,7 +17,9 @@ rows!(
     b2_digest_of_all_users_is_one_index_query,
     e3_seen_is_one_look_up,
     e4_followers_are_counted_exactly,
+    e4_followers_are_listed_in_the_order_in_which_they_came,
     e5_a_feed_skips_what_was_seen,
+    e5_a_feed_has_at_most_n_of_each_publisher,
 );
 
 async fn user(scene: &Scene, name: &str) -> Id {
@@ -80,6 +82,92 @@ async fn e4_followers_are_counted_exactly(world: World) {
     assert_eq!(catalog.followers(&target).await.unwrap(), 4);
     // The name, the path and the children of the workspace are what they were.
     assert_eq!(catalog.workspace("credit/prod").await.unwrap().id(), scene.id());
+}
+
+async fn e4_followers_are_listed_in_the_order_in_which_they_came(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    let target = Followed::Workspace(scene.id().clone());
+    let model = Followed::Model(scene.id().clone(), catalog.model_named(scene.id(), "m").await.unwrap());
+    let now = |second: i64| at("2026-06-02T00:00:00Z").plus_seconds(second);
+    // Their ids, and their names, are in another order.
+    let mut users = Vec::new();
+    for name in ["e", "d", "c", "b", "a"] {
+        users.push(user(&scene, name).await);
+    }
+    users.reverse();
+    for (second, user) in (0..).zip(&users) {
+        catalog.follow(user, &target, now(second)).await.unwrap();
+        catalog.follow(user, &model, now(100 - second)).await.unwrap();
+    }
+    // One leaves and comes again, and is the last then.
+    catalog.unfollow(&users[1], &target).await.unwrap();
+    catalog.follow(&users[1], &target, now(60)).await.unwrap();
+    let came = [0, 2, 3, 4, 1].map(|number| users[number].clone());
+    let page = async |limit, after| {
+        let (page, reads) = scene.world.reads(catalog.followers_page(&target, limit, after)).await;
+        (page.unwrap(), reads)
+    };
+    let (first, reads) = page(3, None).await;
+    assert_eq!((cost(reads), reads.items), ((0, 1), 3), "one query, of nothing but these");
+    let ids = |page: &Followers| page.users.iter().map(|(user, _)| user.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&first), came[..3]);
+    assert_eq!(first.users[1].1, now(2));
+    let (rest, reads) = page(3, first.next.clone()).await;
+    assert_eq!((cost(reads), ids(&rest), rest.next), ((0, 1), came[3..].to_vec(), None));
+    let of_model = catalog.followers_page(&model, 10, None).await.unwrap();
+    assert_eq!(ids(&of_model), users.iter().rev().cloned().collect::<Vec<_>>());
+    // A follow of an older version stands in no order, and is found all the same.
+    let key = store::key::follow(&users[0], &target);
+    let mut old = scene.table.get(&key).await.unwrap().unwrap();
+    old.attributes.retain(|name, _| !["board", "score"].contains(&name.as_str()));
+    scene.table.put(old, store::table::Condition::Exists).await.unwrap();
+    assert_eq!(ids(&catalog.followers_page(&target, 10, None).await.unwrap()), came);
+}
+
+async fn e5_a_feed_has_at_most_n_of_each_publisher(world: World) {
+    let scene = Scene::new(world).await;
+    happenings(&scene).await;
+    let (catalog, now) = (&scene.world.catalog, at("2026-06-03T00:00:00Z"));
+    let other = catalog.ensure_workspace("credit/other", now).await.unwrap();
+    for hour in 0..4 {
+        let alert = Alert {
+            at: at(&format!("2026-06-01T0{hour}:00:00Z")),
+            name: format!("late-{hour}"),
+            model: None,
+            text: "Late.".into(),
+        };
+        for workspace in [scene.id(), other.id()] {
+            catalog.raise(workspace, &alert).await.unwrap();
+        }
+    }
+    let ann = user(&scene, "ann").await;
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    for followed in [
+        Followed::Workspace(scene.id().clone()),
+        Followed::Model(scene.id().clone(), model),
+        Followed::Workspace(other.id().clone()),
+    ] {
+        catalog.follow(&ann, &followed, now).await.unwrap();
+    }
+    let (feed, reads) = scene.world.reads(catalog.feed_of_each(&ann, 100, Some(2))).await;
+    assert_eq!(cost(reads), (0, 5), "what is followed, one of each of three, and what was seen");
+    let feed = feed.unwrap();
+    let of = |workspace: &Id, feed: &[FeedEntry]| -> Vec<String> {
+        let of_it = feed.iter().filter(|entry| entry.happening.workspace == *workspace);
+        of_it.map(|entry| entry.happening.about.clone()).collect()
+    };
+    // Two of the model, two of the workspace beside it, two of the other one: the newest of each.
+    assert_eq!(of(scene.id(), &feed), ["v1", "drift", "late-3", "late-2"]);
+    assert_eq!(of(other.id(), &feed), ["late-3", "late-2"]);
+    // What was not seen comes first, for each.
+    let seen: Vec<String> = feed.iter().map(|entry| entry.happening.name.clone()).collect();
+    catalog.mark_seen(&ann, &seen, now).await.unwrap();
+    let next = catalog.feed_of_each(&ann, 100, Some(2)).await.unwrap();
+    assert_eq!(of(other.id(), &next), ["late-1", "late-0"]);
+    assert_eq!(catalog.feed_of_each(&ann, 3, Some(2)).await.unwrap().len(), 3);
+    assert!(catalog.feed_of_each(&ann, 3, Some(0)).await.is_err());
+    assert_eq!(catalog.feed(&ann, 100).await.unwrap().len(), 12);
 }
 
 async fn happenings(scene: &Scene) {

@@ -5,21 +5,31 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::{
     error::BuildError,
-    types::{TableDescription as Described, TableStatus, TimeToLiveSpecification},
+    types::{AttributeValue, TableDescription as Described, TableStatus, TimeToLiveSpecification},
 };
 use tokio::time::{Instant, sleep};
 
 use super::{
-    DynamoConfig,
+    DynamoConfig, DynamoTable,
     client::Client,
+    codec,
     describe::{self, START_BUDGET, TableDescription, explain, look},
+    expression::{Terms, not_expired, projection},
     fault::{Class, Fault},
-    retry, schema,
+    retry::{self, CALL_BUDGET},
+    schema,
 };
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    key::Key,
+    table::{Cursor, Index, Page, Scan},
+};
 
 /// How long may be waited for a table to be ready, or to be gone.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// What cursors of a scan begin with.
+const SCAN: &str = "scan";
 
 /// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_millis(500);
@@ -68,6 +78,61 @@ pub async fn create(config: &DynamoConfig) -> Result<TableDescription> {
 pub async fn describe(config: &DynamoConfig) -> Result<TableDescription> {
     let client = Client::new(config).await?;
     Ok(look(&client).await?.description(&client))
+}
+
+impl DynamoTable {
+    /// A page of all items, in an order of DynamoDB's own. It reads, and costs, the whole table, also with a prefix.
+    ///
+    /// # Errors
+    /// `Invalid`, when the cursor is of something else; those of reading.
+    pub async fn scan(&self, scan: &Scan) -> Result<Page> {
+        let mut terms = Terms::default();
+        let mut filter = not_expired(&mut terms, self.clock.now());
+        if !scan.prefix.is_empty() {
+            let prefix = terms.value(AttributeValue::S(scan.prefix.clone()));
+            filter = format!("({filter}) AND begins_with({}, {prefix})", terms.name("PK"));
+        }
+        let only: Option<&[String]> = if scan.keys_only { Some(&[]) } else { None };
+        let projection = projection(&mut terms, Index::Table, only);
+        let start = match scan.after.as_ref().map(|cursor| cursor.0.as_slice()) {
+            None => None,
+            Some([name, pk, sk]) if name == SCAN => Some(codec::encode_key(&Key::new(pk, sk))),
+            Some(_) => return Err(Error::invalid("the cursor belongs to another query")),
+        };
+        let (names, values) = terms.finish();
+        let mut request = self
+            .client
+            .db
+            .scan()
+            .table_name(&self.client.place.table)
+            .consistent_read(true)
+            .filter_expression(filter)
+            .set_projection_expression(projection)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .set_exclusive_start_key(start);
+        loop {
+            let answer = retry::call(CALL_BUDGET, || {
+                let request = request.clone();
+                async move { request.send().await.map_err(|error| Fault::of(&error)) }
+            });
+            let answer = answer.await.map_err(|failed| failed.fault.error(&self.client.place))?;
+            let items = answer.items.unwrap_or_default();
+            let last = answer.last_evaluated_key.filter(|last| !last.is_empty());
+            match last {
+                // Nothing of what was read is wanted.
+                Some(last) if items.is_empty() => request = request.set_exclusive_start_key(Some(last)),
+                last => {
+                    let next = last.map(|mut last| {
+                        let key = codec::decode_key(&mut last)?;
+                        Ok::<_, Error>(Cursor(vec![SCAN.to_owned(), key.pk, key.sk]))
+                    });
+                    let items = items.into_iter().map(codec::decode_item).collect::<Result<_>>()?;
+                    return Ok(Page { items, next: next.transpose()? });
+                }
+            }
+        }
+    }
 }
 
 /// Deletes the table with all that is in it, and waits until it is gone. One that does not exist

@@ -33,6 +33,7 @@ mod open;
 mod query;
 mod readers;
 mod row;
+mod scan;
 mod schema;
 mod upkeep;
 mod write;
