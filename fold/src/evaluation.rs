@@ -179,6 +179,48 @@ impl Evaluation {
         state::write(STATE_VERSION, self)
     }
 
+    /// Its texts of at most `most` bytes each, as many as that takes: each is an evaluation of some of the
+    /// releases, in the order of their names. One whose release alone takes more is as long as that.
+    pub fn to_states(&self, most: usize) -> Vec<String> {
+        let whole = self.to_state();
+        if whole.len() <= most {
+            return vec![whole];
+        }
+        let empty = Self::default().to_state().len();
+        // What is of the whole day stands in the first.
+        let mut some = Self { releases: BTreeMap::new(), ..*self };
+        let (mut states, mut bytes) = (Vec::new(), some.to_state().len());
+        for (name, release) in &self.releases {
+            let releases = BTreeMap::from([(name.clone(), release.clone())]);
+            let alone = Self { releases, ..Self::default() };
+            // With the comma before it.
+            let more = alone.to_state().len() - empty + 1;
+            if bytes + more > most && !some.releases.is_empty() {
+                states.push(std::mem::take(&mut some).to_state());
+                bytes = empty;
+            }
+            bytes += more;
+            some.releases.extend(alone.releases);
+        }
+        states.push(some.to_state());
+        states
+    }
+
+    /// Reads the texts that [`Evaluation::to_states`] makes.
+    ///
+    /// # Errors
+    /// As [`Evaluation::from_state`].
+    pub fn from_states(texts: &[String]) -> Result<Self> {
+        let mut all = Self::default();
+        for text in texts {
+            let some = Self::from_state(text)?;
+            all.releases.extend(some.releases);
+            (all.outcomes, all.unmatched) =
+                (all.outcomes.or(some.outcomes), all.unmatched.or(some.unmatched));
+        }
+        Ok(all)
+    }
+
     /// Reads the text of an evaluation. Every older version is understood here and nowhere else.
     ///
     /// # Errors
@@ -187,14 +229,10 @@ impl Evaluation {
         state::read_since("an evaluation", OLDEST_STATE_VERSION..=STATE_VERSION, text)
     }
 
-    /// Whether a stored text says the same, as far as its version can.
-    ///
-    /// # Errors
-    /// As [`Evaluation::from_state`].
-    pub fn is_told_by(&self, text: &str) -> Result<bool> {
-        let told = Self::from_state(text)?;
+    /// Whether one that was stored says the same, as far as its version can.
+    pub fn says(&self, told: &Self) -> bool {
         if told.outcomes.is_some() {
-            return Ok(self.to_state() == text);
+            return self.to_state() == told.to_state();
         }
         let mut old = self.clone();
         (old.outcomes, old.unmatched) = (None, None);
@@ -204,7 +242,7 @@ impl Evaluation {
                 binary.instead.clear();
             }
         }
-        Ok(old == told)
+        old == *told
     }
 }
 

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use fold::Evaluation;
 use store::{
-    Day, Id, Result, Table, active,
+    Day, Error, Id, Result, Table, active,
     catalog::{Catalog, PrimaryMetric, Ranked},
+    evaluated::{self, At},
     key,
-    rollup::Projected,
     table::Query,
 };
 
@@ -73,9 +73,11 @@ async fn values(
         if wanted.is_empty() {
             break;
         }
-        if let Some(item) = table.get(&key::evaluation(workspace, version, day)).await? {
-            let evaluation = Evaluation::from_state(&Projected::from_item(&item)?.state);
-            let evaluation = evaluation.map_err(|error| item.corrupt(error))?;
+        let at = At { workspace, version, day };
+        if let Some((_, states)) = evaluated::load(table, at).await? {
+            let evaluation = Evaluation::from_states(&states);
+            let evaluation =
+                evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
             wanted.retain(|release| {
                 let judged = evaluation.releases.get(release);
                 match judged.and_then(|judged| judged.figure(primary.metric)) {

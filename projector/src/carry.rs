@@ -1,47 +1,89 @@
 //! Carries the projections of days whose events are gone over to the next version, as they are.
+//!
+//! The next version may have some of such a day: what was folded and evaluated of it before its events
+//! went. Whatever covers less than the old version does is replaced by that. Each write is under the version
+//! of what it replaces and counts it up, so a worker that still writes what it folded before is refused.
 
 use store::{
-    Id, Item, Result, Table, expired,
+    Id, Item, Kind, Result, Table,
+    evaluated::{self, At, Content, OfGone},
+    expired,
     key::{self, Key, Projection},
-    rollup::Applied,
-    table::{Condition, Query, query_all},
+    rollup::{Applied, Projected},
+    table::{Query, query_all},
 };
 
-use crate::sweep::applied;
+use crate::{MAX_ATTEMPTS, WorkspaceDay, sweep::applied};
 
-/// Copies to `version` what the version before it has of days whose events are gone, unless it covers
-/// them already.
+/// Copies to `version` what the version before it has of days whose events are gone, where that covers more.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
 pub(crate) async fn carry_over(table: &dyn Table, workspace: &Id, version: u32) -> Result<()> {
     let marks = expired::all(table, workspace).await?;
     let Some(old) = version.checked_sub(1).filter(|_| !marks.is_empty()) else { return Ok(()) };
-    let (of_old, _) = applied(table, old, workspace).await?;
-    let (of_new, _) = applied(table, version, workspace).await?;
+    let (old_rollups, old_evaluations) = applied(table, old, workspace).await?;
+    let (new_rollups, new_evaluations) = applied(table, version, workspace).await?;
     for mark in marks {
-        let covers = |applied: Option<&Applied>| {
-            let of = |log: &String| applied.and_then(|applied| applied.get(log)).copied().unwrap_or(0);
-            mark.heads.iter().all(|(log, seq)| of(log) >= *seq)
-        };
-        if covers(of_new.get(&mark.day)) || !covers(of_old.get(&mark.day)) {
-            continue;
+        let day = WorkspaceDay { workspace: workspace.clone(), day: mark.day };
+        // First, as the rollup says that everything is there.
+        if !is_covered(old_evaluations.get(&day.day), new_evaluations.get(&day.day)) {
+            carry_evaluation(table, &day, old, version).await?;
         }
-        let range = key::projections(workspace, old, mark.day, mark.day);
-        // The rollup, which comes first, goes last: it says that the others are there.
-        for item in query_all(table, Query::table(range)).await?.into_iter().rev() {
-            let key = key_in(workspace, version, &item)?;
-            table.put(Item { key, ..item }, Condition::None).await?;
+        // Release events never expire: they are folded anew.
+        let is_gone = |log: &&String| !log.starts_with(Kind::Releases.letter());
+        let of_old = old_rollups.get(&day.day).into_iter().flatten().filter(|(log, _)| is_gone(log));
+        let of_old: Applied = of_old.map(|(log, seq)| (log.clone(), *seq)).collect();
+        if !is_covered(Some(&of_old), new_rollups.get(&day.day)) {
+            let range = key::projections(workspace, old, day.day, day.day);
+            // The rollup, which comes first, goes last: it says that the others are there.
+            for item in query_all(table, Query::table(range)).await?.into_iter().rev() {
+                let key = match key::parse_projection(&item.key)?.1 {
+                    Projection::Rollup => key::rollup(workspace, version, day.day),
+                    Projection::Breakdown(one) => key::breakdown(workspace, version, day.day, one),
+                    Projection::Evaluation | Projection::EvaluationPart(..) => continue,
+                };
+                carry(table, key, &item).await?;
+            }
         }
     }
     Ok(())
 }
 
-fn key_in(workspace: &Id, version: u32, item: &Item) -> Result<Key> {
-    let (day, projection) = key::parse_projection(&item.key)?;
-    Ok(match projection {
-        Projection::Rollup => key::rollup(workspace, version, day),
-        Projection::Evaluation => key::evaluation(workspace, version, day),
-        Projection::Breakdown(breakdown) => key::breakdown(workspace, version, day, breakdown),
-    })
+/// Whether what covers `found` covers all of `wanted`.
+pub(crate) fn is_covered(wanted: Option<&Applied>, found: Option<&Applied>) -> bool {
+    let of = |log: &String| found.and_then(|found| found.get(log)).copied().unwrap_or(0);
+    wanted.is_none_or(|wanted| wanted.iter().all(|(log, seq)| of(log) >= *seq))
+}
+
+/// Puts what an item says under another key, over whatever is there.
+async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
+    let old = Projected::from_item(item)?;
+    for _ in 0..MAX_ATTEMPTS {
+        let there = table.get(&key).await?;
+        let there = there.as_ref().map_or(Ok(Projected::empty()), Projected::from_item)?;
+        let (item, condition) = there.replace(key.clone(), &old.applied, old.state.clone());
+        match table.put(item, condition).await {
+            Err(error) if error.is_conflict() => continue,
+            other => return other,
+        }
+    }
+    Err(crate::too_many_writers(&key))
+}
+
+async fn carry_evaluation(table: &dyn Table, day: &WorkspaceDay, old: u32, new: u32) -> Result<()> {
+    let at = |version| At { workspace: &day.workspace, version, day: day.day };
+    let Some((head, states)) = evaluated::load(table, at(old)).await? else { return Ok(()) };
+    let content = Content { applied: head.applied, rows: head.rows, states };
+    for _ in 0..MAX_ATTEMPTS {
+        let there = evaluated::head(table, at(new)).await?;
+        if is_covered(Some(&content.applied), Some(&there.applied)) {
+            return Ok(());
+        }
+        match evaluated::write(table, at(new), &there, content.clone(), OfGone::Allowed).await {
+            Err(error) if error.is_conflict() => continue,
+            other => return other,
+        }
+    }
+    Err(crate::too_many_writers(&at(new).key()))
 }

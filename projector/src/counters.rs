@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fold::rollup::release_counts;
 use futures::future::try_join_all;
 use store::{
-    Error, ErrorKind, Id, Item, Kind, Result, Table,
+    Id, Item, Kind, Result, Table,
     catalog::counts::{Kinds, MonthCounts, counts_item, counts_of, read_counts, take_greater},
     item::Value,
     key::{self, Counted, Key},
@@ -86,7 +86,7 @@ async fn take_over(table: &dyn Table, key: &Key, old: &Key, counts: MonthCounts)
         }
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the counter {key}")))
+    Err(crate::too_many_writers(key))
 }
 
 /// Deletes a counter whose counts were taken over, unless a projector of 0.1 has written it since.

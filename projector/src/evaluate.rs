@@ -9,10 +9,11 @@ use fold::{
 use store::{
     Columns, Error, ErrorKind, Kind, Result, Table,
     catalog::{DEFINED, Definition, Definitions, adopt_definitions},
-    expired, key,
+    evaluated::{self, At, Content, Head, OfGone},
+    expired,
     lane::Place,
     log::Segment,
-    rollup::{Applied, Projected},
+    rollup::Applied,
     scan,
 };
 
@@ -66,34 +67,33 @@ pub struct Effort {
 /// Evaluates a day up to `applied` and stores it, unless what is stored covers it already. The definitions are read
 /// after `applied`, so no release that is named there is missing; the evaluation says up to which it knew them.
 ///
+/// Its events may be deleted while they are read. Then the read is one of fewer segments than there must be,
+/// which is an error, or the write is refused, which demands that the day is not marked: so the
+/// evaluation that was made of all of them stays.
+///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Those of the table, `Incomplete` when segments are lost, and `Corrupt`.
 pub async fn evaluate(
     table: &dyn Table,
     version: u32,
     day: &WorkspaceDay,
     applied: &Applied,
 ) -> Result<Effort> {
-    let key = key::evaluation(&day.workspace, version, day.day);
+    let at = At { workspace: &day.workspace, version, day: day.day };
     let mut effort = Effort::default();
     if judged(applied).is_empty() {
         return Ok(effort);
     }
+    let is_gone = async || Ok::<_, Error>(expired::load(table, &day.workspace, day.day).await?.is_some());
     for retries in 0..MAX_ATTEMPTS as u64 {
         effort.retries = retries;
-        let stored = match table.get(&key).await? {
-            Some(item) => Projected::from_item(&item)?,
-            None => Projected::empty(),
-        };
+        let stored = evaluated::head(table, at).await?;
         // Read after what is stored, so it knows at least what that knew.
         let definitions = adopt_definitions(table, &day.workspace).await?;
         let mut wanted = wanted(day, applied, &definitions);
-        if covers(&stored.applied, &wanted) {
-            return Ok(effort);
-        }
-        if expired::load(table, &day.workspace, day.day).await?.is_some() {
-            // Its events are gone: the evaluation that was made of all of them stays, by the definitions
-            // that it says.
+        // Of a day whose events are gone, the evaluation that was made of all of them stays, by the
+        // definitions that it says.
+        if covers(&stored.applied, &wanted) || is_gone().await? {
             return Ok(effort);
         }
         // Nothing that is stored is taken back.
@@ -101,46 +101,53 @@ pub async fn evaluate(
             let wanted = wanted.entry(log.clone()).or_default();
             *wanted = (*wanted).max(*seq);
         }
-        if !is_redefined(day, &stored, &wanted, &definitions)? {
-            let (item, condition) = stored.replace(key.clone(), &wanted, stored.state.clone());
-            match table.put(item, condition).await {
+        if let Some(states) = unchanged(table, at, &stored, &wanted, &definitions).await? {
+            let new = Content { applied: wanted, rows: stored.rows, states };
+            match evaluated::write(table, at, &stored, new, OfGone::Refused).await {
                 Err(error) if error.is_conflict() => continue,
                 other => return other.map(|()| effort),
             }
         }
         let by = definitions.covered(&wanted).of(day.day);
         let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
-        let (evaluation, rows) = match compute(table, day, &wanted, &by, &skipped).await? {
-            Ok(computed) => computed,
-            Err(stopped) => return Ok(Effort { stopped: Some(stopped), ..effort }),
+        let (evaluation, rows) = match compute(table, day, &wanted, &by, &skipped).await {
+            Ok(Ok(computed)) => computed,
+            Ok(Err(stopped)) => return Ok(Effort { stopped: Some(stopped), ..effort }),
+            Err(error) if error.kind() == ErrorKind::Incomplete && is_gone().await? => return Ok(effort),
+            Err(error) => return Err(error),
         };
         effort.rows += rows;
-        let (item, condition) = stored.replace(key.clone(), &wanted, evaluation.to_state());
-        match table.put(item, condition).await {
+        let states = evaluation.to_states(evaluated::state_bytes(table.item_bytes()));
+        let new = Content { applied: wanted.clone(), rows: Some(rows), states };
+        match evaluated::write(table, at, &stored, new, OfGone::Refused).await {
             Ok(()) => return Ok(effort),
             Err(error) if error.is_conflict() => continue,
             Err(error) => return Err(error),
         }
     }
-    Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the evaluation of {day}")))
+    Err(crate::too_many_writers(&at.key()))
 }
 
-/// Whether an evaluation has to be made anew to cover `wanted`: the day has grown, or a release that it names is
-/// defined otherwise by now.
-fn is_redefined(
-    day: &WorkspaceDay,
-    stored: &Projected,
+/// What is stored of an evaluation, if that need not be made anew to cover `wanted`: the day has not grown, and no
+/// release that it names is defined otherwise by now.
+async fn unchanged(
+    table: &dyn Table,
+    at: At<'_>,
+    stored: &Head,
     wanted: &Applied,
     definitions: &Definitions,
-) -> Result<bool> {
+) -> Result<Option<Vec<String>>> {
     if wanted.iter().any(|(log, seq)| log != DEFINED && stored.applied.get(log) != Some(seq)) {
-        return Ok(true);
+        return Ok(None);
     }
-    let evaluation = Evaluation::from_state(&stored.state);
-    let evaluation =
-        evaluation.map_err(|error| Error::corrupt(format!("the evaluation of {day}: {error}")))?;
-    let (before, now) = (definitions.covered(&stored.applied).of(day.day), definitions.of(day.day));
-    Ok(evaluation.releases.keys().any(|release| before.get(release) != now.get(release)))
+    let Some((_, states)) = evaluated::load(table, at).await?.filter(|(head, _)| head == stored) else {
+        return Ok(None);
+    };
+    let evaluation = Evaluation::from_states(&states);
+    let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
+    let (before, now) = (definitions.covered(&stored.applied).of(at.day), definitions.of(at.day));
+    let is_redefined = evaluation.releases.keys().any(|release| before.get(release) != now.get(release));
+    Ok((!is_redefined).then_some(states))
 }
 
 /// Evaluates the prefix `applied` of a day's logs, without the segments that are `skipped`; or says

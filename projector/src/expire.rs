@@ -7,6 +7,11 @@
 //! A day is deleted only when its projections cover all of it, so that nothing is lost from them. In
 //! one transaction it is marked ([`store::expired`]), the setting is still what it was, and so is the
 //! active version of the projections. Only then its segments are deleted, in any number of tries.
+//!
+//! Who evaluates meanwhile, in whatever version, is refused by the mark, which is demanded to be absent in
+//! the write of the evaluation, and by a read that finds fewer segments than there must be. Who folds
+//! meanwhile writes the fold of what it found, up to a hole, under the version of the rollup that it
+//! read; what a version lacks that way it is given by `carry`, which counts that version up.
 
 use std::collections::BTreeMap;
 

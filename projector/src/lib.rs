@@ -42,10 +42,14 @@ pub use day::Taken;
 pub use verify::{Report, verify};
 pub use worker::{Health, Options, Projector, run};
 
-use store::{Day, Id};
+use store::{Day, Error, ErrorKind, Id};
 
 /// How often a write may find that somebody else wrote before it gives up.
 const MAX_ATTEMPTS: usize = 100;
+
+fn too_many_writers(what: &impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Throttled, format!("too many projectors write {what}"))
+}
 
 /// One day of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

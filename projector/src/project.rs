@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fold::{Delta, Rollup, rollup::wants};
 use store::{
-    Error, ErrorKind, Kind, Result, Table,
+    ErrorKind, Kind, Result, Table,
     catalog::{Defined, ReleaseChange, record, record_definitions},
     key::{self, LogId},
     rollup::{Applied, Projected},
@@ -128,7 +128,7 @@ pub async fn project(
             Err(error) => return Err(error),
         }
     }
-    Err(Error::new(ErrorKind::Throttled, format!("too many projectors write the rollup of {day}")))
+    Err(crate::too_many_writers(&key::rollup(&day.workspace, version, day.day)))
 }
 
 /// Records what the release events between two prefixes say, for whoever appended them may have died
@@ -193,7 +193,7 @@ pub(crate) async fn fold_from(
     loop {
         let until = last.min(applied.saturating_add(at_once)).min(key::MAX_SEQ);
         let stop = |seq, reason: String| Ok((seq - 1, Some(Stopped { log: log.clone(), seq, reason })));
-        let segments = match caught::whole(scan::segments(table, log, applied + 1, until)).await {
+        let segments = match caught::whole(scan::grown(table, log, applied + 1, until)).await {
             // One item of several cannot be read: one by one, the others can.
             Err(error) if error.kind() == ErrorKind::Corrupt && at_once > 1 => {
                 at_once = 1;

@@ -1,20 +1,29 @@
 //! Folds a workspace anew into the next version of its projections, beside the one that is served.
 //!
 //! Each step is one conditional write, so a rebuild may be broken off anywhere and called again:
-//! 1. The next version is noted as being built.
-//! 2. Days are folded and evaluated in it until nothing is behind.
-//! 3. It becomes the active version. Readers and workers look at each use, so from now on they use it.
-//! 4. What a worker folded into the old version meanwhile is folded into the new one.
+//! 1. The next version is noted as being built, and what the old one covers at that time: the point.
+//! 2. Days are folded and evaluated in it, in a bounded number of passes. Each takes what came during the one
+//!    before it, so a log that grows for ever ends none of them, and the last leaves little.
+//! 3. When it covers the point it becomes the active version. Readers and workers look at each use, so
+//!    from now on they use it.
+//! 4. What a worker folded into the old version meanwhile is folded into the new one, in one more pass.
+//!    Whatever comes during that is the workers': they find it by a sweep, which the change of step 3 asks for.
 //! 5. The old version is deleted.
 //!
 //! Days whose events are gone cannot be folded anew; their projections are copied (`carry`).
 
-use std::{collections::BTreeSet, future::Future, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    time::Duration,
+};
 
 use store::{
-    Clock, Error, ErrorKind, Id, Result, Table,
+    Clock, Day, Error, ErrorKind, Id, Result, Table,
     active::{self, Active},
     key::{self, LogId},
+    rollup::Applied,
+    scan,
     table::{Condition, Query},
 };
 use tokio::time::{Instant, sleep};
@@ -31,8 +40,11 @@ use crate::{
 /// How often a write of what is active may be lost to somebody else.
 const MAX_ATTEMPTS: usize = 100;
 
-/// How often the log may have grown again while the last of it was folded.
-const MAX_PASSES: usize = 1_000;
+/// How many passes there are before the flip at most, if the log grows during each.
+const PASSES: usize = 4;
+
+/// How many passes there are after the flip at most.
+const PASSES_AFTER: usize = 1;
 
 /// How many versions before the active one are looked at when the old ones are deleted.
 const LOOK_BACK: u32 = 3;
@@ -78,7 +90,8 @@ pub struct Report {
 ///
 /// # Errors
 /// `Corrupt`, when the new version would show less than the old, for there are segments that only
-/// the old one could fold; then the old one stays. Those of the table.
+/// the old one could fold, and `Incomplete`, when such segments are missing; then the old one stays. Those
+/// of the table.
 pub async fn rebuild(
     table: &dyn Table,
     workspace: &Id,
@@ -103,11 +116,12 @@ pub async fn rebuild(
         return Ok(rebuild.report);
     }
     let building = rebuild.begin().await?;
-    rebuild.catch_up(building).await?;
-    rebuild.check_no_less(building).await?;
+    let point = applied(table, building - 1, workspace).await?;
+    rebuild.catch_up(building, PASSES).await?;
+    rebuild.check_no_less(building, &point).await?;
     rebuild.flip(building).await?;
     // A worker that looked just before may have folded into the old version only.
-    rebuild.catch_up(building).await?;
+    rebuild.catch_up(building, PASSES_AFTER).await?;
     rebuild.delete_old(active::load(table, workspace).await?).await?;
     rebuild.report.version = building;
     rebuild.report.stopped = dlq::list_version(table, building, workspace)
@@ -155,9 +169,10 @@ impl Rebuild<'_> {
         Err(Error::new(ErrorKind::Throttled, "too many rebuilds of one workspace at once"))
     }
 
-    /// Folds and evaluates until nothing is behind in `version`, but what cannot be folded.
-    async fn catch_up(&mut self, version: u32) -> Result<()> {
-        for _ in 0..MAX_PASSES {
+    /// Folds and evaluates what is behind in `version`, but what cannot be folded; if there is more by then,
+    /// again, in at most so many passes.
+    async fn catch_up(&mut self, version: u32, passes: usize) -> Result<()> {
+        for _ in 0..passes {
             carry_over(self.table, self.workspace, version).await?;
             let behind = sweep_version(self.table, version, self.workspace).await?;
             let of = |log: &LogId| WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
@@ -180,7 +195,8 @@ impl Rebuild<'_> {
                 self.note_stopped(version, &day).await?;
             }
         }
-        Err(Error::unavailable("the log grows faster than it is folded; give the rebuild a greater share"))
+        // Of days that were marked meanwhile.
+        carry_over(self.table, self.workspace, version).await
     }
 
     /// Folds and evaluates a day; returns how many segments were new.
@@ -229,25 +245,35 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Refuses a new version that covers less of some log than the old one.
-    async fn check_no_less(&self, building: u32) -> Result<()> {
+    /// Refuses a new version that covers less of something than the old one did at `point`, or that is
+    /// stopped where the old one is not.
+    async fn check_no_less(&self, building: u32, point: &(Days, Days)) -> Result<()> {
         let found = active::load(self.table, self.workspace).await?;
         if found.version == building {
             return Ok(());
         }
-        let (old, _) = applied(self.table, found.version, self.workspace).await?;
-        let (new, _) = applied(self.table, building, self.workspace).await?;
-        for (day, logs) in old {
-            for (log, seq) in logs {
-                let covered = new.get(&day).and_then(|logs| logs.get(&log)).copied().unwrap_or(0);
-                let id = store::scan::log_named(self.workspace, day, &log);
-                let is_stopped = id.is_some_and(|id| self.stopped.contains(&id));
-                if covered < seq && is_stopped {
-                    return Err(Error::corrupt(format!(
-                        "version {building} can fold {day} {log} only up to segment {covered}, \
-                         version {} is at {seq}; version {} stays",
-                        found.version, found.version
-                    )));
+        let (now, _) = applied(self.table, found.version, self.workspace).await?;
+        let (rollups, evaluations) = applied(self.table, building, self.workspace).await?;
+        let old = found.version;
+        for (what, old_days, new_days, is_point) in [
+            ("fold", &point.0, &rollups, true),
+            ("evaluate", &point.1, &evaluations, true),
+            ("fold", &now, &rollups, false),
+        ] {
+            for (day, log, seq) in logs_of(old_days) {
+                let covered = new_days.get(&day).and_then(|logs| logs.get(log)).copied().unwrap_or(0);
+                let id = scan::log_named(self.workspace, day, log);
+                let is_stopped = id.is_some_and(|id| self.stopped.contains(&id))
+                    || (what == "evaluate" && self.unevaluated.iter().any(|stopped| stopped.day == day));
+                if covered < seq && (is_stopped || is_point) {
+                    let kind = if is_stopped { ErrorKind::Corrupt } else { ErrorKind::Incomplete };
+                    return Err(Error::new(
+                        kind,
+                        format!(
+                            "version {building} can {what} {day} {log} only up to segment {covered}, \
+                             version {old} is at {seq}; version {old} stays"
+                        ),
+                    ));
                 }
             }
         }
@@ -287,6 +313,13 @@ impl Rebuild<'_> {
         let change = |now: Active| (now.oldest < oldest).then_some(Active { oldest, ..now });
         self.change(change).await.map(|_| ())
     }
+}
+
+/// What rollups or evaluations cover, by day.
+type Days = BTreeMap<Day, Applied>;
+
+fn logs_of(days: &Days) -> impl Iterator<Item = (Day, &String, u64)> {
+    days.iter().flat_map(|(day, logs)| logs.iter().map(|(log, seq)| (*day, log, *seq)))
 }
 
 /// Calls again what failed and may pass.

@@ -82,14 +82,17 @@ pub(crate) async fn applied(
     let (mut rollups, mut evaluations) = (BTreeMap::new(), BTreeMap::new());
     let query = Query::table(key::all_projections(workspace, version)).only(COVERAGE);
     for item in query_all(table, query).await? {
-        // One that cannot be read is as one that is not there: folding its day says what is wrong.
-        let Ok(applied) = Projected::applied_of(&item) else { continue };
-        match key::parse_projection(&item.key)? {
-            (day, Projection::Rollup) => rollups.insert(day, applied),
-            (day, Projection::Evaluation) => evaluations.insert(day, applied),
-            // Written before its rollup: what the rollup covers, it does as well.
-            (_, Projection::Breakdown(_)) => None,
+        let (day, projection) = key::parse_projection(&item.key)?;
+        let of = match projection {
+            Projection::Rollup => &mut rollups,
+            Projection::Evaluation => &mut evaluations,
+            // Written before its rollup or its head: what those cover, it does as well.
+            Projection::Breakdown(_) | Projection::EvaluationPart(..) => continue,
         };
+        // One that cannot be read is as one that is not there: folding its day says what is wrong.
+        if let Ok(applied) = Projected::applied_of(&item) {
+            of.insert(day, applied);
+        }
     }
     Ok((rollups, evaluations))
 }

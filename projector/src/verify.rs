@@ -7,14 +7,18 @@ use std::{
     time::Duration,
 };
 
+use fold::Evaluation;
 use store::{
     Day, Error, ErrorKind, Id, Kind, Result, Table, active,
     catalog::Catalog,
+    evaluated::{self, At},
     expired,
-    key::{self, Counted},
+    key::Counted,
     rollup::{Applied, Projected},
     scan::{self, LogHead},
 };
+
+mod gone;
 
 use crate::{
     WorkspaceDay, counters,
@@ -44,7 +48,8 @@ pub struct Report {
     pub counts: usize,
     /// Segments that an operator left out of the rollups: no fault, but no part of them either.
     pub skipped: u64,
-    /// Days whose events have expired and are gone; what is stored of them is not compared.
+    /// Days whose events have expired and are gone; what is stored of them cannot be folded again, but must
+    /// cover them and agree.
     pub expired: usize,
     /// Segments that are not folded yet, and evaluations that do not know a definition of their day yet: no fault,
     /// the projector is behind.
@@ -79,7 +84,9 @@ pub async fn verify(
     for head in scan::heads(&**table, workspace).await? {
         days.entry(head.log.day).or_default().push(head);
     }
-    let all: BTreeSet<Day> = days.keys().chain(rollups.keys()).copied().collect();
+    let marks = expired::all(&**table, workspace).await?;
+    let gone = marks.iter().map(|mark| &mark.day);
+    let all: BTreeSet<Day> = days.keys().chain(rollups.keys()).chain(gone).copied().collect();
     let mut report = Report { days: all.len(), ..Report::default() };
     for (done, day) in all.iter().enumerate() {
         progress(done, all.len());
@@ -120,7 +127,9 @@ async fn check_day(table: &Arc<dyn Table>, day: &WorkspaceDay, heads: &[LogHead]
     let catalog = Catalog::new(Arc::clone(table));
     match check.run(heads, &catalog).await {
         Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::Corrupt => check.fault(&error),
+        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Incomplete) => {
+            check.fault(&error);
+        }
         Err(error) => return Err(error),
     }
     Ok(report)
@@ -154,9 +163,9 @@ impl DayCheck<'_> {
     }
 
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
-        if expired::load(self.table, &self.day.workspace, self.day.day).await?.is_some() {
+        if let Some(mark) = expired::load(self.table, &self.day.workspace, self.day.day).await? {
             self.report.expired = 1;
-            return Ok(());
+            return self.gone(&mark).await;
         }
         self.logs(heads).await?;
         let (stored, _) = read(self.table, self.version, self.day).await?;
@@ -188,7 +197,7 @@ impl DayCheck<'_> {
             let mut next = 1;
             while next <= head.seq {
                 let until = (next..=head.seq).find(|seq| left_out(*seq)).unwrap_or(head.seq + 1) - 1;
-                let segments = scan::segments(self.table, &head.log, next, until).await?;
+                let segments = scan::grown(self.table, &head.log, next, until).await?;
                 let found = next + segments.len() as u64 - 1;
                 if found != until {
                     self.fault(format_args!("{} has a hole after segment {found}", head.log));
@@ -274,22 +283,26 @@ impl DayCheck<'_> {
     }
 
     async fn evaluation(&mut self, rollup: &Projected, is_complete: bool, catalog: &Catalog) -> Result<()> {
-        let key = key::evaluation(&self.day.workspace, self.version, self.day.day);
-        let Some(item) = self.table.get(&key).await? else {
+        let at = At { workspace: &self.day.workspace, version: self.version, day: self.day.day };
+        let Some((stored, states)) = evaluated::load(self.table, at).await? else {
             if !judged(&rollup.applied).is_empty() && is_complete {
                 self.report.behind += 1;
             }
             return Ok(());
         };
-        let stored = Projected::from_item(&item)?;
         self.report.evaluations += 1;
         // By the definitions that it says it knew; that there are others by now is no fault.
         let definitions = catalog.definitions(&self.day.workspace).await?;
         let by = definitions.covered(&stored.applied).of(self.day.day);
         let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
+        let told = Evaluation::from_states(&states);
+        let told = told.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
         match compute(self.table, self.day, &stored.applied, &by, &skipped).await? {
-            Ok((fresh, _)) if fresh.is_told_by(&stored.state).map_err(|error| item.corrupt(error))? => {}
-            Ok(_) => self.fault("the evaluation is not what its predictions and outcomes give"),
+            Ok((fresh, rows)) => {
+                if !fresh.says(&told) || stored.rows.is_some_and(|stored| stored != rows) {
+                    self.fault("the evaluation is not what its predictions and outcomes give");
+                }
+            }
             Err(stopped) => self.fault(format_args!("the evaluation cannot be repeated: {}", stopped.reason)),
         }
         if is_complete && !covers(&stored.applied, &wanted(self.day, &rollup.applied, &definitions)) {

@@ -4,8 +4,7 @@ use fold::{Evaluation, evaluation::Record};
 use store::{
     Day, Error, Id, Result, active,
     catalog::{MAX_BOARD, PrimaryMetric, RankedRelease},
-    key,
-    rollup::Projected,
+    evaluated::{self, At},
 };
 
 use crate::Query;
@@ -36,7 +35,7 @@ impl Query {
     }
 
     /// The releases of a day, the best first, and what they are ranked by. All that were judged by this
-    /// metric are ranked, live or not. It reads three items.
+    /// metric are ranked, live or not. It reads two items and the evaluation.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, when no primary metric is set; those of the table.
@@ -52,11 +51,12 @@ impl Query {
         let unset = || Error::conflict("the workspace has no primary metric to rank by; set one");
         let primary = self.catalog.settings(workspace).await?.primary_metric.ok_or_else(unset)?;
         let version = active::load(&*self.table, workspace).await?.version;
-        let Some(item) = self.table.get(&key::evaluation(workspace, version, day)).await? else {
+        let at = At { workspace, version, day };
+        let Some((_, states)) = evaluated::load(&*self.table, at).await? else {
             return Ok((primary, Vec::new()));
         };
-        let evaluation = Evaluation::from_state(&Projected::from_item(&item)?.state);
-        let evaluation = evaluation.map_err(|error| item.corrupt(error))?;
+        let evaluation = Evaluation::from_states(&states);
+        let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
         let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
             let value = of.figure(primary.metric)?;
             Some(Place { release: release.clone(), value, labelled: of.labelled, record: of.record })

@@ -1,6 +1,6 @@
 //! The daily series of evaluations, a row for each day and release; and what series have in common.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use fold::{Evaluation, evaluate, evaluation};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -8,9 +8,9 @@ use polars::prelude::{Column as Series, DataFrame};
 use store::{
     Day, Error, Id, Item, Kind, Result, Table, active,
     catalog::Catalog,
+    evaluated::{self, At, Found},
     event::TAG_PREFIX,
     key::{self, Projection},
-    rollup::Projected,
     table::Query,
 };
 
@@ -74,8 +74,8 @@ pub(crate) async fn stored_evaluations(
     hold: &Hold,
 ) -> Result<DataFrame> {
     let stored = stored(table, workspace, request, hold).await?.into_iter();
-    let read = |(day, state): (Day, String)| {
-        let evaluation = Evaluation::from_state(&state);
+    let read = |(day, states): (Day, Vec<String>)| {
+        let evaluation = Evaluation::from_states(&states);
         Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
     };
     evaluation_rows(&stored.map(read).collect::<Result<Vec<_>>>()?, request)
@@ -183,29 +183,46 @@ async fn evaluate_as_of(reading: &Arc<Reading>, catalog: &Catalog) -> Result<Vec
     stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await
 }
 
-/// The stored evaluations of a window.
+/// The stored evaluations of a window: one query, and one more for each day that was evaluated while its
+/// parts were read.
 async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
     request: &Request,
     hold: &Hold,
-) -> Result<Vec<(Day, String)>> {
-    let mut states = Vec::new();
-    for item in active_items(table, workspace, request, hold).await? {
-        if let (day, Projection::Evaluation) = key::parse_projection(&item.key)? {
-            states.push((day, Projected::from_item(&item)?.state));
+) -> Result<Vec<(Day, Vec<String>)>> {
+    'read: loop {
+        let (version, items) = active_items(table, workspace, request, hold).await?;
+        let mut days = BTreeMap::<Day, Vec<&Item>>::new();
+        for item in &items {
+            let (day, projection) = key::parse_projection(&item.key)?;
+            if let Projection::Evaluation | Projection::EvaluationPart(..) = projection {
+                days.entry(day).or_default().push(item);
+            }
         }
+        let mut states = Vec::new();
+        for (day, items) in days {
+            match evaluated::assemble(items)? {
+                Found::Nothing => {}
+                Found::Whole(_, found) => states.push((day, found)),
+                Found::Torn(_) => match evaluated::load(&**table, At { workspace, version, day }).await? {
+                    Some((_, found)) => states.push((day, found)),
+                    // A rebuild has deleted this version.
+                    None => continue 'read,
+                },
+            }
+        }
+        return Ok(states);
     }
-    Ok(states)
 }
 
-/// All items of the projections of a window, of the version that is the active one.
+/// All items of the projections of a window, of the version that is the active one, which it returns.
 pub(crate) async fn active_items(
     table: &Arc<dyn Table>,
     workspace: &Id,
     request: &Request,
     hold: &Hold,
-) -> Result<Vec<Item>> {
+) -> Result<(u32, Vec<Item>)> {
     let mut version = active::load(&**table, workspace).await?.version;
     loop {
         let range = key::projections(workspace, version, request.window.from(), request.window.to());
@@ -224,7 +241,7 @@ pub(crate) async fn active_items(
         // A rebuild may have made another version the active one, and deleted what was being read.
         let now = active::load(&**table, workspace).await?.version;
         if now == version {
-            return Ok(items);
+            return Ok((version, items));
         }
         version = now;
     }

@@ -155,7 +155,8 @@ async fn stored(
         By::Tag(_) => key::By::Tag,
     };
     let mut days = BTreeMap::<Day, DayParts>::new();
-    for item in active_items(table, workspace, request, hold).await? {
+    let (_, items) = active_items(table, workspace, request, hold).await?;
+    for item in items {
         let (day, found) = key::parse_projection(&item.key)?;
         let wrong = |error| Error::corrupt(format!("{day}: {error}"));
         let (rollup, parts) = days.entry(day).or_default();
@@ -167,7 +168,7 @@ async fn stored(
                 let state = Projected::from_item(&item)?.state;
                 parts.insert(breakdown, Part::from_state(wanted, &state).map_err(wrong)?);
             }
-            Projection::Breakdown(_) | Projection::Evaluation => {}
+            Projection::Breakdown(_) | Projection::Evaluation | Projection::EvaluationPart(..) => {}
         }
     }
     Ok(days)

@@ -17,6 +17,8 @@ pub enum ErrorKind {
     Invalid,
     /// What is stored cannot be understood: stop, and tell the operator.
     Corrupt,
+    /// Less was read than what is known to be there: read again, and if it stays, tell the operator.
+    Incomplete,
     /// What was asked for does not exist.
     NotFound,
     /// The answer would take more room than there is: ask for less.
@@ -58,6 +60,11 @@ impl Error {
     /// See [`ErrorKind::Corrupt`].
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corrupt, message)
+    }
+
+    /// See [`ErrorKind::Incomplete`].
+    pub fn incomplete(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Incomplete, message)
     }
 
     /// See [`ErrorKind::NotFound`].

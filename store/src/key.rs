@@ -270,6 +270,7 @@ mod tests {
             expired(&w, day).to_string(),
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
+            evaluation_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
@@ -321,9 +322,11 @@ mod tests {
     fn projections_are_parsed_as_what_they_are() {
         let (w, day) = (log().workspace, log().day);
         let tag = Breakdown::of(By::Tag, "carrier");
+        let generation = Generation { ver: 12, digest: u64::MAX };
         for (key, expected) in [
             (rollup(&w, 2, day), Projection::Rollup),
             (evaluation(&w, 2, day), Projection::Evaluation),
+            (evaluation_part(&w, 2, day, generation, 99), Projection::EvaluationPart(generation, 99)),
             (breakdown(&w, 2, day, tag), Projection::Breakdown(tag)),
         ] {
             assert_eq!(parse_projection(&key).unwrap(), (day, expected));
@@ -334,6 +337,10 @@ mod tests {
             "day#2013-06-31",
             "day#2013-06-01/",
             "day#2013-06-01/eval/00",
+            "day#2013-06-01/eval/0000000001-00000000000000ab",
+            "day#2013-06-01/eval/0000000001-00000000000000ab/1",
+            "day#2013-06-01/eval/0000000001-ab/00001",
+            "day#2013-06-01/eval/0000000001-00000000000000ab/00001/x",
             "day#2013-06-01/tag",
             "day#2013-06-01/tag/0",
             "day#2013-06-01/tag/0A",

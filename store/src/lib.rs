@@ -3,7 +3,7 @@
 //! In reading order: [`time`] and [`id`]; the [`event`], the [`columns`] in which events
 //! travel and the [`batch`] that they come in;
 //! the [`segment`] that packs them; the [`key`] of everything, and the [`item`] under a key; the
-//! [`log`] with its [`lane`]s and the [`rollup`] as items, which version of the rollups is [`active`], of
+//! [`log`] with its [`lane`]s, the [`rollup`] and what is [`evaluated`] as items, which version of the rollups is [`active`], of
 //! which days the events have [`expired`], by the time that the table has [`counted`], which segments were
 //! [`skipped`], and the [`cut`] that an answer was read at; the [`catalog`] of workspaces, models and
 //! releases; and the
@@ -18,6 +18,7 @@ pub mod columns;
 pub mod counted;
 pub mod cut;
 mod error;
+pub mod evaluated;
 pub mod event;
 pub mod expired;
 pub mod id;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::{Item, Result, item::Value, key::Key, table::Condition};
 
-/// Version of the item around the state.
+/// Version of the item around the state. The head of an evaluation whose states stand in items of their
+/// own has the next one ([`crate::evaluated`]).
 const ITEM_VERSION: i64 = 1;
 
 /// The version of the projections that is written and read.
@@ -60,12 +61,15 @@ impl Projected {
         Ok(Self { ver: item.int("ver")?, applied, state: item.text("state")?.to_owned() })
     }
 
-    /// Only the prefix that a projection covers, from an item that was read with [`COVERAGE`].
+    /// Only the prefix that a projection covers, from an item that was read with [`COVERAGE`]: of a rollup, a
+    /// part of a breakdown, or the head of an evaluation.
     ///
     /// # Errors
     /// As [`Projected::from_item`].
     pub fn applied_of(item: &Item) -> Result<Applied> {
-        item.check_version(ITEM_VERSION)?;
+        if item.int("v")? != ITEM_VERSION + 1 {
+            item.check_version(ITEM_VERSION)?;
+        }
         let mut applied = Applied::new();
         for (log, seq) in item.map("applied")? {
             let seq = match seq {

@@ -1,7 +1,7 @@
 //! Reading logs: which there are, how long they are, and their segments in order.
 
 use crate::{
-    Day, Id, Kind, Result, Table,
+    Day, Error, Id, Kind, Result, Table,
     key::{self, KeyRange, LogId},
     log::{SUMMARY, Segment},
     table::{Query, query_all},
@@ -109,12 +109,33 @@ async fn end_of(table: &dyn Table, query: Query) -> Result<Option<Segment>> {
     }
 }
 
-/// Segments of a log from `first` to `last`, ending before the first hole. A hole is what a read
-/// sees that came too early; the next read goes on from there.
+/// The segments of a log from `first` to `last`, which are known to be there: all of them, or an error.
+/// So nothing is ever computed of a part of what it says it covers.
+///
+/// # Errors
+/// `Incomplete`, when one is missing: the events of the day were deleted, or are lost. `Corrupt` for an
+/// item that is no segment; those of the table.
+pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
+    let segments = grown(table, log, first, last).await?;
+    let wanted = (last + 1).saturating_sub(first);
+    if segments.len() as u64 != wanted {
+        let day = log.day;
+        return Err(Error::incomplete(format!(
+            "expected {wanted} segments of {log} from {first} up to {last}, read {}; if the events of {day} \
+             have not expired they are lost, and `almanac verify` says which",
+            segments.len()
+        )));
+    }
+    Ok(segments)
+}
+
+/// What there is of a log from `first` on, up to `last` at most and ending before the first hole. It is for
+/// who follows a log and does not know where it ends. A hole is what a read sees that came too early; the
+/// next read goes on from there.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt` for an item that is no segment.
-pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
+pub async fn grown(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
     let query = Query::table(key::segments_between(log, first, last));
     let mut segments = Vec::new();
     for item in query_all(table, query).await? {
@@ -137,4 +158,41 @@ pub fn log_named(workspace: &Id, day: Day, name: &str) -> Option<LogId> {
         kind: Kind::from_letter(kind)?,
         lane: lane.parse().ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Clock, Column, Columns, ErrorKind, Timestamp, Values,
+        table::{Condition, sqlite::SqliteTable},
+    };
+
+    #[tokio::test]
+    async fn a_short_read_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let log = log_named(&workspace, "2013-06-01".parse().unwrap(), "p/00").unwrap();
+        let column = Column::new("predicted_at", Values::Time(vec![1]));
+        let columns = Columns { rows: 1, columns: vec![column] };
+        for seq in [1, 2, 4, 5] {
+            let segment = Segment::pack(log.clone(), seq, Timestamp::default(), Vec::new(), &columns);
+            table.put(segment.unwrap().to_item(), Condition::Absent).await.unwrap();
+        }
+        let seqs = async |first, last| {
+            let segments = segments(&table, &log, first, last).await;
+            segments.map(|segments| segments.iter().map(|segment| segment.seq).collect::<Vec<_>>())
+        };
+        assert_eq!(seqs(1, 2).await.unwrap(), [1, 2]);
+        assert_eq!(seqs(4, 5).await.unwrap(), [4, 5]);
+        assert_eq!(seqs(3, 2).await.unwrap(), [0; 0]);
+        for (first, last, read) in [(1, 3, 2), (1, 5, 2), (3, 5, 0), (4, 6, 2), (6, 6, 0)] {
+            let error = seqs(first, last).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Incomplete, "{first} to {last}");
+            assert!(error.to_string().contains(&format!("up to {last}, read {read};")), "{error}");
+        }
+        // Who follows a log reads up to the hole.
+        assert_eq!(grown(&table, &log, 1, u64::MAX).await.unwrap().len(), 2);
+    }
 }

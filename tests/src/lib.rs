@@ -1,9 +1,12 @@
 //! What the tests of the whole system share.
 //!
 //! [`mod@conformance`] says what every engine of the table must do, whatever it is built on; [`faulty`] is an
-//! engine on which things go wrong; [`hooked`] one that fails, hangs or panics where a test says so; [`counted`] counts what is read; [`recorded`] notes what DynamoDB would be
-//! asked for; [`sim`] runs several projectors on a table in memory, in virtual time.
+//! engine on which things go wrong; [`hooked`] one that fails, hangs or panics where a test says so;
+//! [`between`] lets others work between two calls; [`counted`] counts what is
+//! read; [`recorded`] notes what DynamoDB would be asked for; [`sim`] runs several projectors on a table in
+//! memory, in virtual time.
 
+pub mod between;
 pub mod conformance;
 pub mod counted;
 pub mod crashing;

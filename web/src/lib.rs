@@ -148,7 +148,7 @@ impl From<Error> for Problem {
             ErrorKind::Throttled => StatusCode::TOO_MANY_REQUESTS,
             ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-            ErrorKind::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorKind::Corrupt | ErrorKind::Incomplete => StatusCode::INTERNAL_SERVER_ERROR,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
             ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         };

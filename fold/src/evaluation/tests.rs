@@ -310,7 +310,32 @@ fn version_1_is_read() {
     let then = Evaluation::from_state(TEXT).unwrap();
     assert_eq!((then.unmatched, then.releases["binary"].repeated), (None, None));
     assert_eq!(binary(&then).threshold, POSITIVE_SCORE);
-    assert!(now.is_told_by(TEXT).unwrap());
-    assert!(now.is_told_by(&now.to_state()).unwrap());
-    assert!(!judge(&rows, &outcomes[1..]).is_told_by(TEXT).unwrap());
+    assert!(now.says(&then));
+    assert!(now.says(&now));
+    assert!(!judge(&rows, &outcomes[1..]).says(&then));
+}
+
+#[test]
+fn an_evaluation_of_any_number_of_releases_is_cut_into_texts_that_fit() {
+    let release = |n: usize| ReleaseEvaluation {
+        predictions: n as u64,
+        repeated: None,
+        defined_from: None,
+        labelled: 0,
+        mean_score: Some(n as f64 / 7.0),
+        record: Record::default(),
+        measures: None,
+    };
+    let releases = (0..3_000).map(|n| (format!("\"release\" {n}"), release(n)));
+    let evaluation = Evaluation { releases: releases.collect(), outcomes: Some(7), unmatched: Some(3) };
+    let whole = evaluation.to_state();
+    assert_eq!(evaluation.to_states(whole.len()), std::slice::from_ref(&whole));
+    for most in [whole.len() - 1, 10_000, 1_000, 200, 10] {
+        let states = evaluation.to_states(most);
+        // A release alone may take more than there is room for.
+        assert!(states.iter().all(|state| state.len() <= most.max(200)), "{most}");
+        assert!(states.len() <= 3_000.min(2 + whole.len() * 3 / most), "{most}: {}", states.len());
+        assert_eq!(Evaluation::from_states(&states).unwrap(), evaluation);
+    }
+    assert_eq!(Evaluation::default().to_states(0).len(), 1);
 }

@@ -19,6 +19,45 @@ pub fn evaluation(workspace: &Id, version: u32, day: Day) -> Key {
     Key::new(rollup_partition(workspace, version), format!("day#{day}/eval"))
 }
 
+/// Which writing of an evaluation a part of it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation {
+    /// The version of the head that names it.
+    pub ver: u64,
+    /// A digest of all its parts.
+    pub digest: u64,
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:010}-{:016x}", self.ver, self.digest)
+    }
+}
+
+impl Generation {
+    /// The one that displays as `text`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (ver, digest) = text.split_once('-')?;
+        let found = Self { ver: ver.parse().ok()?, digest: u64::from_str_radix(digest, 16).ok()? };
+        (found.to_string() == text).then_some(found)
+    }
+}
+
+/// A part of the evaluation of a day.
+pub fn evaluation_part(workspace: &Id, version: u32, day: Day, generation: Generation, part: u32) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/eval/{generation}/{part:05}"))
+}
+
+/// All parts of the evaluation of a day, of any generation.
+pub fn evaluation_parts(workspace: &Id, version: u32, day: Day) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), &format!("day#{day}/eval/"))
+}
+
+/// The evaluation of a day with its parts.
+pub fn evaluation_items(workspace: &Id, version: u32, day: Day) -> KeyRange {
+    KeyRange { from: evaluation(workspace, version, day).sk, ..evaluation_parts(workspace, version, day) }
+}
+
 /// Into how many items a breakdown of a day is cut at most. Only those that hold something exist.
 pub const BREAKDOWN_BUCKETS: u32 = 256;
 
@@ -102,6 +141,8 @@ pub enum Projection {
     Breakdown(Breakdown),
     /// Predictions judged by outcomes.
     Evaluation,
+    /// A part of the same, by its generation and its number.
+    EvaluationPart(Generation, u32),
 }
 
 /// The day of a projection and which of them it is.
@@ -115,6 +156,11 @@ pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
         let found = match (parts.next(), parts.next()) {
             (None, None) => Projection::Rollup,
             (Some("eval"), None) => Projection::Evaluation,
+            (Some("eval"), Some(generation)) => {
+                let part = parts.next().filter(|part| part.len() == 5)?;
+                part.bytes().all(|digit| digit.is_ascii_digit()).then_some(())?;
+                Projection::EvaluationPart(Generation::parse(generation)?, part.parse().ok()?)
+            }
             (Some(by), Some(bucket)) => {
                 let by = By::ALL.into_iter().find(|one| one.name() == by)?;
                 let breakdown = Breakdown { by, bucket: u8::from_str_radix(bucket, 16).ok()? };

@@ -97,6 +97,7 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Unavailable => "unavailable",
         ErrorKind::Invalid => "invalid",
         ErrorKind::Corrupt => "corrupt",
+        ErrorKind::Incomplete => "incomplete",
         ErrorKind::NotFound => "not_found",
         ErrorKind::TooLarge => "too_large",
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     Error, ErrorKind, Item, Result, Timestamp,
-    item::Value,
+    item::{MAX_ITEM_BYTES, Value},
     key::{self, Key, KeyRange},
 };
 
@@ -297,7 +297,7 @@ pub trait Table: Debug + Send + Sync {
     ///
     /// # Errors
     /// `Conflict`, when the condition does not hold; `Invalid`, when the item is too large
-    /// ([`crate::item::MAX_ITEM_BYTES`]).
+    /// ([`Table::item_bytes`]).
     async fn put(&self, item: Item, condition: Condition) -> Result<()>;
 
     /// Writes new items in their order, each under [`Condition::Absent`], up to the first that cannot
@@ -329,6 +329,11 @@ pub trait Table: Debug + Send + Sync {
     /// # Errors
     /// `Conflict`, when the condition does not hold.
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()>;
+
+    /// The most bytes of an item that it takes.
+    fn item_bytes(&self) -> usize {
+        MAX_ITEM_BYTES
+    }
 
     /// Whether [`Table::transact`] takes several writes. An engine without transactions takes one.
     fn transactions(&self) -> bool {

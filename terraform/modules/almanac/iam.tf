@@ -158,6 +158,7 @@ data "aws_iam_policy_document" "projector" {
     }
   }
 
+  # So is the active version; and what is evaluated is not of a marked day.
   statement {
     sid       = "CheckBeforeMarking"
     actions   = ["dynamodb:ConditionCheckItem"]
@@ -166,7 +167,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = [local.workspace, "${local.workspace}/proj"]
+      values   = [local.workspace, "${local.workspace}/proj", "${local.workspace}/expired"]
     }
   }
 

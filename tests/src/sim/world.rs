@@ -9,6 +9,7 @@ use fold::{Delta, LogSegment, rollup::Merge};
 use store::{
     Clock, Columns, Error, Item, Kind, Result, Timestamp,
     catalog::Definition,
+    evaluated::{self, Found},
     item::Value,
     key::{self, Counted, Key, LogId, Projection},
     lane::Place,
@@ -300,37 +301,42 @@ impl State {
             };
         }
         if item.key.pk.contains("/rollup/v") {
-            let now = Projected::from_item(item).map_err(|error| error.to_string())?;
-            if let Some(before) = before {
-                let before = Projected::from_item(before).map_err(|error| error.to_string())?;
-                for (log, seq) in &before.applied {
-                    if now.applied.get(log).is_none_or(|now| now < seq) {
-                        return Err(format!(
-                            "`applied` moves back: {:?} to {:?}",
-                            before.applied, now.applied
-                        ));
-                    }
-                }
-            }
-            return self.check_projection(item, &now);
+            return self.check_projection(before, item);
         }
         Ok(())
     }
 
-    fn check_projection(&self, item: &Item, found: &Projected) -> std::result::Result<(), String> {
-        let (day, projection) = key::parse_projection(&item.key).map_err(|error| error.to_string())?;
+    fn check_projection(&self, before: Option<&Item>, item: &Item) -> std::result::Result<(), String> {
+        let told = |error: store::Error| error.to_string();
+        let (day, projection) = key::parse_projection(&item.key).map_err(told)?;
+        // It means something with the head that names it.
+        if let Projection::EvaluationPart(..) = projection {
+            return Ok(());
+        }
+        let applied = Projected::applied_of(item).map_err(told)?;
+        let was = before.map_or(Ok(Applied::new()), Projected::applied_of).map_err(told)?;
+        if was.iter().any(|(log, seq)| applied.get(log).is_none_or(|now| now < seq)) {
+            return Err(format!("`applied` moves back: {was:?} to {applied:?}"));
+        }
         let workspace = self.logs.keys().next().map(|log| log.workspace.clone()).ok_or("nothing appended")?;
-        let expected = match projection {
-            Projection::Rollup => self.fold(&workspace, day, &found.applied)?.rollup.to_state(),
+        let state = || Projected::from_item(item).map(|found| found.state).map_err(told);
+        let (expected, found) = match projection {
+            Projection::Rollup => (self.fold(&workspace, day, &applied)?.rollup.to_state(), state()?),
             Projection::Breakdown(breakdown) => {
-                let parts = self.fold(&workspace, day, &found.applied)?.parts;
-                parts.get(&breakdown).ok_or("nothing of it was appended")?.to_state()
+                let parts = self.fold(&workspace, day, &applied)?.parts;
+                (parts.get(&breakdown).ok_or("nothing of it was appended")?.to_state(), state()?)
             }
-            Projection::Evaluation => self.evaluation(&workspace, day, &found.applied)?,
+            Projection::Evaluation | Projection::EvaluationPart(..) => {
+                let expected = self.evaluation(&workspace, day, &applied)?;
+                let first = Key::new(item.key.pk.clone(), format!("{}/", item.key.sk));
+                let parts = self.items.range(first..).map(|(_, stored)| &stored.item);
+                let parts = parts.take_while(|part| part.key.sk.starts_with(&item.key.sk));
+                (expected, whole_state(evaluated::assemble(parts.chain([item])).map_err(told)?)?)
+            }
         };
-        match expected == found.state {
+        match expected == found {
             true => Ok(()),
-            false => Err(format!("it is not the fold of {:?}", found.applied)),
+            false => Err(format!("it is not the fold of {applied:?}")),
         }
     }
 
@@ -411,8 +417,8 @@ impl State {
                 (key::rollup(&workspace, version, log.day), "rollup"),
                 (key::evaluation(&workspace, version, log.day), "evaluation"),
             ] {
-                let stored = self.items.get(&key).and_then(|stored| Projected::from_item(&stored.item).ok());
-                let applied = stored.and_then(|stored| stored.applied.get(&log.name()).copied()).unwrap_or(0);
+                let stored = self.items.get(&key).and_then(|stored| Projected::applied_of(&stored.item).ok());
+                let applied = stored.and_then(|applied| applied.get(&log.name()).copied()).unwrap_or(0);
                 if applied != stop - 1 && (what == "rollup" || self.has_predictions(log, version)) {
                     found.push(format!("{log}: the {what} v{version} covers {applied} of {}", stop - 1));
                 }
@@ -456,6 +462,13 @@ impl State {
         }
         sum
     }
+}
+
+/// The text that an evaluation would have if it stood in one item.
+fn whole_state(found: Found) -> std::result::Result<String, String> {
+    let Found::Whole(_, states) = found else { return Err("a part of the evaluation is missing".into()) };
+    let whole = fold::Evaluation::from_states(&states).map_err(|error| error.to_string())?;
+    Ok(whole.to_state())
 }
 
 fn check_lease(before: Option<&Item>, item: &Item) -> std::result::Result<(), String> {
