@@ -18,6 +18,7 @@ use crate::{
     lease::{Lease, SWEEP, leases},
     plan::{Plan, View},
     reader::{self, Following, begin_at_latest},
+    sweeper::Extent,
     worker::{Shared, lock, may_pass},
 };
 
@@ -128,7 +129,7 @@ impl Coordinator {
         self.follow(&found, &plan.along).await?;
         if self.is_first {
             self.is_first = false;
-            shared.ask_for_sweep(None);
+            shared.ask_for_sweep(Extent::Latest);
         }
         Ok(())
     }

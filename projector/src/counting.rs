@@ -17,7 +17,7 @@ use crate::worker::Shared;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// How many minutes are counted in one go at most, however long nobody counted.
-const MOST_MINUTES: u64 = 10;
+const MOST_MINUTES: u32 = 10;
 
 /// How many workspaces are asked for the latest time that they know when a table's time begins.
 const MAX_WITNESSES: usize = 1_000;
@@ -44,26 +44,35 @@ impl Counting {
         }
         let clocks = others.iter().copied().chain(shared.table.engine_time());
         let clocks = clocks.fold(shared.now(), Timestamp::min);
-        let next = match counted::load(&*shared.table).await? {
-            None => CountedTime::first(witnessed(shared).await?.map_or(clocks, |told| told.min(clocks))),
+        let (next, counted_to) = match counted::load(&*shared.table).await? {
+            None => {
+                let told = witnessed(shared).await?;
+                (CountedTime::first(told.map_or(clocks, |told| told.min(clocks))), now)
+            }
             Some(time) => {
                 let since = self.seen.filter(|(ver, _)| *ver == time.ver).map(|(_, since)| since);
-                let minutes = since.map_or(0, |since| (now - since).as_secs() / MINUTE.as_secs());
+                let since = since.unwrap_or(now);
+                let minutes = ((now - since).as_secs() / MINUTE.as_secs()) as u32;
                 if minutes == 0 {
-                    self.seen = Some((time.ver, since.unwrap_or(now)));
-                    self.look_at = self.seen.map_or(now, |(_, since)| since) + MINUTE;
+                    self.seen = Some((time.ver, since));
+                    self.look_at = since + MINUTE;
                     return Ok(());
                 }
-                time.after(minutes.min(MOST_MINUTES) as i64, clocks)
+                // What is left of the last minute is counted with the next, unless there was a long pause.
+                let counted_to = if minutes > MOST_MINUTES { now } else { since + MINUTE * minutes };
+                (time.after(i64::from(minutes.min(MOST_MINUTES)), clocks), counted_to)
             }
         };
+        self.look_at = counted_to + MINUTE;
         match next.write(&*shared.table).await {
-            Ok(()) => self.seen = Some((next.ver, Instant::now())),
+            Ok(()) => self.seen = Some((next.ver, counted_to)),
             // Somebody else counts.
             Err(error) if error.is_conflict() => self.seen = None,
-            Err(error) => return Err(error),
+            Err(error) => {
+                self.look_at = now;
+                return Err(error);
+            }
         }
-        self.look_at = now + MINUTE;
         Ok(())
     }
 }

@@ -30,6 +30,7 @@ mod plan;
 pub mod project;
 mod reader;
 pub mod rebuild;
+mod rotation;
 mod schedule;
 pub mod status;
 pub mod sweep;

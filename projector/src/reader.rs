@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     WorkspaceDay,
     lease::Lease,
+    sweeper::Extent,
     worker::{Shared, lock, may_pass},
 };
 
@@ -228,7 +229,7 @@ pub(crate) async fn read(
 /// the two. `None`, when the shard is closed.
 pub(crate) async fn begin_at_latest(shared: &Shared, following: &Following) -> Result<Option<Position>> {
     let changes = shared.table.changes(&following.shard, &Position::Latest, Duration::ZERO).await?;
-    let mark = shared.ask_for_sweep(None);
+    let mark = shared.ask_for_sweep(Extent::All);
     following.add(changes.next.clone(), mark, true);
     Ok(changes.next)
 }
@@ -239,7 +240,7 @@ impl Shared {
         let mut is_news = changes.gap;
         if changes.gap {
             tracing::warn!(shard, "changes are gone from the feed; comparing all logs");
-            self.ask_for_sweep(None);
+            self.ask_for_sweep(Extent::All);
         }
         let now = Instant::now();
         for key in &changes.keys {
@@ -253,7 +254,7 @@ impl Shared {
                 let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
                 self.schedule().mark(day, Some(log), None, now);
             } else if let Some(workspace) = key::parse_active(key) {
-                self.ask_for_sweep(Some(workspace));
+                self.ask_for_sweep(Extent::Workspace(workspace));
             } else {
                 continue;
             }

@@ -6,7 +6,7 @@ use store::{
     Day, Id, Result, Table, active,
     catalog::Definitions,
     expired,
-    key::{self, LogId, Projection},
+    key::{self, KeyRange, LogId, Projection},
     rollup::{Applied, COVERAGE, Projected},
     scan,
     table::{Query, query_all},
@@ -30,9 +30,9 @@ pub struct Behind {
     pub evaluations: BTreeSet<WorkspaceDay>,
 }
 
-/// Finds what is behind in a workspace, in the version of its projections that is read.
+/// Finds what is behind in a workspace, in the version of its projections that is read: on all days.
 ///
-/// It reads two keys for each log, a page at a time what the rollups and evaluations cover, and
+/// It reads one key for each log, a page at a time what the rollups and evaluations cover, and
 /// which version is active; and the definitions. It skips from log to log, so it finds lanes that nobody told of.
 ///
 /// # Errors
@@ -46,31 +46,99 @@ pub async fn sweep(table: &dyn Table, workspace: &Id) -> Result<Behind> {
 /// # Errors
 /// Those of the table.
 pub async fn sweep_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Behind> {
-    let (rollups, evaluations) = applied(table, version, workspace).await?;
-    let mut behind = Behind { days: rollups.len(), ..Behind::default() };
-    for head in scan::heads(table, workspace).await? {
-        let folded = rollups.get(&head.log.day).and_then(|applied| applied.get(&head.log.name()));
-        let folded = folded.copied().unwrap_or(0);
-        if folded < head.seq {
-            behind.segments += head.seq - folded;
-            behind.logs.insert(head.log, folded + 1);
+    let mut comparison = Comparison::new(table, workspace);
+    comparison.compare(key::segments(workspace), key::all_projections(workspace, version)).await?;
+    Ok(comparison.behind)
+}
+
+/// Finds what is behind on the days from `first` on, and on some days before it. Where nothing was appended
+/// on those, that is one read.
+///
+/// # Errors
+/// Those of the table.
+pub async fn sweep_days(
+    table: &dyn Table,
+    version: u32,
+    workspace: &Id,
+    first: Day,
+    older: &BTreeSet<Day>,
+) -> Result<Behind> {
+    let mut comparison = Comparison::new(table, workspace);
+    let segments = key::segments_since(workspace, first);
+    if scan::first_within(table, segments.clone()).await?.is_some() {
+        comparison.compare(segments, key::projections_since(workspace, version, first)).await?;
+    }
+    for day in older.range(..first) {
+        let projections = key::projections(workspace, version, *day, *day);
+        comparison.compare(key::segments_of_day(workspace, *day), projections).await?;
+    }
+    Ok(comparison.behind)
+}
+
+/// What was compared of a workspace so far.
+struct Comparison<'a> {
+    table: &'a dyn Table,
+    workspace: &'a Id,
+    /// Read when they are first needed.
+    definitions: Option<Definitions>,
+    behind: Behind,
+}
+
+impl<'a> Comparison<'a> {
+    fn new(table: &'a dyn Table, workspace: &'a Id) -> Self {
+        Self { table, workspace, definitions: None, behind: Behind::default() }
+    }
+
+    /// Compares a range of the logs with a range of the projections.
+    async fn compare(&mut self, segments: KeyRange, projections: KeyRange) -> Result<()> {
+        let (rollups, evaluations) = applied_within(self.table, projections).await?;
+        self.behind.days += rollups.len();
+        let end = segments.to.clone();
+        let mut rest = segments;
+        // From each log it looks right behind what is folded: what stands there is the next log, or not folded.
+        while let Some((log, seq)) = scan::first_within(self.table, rest).await? {
+            let applied = rollups.get(&log.day);
+            let folded = applied.and_then(|applied| applied.get(&log.name())).copied().unwrap_or(0);
+            if seq <= folded {
+                rest = KeyRange { to: end.clone(), ..key::segments_from(&log, folded + 1) };
+                continue;
+            }
+            rest = KeyRange { to: end.clone(), ..key::segments_after(&log) };
+            self.behind.segments += scan::head(self.table, &log).await?.saturating_sub(folded);
+            self.behind.logs.insert(log, folded + 1);
         }
+        self.compare_evaluations(&rollups, &evaluations).await
     }
-    let definitions = Definitions::load(table, workspace).await?;
-    for (day, applied) in &rollups {
-        let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
-        let wanted = wanted(&day, applied, &definitions);
-        let is_covered = evaluations.get(&day.day).is_some_and(|evaluation| covers(evaluation, &wanted));
-        if !wanted.is_empty() && !is_covered {
-            behind.evaluations.insert(day);
+
+    async fn compare_evaluations(
+        &mut self,
+        rollups: &BTreeMap<Day, Applied>,
+        evaluations: &BTreeMap<Day, Applied>,
+    ) -> Result<()> {
+        if rollups.is_empty() {
+            return Ok(());
         }
+        if self.definitions.is_none() {
+            self.definitions = Some(Definitions::load(self.table, self.workspace).await?);
+        }
+        let mut found = BTreeSet::new();
+        for (day, applied) in rollups {
+            let day = WorkspaceDay { workspace: self.workspace.clone(), day: *day };
+            let wanted = self.definitions.as_ref().map(|definitions| wanted(&day, applied, definitions));
+            let wanted = wanted.unwrap_or_default();
+            let is_covered = evaluations.get(&day.day).is_some_and(|evaluation| covers(evaluation, &wanted));
+            if !wanted.is_empty() && !is_covered {
+                found.insert(day);
+            }
+        }
+        if let (Some(first), Some(last)) = (found.first(), found.last()) {
+            // What has expired cannot be evaluated any more.
+            let gone = expired::days(self.table, self.workspace, first.day, last.day).await?;
+            found.retain(|day| !gone.contains(&day.day));
+        }
+        self.behind.evaluations.extend(found);
+        Ok(())
     }
-    if let (Some(first), Some(last)) = (behind.evaluations.first(), behind.evaluations.last()) {
-        // What has expired cannot be evaluated any more.
-        let gone = expired::days(table, workspace, first.day, last.day).await?;
-        behind.evaluations.retain(|day| !gone.contains(&day.day));
-    }
-    Ok(behind)
 }
 
 /// What the rollups and the evaluations of a workspace cover, by day.
@@ -79,8 +147,16 @@ pub(crate) async fn applied(
     version: u32,
     workspace: &Id,
 ) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
+    applied_within(table, key::all_projections(workspace, version)).await
+}
+
+/// What the rollups and the evaluations in a range cover, by day.
+async fn applied_within(
+    table: &dyn Table,
+    range: KeyRange,
+) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
     let (mut rollups, mut evaluations) = (BTreeMap::new(), BTreeMap::new());
-    let query = Query::table(key::all_projections(workspace, version)).only(COVERAGE);
+    let query = Query::table(range).only(COVERAGE);
     for item in query_all(table, query).await? {
         let (day, projection) = key::parse_projection(&item.key)?;
         let of = match projection {

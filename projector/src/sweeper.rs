@@ -1,42 +1,72 @@
 //! When to sweep: at the start, after gaps, when a workspace's active version changes, and now and
-//! then by the one worker that has the lease of it.
+//! then by the one worker that has the lease of it; and what.
+//!
+//! After a gap, and where a shard is read from its newest position, all days are compared: nobody was told of what
+//! came before. At the start and periodically it is the latest days, those that were worked on since, and
+//! all days of the workspaces whose turn it is ([`crate::rotation`]). What a sweep finds is scheduled at once. A failure of
+//! the table has only the workspaces tried again in which it happened.
 
-use std::{mem::take, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem::take,
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
-use store::{Id, Result, counted};
+use futures::{StreamExt, stream};
+use store::{Day, Id, Result, active, counted};
 use tokio::time::Instant;
 
 use crate::{
-    WorkspaceDay, board,
+    WorkspaceDay, board, caught,
     counters::move_old,
     dlq::{self, State},
     expire::expire,
     lease::SWEEP,
     project::record_segment,
-    sweep::sweep,
+    rotation,
+    sweep::{Behind, sweep_days, sweep_version},
     worker::{Shared, add, lock, may_pass},
 };
 
 /// How long to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How many workspaces are swept at once: with short reads, between which those of folds have their turn.
+const WORKSPACES_AT_ONCE: usize = 4;
+
+/// How many days before today are among the latest.
+const LATEST_DAYS: i64 = 3;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
 /// From how many hours on a clock that is ahead of the table's time is told of.
 const TOLERATED_HOURS: i64 = 24;
+
+/// What a sweep compares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The latest days of all workspaces, and all days of those whose turn it is.
+    Latest,
+    /// All days of all workspaces.
+    All,
+    /// All days of one workspace.
+    Workspace(Id),
+}
 
 /// A sweep that is to be made.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// What it holds back until everything it found is written.
     mark: u64,
-    /// Only this workspace; all when `None`.
-    workspace: Option<Id>,
+    extent: Extent,
 }
 
 impl Shared {
-    /// Asks for a sweep of a workspace, or of all; returns its mark.
-    pub(crate) fn ask_for_sweep(&self, workspace: Option<Id>) -> u64 {
+    /// Asks for a sweep; returns its mark.
+    pub(crate) fn ask_for_sweep(&self, extent: Extent) -> u64 {
         let mark = self.schedule().hold();
-        lock(&self.requests).push(Request { mark, workspace });
+        lock(&self.requests).push(Request { mark, extent });
         self.sweep.notify_one();
         mark
     }
@@ -55,42 +85,112 @@ impl Shared {
         Ok(())
     }
 
-    async fn sweep_all(&self) -> Result<Vec<(WorkspaceDay, Option<store::key::LogId>)>> {
-        let mut found = Vec::new();
-        let mut behind = 0;
-        for workspace in self.catalog.workspaces().await? {
-            behind += self.sweep_one(workspace.id(), &mut found).await?;
-            self.move_counters(workspace.id()).await?;
-            self.expire(workspace.id()).await?;
-            self.rank(workspace.id()).await?;
+    /// Sweeps all workspaces; those in `whole` on all of their days, or all of them.
+    async fn sweep_all(&self, is_whole: bool, mut whole: BTreeSet<Id>, mark: u64) -> Result<()> {
+        let workspaces = self.catalog.workspaces().await?;
+        let workspaces: Vec<Id> = workspaces.iter().map(|workspace| workspace.id().clone()).collect();
+        let all: BTreeSet<Id> = workspaces.iter().cloned().collect();
+        let turn = rotation::next(&*self.table, &all, self.options.sweep_every).await?;
+        match is_whole {
+            true => whole = all,
+            false => whole.extend(turn.iter().cloned()),
         }
+        let behind = self.sweep_some(workspaces, &whole, mark).await;
+        rotation::note(&*self.table, &turn).await?;
         self.record_again().await?;
         self.compare_clocks().await?;
         add(&self.stats.sweeps, 1);
-        self.stats.swept_behind.store(behind, std::sync::atomic::Ordering::Relaxed);
-        Ok(found)
+        self.stats.swept_behind.store(behind, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Sweeps some workspaces until each was; returns how many segments are behind.
+    async fn sweep_some(&self, mut todo: Vec<Id>, whole: &BTreeSet<Id>, mark: u64) -> u64 {
+        let mut older = BTreeMap::<Id, BTreeSet<Day>>::new();
+        for touched in take(&mut *lock(&self.touched)) {
+            older.entry(touched.workspace).or_default().insert(touched.day);
+        }
+        let none = BTreeSet::new();
+        let mut segments = 0;
+        while !todo.is_empty() {
+            let tend = async |workspace: Id| {
+                let older = older.get(&workspace).unwrap_or(&none);
+                let tended = self.tend(&workspace, whole.contains(&workspace), older, mark).await;
+                (workspace, tended)
+            };
+            let mut tended = stream::iter(take(&mut todo)).map(tend).buffer_unordered(WORKSPACES_AT_ONCE);
+            while let Some((workspace, tended)) = tended.next().await {
+                match tended {
+                    Ok(behind) => segments += behind,
+                    Err(error) => {
+                        tracing::warn!(%workspace, %error, "the table is not available; this workspace is swept again");
+                        todo.push(workspace);
+                    }
+                }
+            }
+            if !todo.is_empty() {
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+        }
+        segments
+    }
+
+    /// Sweeps a workspace and does what is to be done in it now and then; returns how many segments are behind.
+    ///
+    /// # Errors
+    /// Those of the table that may pass. Others are told of, and hold up no other workspace.
+    async fn tend(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>, mark: u64) -> Result<u64> {
+        let tending = async {
+            let behind = self.sweep_one(workspace, is_whole, older, mark).await?;
+            if is_whole {
+                self.move_counters(workspace).await?;
+            }
+            self.expire(workspace).await?;
+            self.rank(workspace).await?;
+            Ok(behind)
+        };
+        match caught::whole(tending).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "this workspace cannot be swept; the others go on");
+                Ok(0)
+            }
+            tended => tended,
+        }
     }
 
     async fn sweep_one(
         &self,
         workspace: &Id,
-        found: &mut Vec<(WorkspaceDay, Option<store::key::LogId>)>,
+        is_whole: bool,
+        older: &BTreeSet<Day>,
+        mark: u64,
     ) -> Result<u64> {
-        let behind = match sweep(&*self.table, workspace).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "this workspace cannot be swept; the others go on");
-                return Ok(0);
-            }
-            behind => behind?,
+        let table = &*self.table;
+        let version = active::load(table, workspace).await?.version;
+        let behind = if is_whole {
+            sweep_version(table, version, workspace).await?
+        } else {
+            let first = self.now().plus_seconds(-LATEST_DAYS * DAY_SECONDS).day();
+            sweep_days(table, version, workspace, first, older).await?
         };
-        tracing::debug!(%workspace, segments = behind.segments, "swept");
+        let segments = behind.segments;
+        tracing::debug!(%workspace, is_whole, segments, "swept");
+        self.schedule_found(behind, mark);
         self.count_letters(workspace).await?;
-        found.extend(behind.logs.into_keys().map(|log| {
+        Ok(segments)
+    }
+
+    /// Has folded and evaluated what is behind, before the mark of the sweep is settled.
+    fn schedule_found(&self, behind: Behind, mark: u64) {
+        let now = Instant::now();
+        let mut schedule = self.schedule();
+        for log in behind.logs.into_keys() {
             let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
-            (day, Some(log))
-        }));
-        found.extend(behind.evaluations.into_iter().map(|day| (day, None)));
-        Ok(behind.segments)
+            schedule.mark(day, Some(log), Some(mark), now);
+        }
+        behind.evaluations.into_iter().for_each(|day| schedule.mark(day, None, Some(mark), now));
+        drop(schedule);
+        self.work.notify_one();
     }
 
     /// Counts the dead letters of a workspace that stop something.
@@ -169,22 +269,20 @@ impl Shared {
     }
 
     async fn answer(&self, requests: &[Request]) -> Result<()> {
-        let Some(oldest) = requests.iter().map(|request| request.mark).min() else { return Ok(()) };
-        let found = if requests.iter().any(|request| request.workspace.is_none()) {
-            self.sweep_all().await?
-        } else {
-            let mut found = Vec::new();
-            for request in requests {
-                if let Some(workspace) = &request.workspace {
-                    self.sweep_one(workspace, &mut found).await?;
-                }
-            }
-            found
-        };
-        let now = Instant::now();
-        let mut schedule = self.schedule();
         // Under the oldest mark: nothing that any of these sweeps stands for is settled before.
-        found.into_iter().for_each(|(day, log)| schedule.mark(day, log, Some(oldest), now));
+        let Some(mark) = requests.iter().map(|request| request.mark).min() else { return Ok(()) };
+        let has = |wanted: Extent| requests.iter().any(|request| request.extent == wanted);
+        let whole = requests.iter().filter_map(|request| match &request.extent {
+            Extent::Workspace(workspace) => Some(workspace.clone()),
+            Extent::Latest | Extent::All => None,
+        });
+        let whole: BTreeSet<Id> = whole.collect();
+        if has(Extent::All) || has(Extent::Latest) {
+            self.sweep_all(has(Extent::All), whole, mark).await?;
+        } else {
+            self.sweep_some(whole.iter().cloned().collect(), &whole, mark).await;
+        }
+        let mut schedule = self.schedule();
         requests.iter().for_each(|request| schedule.release(request.mark));
         drop(schedule);
         self.work.notify_one();
@@ -198,7 +296,7 @@ impl Shared {
 
 /// Sweeps forever.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
-    shared.ask_for_sweep(None);
+    shared.ask_for_sweep(Extent::Latest);
     let mut periodic = Instant::now() + shared.options.sweep_every;
     loop {
         let requests = take(&mut *lock(&shared.requests));
@@ -208,7 +306,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             if !may_pass(&error) {
                 return Err(error);
             }
-            tracing::warn!(%error, "the table is not available; sweeping again");
+            tracing::warn!(%error, "the table is not available; the sweep begins later");
             lock(&shared.requests).extend(requests);
             tokio::time::sleep(RETRY_AFTER).await;
             continue;
@@ -226,7 +324,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             () = tokio::time::sleep_until(periodic) => {
                 periodic = Instant::now() + shared.options.sweep_every;
                 if shared.has_sweep_lease() {
-                    shared.ask_for_sweep(None);
+                    shared.ask_for_sweep(Extent::Latest);
                 }
             }
         }

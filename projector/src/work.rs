@@ -12,6 +12,7 @@ use crate::{
     evaluate::{self, Effort},
     project::{self, Projection, Stopped},
     schedule::{Dirty, Folded, Job, Pending, Room},
+    sweeper::Extent,
     worker::{Shared, add, lock, may_pass},
 };
 
@@ -29,6 +30,9 @@ const KILOROWS_AT_ONCE: usize = 4_000;
 
 /// How many segments are remembered whose changes of what is live could not be recorded.
 const MAX_UNRECORDED: usize = 10_000;
+
+/// How many days are remembered that were worked on between two sweeps.
+const MAX_TOUCHED: usize = 10_000;
 
 /// What came of a job.
 enum Done {
@@ -138,6 +142,8 @@ impl Shared {
         }
         if projection.grown && dirty.logs.iter().any(|log| log.kind == Kind::Releases) {
             self.rank(&day.workspace).await?;
+            // A definition holds from a day on: a sweep finds the days that do not know it.
+            self.ask_for_sweep(Extent::Workspace(day.workspace.clone()));
         }
         let Projection { rollup, applied, grown, segments, taken, retries, .. } = projection;
         let kinds = [Kind::Predictions, Kind::Outcomes];
@@ -189,8 +195,18 @@ impl Shared {
         Ok(())
     }
 
+    /// Has the next sweep look at a day, however old it is.
+    fn touch(&self, day: &WorkspaceDay) {
+        let mut touched = lock(&self.touched);
+        if touched.len() < MAX_TOUCHED {
+            touched.insert(day.clone());
+        }
+    }
+
     async fn settle(&self, done: Done) {
         let now = Instant::now();
+        let (Done::Folded(day, ..) | Done::Evaluated(day, ..)) = &done;
+        self.touch(day);
         match done {
             Done::Folded(day, dirty, Ok(written)) => {
                 add(&self.stats.segments, written.segments);

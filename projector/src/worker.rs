@@ -19,8 +19,8 @@ use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog, key::L
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    coordinator::Coordinator, heartbeat, lease::SWEEP, meters::Meters, reader::Following, schedule::Schedule,
-    sweeper, work,
+    WorkspaceDay, coordinator::Coordinator, heartbeat, lease::SWEEP, meters::Meters, reader::Following,
+    schedule::Schedule, sweeper, work,
 };
 
 /// How a worker works.
@@ -118,6 +118,8 @@ pub(crate) struct Shared {
     pub(crate) recount: Mutex<BTreeSet<Id>>,
     /// How many dead letters stop something, by workspace, as last counted.
     pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
+    /// Days that were worked on since the last sweep.
+    pub(crate) touched: Mutex<BTreeSet<WorkspaceDay>>,
     /// Segments of release events whose changes of what is live could not be recorded.
     pub(crate) unrecorded: Mutex<BTreeSet<(LogId, u64)>>,
     /// When the heartbeat was last written.
@@ -162,6 +164,7 @@ impl Projector {
             sweep: Notify::new(),
             recount: Mutex::default(),
             stopped: Mutex::default(),
+            touched: Mutex::default(),
             unrecorded: Mutex::default(),
             last_beat: Mutex::default(),
             discover: Notify::new(),

@@ -162,6 +162,16 @@ pub fn segments_after(log: &LogId) -> KeyRange {
     KeyRange { pk: day_partition(&log.workspace), from: format!("{log}/{END}"), to: format!("day#{END}") }
 }
 
+/// All segments of a workspace from the day `first` on.
+pub fn segments_since(workspace: &Id, first: Day) -> KeyRange {
+    KeyRange { from: format!("day#{first}"), ..segments(workspace) }
+}
+
+/// All segments of a day.
+pub fn segments_of_day(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange::prefix(day_partition(workspace), &format!("day#{day}/"))
+}
+
 /// All segments of a workspace.
 pub fn segments(workspace: &Id) -> KeyRange {
     KeyRange::prefix(day_partition(workspace), "day#")

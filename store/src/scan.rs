@@ -41,6 +41,14 @@ pub async fn heads_of_kind(table: &dyn Table, workspace: &Id, day: Day, kind: Ki
     heads_within(table, key::segments_of_kind(workspace, day, kind)).await
 }
 
+/// The first segment of a range: its log and its number.
+///
+/// # Errors
+/// Those of the table.
+pub async fn first_within(table: &dyn Table, range: KeyRange) -> Result<Option<(LogId, u64)>> {
+    first(table, Query::table(range)).await
+}
+
 async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>> {
     let mut heads = Vec::new();
     let end = range.to.clone();

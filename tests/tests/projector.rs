@@ -17,7 +17,7 @@ use store::{
     columns::{Column, Values},
     key::{self, LogId},
     log::Segment,
-    table::{Condition, sqlite::SqliteTable},
+    table::{Condition, Direction, sqlite::SqliteTable},
 };
 use tests::{
     counted::Counted,
@@ -92,10 +92,11 @@ fn start(table: &Arc<dyn Table>, worker: &str) -> Running {
     Running { projector, stop, task }
 }
 
-/// Two reads a log and one beyond the last, one for what rollups and evaluations cover, and one for
-/// the active version; however many segments the logs have.
+/// One read a log and one beyond the last, one for what rollups and evaluations cover, and one for
+/// the active version; however many segments the logs have. Of the latest days alone it is one read when nothing
+/// was appended on them.
 #[tokio::test]
-async fn a_sweep_of_what_is_folded_reads_two_keys_a_log() {
+async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
     const DAYS: u32 = 20;
     const LANES: u8 = 2;
     let folder = tempfile::tempdir().unwrap();
@@ -112,16 +113,31 @@ async fn a_sweep_of_what_is_folded_reads_two_keys_a_log() {
     until("the end of the folding", async || is_caught_up(&table, &workspace).await).await;
     running.stop.send(()).unwrap();
     running.task.await.unwrap().unwrap();
-    let counting = Counted::new(table);
-    let behind = sweep::sweep(&counting, workspace.id()).await.unwrap();
+    let counting = Arc::new(Counted::new(table));
+    let behind = sweep::sweep(&*counting, workspace.id()).await.unwrap();
     assert_eq!((behind.days, behind.segments), (DAYS as usize, 0));
     let logs = u64::from(DAYS) * u64::from(LANES);
     let reads = counting.take_reads();
-    assert_eq!(
-        (reads.queries, reads.gets),
-        (2 * logs + 3, 1),
-        "a page of what is covered, one of definitions"
-    );
+    assert_eq!((reads.queries, reads.gets), (logs + 3, 1), "a page of what is covered, one of definitions");
+    let day = |text: &str| text.parse::<store::Day>().unwrap();
+    let latest = async |first, older: &[store::Day]| {
+        let older = older.iter().copied().collect();
+        let behind = sweep::sweep_days(&*counting, 1, workspace.id(), first, &older).await.unwrap();
+        (
+            counting.take_reads().queries,
+            behind.logs.into_keys().map(|log| (log.day, log.lane)).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(latest(day("2026-06-10"), &[]).await, (1, vec![]));
+    // Its first segment, what is covered, its logs, what comes after them, and the definitions.
+    assert_eq!(latest(day("2026-01-20"), &[]).await, (6, vec![]));
+    assert_eq!(latest(day("2026-06-10"), &[day("2026-01-03")]).await, (6, vec![]));
+    append(&(Arc::clone(&counting) as _), &workspace, 2, 0, 4).await;
+    append(&(Arc::clone(&counting) as _), &workspace, 2, 7, 1).await;
+    let late = day("2026-01-03");
+    assert_eq!(latest(day("2026-01-20"), &[late]).await.1, [(late, 0), (late, 7)]);
+    assert_eq!(latest(day("2026-01-02"), &[]).await.1, [(late, 0), (late, 7)]);
+    assert_eq!(sweep::sweep(&*counting, workspace.id()).await.unwrap().logs.len(), 2);
 }
 
 /// A lane that nobody told of is found by a sweep at the start.
@@ -236,4 +252,47 @@ async fn evaluations_that_hang_hold_up_no_fold() {
     assert!((3..=6).contains(&seen), "{seen} evaluations at once");
     drop(running.stop);
     running.task.abort();
+}
+
+/// A read of one workspace that fails again and again does not begin the sweep of the others anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_goes_on_where_a_read_failed() {
+    const FAILURES: u64 = 4;
+    let folder = tempfile::tempdir().unwrap();
+    let plain = open(&folder);
+    let catalog = Catalog::new(Arc::clone(&plain));
+    let mut partitions = Vec::new();
+    for name in ["one", "two", "three"] {
+        let now = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let workspace = catalog.ensure_workspace(&format!("sim/{name}"), now).await.unwrap();
+        partitions.push(key::segments(workspace.id()).pk);
+        append(&plain, &workspace, 1, 0, 1).await;
+    }
+    let [good, bad] = [partitions[0].clone(), partitions[2].clone()];
+    let (failed, swept) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (fails, sweeps) = (Arc::clone(&failed), Arc::clone(&swept));
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&plain), move |asked| match asked {
+        Asked::Query(query) if query.attributes.is_some() && query.direction == Direction::Forward => {
+            let is_first = query.range.from == "day#";
+            if is_first && query.range.pk == good {
+                sweeps.fetch_add(1, Ordering::Relaxed);
+            }
+            match query.range.pk == bad && fails.load(Ordering::Relaxed) < FAILURES {
+                true => {
+                    fails.fetch_add(1, Ordering::Relaxed);
+                    Turn::Fail(store::ErrorKind::Unavailable)
+                }
+                false => Turn::Pass,
+            }
+        }
+        _ => Turn::Pass,
+    });
+    let running = start(&table, "w");
+    until("the sweep", async || running.projector.health().has_swept).await;
+    assert_eq!(failed.load(Ordering::Relaxed), FAILURES);
+    // Once for the start and once for each shard that is read from its newest position, not for each failure.
+    let swept = swept.load(Ordering::Relaxed);
+    assert!((1..=3).contains(&swept), "{swept}");
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
 }

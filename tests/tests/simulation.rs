@@ -48,7 +48,22 @@ fn no_seed_violates_an_invariant() {
     println!("{seeds} seeds: segments, writes, skipped, rebuilt, leases taken: {happened:?}");
     let [segments, writes, skipped, rebuilt, taken] = happened;
     assert!(segments > 10 * seeds && writes > 50 * seeds, "{happened:?}");
-    assert!(skipped > seeds / 100 && rebuilt > seeds / 10 && taken > seeds / 2, "{happened:?}");
+    assert!(rebuilt > seeds / 10 && taken > seeds / 2, "{happened:?}");
+    // It takes a broken segment and an operator after it, so among few seeds it may not happen.
+    assert!(seeds < 1_000 || skipped > seeds / 200, "{happened:?}");
+}
+
+/// Workers whose clocks disagree and jump delete nothing before its time, and all of it in the end.
+#[test]
+fn clocks_that_jump_delete_nothing_before_its_time() {
+    let (mut deleted, mut jumps) = (0, 0);
+    for seed in 0..(seeds() / 500).max(2) {
+        let expired = tests::sim::clocks(seed);
+        assert_eq!(expired.violations, Vec::<String>::new(), "seed {seed}");
+        deleted += expired.deleted;
+        jumps += expired.jumps;
+    }
+    assert!(deleted > 0 && jumps > 0, "{deleted} days were deleted, clocks jumped {jumps} times");
 }
 
 #[test]

@@ -127,6 +127,11 @@ pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange
     }
 }
 
+/// The rollups, breakdowns and evaluations from day `first` on.
+pub fn projections_since(workspace: &Id, version: u32, first: Day) -> KeyRange {
+    KeyRange { from: format!("day#{first}"), ..all_projections(workspace, version) }
+}
+
 /// All rollups, breakdowns and evaluations.
 pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(rollup_partition(workspace, version), "day#")
@@ -233,6 +238,11 @@ pub fn leases(stream: &str) -> KeyRange {
 pub fn parse_lease(key: &Key) -> Option<&str> {
     key.pk.strip_prefix("sys/lease#")?;
     key.sk.strip_prefix("shard#")
+}
+
+/// After which workspace the sweep of all days goes on.
+pub fn sweep_cursor() -> Key {
+    Key::new("sys/sweep", "cursor")
 }
 
 /// The partition of the heartbeats of workers.

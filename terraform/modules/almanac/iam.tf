@@ -19,7 +19,7 @@ locals {
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
   # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
-  # served, dead letters; leases, heartbeats and the time that the table has counted.
+  # served, dead letters; leases, heartbeats, the time that the table has counted and how far it was swept.
   projection_keys = [
     local.workspace,
     "${local.workspace}/count",
@@ -29,6 +29,7 @@ locals {
     "sys/lease#*",
     "sys/worker",
     "sys/time",
+    "sys/sweep",
   ]
 
   policies = {

@@ -6,14 +6,17 @@
 //!   write of a projector against a fold over that list.
 //! - [`process`] is how one process sees the world: calls take time, fail and lose their answers.
 //!   It also does, on demand, what a projector with a certain bug would do ([`Planted`]).
+//! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong.
 
+mod clocks;
 mod ops;
 pub mod process;
 mod random;
 mod scene;
 pub mod world;
 
+pub use clocks::{Expired, clocks};
 pub use ops::{Op, ops};
 pub use scene::{Outcome, grow, run, run_ops};
 

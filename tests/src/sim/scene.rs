@@ -465,7 +465,7 @@ impl State {
 }
 
 /// The events of a segment: predictions, or outcomes of the same keys.
-fn events(log: &LogId, at: usize, rows: usize) -> Columns {
+pub(super) fn events(log: &LogId, at: usize, rows: usize) -> Columns {
     let texts = |text: &dyn Fn(usize) -> String| {
         let all: Vec<String> = (0..rows).map(text).collect();
         Values::Text(all.iter().map(String::as_str).collect())

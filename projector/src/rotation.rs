@@ -1,0 +1,79 @@
+//! Which workspaces a sweep compares on all of their days.
+//!
+//! A sweep looks at the latest days of each workspace. What was appended to an older one is told by the feed; should
+//! the feed lose it, it is found when the turn of its workspace comes: some workspaces with each sweep, one after
+//! the other, so that each has its turn once a day. The table remembers where the next sweep goes on.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use store::{Id, Item, Result, Table, key, table::Condition};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// Within this time each workspace has its turn.
+const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// At least so many have their turn with each sweep; of fewer, all.
+const LEAST: usize = 10;
+
+/// How many of `all` have their turn with each of the sweeps that are so long apart.
+fn at_once(all: usize, every: Duration) -> usize {
+    let sweeps = (ROUND.as_secs_f64() / every.as_secs_f64()).max(1.0);
+    ((all as f64 / sweeps).ceil() as usize).max(LEAST).min(all)
+}
+
+/// The workspaces that come after `cursor`, and then those from the beginning on: `count` of all.
+fn turn(all: &BTreeSet<Id>, cursor: Option<&Id>, count: usize) -> Vec<Id> {
+    let after = all.iter().filter(|id| cursor.is_none_or(|cursor| *id > cursor));
+    let before = all.iter().filter(|id| cursor.is_some_and(|cursor| *id <= cursor));
+    after.chain(before).take(count).cloned().collect()
+}
+
+/// The workspaces whose turn it is.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) async fn next(table: &dyn Table, all: &BTreeSet<Id>, every: Duration) -> Result<Vec<Id>> {
+    let item = table.get(&key::sweep_cursor()).await?;
+    // A cursor that cannot be read is none: the round begins anew.
+    let cursor = item.and_then(|item| Id::parse(item.optional_text("after")?).ok());
+    Ok(turn(all, cursor.as_ref(), at_once(all.len(), every)))
+}
+
+/// Notes that these have had their turn.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) async fn note(table: &dyn Table, turn: &[Id]) -> Result<()> {
+    let Some(last) = turn.last() else { return Ok(()) };
+    let item = Item::new(key::sweep_cursor()).with("v", ITEM_VERSION).with("after", last.as_str());
+    table.put(item, Condition::None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn each_workspace_has_its_turn_once_a_day() {
+        let every = Duration::from_secs(15 * 60);
+        assert_eq!([0, 7, 960, 10_000].map(|all| at_once(all, every)), [0, 7, 10, 105]);
+        let all: BTreeSet<Id> = (0..1_000)
+            .map(|second| Id::new(Timestamp::default().plus_seconds(1_700_000_000 + second)))
+            .collect();
+        let (mut cursor, mut swept) = (None, BTreeSet::new());
+        for _ in 0..96 {
+            let turn = turn(&all, cursor.as_ref(), at_once(all.len(), every));
+            cursor = turn.last().cloned();
+            swept.extend(turn);
+        }
+        assert_eq!(swept, all);
+        // One that is gone meanwhile leaves the others in their order.
+        let rest: BTreeSet<Id> = all.iter().skip(500).cloned().collect();
+        assert_eq!(turn(&rest, all.first(), 1), [all.iter().nth(500).unwrap().clone()]);
+        assert_eq!(turn(&rest, all.last(), 1), [all.iter().nth(500).unwrap().clone()]);
+    }
+}
