@@ -26,9 +26,13 @@ const BAD_INPUT: u8 = 2;
 /// Exit code for everything else that fails.
 const FAILED: u8 = 1;
 
+/// How commands name things.
+const NAMING: &str = "A workspace is named category/name, as the first word or with -w. What is in a workspace is named by \
+its whole path (credit/prod/churn, credit/prod/churn@v1), by its id, or by its name and -w.";
+
 /// The record of what ML models predicted, what then happened, and how good the predictions were.
 #[derive(Debug, Parser)]
-#[command(name = "almanac", version, max_term_width = 100)]
+#[command(name = "almanac", version, max_term_width = 100, after_help = NAMING)]
 struct Cli {
     #[command(flatten)]
     flags: Flags,

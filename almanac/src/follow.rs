@@ -13,6 +13,7 @@ use crate::{
     cli::ShowFormat,
     config::Config,
     life::{happening, show},
+    named::InWorkspace,
     open,
 };
 
@@ -25,12 +26,8 @@ pub(crate) enum FollowCommand {
     Unfollow(FollowArgs),
     /// List who follows a workspace, or one of its models, in the order in which they came.
     Followers {
-        /// The workspace, as category/name or by id.
-        #[arg(value_name = "WORKSPACE", required_unless_present = "workspace")]
-        named: Option<String>,
-        /// The same.
-        #[arg(long, short, conflicts_with = "named")]
-        workspace: Option<String>,
+        #[command(flatten)]
+        workspace: InWorkspace,
         /// Only this model of it.
         #[arg(long, short)]
         model: Option<String>,
@@ -96,8 +93,7 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
             let is_new = catalog.unfollow(&user, &followed).await?;
             println!("{} {} it", args.user, if is_new { "no longer follows" } else { "does not follow" });
         }
-        FollowCommand::Followers { named, workspace, model, limit, cursor, format } => {
-            let workspace = named.or(workspace).unwrap_or_default();
+        FollowCommand::Followers { workspace, model, limit, cursor, format } => {
             let followed = followed(&catalog, &workspace, model.as_deref()).await?;
             followers(&catalog, &followed, limit.into(), cursor.as_deref(), format).await?;
         }

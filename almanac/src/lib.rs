@@ -17,6 +17,7 @@ mod health;
 mod import;
 mod life;
 mod lines;
+mod named;
 mod open;
 mod openapi;
 mod patient;

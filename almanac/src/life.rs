@@ -14,6 +14,7 @@ use crate::{
     catalog::{aligned, print},
     cli::ShowFormat,
     config::Config,
+    named::{InWorkspace, release},
     open,
 };
 
@@ -22,11 +23,11 @@ use crate::{
 pub(crate) enum LifeCommand {
     /// Make a release the live one of its model in an environment.
     Promote {
-        /// The release's name.
+        /// The release, by path or id, or by its name and -w.
         name: String,
-        /// The workspace, as category/name or by id.
+        /// The workspace that it is in.
         #[arg(long, short)]
-        workspace: String,
+        workspace: Option<String>,
         /// Where, such as production.
         #[arg(long)]
         environment: String,
@@ -36,9 +37,8 @@ pub(crate) enum LifeCommand {
     },
     /// Put the release back that was live in an environment before.
     Rollback {
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
+        #[command(flatten)]
+        workspace: InWorkspace,
         /// Where, such as production.
         #[arg(long)]
         environment: String,
@@ -54,11 +54,11 @@ pub(crate) enum LifeCommand {
     },
     /// Take a release out of an environment, or out of all in which it is live.
     Retire {
-        /// The release's name.
+        /// The release, by path or id, or by its name and -w.
         name: String,
-        /// The workspace, as category/name or by id.
+        /// The workspace that it is in.
         #[arg(long, short)]
-        workspace: String,
+        workspace: Option<String>,
         /// Only there.
         #[arg(long)]
         environment: Option<String>,
@@ -68,9 +68,8 @@ pub(crate) enum LifeCommand {
     },
     /// Show which releases are live, or were at an instant.
     Live {
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
+        #[command(flatten)]
+        workspace: InWorkspace,
         /// Only there.
         #[arg(long)]
         environment: Option<String>,
@@ -83,9 +82,8 @@ pub(crate) enum LifeCommand {
     },
     /// Show what happened in a workspace, to a model or in an environment, the latest first.
     History {
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
+        #[command(flatten)]
+        workspace: InWorkspace,
         /// Only in this environment.
         #[arg(long, conflicts_with = "model")]
         environment: Option<String>,
@@ -104,9 +102,8 @@ pub(crate) enum LifeCommand {
     },
     /// Rank releases by the primary metric of the workspace: those that are live, or those of a day.
     Leaderboard {
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
+        #[command(flatten)]
+        workspace: InWorkspace,
         /// All that were judged on this day (UTC).
         #[arg(long)]
         day: Option<String>,
@@ -140,6 +137,7 @@ async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let changes: Vec<ReleaseChange> = match command {
         LifeCommand::Promote { name, workspace, environment, note } => {
+            let (workspace, name) = release(ingest.catalog(), &name, workspace.as_deref()).await?;
             let workspace = ingest.catalog().workspace(&workspace).await?;
             let change = ingest.promote(&workspace, &name, &environment, note.as_deref()).await?;
             change.into_iter().collect()
@@ -150,6 +148,7 @@ async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
             ingest.roll_back(&workspace, &environment, model, to, note).await?.into_iter().collect()
         }
         LifeCommand::Retire { name, workspace, environment, note } => {
+            let (workspace, name) = release(ingest.catalog(), &name, workspace.as_deref()).await?;
             let workspace = ingest.catalog().workspace(&workspace).await?;
             ingest.retire(&workspace, &name, environment.as_deref(), note.as_deref()).await?
         }

@@ -11,6 +11,7 @@ use crate::{
     catalog::{aligned, print},
     cli::ShowFormat,
     config::Config,
+    named::after,
     open,
 };
 
@@ -22,10 +23,15 @@ pub(crate) enum KeepCommand {
     /// A day of events expires so many days after its end: it is neither read nor appended to any more,
     /// and deleted an hour later or more. Release events, rollups and evaluations stay.
     Retention {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        /// The workspace, as category/name or by id; not with -w.
+        #[arg(value_name = "WORKSPACE")]
+        first: Option<String>,
         /// For how many days, or `forever`; only shown when it is not given.
-        days: Option<String>,
+        #[arg(value_name = "DAYS")]
+        second: Option<String>,
+        /// The workspace, instead of naming it first.
+        #[arg(long, short)]
+        workspace: Option<String>,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
@@ -38,11 +44,15 @@ pub(crate) enum KeepCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct PinArgs {
-    /// The workspace, as category/name or by id.
-    workspace: String,
+    /// The workspace, as category/name or by id; not with -w.
+    #[arg(value_name = "WORKSPACE")]
+    first: Option<String>,
     /// The day, as YYYY-MM-DD (UTC).
-    #[arg(required_unless_present = "release", conflicts_with = "release")]
-    day: Option<String>,
+    #[arg(value_name = "DAY")]
+    second: Option<String>,
+    /// The workspace, instead of naming it first.
+    #[arg(long, short)]
+    workspace: Option<String>,
     /// The release.
     #[arg(long)]
     release: Option<String>,
@@ -55,7 +65,8 @@ pub(crate) async fn command(config: &Config, command: KeepCommand) -> anyhow::Re
     let catalog = Catalog::new(open::existing(config).await?);
     let now = Clock::system().now();
     let (retention, format) = match command {
-        KeepCommand::Retention { workspace, days, format } => {
+        KeepCommand::Retention { first, second, workspace, format } => {
+            let (workspace, [days]) = after(workspace, first, [second])?;
             let workspace = catalog.workspace(&workspace).await?;
             let retention = match days {
                 Some(days) => catalog.set_retention(workspace.id(), parse(&days)?, now).await?,
@@ -71,11 +82,14 @@ pub(crate) async fn command(config: &Config, command: KeepCommand) -> anyhow::Re
 }
 
 async fn pin(catalog: &Catalog, args: &PinArgs, is_pinned: bool, now: Timestamp) -> Result<Retention, Error> {
-    let pin = match (&args.day, &args.release) {
-        (Some(day), _) => Pin::Day(day.parse()?),
-        (None, release) => Pin::Release(release.clone().unwrap_or_default()),
+    let (workspace, [day]) = after(args.workspace.clone(), args.first.clone(), [args.second.clone()])?;
+    let pin = match (day, &args.release) {
+        (Some(day), None) => Pin::Day(day.parse()?),
+        (None, Some(release)) => Pin::Release(release.clone()),
+        (None, None) => return Err(Error::invalid("say what: a day, or --release")),
+        (Some(_), Some(_)) => return Err(Error::invalid("say a day or --release, not both")),
     };
-    let workspace = catalog.workspace(&args.workspace).await?;
+    let workspace = catalog.workspace(&workspace).await?;
     catalog.pin(workspace.id(), &pin, is_pinned, now).await
 }
 

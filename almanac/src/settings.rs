@@ -11,6 +11,7 @@ use crate::{
     catalog::{aligned, print},
     cli::ShowFormat,
     config::Config,
+    named::{InWorkspace, after, needed},
     open,
 };
 
@@ -19,8 +20,8 @@ use crate::{
 pub(crate) enum SettingsCommand {
     /// Show what is set for a workspace, or set it.
     Settings {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        #[command(flatten)]
+        workspace: InWorkspace,
         /// What releases are ranked by, such as auc, brier or rmse; `none` for no leaderboard.
         #[arg(long, value_name = "METRIC")]
         primary_metric: Option<String>,
@@ -39,12 +40,18 @@ pub(crate) enum SettingsCommand {
     },
     /// Raise an alert for those who follow the workspace or the model.
     Alert {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        /// The workspace, as category/name or by id; not with -w.
+        #[arg(value_name = "WORKSPACE")]
+        first: Option<String>,
         /// What it is called, such as drift.
-        name: String,
+        #[arg(value_name = "NAME")]
+        second: Option<String>,
         /// What it says.
-        text: String,
+        #[arg(value_name = "TEXT")]
+        third: Option<String>,
+        /// The workspace, instead of naming it first.
+        #[arg(long, short)]
+        workspace: Option<String>,
         /// The model that it is about.
         #[arg(long)]
         model: Option<String>,
@@ -57,7 +64,9 @@ pub(crate) enum SettingsCommand {
 pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow::Result<()> {
     let catalog = Catalog::new(open::existing(config).await?);
     match command {
-        SettingsCommand::Alert { workspace, name, text, model, at } => {
+        SettingsCommand::Alert { first, second, third, workspace, model, at } => {
+            let (workspace, [name, text]) = after(workspace, first, [second, third])?;
+            let (name, text) = (needed(name, "the name of the alert")?, needed(text, "its text")?);
             let workspace = catalog.workspace(&workspace).await?;
             let at = at.as_deref().map(Timestamp::parse).transpose()?;
             let alert = Alert { at: at.unwrap_or_else(|| Clock::system().now()), name, model, text };

@@ -16,6 +16,61 @@ fn refused(place: &Place, args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap().trim().to_owned()
 }
 
+/// One habit for all verbs: a workspace is the first word or `-w`, what is in it has a path, or a name and `-w`.
+#[test]
+fn every_verb_takes_a_workspace_in_both_ways() {
+    let place = Place::sqlite();
+    let ok = |args: &[&str]| run_ok(&place, args);
+    let same = |one: &[&str], other: &[&str]| {
+        let printed = ok(one);
+        assert_eq!(printed, ok(other), "{one:?} {other:?}");
+        printed
+    };
+    ok(&["workspace", "create", "credit/prod"]);
+    ok(&["model", "create", "churn", "-w", "credit/prod", "--task", "regression"]);
+    ok(&["release", "create", "v1", "-w", "credit/prod", "--model", "churn"]);
+    ok(&["user", "create", "ann"]);
+    ok(&["follow", "ann", "-w", "credit/prod"]);
+    ok(&["workspace", "settings", "-w", "credit/prod", "--primary-metric", "rmse"]);
+    let w = ["-w", "credit/prod"];
+    for verb in [
+        &["workspace", "show"][..],
+        &["workspace", "settings"],
+        &["workspace", "grants"],
+        &["workspace", "retention"],
+        &["release", "live"],
+        &["release", "history"],
+        &["release", "leaderboard"],
+        &["followers"],
+    ] {
+        same(&[verb, &["credit/prod"]].concat(), &[verb, &w].concat());
+    }
+    same(&["model", "show", "credit/prod/churn"], &["model", "show", "churn", "-w", "credit/prod"]);
+    same(&["release", "list", "--of", "credit/prod"], &["release", "list", "-w", "credit/prod"]);
+    ok(&["release", "promote", "credit/prod/churn@v1", "--environment", "production"]);
+    let again = ["release", "promote", "v1", "-w", "credit/prod", "--environment", "production"];
+    assert_eq!(ok(&again), "it is live already\n");
+    ok(&["release", "retire", "credit/prod/v1"]);
+    ok(&["workspace", "retention", "-w", "credit/prod", "90"]);
+    assert!(ok(&["workspace", "retention", "credit/prod"]).contains("90 days"));
+    ok(&["workspace", "pin", "-w", "credit/prod", "2026-06-01"]);
+    ok(&["workspace", "unpin", "credit/prod", "2026-06-01"]);
+    ok(&["workspace", "grant", "-w", "credit/prod", "user:ann", "reader"]);
+    ok(&["workspace", "revoke", "credit/prod", "user:ann"]);
+    ok(&["workspace", "alert", "-w", "credit/prod", "drift", "It moved."]);
+    ok(&["workspace", "update", "-w", "credit/prod", "--set", "team=lending"]);
+    for (args, why) in [
+        (&["release", "promote", "v1", "--environment", "x"][..], "in which workspace is `v1`?"),
+        (&["workspace", "grant", "credit/prod", "user:ann"], "the role is missing"),
+        (&["workspace", "retention"], "the workspace is missing; name it first, or with -w"),
+        (&["workspace", "pin", "credit/prod"], "say what: a day, or --release"),
+        (&["user", "show", "ann", "-w", "credit/prod"], "a user is in no workspace"),
+    ] {
+        let said = refused(&place, args);
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}
+
 /// What the table holds, by its keys.
 fn the_table_is_read_item_by_item(place: &Place) {
     run_ok(place, &["workspace", "create", "credit/prod"]);

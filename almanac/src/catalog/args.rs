@@ -2,7 +2,13 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{cli::ShowFormat, life::LifeCommand, retention::KeepCommand, settings::SettingsCommand};
+use crate::{
+    cli::ShowFormat,
+    life::LifeCommand,
+    named::{InWorkspace, One},
+    retention::KeepCommand,
+    settings::SettingsCommand,
+};
 
 /// How something is printed.
 #[derive(Debug, Args)]
@@ -28,6 +34,9 @@ pub(crate) struct ListArgs {
     /// What they belong to: a category, a workspace; for releases a workspace or a model.
     #[arg(long)]
     pub(crate) of: Option<String>,
+    /// The workspace that they are in.
+    #[arg(long, short, conflicts_with = "of")]
+    pub(crate) workspace: Option<String>,
     /// The most to list.
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
@@ -60,8 +69,8 @@ pub(crate) struct IfVersion {
 pub(crate) enum EntityCommand {
     /// Change attributes.
     Update {
-        /// Which one, by id or path.
-        entity: String,
+        #[command(flatten)]
+        one: One,
         /// Set an attribute to a JSON value (or to a text, when it is no JSON). May be repeated.
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
@@ -86,23 +95,23 @@ pub(crate) enum EntityCommand {
     },
     /// Archive it: it takes no more children, and may be deleted with those it has.
     Archive {
-        /// Which one, by id or path.
-        entity: String,
+        #[command(flatten)]
+        one: One,
         #[command(flatten)]
         shown: Shown,
     },
     /// Take it back from the archive.
     Unarchive {
-        /// Which one, by id or path.
-        entity: String,
+        #[command(flatten)]
+        one: One,
         #[command(flatten)]
         shown: Shown,
     },
     /// Delete it. What has children or events must be archived first, and is deleted with its children;
     /// events stay.
     Delete {
-        /// Which one, by id or path.
-        entity: String,
+        #[command(flatten)]
+        one: One,
         #[command(flatten)]
         condition: IfVersion,
     },
@@ -115,8 +124,8 @@ pub(crate) enum ReadCommand {
     List(ListArgs),
     /// Show one.
     Show {
-        /// Which one, by id or path.
-        entity: String,
+        #[command(flatten)]
+        one: One,
         #[command(flatten)]
         shown: Shown,
     },
@@ -191,31 +200,42 @@ pub(crate) enum WorkspaceCommand {
     },
     /// Show a workspace with its models, releases and counts.
     Show {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        #[command(flatten)]
+        workspace: InWorkspace,
         #[command(flatten)]
         shown: Shown,
     },
     /// Give a role on a workspace. Roles are noted; nothing is refused for want of one yet.
     Grant {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        /// The workspace, as category/name or by id; not with -w.
+        #[arg(value_name = "WORKSPACE")]
+        first: Option<String>,
         /// Who: user:NAME, group:NAME or system:NAME.
-        principal: String,
+        #[arg(value_name = "PRINCIPAL")]
+        second: Option<String>,
         /// reader, writer or owner.
-        role: String,
+        #[arg(value_name = "ROLE")]
+        third: Option<String>,
+        /// The workspace, instead of naming it first.
+        #[arg(long, short)]
+        workspace: Option<String>,
     },
     /// Take a role away.
     Revoke {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        /// The workspace, as category/name or by id; not with -w.
+        #[arg(value_name = "WORKSPACE")]
+        first: Option<String>,
         /// Who: user:NAME, group:NAME or system:NAME.
-        principal: String,
+        #[arg(value_name = "PRINCIPAL")]
+        second: Option<String>,
+        /// The workspace, instead of naming it first.
+        #[arg(long, short)]
+        workspace: Option<String>,
     },
     /// List who has which role.
     Grants {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        #[command(flatten)]
+        workspace: InWorkspace,
         #[command(flatten)]
         shown: Shown,
     },

@@ -48,8 +48,8 @@ fn show_one(value: &Value, format: ShowFormat) {
 pub(super) async fn read(service: &Service, kind: EntityKind, command: ReadCommand) -> anyhow::Result<()> {
     match command {
         ReadCommand::List(asked) => list(service, kind, asked).await,
-        ReadCommand::Show { entity, shown } => {
-            let at = service.catalog().resolve(kind, &entity).await?;
+        ReadCommand::Show { one, shown } => {
+            let at = service.catalog().resolve(kind, &one.path(kind)?).await?;
             let value = match kind {
                 EntityKind::User => json::user_page(&service.catalog().user_page(at.id()).await?),
                 _ => json::any(&service.catalog().show(&at).await?),
@@ -61,11 +61,20 @@ pub(super) async fn read(service: &Service, kind: EntityKind, command: ReadComma
 }
 
 pub(super) async fn list(service: &Service, kind: EntityKind, asked: ListArgs) -> anyhow::Result<()> {
-    let parent = match (&asked.of, kind.parent()) {
+    let of = match (&asked.workspace, kind.parent()) {
+        (Some(workspace), Some(EntityKind::Workspace)) => Some(workspace),
+        (Some(_), _) => {
+            let message = format!("{} are in no workspace, so -w says nothing of them", kind.plural());
+            return Err(Error::invalid(message).into());
+        }
+        (None, _) => asked.of.as_ref(),
+    };
+    let parent = match (of, kind.parent()) {
         (Some(of), _) => Some(service.parent(kind, of).await?),
         (None, None) => None,
         (None, Some(_)) => {
-            let message = format!("--of is missing: {} are listed by what they belong to", kind.plural());
+            let message =
+                format!("--of (or -w) is missing: {} are listed by what they belong to", kind.plural());
             return Err(Error::invalid(message).into());
         }
     };
@@ -117,22 +126,23 @@ pub(super) async fn change(
     command: EntityCommand,
 ) -> anyhow::Result<()> {
     let (entity, change, if_version, shown) = match command {
-        EntityCommand::Update { entity, set, unset, condition, shown } => {
+        EntityCommand::Update { one, set, unset, condition, shown } => {
             let set = set.iter().map(|text| assignment(text)).collect::<Result<Vec<_>, _>>()?;
             let unset = unset.into_iter().map(|name| (name, Value::Null));
             let attributes = Some(set.into_iter().chain(unset).collect());
-            (entity, Change { attributes, ..Change::default() }, condition.if_version, shown)
+            (one.path(kind)?, Change { attributes, ..Change::default() }, condition.if_version, shown)
         }
         EntityCommand::Rename { entity, name, condition, shown } => {
             (entity, Change { name: Some(name), ..Change::default() }, condition.if_version, shown)
         }
-        EntityCommand::Archive { entity, shown } => {
-            (entity, Change { archived: Some(true), ..Change::default() }, None, shown)
+        EntityCommand::Archive { one, shown } => {
+            (one.path(kind)?, Change { archived: Some(true), ..Change::default() }, None, shown)
         }
-        EntityCommand::Unarchive { entity, shown } => {
-            (entity, Change { archived: Some(false), ..Change::default() }, None, shown)
+        EntityCommand::Unarchive { one, shown } => {
+            (one.path(kind)?, Change { archived: Some(false), ..Change::default() }, None, shown)
         }
-        EntityCommand::Delete { entity, condition } => {
+        EntityCommand::Delete { one, condition } => {
+            let entity = one.path(kind)?;
             let at = service.catalog().resolve(kind, &entity).await?;
             if matches!(kind, EntityKind::Category | EntityKind::Workspace) {
                 eprintln!("waiting some seconds, until no service appends to it any more");

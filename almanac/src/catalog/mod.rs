@@ -20,7 +20,12 @@ use self::{
     },
     entity::{change, parse_attributes, print_json, read},
 };
-use crate::{cli::ShowFormat, config::Config, open};
+use crate::{
+    cli::ShowFormat,
+    config::Config,
+    named::{self, needed},
+    open,
+};
 
 /// The catalog of a table that is there.
 async fn existing(config: &Config) -> anyhow::Result<Service> {
@@ -109,7 +114,9 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
                 ShowFormat::Table => show(&page),
             }
         }
-        WorkspaceCommand::Grant { workspace, principal, role } => {
+        WorkspaceCommand::Grant { first, second, third, workspace } => {
+            let (workspace, [principal, role]) = named::after(workspace, first, [second, third])?;
+            let (principal, role) = (needed(principal, "who gets the role")?, needed(role, "the role")?);
             let service = existing(config).await?;
             let role = Role::parse(&role)?;
             let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
@@ -117,7 +124,9 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
             service.catalog().grant(&at, &to, role, service.clock().now()).await?;
             println!("{principal} is {} of {workspace}", role.name());
         }
-        WorkspaceCommand::Revoke { workspace, principal } => {
+        WorkspaceCommand::Revoke { first, second, workspace } => {
+            let (workspace, [principal]) = named::after(workspace, first, [second])?;
+            let principal = needed(principal, "who loses the role")?;
             let service = existing(config).await?;
             let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
             let of = service.principal(&principal).await?;
@@ -156,7 +165,7 @@ async fn workspaces(service: &Service, asked: ListArgs) -> anyhow::Result<()> {
         && asked.until.is_none()
         && !asked.newest_first
         && asked.limit == ListOptions::default().limit;
-    if asked.of.is_some() {
+    if asked.of.is_some() || asked.workspace.is_some() {
         return entity::list(service, EntityKind::Workspace, asked).await;
     }
     if !is_of_all {

@@ -1,0 +1,135 @@
+//! How commands name a workspace and what is in one. One habit for all: a workspace is the first word or `-w`; what is in
+//! a workspace is named by its whole path, or by its name and `-w`.
+
+use std::ops::Deref;
+
+use clap::Args;
+use store::{
+    Error,
+    catalog::Catalog,
+    key::{EntityKind, parse_id},
+};
+
+/// The workspace of a command: its first word, or `-w`.
+#[derive(Debug, Args)]
+pub(crate) struct InWorkspace {
+    /// The workspace, as category/name or by id.
+    #[arg(value_name = "WORKSPACE", required_unless_present = "workspace")]
+    first: Option<String>,
+    /// The workspace, instead of naming it first.
+    #[arg(long, short, conflicts_with = "first")]
+    workspace: Option<String>,
+}
+
+impl Deref for InWorkspace {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.workspace.as_deref().or(self.first.as_deref()).unwrap_or_default()
+    }
+}
+
+/// One entity: its path or id, or its name and `-w`.
+#[derive(Debug, Args)]
+pub(crate) struct One {
+    /// Which one, by id or path, or by its name and -w.
+    #[arg(value_name = "ENTITY", required_unless_present = "workspace")]
+    entity: Option<String>,
+    /// The workspace that it is in, or, for commands on workspaces, the one itself.
+    #[arg(long, short)]
+    workspace: Option<String>,
+}
+
+impl One {
+    /// How it is looked up.
+    ///
+    /// # Errors
+    /// `Invalid`, when `-w` says nothing of such an entity, or not all.
+    pub(crate) fn path(self, kind: EntityKind) -> Result<String, Error> {
+        let wrong = |why: &str| Err(Error::invalid(why.to_owned()));
+        match (kind.parent(), self.entity, self.workspace) {
+            (_, Some(entity), None) => Ok(entity),
+            (Some(EntityKind::Workspace), Some(entity), Some(_)) if parse_id(&entity).is_some() => Ok(entity),
+            (Some(EntityKind::Workspace), Some(entity), Some(workspace)) => {
+                Ok(format!("{workspace}/{entity}"))
+            }
+            (Some(EntityKind::Workspace), None, _) => wrong(&format!("say which {kind}, beside -w")),
+            (Some(EntityKind::Category), None, Some(workspace)) => Ok(workspace),
+            (Some(EntityKind::Category), Some(_), Some(_)) => wrong("the workspace is named twice"),
+            (_, _, Some(_)) => wrong(&format!("a {kind} is in no workspace, so -w says nothing of it")),
+            (_, None, None) => wrong(&format!("say which {kind}")),
+        }
+    }
+}
+
+/// The workspace and the words after it: with `-w` the first word is the first after it.
+///
+/// # Errors
+/// `Invalid`, when the workspace is missing, or there is a word too many.
+pub(crate) fn after<const N: usize>(
+    workspace: Option<String>,
+    first: Option<String>,
+    words: [Option<String>; N],
+) -> Result<(String, [Option<String>; N]), Error> {
+    match (workspace, first) {
+        (None, Some(first)) => Ok((first, words)),
+        (None, None) => Err(Error::invalid("the workspace is missing; name it first, or with -w")),
+        (Some(workspace), first) => {
+            let mut words = words;
+            if words.last().is_some_and(Option::is_some) {
+                return Err(Error::invalid(
+                    "there is a word too many; with -w the workspace is not named first",
+                ));
+            }
+            words.rotate_right(1);
+            words[0] = first;
+            Ok((workspace, words))
+        }
+    }
+}
+
+/// A word that must be there.
+///
+/// # Errors
+/// `Invalid`, when it is not.
+pub(crate) fn needed(word: Option<String>, what: &str) -> Result<String, Error> {
+    word.ok_or_else(|| Error::invalid(format!("{what} is missing")))
+}
+
+/// The workspace and the name of a release that is named by its path, or by its name and `-w`.
+///
+/// # Errors
+/// `Invalid`, when nothing says in which workspace it is; those of looking it up.
+pub(crate) async fn release(
+    catalog: &Catalog,
+    name: &str,
+    workspace: Option<&str>,
+) -> Result<(String, String), Error> {
+    if let Some(workspace) = workspace {
+        return Ok((workspace.to_owned(), name.to_owned()));
+    }
+    if !name.contains('/') && parse_id(name).is_none() {
+        let message =
+            format!("in which workspace is `{name}`? Add -w, or name it as category/workspace/name");
+        return Err(Error::invalid(message));
+    }
+    let at = catalog.resolve(EntityKind::Release, name).await?;
+    let found = catalog.get(&at).await?;
+    let workspace = at.workspace().map(ToString::to_string).unwrap_or_default();
+    Ok((workspace, found.entity().name.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_after_a_workspace_move_up_where_it_is_named_by_a_flag() {
+        let some = |text: &str| Some(text.to_owned());
+        let words = after(None, some("credit/prod"), [some("a"), some("b")]).unwrap();
+        assert_eq!(words, ("credit/prod".to_owned(), [some("a"), some("b")]));
+        assert_eq!(after(some("credit/prod"), some("a"), [some("b"), None]).unwrap(), words);
+        assert!(after(some("credit/prod"), some("a"), [some("b"), some("c")]).is_err());
+        assert!(after(None, None, [None]).is_err());
+    }
+}
