@@ -1,3 +1,5 @@
+mod histories;
+
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use store::{
