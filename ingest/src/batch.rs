@@ -35,6 +35,16 @@ pub struct Part {
     pub numbers: Vec<u64>,
 }
 
+impl Part {
+    /// The events at these rows.
+    pub fn take(&self, rows: &[usize]) -> Self {
+        Self {
+            columns: self.columns.take(rows),
+            numbers: rows.iter().map(|row| self.numbers[*row]).collect(),
+        }
+    }
+}
+
 /// Why a request was refused. Nothing of it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -100,11 +110,8 @@ impl Batch {
             let (columns, numbers) = (self.columns, self.numbers);
             return rows.into_keys().zip([Part { columns, numbers }]).collect();
         }
-        let part = |rows: Vec<usize>| Part {
-            columns: self.columns.take(&rows),
-            numbers: rows.iter().map(|row| self.numbers[*row]).collect(),
-        };
-        rows.into_iter().map(|(day, rows)| (day, part(rows))).collect()
+        let all = Part { columns: self.columns, numbers: self.numbers };
+        rows.into_iter().map(|(day, rows)| (day, all.take(&rows))).collect()
     }
 
     /// The batch, cut wherever the next row would be of one day too many.

@@ -9,8 +9,7 @@ use meter::Counter;
 use store::{
     Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
     catalog::{
-        Action, CACHED_SECONDS, Catalog, Definitions, Keeping, LANES_DELAY_SECONDS, Lanes, ReleaseChange,
-        ReleaseSpec, Workspace,
+        Action, CACHED_SECONDS, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec, Workspace,
     },
     id::check_name,
 };
@@ -54,19 +53,28 @@ pub struct Ingest {
     unrecorded: Counter,
 }
 
-// A change of lanes counts later than the old ones are forgotten.
-const _: () = assert!(CACHED_SECONDS * 3 <= LANES_DELAY_SECONDS);
-
 /// Up to so many release events of a batch are recorded as live by who appends them, not only later by
 /// the projector.
 const MAX_RECORDED_ROWS: usize = 100;
 
 impl Ingest {
-    /// A service on `table`, with `clock` for the time at which events are appended.
+    /// A service on `table`, with `clock` for the time at which events are appended; it must be near that
+    /// of the engine.
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
+        let appender = Appender::new(Arc::clone(&table), clock.clone());
+        Self::with(table, clock, appender)
+    }
+
+    /// A service that appends history anew: `clock` tells when each event was appended then.
+    pub fn replaying(table: Arc<dyn Table>, clock: Clock) -> Self {
+        let appender = Appender::replaying(Arc::clone(&table), clock.clone());
+        Self::with(table, clock, appender)
+    }
+
+    fn with(table: Arc<dyn Table>, clock: Clock, appender: Appender) -> Self {
         Self {
-            catalog: Catalog::new(Arc::clone(&table)),
-            appender: Appender::new(table, clock.clone()),
+            catalog: Catalog::new(table),
+            appender,
             clock,
             releases: Mutex::default(),
             workspaces: Cached::new(CACHED_SECONDS),

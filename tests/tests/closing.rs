@@ -92,7 +92,7 @@ impl Place {
     }
 
     fn ingest(&self) -> Ingest {
-        Ingest::new(Arc::clone(&self.table), Clock::from_fn(start))
+        Ingest::replaying(Arc::clone(&self.table), Clock::from_fn(start))
     }
 
     /// How many predictions are in the log of a workspace.

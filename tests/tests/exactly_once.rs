@@ -105,7 +105,8 @@ async fn check(table: &Arc<dyn Table>, workspace: &Workspace, seed: u64) {
         assert_eq!(segments.len() as u64, head.seq, "seed {seed}: a hole in {}", head.log);
         for segment in segments {
             let columns = segment.unpack(|name| name == "key").unwrap();
-            let column = columns.column("key").unwrap();
+            // The first segment of several lanes has no events.
+            let Some(column) = columns.column("key") else { continue };
             keys.extend((0..columns.rows).map(|row| column.text(row).unwrap().to_owned()));
         }
     }
@@ -127,9 +128,8 @@ async fn run(seed: u64) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let sound: Arc<dyn Table> = Arc::new(SqliteTable::open(&dir.path().join("t.db"), clock()).unwrap());
     let workspace = register(&sound).await;
-    let before = clock().now().plus_seconds(-60);
     let lanes = 1 + (seed % 3) as u8;
-    Catalog::new(Arc::clone(&sound)).set_lanes(workspace.id(), lanes, before).await.unwrap();
+    Catalog::new(Arc::clone(&sound)).set_lanes(workspace.id(), lanes).await.unwrap();
     let faulty = Arc::new(FaultyTable::new(Arc::clone(&sound), seed, Faults::doubts(12 + seed % 24)));
     let table: Arc<dyn Table> = Arc::clone(&faulty) as _;
     let mut tasks = tokio::task::JoinSet::new();

@@ -97,6 +97,9 @@ macro_rules! certain_checks {
                 what_has_expired_takes_no_place_in_a_page
                 a_new_item_takes_the_place_of_an_expired_one
             }
+            time {
+                an_engine_that_has_answered_tells_the_time
+            }
         }
     };
 }
@@ -123,7 +126,7 @@ fn no_check_is_left_out_in_silence() {
     let all: BTreeSet<&str> =
         suite.lines().map(str::trim).filter(|line| !line.is_empty()).filter(is_name).collect();
     let certain = certain_checks!(stringify!);
-    let modules = ["conditions", "order", "values", "transactions", "indexes", "feed", "expiry"];
+    let modules = ["conditions", "order", "values", "transactions", "indexes", "feed", "expiry", "time"];
     let certain = certain.split(['{', '}', ' ', '\n']).filter(|name| !name.is_empty());
     let listed = certain.filter(|name| !modules.contains(name)).chain(LEFT_OUT.map(|(name, _)| name));
     assert!(all.len() > 30);

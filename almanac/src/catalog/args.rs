@@ -188,10 +188,10 @@ pub(crate) enum WorkspaceCommand {
     },
     /// List all workspaces, or those of a category.
     List(ListArgs),
-    /// Show over how many lanes the logs of a workspace are spread, or set it.
+    /// Show over how many lanes the days of a workspace are spread, or set it.
     ///
     /// Several ingest services append to one day side by side when it has several lanes. A change
-    /// counts after some seconds; what is stored stays where it is.
+    /// counts for days that begin some seconds later; a day that has begun keeps its lanes.
     Lanes {
         /// The workspace, as category/name or by id.
         workspace: String,

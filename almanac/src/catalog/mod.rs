@@ -187,15 +187,14 @@ async fn workspaces(service: &Service, asked: ListArgs) -> anyhow::Result<()> {
 }
 
 async fn lanes(service: &Service, workspace: &str, count: Option<u8>) -> anyhow::Result<()> {
-    let (catalog, now) = (service.catalog(), service.clock().now());
+    let catalog = service.catalog();
     let workspace = catalog.workspace(workspace).await?;
-    let lanes = match count {
-        Some(count) => catalog.set_lanes(workspace.id(), count, now).await?,
-        None => catalog.lanes(workspace.id()).await?,
-    };
-    match now < lanes.since {
-        true => println!("{} lanes, from {} on; {} before", lanes.count, lanes.since, lanes.before),
-        false => println!("{} lanes", lanes.count),
+    match count {
+        Some(count) => {
+            let lanes = catalog.set_lanes(workspace.id(), count).await?;
+            println!("{} lanes for days that begin from now on", lanes.count);
+        }
+        None => println!("{} lanes", catalog.lanes(workspace.id()).await?.count),
     }
     Ok(())
 }

@@ -3,9 +3,10 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use store::{
-    catalog::{MAX_ATTRIBUTES_BYTES, MAX_LANES, MAX_PAGE, Task},
+    catalog::{MAX_ATTRIBUTES_BYTES, MAX_PAGE, Task},
     id::MAX_NAME_BYTES,
     key::EntityKind,
+    lane::MAX_LANES,
 };
 use web::{
     Named, Operation, answer, content, in_path,
@@ -275,13 +276,10 @@ pub(super) fn set_lanes(named: Named) -> Operation {
     named
         .operation(Operation::put, "/lanes", "set_lanes")
         .tag("catalog")
-        .summary("Set over how many lanes the logs of a workspace are spread")
-        .description("More lanes let more ingest services append to one day at one time. A change counts some seconds later; until then another one is a conflict.")
+        .summary("Set over how many lanes the days of a workspace are spread")
+        .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are.")
         .body("How many.", [(JSON, content(schema::object([("lanes", lanes())]), Some(json!({ "lanes": 2 }))))])
-        .answers(StatusCode::OK, answer("How many, and since when.", JSON, schema::object([
-            ("lanes", lanes()),
-            ("since", schema::time().into()),
-        ])))
+        .answers(StatusCode::OK, answer("How many.", JSON, schema::object([("lanes", lanes())])))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
         .fails(&OF_BODY)

@@ -10,7 +10,10 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use store::catalog::{AnyEntity, MAX_LANES, Task};
+use store::{
+    catalog::{AnyEntity, Task},
+    lane::MAX_LANES,
+};
 use web::{InPath, Problem};
 
 use super::body::{Whole, parse};
@@ -59,6 +62,6 @@ pub(super) async fn set_lanes(
         Problem::new(StatusCode::BAD_REQUEST, detail)
     })?;
     let workspace = service.catalog().workspace(&workspace).await?;
-    let lanes = service.catalog().set_lanes(workspace.id(), count, service.clock().now()).await?;
-    Ok(Json(json!({ "lanes": lanes.count, "since": lanes.since.to_string() })).into_response())
+    let lanes = service.catalog().set_lanes(workspace.id(), count).await?;
+    Ok(Json(json!({ "lanes": lanes.count })).into_response())
 }

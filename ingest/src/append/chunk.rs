@@ -21,10 +21,10 @@ use store::{
 use crate::{batch::Batch, file::Origin};
 
 use super::{
-    Appender, Receipt, append_all,
+    Appender, Receipt,
     claim::{after_from_item, after_to_item},
-    identity, lane,
-    pack::{Entry, Look},
+    identity,
+    pack::Look,
 };
 
 /// Version of the item; its batches have the scheme of chunks.
@@ -125,42 +125,38 @@ impl Appender {
         rows: Vec<usize>,
         old: BTreeSet<u32>,
     ) -> Result<usize> {
-        let index = |number: &u64| chunk.origin.index(*number);
+        let index = |number: u64| chunk.origin.index(number);
+        let mut appended = 0;
         for _ in 0..MAX_ATTEMPTS {
             let found = self.marker(place).await?;
             let is_new = found.is_none() && !(rows.is_empty() && old.is_empty());
-            let now = self.clock.now();
+            let now = self.times.now();
             let mut marker = found.unwrap_or_else(|| Marker::new(now, old.clone()));
-            let is_missing = |row: &usize| !marker.taken.contains(&index(&chunk.batch.numbers[*row]));
+            let is_missing = |row: &usize| !marker.taken.contains(&index(chunk.batch.numbers[*row]));
             let missing: Vec<usize> = rows.iter().copied().filter(is_missing).collect();
             let parts = chunk.batch.take(&missing).into_parts();
-            let mut logs = BTreeMap::new();
-            for day in parts.keys() {
-                logs.insert(*day, self.log_of(place, *day, &marker, lanes, now));
-            }
+            let dealt = self.deal(place.workspace, place.kind, lanes.count, parts).await?;
             let before = marker.after.len();
-            for log in
-                logs.values().filter(|log| !marker.after.contains_key(log)).cloned().collect::<Vec<_>>()
-            {
-                let bound = self.log(&log).bound().await?;
-                marker.after.insert(log, bound);
+            for dealt in &dealt {
+                if !marker.after.contains_key(&dealt.log) {
+                    let bound = self.log(&dealt.log).bound().await?;
+                    marker.after.insert(dealt.log.clone(), bound);
+                }
             }
             if (is_new || marker.after.len() > before) && !self.write_marker(place, &mut marker).await? {
                 continue;
             }
-            let mut entries = Vec::with_capacity(parts.len());
-            for (day, part) in parts {
-                let log = &logs[&day];
-                let indexes = part.numbers.iter().map(index).collect();
-                let look = Look::Behind(marker.after[log]);
-                let entry = Entry::new(place.batch(), part.columns, look).of_chunk(indexes);
-                entries.push((self.log(log), entry.packed(log).await?));
+            if dealt.is_empty() {
+                return Ok(appended);
             }
-            if entries.is_empty() {
-                return Ok(0);
+            let look = |log: &LogId| Look::Behind(marker.after[log]);
+            let (rows, elsewhere) = self.store_as_dealt(place.batch(), dealt, &look, Some(&index)).await?;
+            appended += rows;
+            if !elsewhere.is_empty() {
+                // The marker must name the logs that they belong in first.
+                continue;
             }
-            let appended = append_all(entries).await?;
-            let taken = missing.iter().map(|row| index(&chunk.batch.numbers[*row])).collect();
+            let taken = missing.iter().map(|row| index(chunk.batch.numbers[*row])).collect();
             if let Err(error) = self.take(place, marker, taken).await {
                 // Everything is stored: without it a repeat looks into the logs.
                 tracing::warn!(%error, "the marker of a chunk does not say what is stored of it");
@@ -168,17 +164,6 @@ impl Appender {
             return Ok(appended);
         }
         Err(Error::unavailable("the file is being imported elsewhere at the same time; try again"))
-    }
-
-    /// Where rows of a day go: where rows of the chunk went before, if any did.
-    fn log_of(&self, place: &Place<'_>, day: Day, marker: &Marker, lanes: &Lanes, now: Timestamp) -> LogId {
-        let known = marker.after.keys().find(|log| log.day == day);
-        known.cloned().unwrap_or_else(|| LogId {
-            workspace: place.workspace.clone(),
-            day,
-            kind: place.kind,
-            lane: lane(place.batch(), lanes.at(now)),
-        })
     }
 
     async fn marker(&self, place: &Place<'_>) -> Result<Option<Marker>> {

@@ -64,6 +64,23 @@ impl Claim {
         }
     }
 
+    /// Whether it is one whose batch goes as a whole to the log that it names for each day, and not each
+    /// event to the lane of its key.
+    pub(super) fn is_by_batch(&self) -> bool {
+        self.scheme == Scheme::Key
+    }
+
+    /// Whether everything is stored, and the claim is remembered for as long as `remember` asks.
+    pub(super) fn is_settled(&self, remember: Remember) -> bool {
+        self.is_done && (self.is_forever || remember != Remember::Forever)
+    }
+
+    /// A segment of `log` that stands before any of the batch. Of a log that was not known to take some of
+    /// it, the beginning.
+    pub(super) fn after(&self, log: &LogId) -> u64 {
+        self.after.get(log).copied().unwrap_or(0)
+    }
+
     /// The name of its batch inside of the logs.
     pub(super) fn batch(&self, name: &str) -> BatchId {
         self.scheme.batch(name, self.claimed_at, &self.digest)

@@ -1,14 +1,12 @@
 //! What differs between two batches that were sent under one idempotency key.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeSet, fmt};
 
 use store::{
     Column, Columns, Day, Result, Table, Timestamp, Values, batch::BatchId, key, log::Segment, table::Query,
 };
 
-use crate::batch::Part;
-
-use super::claim::Claim;
+use super::{claim::Claim, place::Dealt};
 
 /// How many segments of a log are searched for the batch of before.
 const MAX_SEGMENTS: usize = 200;
@@ -24,9 +22,9 @@ pub(super) async fn difference(
     table: &dyn Table,
     claim: &Claim,
     batch: BatchId,
-    parts: &BTreeMap<Day, Part>,
+    dealt: &[Dealt],
 ) -> Result<String> {
-    let rows: usize = parts.values().map(|part| part.columns.rows).sum();
+    let rows: usize = dealt.iter().map(|dealt| dealt.part.columns.rows).sum();
     let when = claim.claimed_at;
     if claim.rows != rows {
         return Ok(format!("{} at {when}, now {}", events(claim.rows), events(rows)));
@@ -36,14 +34,14 @@ pub(super) async fn difference(
         [day] => day.to_string(),
         [first, .., last] => format!("{} days from {first} to {last}", days.len()),
     };
-    let (before, now): (Vec<Day>, Vec<Day>) =
-        (claim.after.keys().map(|log| log.day).collect(), parts.keys().copied().collect());
+    let unique = |days: BTreeSet<Day>| days.into_iter().collect::<Vec<_>>();
+    let before = unique(claim.after.keys().map(|log| log.day).collect());
+    let now = unique(dealt.iter().map(|dealt| dealt.log.day).collect());
     if before != now {
         return Ok(format!("those used at {when} belong to {}, these to {}", days(before), days(now)));
     }
-    for (log, after) in &claim.after {
-        let Some(part) = parts.get(&log.day) else { continue };
-        let stored = stored(table, log, *after, batch, part.columns.rows).await?;
+    for Dealt { log, part, .. } in dealt {
+        let stored = stored(table, log, claim.after(log), batch, part.columns.rows).await?;
         if stored.rows != part.columns.rows {
             continue;
         }

@@ -7,9 +7,7 @@ use std::{
 };
 
 use meter::InFlight;
-use store::{
-    Clock, Error, ErrorKind, Result, Table, Timestamp, batch::BatchId, key::LogId, log::Segment, scan,
-};
+use store::{Error, ErrorKind, Result, Table, batch::BatchId, key::LogId, log::Segment, scan};
 use tokio::{
     sync::{Mutex, Notify, oneshot},
     time::{Instant, sleep, timeout},
@@ -20,6 +18,7 @@ use super::{
     meters::Meters,
     pack::{Entry, pack},
     recent::Budget,
+    times::{MAX_PUT, PUT_WITHIN, Times},
 };
 
 /// How often an append may find its place taken before it gives up.
@@ -37,9 +36,6 @@ const LINGER: Duration = Duration::from_millis(2);
 /// Only soon after the last time it is worth waiting.
 const LINGER_WITHIN: Duration = Duration::from_millis(20);
 
-/// How long it may be tried to put segments that bear one time.
-const PUT_WITHIN: Duration = Duration::from_secs(8);
-
 /// How long the end of a log is taken to be where it was seen.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -48,7 +44,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) struct Log {
     pub(super) id: LogId,
     pub(super) table: Arc<dyn Table>,
-    clock: Clock,
+    times: Times,
     waiting: StdMutex<VecDeque<Waiting>>,
     arrived: Notify,
     /// A segment that stands in the log, and when that was the last one.
@@ -61,7 +57,7 @@ pub(super) struct Log {
 /// One who waits for his entry to be stored.
 struct Waiting {
     entry: Arc<Entry>,
-    answer: oneshot::Sender<Result<usize>>,
+    answer: oneshot::Sender<Result<Stored>>,
     _counted: InFlight,
 }
 
@@ -75,7 +71,7 @@ impl Log {
     pub(super) fn new(
         id: LogId,
         table: Arc<dyn Table>,
-        clock: Clock,
+        times: Times,
         budget: Budget,
         meters: Arc<Meters>,
     ) -> Self {
@@ -84,7 +80,7 @@ impl Log {
             meters,
             id,
             table,
-            clock,
+            times,
             waiting: StdMutex::default(),
             arrived: Notify::new(),
             bound: StdMutex::default(),
@@ -92,9 +88,8 @@ impl Log {
         }
     }
 
-    /// Stores the rows of an entry that are not there yet; returns how many that were.
-    pub(super) async fn append(&self, entry: Entry) -> Result<usize> {
-        let entry = Arc::new(entry);
+    /// Stores the rows of an entry that are not there yet.
+    pub(super) async fn append(&self, entry: Arc<Entry>) -> Result<Stored> {
         loop {
             let (answer, mut answered) = oneshot::channel();
             let counted = InFlight::begin(&self.meters.waiting);
@@ -112,14 +107,6 @@ impl Log {
                 }
             }
         }
-    }
-
-    /// Whether any row of a batch without a claim is in the log.
-    pub(super) async fn holds(&self, entry: &Entry) -> Result<bool> {
-        let mut state = self.state.lock().await;
-        self.catch_up(&mut state).await?;
-        let now = state.time(self.clock.now());
-        Ok(self.stored(&mut state, entry, now).await? > 0)
     }
 
     /// A segment behind which everything stands that is appended from now on, or 0.
@@ -187,15 +174,15 @@ impl Log {
         group
     }
 
-    /// Stores what is missing of `entries`; for each, how many rows that were. A failure is none of those
-    /// that are stored whole when it comes.
-    async fn commit(&self, state: &mut State, entries: &[Arc<Entry>]) -> Vec<Result<usize>> {
-        let begin = |entry| Turn { entry, appended: 0, end: None };
+    /// Stores what is missing of `entries`. A failure is none of those that are stored whole when it
+    /// comes.
+    async fn commit(&self, state: &mut State, entries: &[Arc<Entry>]) -> Vec<Result<Stored>> {
+        let begin = |entry| Turn { entry, stored: Stored::default(), end: None };
         let mut turns: Vec<Turn<'_>> = entries.iter().map(begin).collect();
         let result = self.try_commit(state, &mut turns).await;
         let end = |turn: Turn<'_>| match (turn.end, &result) {
             (Some(Err(error)), _) => Err(error),
-            (Some(Ok(())), _) | (None, Ok(())) => Ok(turn.appended),
+            (Some(Ok(())), _) | (None, Ok(())) => Ok(turn.stored),
             (None, Err(error)) => Err(Error::new(error.kind(), error.to_string())),
         };
         turns.into_iter().map(end).collect()
@@ -207,12 +194,17 @@ impl Log {
         }
         for attempt in 0..MAX_ATTEMPTS {
             // What was appended lately is judged by the time that the new segments will have.
-            let now = state.time(self.clock.now());
+            let now = state.time(self.times.now());
             let mut missing = Vec::new();
             let mut batches = HashSet::<BatchId>::new();
             for (at, turn) in turns.iter_mut().enumerate().filter(|(_, turn)| turn.end.is_none()) {
                 match self.missing(state, turn.entry, now).await {
                     Ok(Missing::Nothing) => turn.end = Some(Ok(())),
+                    // The first segment is there, and says how many lanes there are.
+                    Ok(_) if turn.entry.is_assumed && state.head > 0 => {
+                        turn.stored.is_elsewhere = true;
+                        turn.end = Some(Ok(()));
+                    }
                     // The same batch twice at one time: the first one stores it for both.
                     Ok(_) if !batches.insert(turn.entry.batch) => {}
                     Ok(Missing::From(first)) => missing.push((at, Arc::clone(turn.entry), first)),
@@ -226,7 +218,7 @@ impl Log {
             }
             let entries = missing.iter().map(|(_, entry, first)| (Arc::clone(entry), *first));
             let segments = pack(&self.id, entries.collect()).await?;
-            let (written, result) = self.put(state, segments, now).await;
+            let (written, result) = self.put(state, segments).await;
             for (at, entry, first) in missing {
                 let rows = written.get(&entry.batch).copied().unwrap_or_default();
                 turns[at].wrote(rows, entry.columns.rows - first);
@@ -238,6 +230,10 @@ impl Log {
                     self.meters.conflicts.increment(1);
                     self.catch_up(state).await?;
                     sleep(backoff(attempt, &turns[0].entry.batch)).await;
+                }
+                // There was not time enough for all of them.
+                Err(error) if error.kind() == ErrorKind::Throttled && !written.is_empty() => {
+                    self.catch_up(state).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -251,15 +247,23 @@ impl Log {
         &self,
         state: &mut State,
         mut segments: Vec<Segment>,
-        now: Timestamp,
     ) -> (HashMap<BatchId, usize>, Result<()>) {
+        let now = match self.times.for_put(&*self.table).await {
+            Ok(now) => state.time(now),
+            Err(error) => return (HashMap::new(), Err(error)),
+        };
         for (segment, seq) in segments.iter_mut().zip(state.head + 1..) {
             (segment.seq, segment.appended_at) = (seq, now);
         }
         // Until the answer is here, and for good when it never comes.
         state.is_doubtful = true;
         let items = segments.iter().map(Segment::to_item).collect();
+        let sent = Instant::now();
         let (written, result) = self.table.put_new(items, PUT_WITHIN).await;
+        if written > 0 && sent.elapsed() > MAX_PUT {
+            tracing::warn!(log = %self.id, appended_at = %now, took = ?sent.elapsed(),
+                "a segment was stored so late that what was read of that time may lack it");
+        }
         let mut rows = HashMap::new();
         for segment in &segments[..written] {
             state.note(segment);
@@ -274,11 +278,19 @@ impl Log {
     }
 }
 
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stored {
+    /// How many of its rows were written for it.
+    pub(super) appended: usize,
+    /// The rest belongs into other logs: see [`Entry::is_assumed`].
+    pub(super) is_elsewhere: bool,
+}
+
 /// The turn of one entry.
 struct Turn<'a> {
     entry: &'a Arc<Entry>,
-    /// How many of its rows were written for it.
-    appended: usize,
+    stored: Stored,
     /// How it ended.
     end: Option<Result<()>>,
 }
@@ -286,7 +298,7 @@ struct Turn<'a> {
 impl Turn<'_> {
     /// Notes that so many rows were written of those that were missing.
     fn wrote(&mut self, rows: usize, missing: usize) {
-        self.appended += rows;
+        self.stored.appended += rows;
         if rows >= missing {
             self.end = Some(Ok(()));
         }

@@ -13,7 +13,8 @@
 //!   the log's own times (`look`). That costs no write besides the segment that it shares with others.
 //! - A chunk of a file is known by its bytes, and each of its rows by its index, for good (`chunk`).
 //!
-//! What names a batch inside of the logs is its `identity`.
+//! What names a batch inside of the logs is its `identity`. Which of its events belong in which log is a
+//! matter of their keys (`place`), and when they were appended one of two clocks (`times`).
 
 mod chunk;
 mod claim;
@@ -24,10 +25,12 @@ mod look;
 mod meters;
 mod old;
 mod pack;
+mod place;
 mod recent;
+mod times;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -46,7 +49,9 @@ use self::{
     log::Log,
     meters::Meters,
     pack::{Entry, GROUPED_ROWS, Look},
+    place::{Dealt, Places, as_claimed},
     recent::Budget,
+    times::Times,
 };
 
 /// How many logs are known at once.
@@ -60,9 +65,6 @@ const MAX_LOGS_AT_ONCE: usize = 32;
 
 /// From how many events on a batch is worked on aside of the threads that serve.
 const BLOCKING_ROWS: usize = 500;
-
-/// How long before and after a change of lanes an unclaimed batch is looked for in both, in seconds.
-const LANES_OVERLAP_SECONDS: i64 = 60 * 60;
 
 /// How long a batch is protected from being counted twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +100,8 @@ pub struct Receipt {
 #[derive(Debug)]
 pub struct Appender {
     table: Arc<dyn Table>,
-    clock: Clock,
+    times: Times,
+    places: Places,
     logs: Mutex<Logs>,
     most_logs: usize,
     budget: Budget,
@@ -113,26 +116,43 @@ struct Logs {
     swept: Option<Instant>,
 }
 
+/// The events of a batch by the day that they belong to.
+type Parts = BTreeMap<Day, Part>;
+
 /// A batch on its way into the logs.
 struct Job<'a> {
     workspace: &'a Id,
     kind: Kind,
+    /// How many lanes its days are to have that have none yet.
+    lanes: u8,
     digest: String,
-    parts: BTreeMap<Day, Part>,
     remember: Remember,
     now: Timestamp,
 }
 
 impl Appender {
-    /// An appender to `table`. What it appends bears the time of `clock`.
+    /// An appender to `table`. What it appends bears the time of `clock`, which must be near that of the
+    /// engine.
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
+        Self::with(table, Times::new(clock, false))
+    }
+
+    /// An appender of history: `clock` tells when each event was appended then.
+    pub fn replaying(table: Arc<dyn Table>, clock: Clock) -> Self {
+        Self::with(table, Times::new(clock, true))
+    }
+
+    fn with(table: Arc<dyn Table>, times: Times) -> Self {
+        let meters = Arc::<Meters>::default();
+        let places = Places::new(Arc::clone(&table), times.clone(), Arc::clone(&meters));
         Self {
             table,
-            clock,
+            times,
+            places,
             logs: Mutex::default(),
             most_logs: MAX_KNOWN_LOGS,
             budget: Budget::default(),
-            meters: Arc::default(),
+            meters,
         }
     }
 
@@ -154,60 +174,64 @@ impl Appender {
         let (digest, parts) = aside(rows, move || (batch.digest(), batch.into_parts())).await?;
         let name = idempotency_key.map_or_else(|| identity::content_key(&digest), str::to_owned);
         let days = parts.iter().map(|(day, part)| (*day, part.columns.rows)).collect();
-        let job = Job { workspace, kind, digest, parts, remember, now: self.clock.now() };
+        let (lanes, now) = (lanes.count, self.times.now());
+        let job = Job { workspace, kind, lanes, digest, remember, now };
         let appended = match idempotency_key {
-            Some(key) => self.claimed(job, key, lanes).await?,
-            None => self.unclaimed(job, lanes).await?,
+            Some(key) => self.claimed(job, key, parts).await?,
+            None => self.unclaimed(job, parts).await?,
         };
         Ok(Receipt { batch: name, kind, rows, days, appended, replayed: appended == 0 })
     }
 
     /// Appends a batch that has a claim; how many of its rows were missing.
-    async fn claimed(&self, job: Job<'_>, name: &str, lanes: &Lanes) -> Result<usize> {
+    async fn claimed(&self, job: Job<'_>, name: &str, parts: Parts) -> Result<usize> {
         let claims = Claims { table: &*self.table, workspace: job.workspace, kind: job.kind, name };
-        let claim = match claims.read().await? {
-            Some(claim) => claim,
+        let (claim, dealt) = match claims.read().await? {
+            Some(claim) if claim.digest == job.digest && claim.is_settled(job.remember) => return Ok(0),
+            Some(claim) if claim.digest == job.digest && claim.is_by_batch() => {
+                let dealt = as_claimed(&claim, parts)?;
+                (claim, dealt)
+            }
+            Some(claim) => (claim, self.deal(job.workspace, job.kind, job.lanes, parts).await?),
             None => {
-                let mut claim = Claim::new(&job.digest, job.rows(), job.remember, job.now);
-                let lane = lane(claim.batch(name), lanes.at(job.now));
-                claim.after = self.bounds(&job, lane).await?;
-                claims.open(claim).await?
+                let dealt = self.deal(job.workspace, job.kind, job.lanes, parts).await?;
+                let rows = dealt.iter().map(|dealt| dealt.part.columns.rows).sum();
+                let mut claim = Claim::new(&job.digest, rows, job.remember, job.now);
+                claim.after = self.bounds(&dealt).await?;
+                (claims.open(claim).await?, dealt)
             }
         };
-        self.fulfil(&claims, claim, job).await
+        self.fulfil(&claims, claim, &job, dealt).await
     }
 
     /// Appends what is missing of a batch by its claim; how many rows that was.
-    async fn fulfil(&self, claims: &Claims<'_>, mut claim: Claim, job: Job<'_>) -> Result<usize> {
+    async fn fulfil(
+        &self,
+        claims: &Claims<'_>,
+        mut claim: Claim,
+        job: &Job<'_>,
+        dealt: Vec<Dealt>,
+    ) -> Result<usize> {
         let name = claims.name;
         let batch = claim.batch(name);
         if claim.digest != job.digest {
-            let differs = differ::difference(&*self.table, &claim, batch, &job.parts).await?;
+            let differs = differ::difference(&*self.table, &claim, batch, &dealt).await?;
             return Err(Error::conflict(format!(
                 "the idempotency key `{name}` was used for other events: {differs}; new events need a new key"
             )));
         }
-        let is_kept = claim.is_forever || job.remember != Remember::Forever;
-        if claim.is_done && is_kept {
+        if claim.is_settled(job.remember) {
             return Ok(0);
+        }
+        let rows: usize = dealt.iter().map(|dealt| dealt.part.columns.rows).sum();
+        let days = dealt.iter().map(|dealt| dealt.log.day).collect::<BTreeSet<_>>().len();
+        let mut appended = 0;
+        if !claim.is_done {
+            appended = self.store(job, batch, dealt, &|log| Look::Behind(claim.after(log))).await?;
         }
         let is_prolonged = job.remember == Remember::Forever && !claim.is_forever;
         claim.is_forever |= is_prolonged;
-        let must_close = claim.is_forever || job.parts.len() > 1 || job.rows() > GROUPED_ROWS;
-        let mut appended = 0;
-        if !claim.is_done {
-            let mut entries = Vec::with_capacity(job.parts.len());
-            for (day, part) in job.parts {
-                // The claim says in which lane the batch is, or will be.
-                let place = claim.after.iter().find(|(log, _)| log.day == day);
-                let (log, after) = place
-                    .ok_or_else(|| Error::corrupt(format!("the marker of the batch `{name}` lacks {day}")))?;
-                let entry = Entry::new(batch, part.columns, Look::Behind(*after));
-                entries.push((self.log(log), entry.packed(log).await?));
-            }
-            appended = append_all(entries).await?;
-        }
-        if must_close {
+        if claim.is_forever || days > 1 || rows > GROUPED_ROWS {
             claim.is_done = true;
             match claims.write(&claim).await {
                 Err(error) if is_prolonged => return Err(error),
@@ -220,39 +244,93 @@ impl Appender {
     }
 
     /// Appends a batch that is known by its digest alone; how many of its rows were missing.
-    async fn unclaimed(&self, job: Job<'_>, lanes: &Lanes) -> Result<usize> {
+    async fn unclaimed(&self, job: Job<'_>, parts: Parts) -> Result<usize> {
         let (batch, look) = match job.remember {
             Remember::Never => (identity::of_nothing(job.now), Look::Nowhere),
             Remember::Week | Remember::Forever => (identity::of_content(&job.digest), Look::Lately),
         };
-        let mut entries = Vec::with_capacity(job.parts.len());
-        let now_lane = lane(batch, lanes.at(job.now));
-        let other_lane = lanes.near(job.now, LANES_OVERLAP_SECONDS).map(|count| lane(batch, count));
-        let other_lane = other_lane.filter(|lane| look == Look::Lately && *lane != now_lane);
-        let log_of = |day, lane| LogId { workspace: job.workspace.clone(), day, kind: job.kind, lane };
-        for (day, part) in job.parts {
-            let mut log = log_of(day, now_lane);
-            let entry = Entry::new(batch, part.columns, look);
-            if let Some(lane) = other_lane {
-                let other = log_of(day, lane);
-                if self.log(&other).holds(&entry).await? {
-                    log = other;
-                }
+        let dealt = self.deal(job.workspace, job.kind, job.lanes, parts).await?;
+        self.store(&job, batch, dealt, &|_| look).await
+    }
+
+    /// Deals the parts of a batch to the logs that they belong in; days that have no lanes yet get `lanes`.
+    async fn deal(&self, workspace: &Id, kind: Kind, lanes: u8, parts: Parts) -> Result<Vec<Dealt>> {
+        let mut dealt = Vec::with_capacity(parts.len());
+        let mut parts = parts.into_iter();
+        loop {
+            let some: Vec<_> = parts.by_ref().take(MAX_LOGS_AT_ONCE).collect();
+            if some.is_empty() {
+                return Ok(dealt);
             }
-            entries.push((self.log(&log), entry.packed(&log).await?));
+            let deals = some.into_iter().map(|(day, part)| {
+                let log = LogId { workspace: workspace.clone(), day, kind, lane: 0 };
+                self.places.deal(log, part, lanes)
+            });
+            dealt.extend(futures::future::try_join_all(deals).await?.into_iter().flatten());
         }
-        append_all(entries).await
+    }
+
+    /// Appends what was dealt of a batch, each part to its log; how many rows were missing. `look` says where
+    /// a log may hold them already.
+    async fn store(
+        &self,
+        job: &Job<'_>,
+        batch: BatchId,
+        mut dealt: Vec<Dealt>,
+        look: &(dyn Fn(&LogId) -> Look + Sync),
+    ) -> Result<usize> {
+        let mut appended = 0;
+        while !dealt.is_empty() {
+            let (rows, elsewhere) = self.store_as_dealt(batch, dealt, look, None).await?;
+            appended += rows;
+            dealt = self.deal(job.workspace, job.kind, job.lanes, elsewhere).await?;
+        }
+        Ok(appended)
+    }
+
+    /// Appends what was dealt of a batch; how many rows were missing, and what belongs elsewhere because
+    /// another process was quicker to say how many lanes a day has. Of a chunk of a file `index` says which of
+    /// its rows has a number.
+    async fn store_as_dealt(
+        &self,
+        batch: BatchId,
+        dealt: Vec<Dealt>,
+        look: &(dyn Fn(&LogId) -> Look + Sync),
+        index: Option<&(dyn Fn(u64) -> u32 + Sync)>,
+    ) -> Result<(usize, Parts)> {
+        let (mut appended, mut elsewhere) = (0, Parts::new());
+        let mut dealt = dealt.into_iter();
+        loop {
+            let some: Vec<Dealt> = dealt.by_ref().take(MAX_LOGS_AT_ONCE).collect();
+            if some.is_empty() {
+                return Ok((appended, elsewhere));
+            }
+            let appends = some.into_iter().map(|dealt| async move {
+                let log = dealt.log.clone();
+                let (entry, numbers) = Entry::new(batch, dealt, look(&log));
+                let entry = match index {
+                    Some(index) => entry.of_chunk(numbers.iter().map(|number| index(*number)).collect()),
+                    None => entry,
+                };
+                let entry = Arc::new(entry.packed(&log).await?);
+                let stored = self.log(&log).append(Arc::clone(&entry)).await?;
+                let part = || Part { columns: entry.columns.clone(), numbers };
+                Ok::<_, Error>((stored.appended, stored.is_elsewhere.then(|| (log.day, part()))))
+            });
+            for (rows, again) in futures::future::try_join_all(appends).await? {
+                appended += rows;
+                elsewhere.extend(again);
+            }
+        }
     }
 
     /// For each log that a new batch goes to, a segment that stands before any of the batch.
-    async fn bounds(&self, job: &Job<'_>, lane: u8) -> Result<BTreeMap<LogId, u64>> {
-        let days: Vec<Day> = job.parts.keys().copied().collect();
+    async fn bounds(&self, dealt: &[Dealt]) -> Result<BTreeMap<LogId, u64>> {
         let mut bounds = BTreeMap::new();
-        for days in days.chunks(MAX_LOGS_AT_ONCE) {
-            let reads = days.iter().map(|day| async move {
-                let id = LogId { workspace: job.workspace.clone(), day: *day, kind: job.kind, lane };
-                let bound = self.log(&id).bound().await?;
-                Ok::<_, Error>((id, bound))
+        for dealt in dealt.chunks(MAX_LOGS_AT_ONCE) {
+            let reads = dealt.iter().map(|dealt| async move {
+                let bound = self.log(&dealt.log).bound().await?;
+                Ok::<_, Error>((dealt.log.clone(), bound))
             });
             bounds.extend(futures::future::try_join_all(reads).await?);
         }
@@ -269,38 +347,12 @@ impl Appender {
             logs.swept = Some(Instant::now());
         }
         let new = || {
-            let (table, clock) = (Arc::clone(&self.table), self.clock.clone());
+            let (table, times) = (Arc::clone(&self.table), self.times.clone());
             let (budget, meters) = (self.budget.clone(), Arc::clone(&self.meters));
-            Arc::new(Log::new(id.clone(), table, clock, budget, meters))
+            Arc::new(Log::new(id.clone(), table, times, budget, meters))
         };
         Arc::clone(logs.known.entry(id.clone()).or_insert_with(new))
     }
-}
-
-impl Job<'_> {
-    fn rows(&self) -> usize {
-        self.parts.values().map(|part| part.columns.rows).sum()
-    }
-}
-
-/// Appends the parts of a batch, each to its log; how many of its rows were missing.
-async fn append_all(entries: Vec<(Arc<Log>, Entry)>) -> Result<usize> {
-    let mut appended = 0;
-    let mut entries = entries.into_iter();
-    loop {
-        let some: Vec<_> = entries.by_ref().take(MAX_LOGS_AT_ONCE).collect();
-        if some.is_empty() {
-            return Ok(appended);
-        }
-        let appends = some.into_iter().map(|(log, entry)| async move { log.append(entry).await });
-        appended += futures::future::try_join_all(appends).await?.into_iter().sum::<usize>();
-    }
-}
-
-/// The lane of a batch among `count` lanes.
-fn lane(id: BatchId, count: u8) -> u8 {
-    let number = u64::from_le_bytes([id.0[0], id.0[1], id.0[2], id.0[3], id.0[4], id.0[5], id.0[6], id.0[7]]);
-    (number % u64::from(count.max(1))) as u8
 }
 
 /// Does work on `rows` events: at once when they are few, else aside of the threads that serve.

@@ -7,7 +7,7 @@ use store::{Id, Kind, Result, Timestamp, Values, key, table::Query};
 
 use crate::batch::Batch;
 
-use super::{Appender, ChunkRows, Job, Remember, aside, claim::Claims, identity};
+use super::{Appender, ChunkRows, Job, Remember, aside, claim::Claims, identity, place::as_claimed};
 
 impl Appender {
     /// Whether any batch of a kind was claimed by its digest before chunks had markers.
@@ -51,9 +51,10 @@ impl Appender {
                 let name = identity::content_key(&digest);
                 let claims = Claims { table: &*self.table, workspace, kind, name: &name };
                 let Some(claim) = claims.read_old().await? else { continue };
-                let (remember, now) = (Remember::Forever, self.clock.now());
-                let job = Job { workspace, kind, digest, parts, remember, now };
-                appended += self.fulfil(&claims, claim, job).await?;
+                let (remember, now) = (Remember::Forever, self.times.now());
+                let job = Job { workspace, kind, lanes: 1, digest, remember, now };
+                let dealt = as_claimed(&claim, parts)?;
+                appended += self.fulfil(&claims, claim, &job, dealt).await?;
                 old.extend(numbers.iter().map(|number| chunk.origin.index(*number)));
                 break;
             }

@@ -11,7 +11,9 @@ use store::{
     log::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
 };
 
-use super::aside;
+use crate::batch::Part;
+
+use super::{aside, place::Dealt};
 
 /// Parts of up to so many rows share a segment with others.
 pub(super) const GROUPED_ROWS: usize = 2_000;
@@ -37,13 +39,20 @@ pub(super) struct Entry {
     pub(super) look: Look,
     /// Of a chunk of a file, the index of each row in it, ascending.
     pub(super) indexes: Option<Vec<u32>>,
+    /// By what its rows came to this log.
+    placed: Placed,
+    /// Whether it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
+    pub(super) is_assumed: bool,
     /// Its segments, made before it was its turn. They have no number yet.
     ready: Mutex<Vec<Segment>>,
 }
 
 impl Entry {
-    pub(super) fn new(batch: BatchId, columns: Columns, look: Look) -> Self {
-        Self { batch, columns, look, indexes: None, ready: Mutex::default() }
+    /// The rows of a batch, as they were dealt to this log, and without the numbers that they had in it.
+    pub(super) fn new(batch: BatchId, dealt: Dealt, look: Look) -> (Self, Vec<u64>) {
+        let Dealt { part: Part { columns, numbers }, placed, is_assumed, .. } = dealt;
+        let ready = Mutex::default();
+        (Self { batch, columns, look, indexes: None, placed, is_assumed, ready }, numbers)
     }
 
     /// The same, of a chunk of a file, with the index of each row in it.
@@ -55,8 +64,13 @@ impl Entry {
     pub(super) fn only(&self, rows: &[usize]) -> Self {
         let indexes = self.indexes.as_ref();
         Self {
+            batch: self.batch,
+            columns: self.columns.take(rows),
+            look: self.look,
             indexes: indexes.map(|indexes| rows.iter().map(|row| indexes[*row]).collect()),
-            ..Self::new(self.batch, self.columns.take(rows), self.look)
+            placed: self.placed,
+            is_assumed: self.is_assumed,
+            ready: Mutex::default(),
         }
     }
 
@@ -99,7 +113,7 @@ fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Segm
     let mut grouped = 0;
     for (entry, first) in entries {
         let rows = entry.columns.rows;
-        if rows > GROUPED_ROWS || *first > 0 {
+        if rows > GROUPED_ROWS || *first > 0 || entry.placed != Placed::ByKey {
             let ready = if *first == 0 { entry.take_ready() } else { Vec::new() };
             segments.extend(if ready.is_empty() { pack_alone(log, entry, *first)? } else { ready });
             continue;
@@ -123,7 +137,7 @@ fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Segment>) -> R
         several => {
             let columns: Vec<&Columns> = several.iter().map(|entry| &entry.columns).collect();
             let parts = several.iter().map(|entry| entry.part(0, entry.columns.rows));
-            let segment = segment(log, parts.collect(), &Columns::concat(&columns))?;
+            let segment = segment(log, parts.collect(), &Columns::concat(&columns), Placed::ByKey)?;
             if fits(&segment) {
                 segments.push(segment);
             } else {
@@ -144,9 +158,10 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segmen
         let rows = (entry.columns.rows - first).min(most);
         let parts = vec![entry.part(first, rows)];
         let packed = if rows == entry.columns.rows {
-            segment(log, parts, &entry.columns)?
+            segment(log, parts, &entry.columns, entry.placed)?
         } else {
-            segment(log, parts, &entry.columns.take(&(first..first + rows).collect::<Vec<_>>()))?
+            let rows: Vec<usize> = (first..first + rows).collect();
+            segment(log, parts, &entry.columns.take(&rows), entry.placed)?
         };
         if fits(&packed) || rows == 1 {
             segments.push(packed);
@@ -158,13 +173,18 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segmen
     Ok(segments)
 }
 
-fn segment(log: &LogId, parts: Vec<(BatchPart, Vec<u32>)>, columns: &Columns) -> Result<Segment> {
+fn segment(
+    log: &LogId,
+    parts: Vec<(BatchPart, Vec<u32>)>,
+    columns: &Columns,
+    placed: Placed,
+) -> Result<Segment> {
     let (parts, mut indexes): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     if indexes.iter().all(Vec::is_empty) {
         indexes.clear();
     }
     let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)?;
-    Ok(Segment { placed: Placed::ByBatch, indexes, ..segment })
+    Ok(Segment { placed, indexes, ..segment })
 }
 
 fn fits(segment: &Segment) -> bool {

@@ -1,65 +1,43 @@
-//! How many lanes the logs of a workspace have. It may change at any time: a log is found by
-//! looking, so what is in the lanes of before stays where it is.
+//! Over how many lanes the days of a workspace are spread that begin from now on. Of a day that has
+//! begun it is fixed (see [`crate::lane`]), so a change needs no care: nothing is moved, and nothing
+//! is looked for in two places.
 
 use crate::{
-    Error, Id, Item, Result, Timestamp,
+    Error, Id, Item, Result,
     key::{self},
+    lane::MAX_LANES,
     table::Condition,
 };
 
 use super::Catalog;
 
-/// The most lanes.
-pub const MAX_LANES: u8 = 16;
+/// Version of the item. Version 1 had, beside `count`, what it was before and when that ended.
+const ITEM_VERSION: i64 = 2;
 
-/// How long after it is set a number of lanes counts, in seconds: every ingest service looks anew
-/// before that, so that all of them change at one time.
-pub const LANES_DELAY_SECONDS: i64 = 15;
-
-/// Version of the item.
-const ITEM_VERSION: i64 = 1;
-
-/// Over how many lanes the batches of a workspace are spread.
+/// How many lanes the days of a workspace get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
-    /// How many, from `since` on.
+    /// How many.
     pub count: u8,
-    /// How many there were before.
-    pub before: u8,
-    /// When `count` counts.
-    pub since: Timestamp,
     ver: i64,
 }
 
 impl Default for Lanes {
     /// One.
     fn default() -> Self {
-        Self { count: 1, before: 1, since: Timestamp::default(), ver: 0 }
+        Self { count: 1, ver: 0 }
     }
 }
 
 impl Lanes {
-    /// How many lanes there are at `now`.
-    pub fn at(&self, now: Timestamp) -> u8 {
-        if now >= self.since { self.count } else { self.before }
-    }
-
-    /// How many lanes there were, or will be, within `seconds` of `now`, besides [`Lanes::at`].
-    pub fn near(&self, now: Timestamp, seconds: i64) -> Option<u8> {
-        let is_near = (now.micros() - self.since.micros()).abs() <= seconds.saturating_mul(1_000_000);
-        let other = if now >= self.since { self.before } else { self.count };
-        (is_near && self.count != self.before).then_some(other)
-    }
-
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let count = |name| match u8::try_from(item.int(name)?) {
-            Ok(count @ 1..=MAX_LANES) => Ok(count),
-            _ => Err(item.corrupt(format_args!("`{name}` is not 1 to {MAX_LANES}"))),
-        };
-        let since =
-            Timestamp::from_micros(item.int("since")?).ok_or_else(|| item.corrupt("`since` is no time"))?;
-        Ok(Self { count: count("count")?, before: count("before")?, since, ver: item.int("ver")? })
+        if item.int("v")? != 1 {
+            item.check_version(ITEM_VERSION)?;
+        }
+        match u8::try_from(item.int("count")?) {
+            Ok(count @ 1..=MAX_LANES) => Ok(Self { count, ver: item.int("ver")? }),
+            _ => Err(item.corrupt(format_args!("`count` is not 1 to {MAX_LANES}"))),
+        }
     }
 
     fn to_item(self, workspace: &Id) -> Item {
@@ -67,8 +45,6 @@ impl Lanes {
             .with("v", ITEM_VERSION)
             .with("ver", self.ver)
             .with("count", i64::from(self.count))
-            .with("before", i64::from(self.before))
-            .with("since", self.since.micros())
     }
 }
 
@@ -84,12 +60,13 @@ impl Catalog {
         }
     }
 
-    /// Sets how many lanes a workspace has, [`LANES_DELAY_SECONDS`] after `now`.
+    /// Sets how many lanes the days of a workspace get that begin from now on; an ingest service
+    /// may take some seconds to notice.
     ///
     /// # Errors
     /// `Invalid`, when `count` is not 1 to [`MAX_LANES`]; `Conflict`, when it was changed at the same
-    /// time, or a change is under way.
-    pub async fn set_lanes(&self, workspace: &Id, count: u8, now: Timestamp) -> Result<Lanes> {
+    /// time.
+    pub async fn set_lanes(&self, workspace: &Id, count: u8) -> Result<Lanes> {
         if !(1..=MAX_LANES).contains(&count) {
             return Err(Error::invalid(format!("{count} lanes are not 1 to {MAX_LANES}")));
         }
@@ -97,14 +74,7 @@ impl Catalog {
         if known.count == count {
             return Ok(known);
         }
-        if now < known.since {
-            return Err(Error::conflict(format!(
-                "the lanes are being changed to {} until {}; try again then",
-                known.count, known.since
-            )));
-        }
-        let since = now.plus_seconds(LANES_DELAY_SECONDS);
-        let lanes = Lanes { count, before: known.count, since, ver: known.ver + 1 };
+        let lanes = Lanes { count, ver: known.ver + 1 };
         let condition = match known.ver {
             0 => Condition::Absent,
             ver => Condition::Equals("ver", ver.into()),
@@ -119,27 +89,28 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Clock, table::sqlite::SqliteTable};
+    use crate::{Clock, Timestamp, table::sqlite::SqliteTable};
 
     #[tokio::test]
-    async fn a_change_counts_after_a_delay() {
+    async fn a_number_of_lanes_is_set_and_an_item_of_version_1_is_read() {
         let dir = tempfile::tempdir().unwrap();
-        let now = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
-        let table = SqliteTable::open(&dir.path().join("t.db"), Clock::from_fn(move || now)).unwrap();
+        let table = SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap();
         let catalog = Catalog::new(Arc::new(table));
-        let workspace = Id::new(now);
+        let workspace = Id::new(Timestamp::default());
         assert_eq!(catalog.lanes(&workspace).await.unwrap(), Lanes::default());
-        assert!(catalog.set_lanes(&workspace, 0, now).await.is_err());
-        assert!(catalog.set_lanes(&workspace, 17, now).await.is_err());
-        let lanes = catalog.set_lanes(&workspace, 4, now).await.unwrap();
+        assert!(catalog.set_lanes(&workspace, 0).await.is_err());
+        assert!(catalog.set_lanes(&workspace, 17).await.is_err());
+        let lanes = catalog.set_lanes(&workspace, 4).await.unwrap();
         assert_eq!(catalog.lanes(&workspace).await.unwrap(), lanes);
-        let later = now.plus_seconds(LANES_DELAY_SECONDS);
-        assert_eq!((lanes.at(now), lanes.at(later)), (1, 4));
-        assert_eq!((lanes.near(now, 60), lanes.near(later, 60)), (Some(4), Some(1)));
-        assert_eq!(lanes.near(later.plus_seconds(61), 60), None);
-        assert!(catalog.set_lanes(&workspace, 8, now).await.unwrap_err().is_conflict());
-        assert_eq!(catalog.set_lanes(&workspace, 4, now).await.unwrap(), lanes, "the same again");
-        let lanes = catalog.set_lanes(&workspace, 2, later).await.unwrap();
-        assert_eq!((lanes.before, lanes.count), (4, 2));
+        assert_eq!(catalog.set_lanes(&workspace, 4).await.unwrap(), lanes, "the same again");
+        let old = Item::new(key::lanes(&workspace))
+            .with("v", 1)
+            .with("ver", 5)
+            .with("count", 8)
+            .with("before", 4)
+            .with("since", 1_781_049_600_000_000);
+        catalog.table.put(old, Condition::None).await.unwrap();
+        assert_eq!(catalog.lanes(&workspace).await.unwrap(), Lanes { count: 8, ver: 5 });
+        assert_eq!(catalog.set_lanes(&workspace, 2).await.unwrap(), Lanes { count: 2, ver: 6 });
     }
 }

@@ -56,7 +56,7 @@ pub use feed::{
 };
 pub use first::{First, adopt_definitions};
 pub use follow::{Digest, Followers, MAX_FOLLOWS};
-pub use lanes::{LANES_DELAY_SECONDS, Lanes, MAX_LANES};
+pub use lanes::Lanes;
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
 pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
 pub use member::{Grant, Membership, Role};

@@ -217,7 +217,7 @@ async fn a8_a_window_of_a_time_series(world: World) {
     model(&world, &at, "churn", now()).await;
     world.catalog.create(NewEntity::new("v1", release(&at, "churn")), now()).await.unwrap();
     let later = Timestamp::parse("2026-08-01T00:00:00Z").unwrap();
-    let ingest = Ingest::new(world.table(), Clock::from_fn(move || later));
+    let ingest = Ingest::replaying(world.table(), Clock::from_fn(move || later));
     let workspace = world.catalog.workspace("credit/prod").await.unwrap();
     let append = async |days: &[&str]| {
         for day in days {

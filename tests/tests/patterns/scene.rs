@@ -45,7 +45,7 @@ impl Scene {
 
     /// The append service at an instant.
     pub(crate) fn ingest(&self, now: Timestamp) -> Ingest {
-        Ingest::new(Arc::clone(&self.table), Clock::from_fn(move || now))
+        Ingest::replaying(Arc::clone(&self.table), Clock::from_fn(move || now))
     }
 
     /// The query service at an instant.

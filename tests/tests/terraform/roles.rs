@@ -100,7 +100,7 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
         environment: None,
     };
     catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
-    catalog.set_lanes(workspace.id(), 2, now).await.unwrap();
+    catalog.set_lanes(workspace.id(), 2).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
     store::table::probe_write(&*table, now).await.unwrap();
     tend(catalog, &workspace).await;

@@ -1,0 +1,133 @@
+//! In which logs the events of a batch belong: each day and kind has its lanes, and each key its lane.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use store::{
+    Day, Error, Result, Table,
+    key::LogId,
+    lane::{Placed, deal, lanes_of_kind},
+    log::Segment,
+    scan,
+};
+
+use crate::batch::Part;
+
+use super::{
+    aside,
+    claim::Claim,
+    meters::Meters,
+    times::{PUT_WITHIN, Times},
+};
+
+/// How many numbers of lanes are remembered at once; they never change.
+const MAX_KNOWN: usize = 100_000;
+
+/// The events of a batch for one log.
+#[derive(Debug)]
+pub(super) struct Dealt {
+    pub(super) log: LogId,
+    pub(super) part: Part,
+    /// By what they came to this log.
+    pub(super) placed: Placed,
+    /// Whether the log had no segment yet that says how many lanes its day has, so that one was assumed.
+    /// It holds if the first of these events are in its first segment.
+    pub(super) is_assumed: bool,
+}
+
+/// How many lanes days have.
+#[derive(Debug)]
+pub(super) struct Places {
+    table: Arc<dyn Table>,
+    times: Times,
+    meters: Arc<Meters>,
+    /// By lane 0.
+    known: Mutex<HashMap<LogId, u8>>,
+}
+
+impl Places {
+    pub(super) fn new(table: Arc<dyn Table>, times: Times, meters: Arc<Meters>) -> Self {
+        Self { table, times, meters, known: Mutex::default() }
+    }
+
+    /// Deals a part to the lanes of its day, which are to be `wanted` if the day has none yet. `log` is
+    /// its lane 0.
+    pub(super) async fn deal(&self, log: LogId, part: Part, wanted: u8) -> Result<Vec<Dealt>> {
+        let (lanes, is_assumed) = match self.lanes(&log, wanted).await? {
+            Some(lanes) => (lanes, false),
+            None => (1, true),
+        };
+        if lanes == 1 {
+            return Ok(vec![Dealt { log, part, placed: Placed::ByKey, is_assumed }]);
+        }
+        let rows = part.columns.rows;
+        aside(rows, move || {
+            let dealt = deal(log.kind, &part.columns, lanes);
+            let to_log = |(lane, rows): (u8, Vec<usize>)| Dealt {
+                log: LogId { lane, ..log.clone() },
+                part: part.take(&rows),
+                placed: Placed::ByKey,
+                is_assumed: false,
+            };
+            dealt.into_iter().map(to_log).collect()
+        })
+        .await
+    }
+
+    /// How many lanes a day and kind has, by its lane 0: what its first segment says. If there is none, and
+    /// one is wanted, `None`; then a first segment with events will say so. If more are wanted, a first segment
+    /// is put, without events.
+    async fn lanes(&self, log: &LogId, wanted: u8) -> Result<Option<u8>> {
+        // Nobody gives a kind more lanes that has only one, so that need not be looked up.
+        let wanted = lanes_of_kind(log.kind, wanted);
+        if lanes_of_kind(log.kind, u8::MAX) == 1 {
+            return Ok(Some(1));
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(log).copied();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let first = match scan::first_of(&*self.table, log).await? {
+            None if wanted == 1 => return Ok(None),
+            None => self.open(log, wanted).await?,
+            Some(first) => first,
+        };
+        let lanes = first.lanes.unwrap_or(1);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(log.clone(), lanes);
+        Ok(Some(lanes))
+    }
+
+    /// The first segment of a log, put if it is not there.
+    async fn open(&self, log: &LogId, lanes: u8) -> Result<Segment> {
+        let now = self.times.for_put(&*self.table).await?;
+        let segment = Segment::opening(log.clone(), lanes, now)?;
+        match self.table.put_new(vec![segment.to_item()], PUT_WITHIN).await.1 {
+            Ok(()) => {
+                self.meters.appended(&segment);
+                Ok(segment)
+            }
+            Err(error) if error.is_conflict() => {
+                let first = scan::first_of(&*self.table, log).await?;
+                first.ok_or_else(|| Error::unavailable(format!("{log} is being deleted; try again")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The parts of a batch that an earlier version of Almanac has claimed: all of a day goes to the log that
+/// the claim names.
+pub(super) fn as_claimed(claim: &Claim, parts: BTreeMap<Day, Part>) -> Result<Vec<Dealt>> {
+    let dealt = |(day, part): (Day, Part)| {
+        let log = claim.after.keys().find(|log| log.day == day);
+        let log = log.ok_or_else(|| Error::corrupt(format!("the marker of a batch lacks {day}")))?;
+        Ok(Dealt { log: log.clone(), part, placed: Placed::ByBatch, is_assumed: false })
+    };
+    parts.into_iter().map(dealt).collect()
+}

@@ -1,0 +1,71 @@
+//! The time that segments bear.
+//!
+//! An instant is closed [`CLOSED_AFTER_SECONDS`] later: no segment comes any more that says it was appended
+//! by then. A third of that is for the clock of who appends, which is compared with the engine's before
+//! each put; a third for the put, which is not sent later ([`PUT_WITHIN`]); and a third for the clock of who
+//! reads. (A put takes less than its third, since the time that an engine tells of itself is up to two
+//! seconds old.)
+
+use std::time::Duration;
+
+use store::{Clock, Error, Result, Table, Timestamp, log::CLOSED_AFTER_SECONDS, table::probe};
+
+/// How far the clock of who appends may be from the engine's.
+const MAX_SKEW_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
+
+/// How long after its time was taken a segment may be sent, and its answer be waited for.
+pub(super) const PUT_WITHIN: Duration = Duration::from_secs(CLOSED_AFTER_SECONDS as u64 / 3 - 2);
+
+/// A put that took longer than this was stored too late.
+pub(super) const MAX_PUT: Duration = Duration::from_secs(CLOSED_AFTER_SECONDS as u64 / 3);
+
+/// The clock of who appends.
+#[derive(Clone, Debug)]
+pub(super) struct Times {
+    clock: Clock,
+    /// Whether it tells the times of a history that is appended anew.
+    is_replay: bool,
+}
+
+impl Times {
+    pub(super) fn new(clock: Clock, is_replay: bool) -> Self {
+        Self { clock, is_replay }
+    }
+
+    /// What the clock says.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The time for a segment that is put to `table` now.
+    ///
+    /// # Errors
+    /// `Unavailable`, saying both times, when the clock is too far from the engine's; those of the table.
+    pub(super) async fn for_put(&self, table: &dyn Table) -> Result<Timestamp> {
+        let now = self.now();
+        if self.is_replay || table.engine_time().is_none_or(|engine| is_near(now, engine)) {
+            return Ok(now);
+        }
+        // The engine may have said nothing for so long that this machine has slept meanwhile.
+        probe(table).await?;
+        let now = self.now();
+        match table.engine_time().filter(|engine| !is_near(now, *engine)) {
+            None => Ok(now),
+            Some(engine) => Err(too_far(now, engine)),
+        }
+    }
+}
+
+fn is_near(now: Timestamp, engine: Timestamp) -> bool {
+    (now.micros() - engine.micros()).abs() <= MAX_SKEW_SECONDS * 1_000_000
+}
+
+fn too_far(now: Timestamp, engine: Timestamp) -> Error {
+    let seconds = (now.micros() - engine.micros()) as f64 / 1e6;
+    let side = if seconds > 0.0 { "ahead" } else { "behind" };
+    Error::unavailable(format!(
+        "the clock of this machine says {now}, that of the table {engine}: it is {:.0} s {side}, and nothing is \
+         appended by a clock that is more than {MAX_SKEW_SECONDS} s off; set it right",
+        seconds.abs()
+    ))
+}
