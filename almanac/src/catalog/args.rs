@@ -243,8 +243,33 @@ pub(crate) enum WorkspaceCommand {
     Entity(EntityCommand),
 }
 
+/// How predictions are judged, from a day on.
+#[derive(Debug, Args)]
+pub(crate) struct DefineArgs {
+    /// Which one, by path (category/workspace/name), or by id.
+    pub(crate) entity: String,
+    /// What the predictions say: binary, multiclass or regression.
+    #[arg(long)]
+    pub(crate) task: Option<String>,
+    /// The label that a binary model's score is the probability of.
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) positive_label: Option<String>,
+    /// From which score on a prediction without a label is taken as positive.
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) threshold: Option<f64>,
+    /// The first day for which this holds; today when it is not given.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) from: Option<String>,
+    /// A remark.
+    #[arg(long)]
+    pub(crate) note: Option<String>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
+    /// Say from a day on how the predictions of all releases of a model are judged. Earlier days stay as
+    /// they are, later ones are evaluated again.
+    Define(DefineArgs),
     /// Create a model.
     Create {
         /// The model's name.
@@ -335,6 +360,8 @@ pub(crate) struct ReleaseArgs {
 pub(crate) enum ReleaseCommand {
     #[command(flatten)]
     Life(LifeCommand),
+    /// Say from a day on how the predictions of a release are judged.
+    Define(DefineArgs),
     /// Register a release of a model. What it is made of never changes.
     Create(Box<ReleaseArgs>),
     #[command(flatten)]

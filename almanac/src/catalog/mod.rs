@@ -1,6 +1,7 @@
 //! Commands on the catalog.
 
 pub(crate) mod args;
+mod define;
 mod entity;
 mod release;
 
@@ -222,6 +223,7 @@ pub(crate) async fn model(config: &Config, command: ModelCommand) -> anyhow::Res
             created(&any, &format!("{name} ({})", model.task), noted.shown.format);
             Ok(())
         }
+        ModelCommand::Define(args) => define::model(config, args).await,
         ModelCommand::Read(command) => read(&service, EntityKind::Model, command).await,
         ModelCommand::Entity(command) => change(&service, EntityKind::Model, command).await,
     }
@@ -245,6 +247,7 @@ pub(crate) async fn configuration(config: &Config, command: ConfigurationCommand
 pub(crate) async fn release(config: &Config, command: ReleaseCommand) -> anyhow::Result<()> {
     match command {
         ReleaseCommand::Life(command) => crate::life::command(config, command).await,
+        ReleaseCommand::Define(args) => define::release(config, args).await,
         ReleaseCommand::Create(args) => release::create(config, *args).await,
         ReleaseCommand::Read(command) => read(&existing(config).await?, EntityKind::Release, command).await,
         ReleaseCommand::Entity(command) => {

@@ -58,7 +58,8 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
         changes = changes
             .add(releases::promote_operation(named), releases::promote)
             .add(releases::roll_back_operation(named), releases::roll_back)
-            .add(releases::retire_operation(named), releases::retire);
+            .add(releases::retire_operation(named), releases::retire)
+            .add(releases::define_operation(named), releases::define);
     }
     let routes =
         routes.merge(changes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CHANGE_BYTES))));

@@ -11,15 +11,22 @@ use axum::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use store::catalog::{Action, ReleaseChange};
+use store::{
+    Error,
+    catalog::{Action, ReleaseChange, Task},
+};
 use web::{
     InPath, Named, Operation, Problem, answer, content,
-    openapi::{RefOr, Schema},
+    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
 
 use super::api::{ALWAYS, JSON, OF_BODY};
-use crate::{limits::MAX_NOTE_BYTES, service::Ingest};
+use crate::{
+    definitions::{DefinedRelease, NewDefinition},
+    limits::MAX_NOTE_BYTES,
+    service::Ingest,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +42,18 @@ struct Rollback {
     environment: String,
     model: Option<String>,
     to: Option<String>,
+    note: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    release: Option<String>,
+    model: Option<String>,
+    task: Option<String>,
+    positive_label: Option<String>,
+    threshold: Option<f64>,
+    from: Option<String>,
     note: Option<String>,
 }
 
@@ -73,6 +92,48 @@ pub(super) fn roll_back_operation(named: Named) -> Operation {
         .description("Or the one that is named. The model need not be named where only one is live.")
         .body("Where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
+        .tag("releases")
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn define_operation(named: Named) -> Operation {
+    let said = |says| schema::nullable(schema::string().min_length(Some(1))).description(Some(says));
+    let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
+    let body = schema::closed()
+        .property("release", schema::nullable(schema::name()).description(Some("This release.")))
+        .property(
+            "model",
+            schema::nullable(schema::name())
+                .description(Some("Or all releases of this model, and those that will be registered.")),
+        )
+        .property("task", said("binary, multiclass or regression."))
+        .property("positive_label", said("The positive label of a binary task."))
+        .property(
+            "threshold",
+            number.description(Some("From which score on a prediction without a label is positive.")),
+        )
+        .property(
+            "from",
+            schema::nullable(schema::day()).description(Some("From this day on; today, when none is given.")),
+        )
+        .property("note", note());
+    let example = json!({ "model": "risk", "positive_label": "default", "from": "2026-06-01" });
+    let defined = schema::object([
+        ("release", schema::name().into()),
+        ("task", schema::one_of(Task::NAMES).into()),
+        ("from", schema::day().into()),
+    ])
+    .property("positive_label", schema::nullable(schema::string()))
+    .property("threshold", ObjectBuilder::new().schema_type(Type::Number));
+    let answered = schema::object([("definitions", schema::array(defined).into())]);
+    named
+        .operation(Operation::post, "/definitions", "define")
+        .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
+        .description("What is not given stays as it is. Days before it stay as they are, and so do answers as of earlier instants; the days from it on are evaluated again. Where it is said already, nothing happens.")
+        .body("What is said.", [(JSON, content(body, Some(example)))])
+        .answers(StatusCode::OK, answer("The releases that are judged otherwise now.", JSON, answered))
         .tag("releases")
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
@@ -151,6 +212,31 @@ pub(super) async fn roll_back(
     let (model, to) = (new.model.as_deref(), new.to.as_deref());
     let change = ingest.roll_back(&workspace, &new.environment, model, to, new.note.as_deref()).await?;
     Ok(body(change))
+}
+
+pub(super) async fn define(
+    State(ingest): State<Arc<Ingest>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let Said { release, model, task, positive_label, threshold, from, note } = parse(&headers, new)?;
+    let workspace = ingest.catalog().workspace(&workspace).await?;
+    let from = from.as_deref().map(str::parse).transpose()?;
+    let new = NewDefinition { task, positive_label, threshold, from, note };
+    let defined = match (release, model) {
+        (Some(release), None) => ingest.define_release(&workspace, &release, &new).await?,
+        (None, Some(model)) => ingest.define_model(&workspace, &model, &new).await?,
+        _ => return Err(Error::invalid("name either a release or a model").into()),
+    };
+    let said = |(release, definition): DefinedRelease| {
+        json!({
+            "release": release, "task": definition.task.name(),
+            "positive_label": definition.task.positive_label(), "threshold": definition.threshold,
+            "from": definition.from.map(|day| day.to_string()),
+        })
+    };
+    Ok(Json(json!({ "definitions": defined.into_iter().map(said).collect::<Vec<_>>() })).into_response())
 }
 
 pub(super) async fn retire(

@@ -62,6 +62,7 @@ impl Patch {
             }
             after.entity_mut().name.clone_from(name);
         }
+        let kind = after.at().kind();
         let entity = after.entity_mut();
         match self.archived {
             Some(true) => entity.archived_at = entity.archived_at.or(Some(now)),
@@ -69,6 +70,9 @@ impl Patch {
             None => {}
         }
         for (name, value) in &self.attributes {
+            if value.is_some() {
+                refuse_own(kind, name)?;
+            }
             match value {
                 Some(value) => _ = entity.attributes.insert(name.clone(), value.clone()),
                 None => _ = entity.attributes.remove(name),
@@ -198,6 +202,28 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// Refuses an attribute that is called like something that an entity has of its own: it would stand
+/// beside it and change nothing.
+fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
+    let own: &[&str] = match kind {
+        EntityKind::Model => &["task", "positive_label", "threshold"],
+        EntityKind::Release => &["model", "configuration", "environment"],
+        _ => &[],
+    };
+    if !own.contains(&name) && !["id", "name", "created_at", "archived_at", "version"].contains(&name) {
+        return Ok(());
+    }
+    let how = match (kind, name) {
+        (EntityKind::Model, "task" | "positive_label" | "threshold") => {
+            "`almanac model define` changes it from a day on"
+        }
+        (EntityKind::Release, "model" | "configuration" | "environment") => "a release never changes",
+        (_, "name") => "`rename` changes it",
+        _ => "it cannot be set",
+    };
+    Err(Error::invalid(format!("`{name}` is no attribute of a {kind} but its own: {how}")))
 }
 
 /// Refuses to go by what the caller has read, when it has changed since.

@@ -24,6 +24,7 @@ rows!(
     outcomes_without_a_prediction_and_repeated_predictions_are_shown,
     what_an_older_almanac_wrote_is_judged_by_its_catalog,
     labels_that_nothing_knows_are_warned_of,
+    an_attribute_does_not_stand_beside_the_positive_label,
     no_change_of_the_catalog_changes_an_answer_about_the_past,
 );
 
@@ -348,6 +349,30 @@ async fn labels_that_nothing_knows_are_warned_of(world: World) {
     assert_eq!(warnings("yes", 3).await, Vec::<String>::new(), "too few");
     let found = warnings("yes", 30).await;
     assert!(found.len() == 1 && found[0].contains("`1`") && found[0].contains("`yes`"), "{found:?}");
+}
+
+async fn an_attribute_does_not_stand_beside_the_positive_label(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    let model = EntityId::Model(scene.id().clone(), model);
+    let set = |name: &str| {
+        let attributes = [(name.to_owned(), Some("yes".into()))].into();
+        Patch { attributes, ..Patch::default() }
+    };
+    for (of, name, says) in [
+        (&model, "positive_label", "almanac model define"),
+        (&model, "task", "almanac model define"),
+        (&model, "name", "rename"),
+        (&scene.release("v1").await, "model", "never changes"),
+    ] {
+        let refused = catalog.change(of, &set(name), None, at(NOW)).await.unwrap_err();
+        assert!(refused.to_string().contains(says), "{name}: {refused}");
+    }
+    catalog.change(&model, &set("team"), None, at(NOW)).await.unwrap();
+    // One that an older Almanac took can be taken away.
+    let unset = Patch { attributes: [("task".to_owned(), None)].into(), ..Patch::default() };
+    catalog.change(&model, &unset, None, at(NOW)).await.unwrap();
 }
 
 /// Changes of the catalog and the log in a random order. What was answered as of an instant is answered so

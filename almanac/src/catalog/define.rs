@@ -1,0 +1,66 @@
+//! `almanac model define` and `almanac release define`: how predictions are judged, from a day on.
+
+use ingest::{
+    Ingest,
+    definitions::{DefinedRelease, NewDefinition},
+};
+use store::{
+    Clock, Error,
+    catalog::{AnyEntity, Workspace},
+    key::{EntityId, EntityKind},
+};
+
+use super::args::DefineArgs;
+use crate::{config::Config, open};
+
+/// Defines what all releases of a model are judged by.
+pub(super) async fn model(config: &Config, args: DefineArgs) -> anyhow::Result<()> {
+    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let (workspace, name) = named(&ingest, EntityKind::Model, &args.entity).await?;
+    say(&ingest.define_model(&workspace, &name, &definition(args)?).await?);
+    Ok(())
+}
+
+/// Defines what a release is judged by.
+pub(super) async fn release(config: &Config, args: DefineArgs) -> anyhow::Result<()> {
+    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let (workspace, name) = named(&ingest, EntityKind::Release, &args.entity).await?;
+    say(&ingest.define_release(&workspace, &name, &definition(args)?).await?);
+    Ok(())
+}
+
+fn definition(args: DefineArgs) -> Result<NewDefinition, Error> {
+    let from = args.from.as_deref().map(str::parse).transpose()?;
+    let DefineArgs { task, positive_label, threshold, note, .. } = args;
+    Ok(NewDefinition { task, positive_label, threshold, from, note })
+}
+
+/// The workspace of an entity, and its name.
+async fn named(ingest: &Ingest, kind: EntityKind, entity: &str) -> anyhow::Result<(Workspace, String)> {
+    let catalog = ingest.catalog();
+    let at = catalog.resolve(kind, entity).await?;
+    let name = catalog.get(&at).await?.entity().name.clone();
+    let within = at.workspace().ok_or_else(|| Error::corrupt(format!("`{at}` is in no workspace")))?;
+    match catalog.get(&EntityId::Workspace(within.clone())).await? {
+        AnyEntity::Workspace(workspace) => Ok((workspace, name)),
+        other => Err(Error::corrupt(format!("`{}` is no workspace", other.at())).into()),
+    }
+}
+
+fn say(defined: &[DefinedRelease]) {
+    if defined.is_empty() {
+        println!("no release is judged otherwise: that is said already, or there is none");
+    }
+    for (release, definition) in defined {
+        let from = definition.from.map_or_else(String::new, |day| format!(" from {day} on"));
+        let threshold = if definition.task.is_binary() {
+            format!(", threshold {}", definition.threshold)
+        } else {
+            String::new()
+        };
+        println!("release {release}: {}{threshold}{from}", definition.task);
+    }
+    if !defined.is_empty() {
+        println!("the days from then on are evaluated again by `almanac up`");
+    }
+}
