@@ -248,12 +248,13 @@ async fn leaderboard(
         let metric = primary.metric.name();
         let rows = (1..).zip(places).map(|(place, of)| {
             json!({
-                "place": place, "release": of.release, metric: of.value, "labelled": of.labelled,
+                "place": of.is_ranked.then_some(place), "release": of.release, metric: of.value, "n": of.n,
+                "labelled": of.labelled,
                 "wins": of.record.wins, "losses": of.record.losses, "ties": of.record.ties,
             })
         });
         show(
-            &["place", "release", metric, "labelled", "wins", "losses", "ties"],
+            &["place", "release", metric, "n", "labelled", "wins", "losses", "ties"],
             &rows.collect::<Vec<_>>(),
             format,
         );
@@ -267,12 +268,12 @@ async fn leaderboard(
     let rows = (1..).zip(ranked).filter_map(|(place, of)| {
         let ranked = of.ranked?;
         Some(json!({
-            "place": place, "release": of.release, "model": of.model, "metric": ranked.metric,
-            "value": ranked.value, "day": ranked.day.to_string(),
+            "place": ranked.is_ranked.then_some(place), "release": of.release, "model": of.model,
+            "metric": ranked.metric, "value": ranked.value, "n": ranked.n, "days": ranked.days, "day": ranked.day.to_string(),
             "environments": ranked.environments.join(" "),
         }))
     });
-    let columns = ["place", "release", "model", "metric", "value", "day", "environments"];
+    let columns = ["place", "release", "model", "metric", "value", "n", "days", "day", "environments"];
     show(&columns, &rows.collect::<Vec<_>>(), format);
     Ok(())
 }

@@ -34,6 +34,12 @@ pub(crate) enum SettingsCommand {
         /// Of which model such releases are; `none` for the only one of the workspace.
         #[arg(long, value_name = "MODEL")]
         model_of_unknown: Option<String>,
+        /// Over how many days releases are ranked, 1 to 31 (7 when it is not set).
+        #[arg(long, value_name = "DAYS")]
+        board_days: Option<u32>,
+        /// How many judged predictions a release must have to be ranked (30 when it is not set).
+        #[arg(long, value_name = "N")]
+        board_min_n: Option<u32>,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
@@ -79,6 +85,8 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
             direction,
             accept_unknown_releases,
             model_of_unknown,
+            board_days,
+            board_min_n,
             format,
         } => {
             let workspace = catalog.workspace(&workspace).await?;
@@ -94,6 +102,8 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
                 if model_of_unknown.is_some() {
                     settings.model_of_unknown = named(&model_of_unknown);
                 }
+                settings.board_days = board_days.or(settings.board_days);
+                settings.board_min_n = board_min_n.or(settings.board_min_n);
             };
             show(&catalog.change_settings(workspace.id(), change).await?, format);
         }
@@ -111,14 +121,18 @@ fn show(settings: &Settings, format: ShowFormat) {
                 "primary_metric": metric, "direction": direction,
                 "accept_unknown_releases": settings.accept_unknown_releases,
                 "model_of_unknown": settings.model_of_unknown,
+                "board_days": settings.days(), "board_min_n": settings.min_n(),
             })
         ),
         ShowFormat::Table => {
-            let mut table =
-                aligned(&["primary metric", "direction", "unknown releases", "model of unknown"], &[]);
+            let mut table = aligned(
+                &["primary metric", "direction", "days", "least n", "unknown releases", "model of unknown"],
+                &[2, 3],
+            );
             let unknown = if settings.accept_unknown_releases { "registered" } else { "refused" };
             let model = settings.model_of_unknown.as_deref().unwrap_or("-");
-            table.add_row([metric.unwrap_or("-"), direction.unwrap_or("-"), unknown, model]);
+            let (days, least) = (settings.days().to_string(), settings.min_n().to_string());
+            table.add_row([metric.unwrap_or("-"), direction.unwrap_or("-"), &days, &least, unknown, model]);
             print(&table);
         }
     }

@@ -9,6 +9,7 @@ mod figure;
 mod judge;
 mod meet;
 mod share;
+mod window;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ use store::{
     Day,
     catalog::{Definition, POSITIVE_SCORE},
 };
+pub use window::Windowed;
 
 use crate::{
     LogSegment, Result,

@@ -1,12 +1,12 @@
-//! Keeps the leaderboard: the live releases of a workspace, each with its primary metric on the latest day
-//! on which it was judged by it ([`store::catalog::RankedRelease`]).
+//! Keeps the leaderboard: the live releases of a workspace, each with its primary metric over the last days on
+//! which any of them was judged by it ([`store::catalog::RankedRelease`]).
 //!
 //! Of several projectors that do so at one time the last write holds; the next evaluation, release event
 //! or sweep puts right what it did not know.
 
 use std::collections::BTreeMap;
 
-use fold::Evaluation;
+use fold::{Evaluation, evaluation::Windowed};
 use store::{
     Day, Error, Id, Result, Table, active,
     catalog::{Catalog, PrimaryMetric, Ranked},
@@ -25,7 +25,8 @@ pub const BOARD_DAYS: usize = 31;
 /// # Errors
 /// Those of the table, and `Corrupt`.
 pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Result<()> {
-    let Some(primary) = catalog.settings(workspace).await?.primary_metric else {
+    let settings = catalog.settings(workspace).await?;
+    let Some(primary) = settings.primary_metric else {
         return clear(catalog, workspace).await;
     };
     let mut live = BTreeMap::<String, Vec<String>>::new();
@@ -34,14 +35,21 @@ pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Re
             live.entry(release.release).or_default().push(environment.clone());
         }
     }
-    let values = values(table, workspace, &primary, live.keys().cloned().collect()).await?;
+    let values =
+        values(table, workspace, &primary, &live.keys().cloned().collect::<Vec<_>>(), settings.days())
+            .await?;
     for release in catalog.ranks(workspace).await? {
         let found = values.get(&release.release).zip(live.get(&release.release));
-        let ranked = found.map(|((day, value), environments)| Ranked {
-            metric: primary.metric.name().to_owned(),
-            value: *value,
-            day: *day,
-            environments: environments.clone(),
+        let ranked = found.and_then(|((day, window), environments)| {
+            Some(Ranked {
+                metric: primary.metric.name().to_owned(),
+                value: window.value()?,
+                day: *day,
+                days: window.days(),
+                n: window.n(),
+                is_ranked: window.n() >= settings.min_n(),
+                environments: environments.clone(),
+            })
         });
         catalog.rank(workspace, &release, ranked.as_ref().map(|ranked| (ranked, &primary))).await?;
     }
@@ -56,35 +64,43 @@ async fn clear(catalog: &Catalog, workspace: &Id) -> Result<()> {
     Ok(())
 }
 
-/// The latest value of each of `wanted`, and its day.
+/// The primary metric of each of the `wanted` releases over the days of the window, and its last day. It ends with
+/// the latest day on which any of them was judged.
 async fn values(
     table: &dyn Table,
     workspace: &Id,
     primary: &PrimaryMetric,
-    mut wanted: Vec<String>,
-) -> Result<BTreeMap<String, (Day, f64)>> {
-    let mut values = BTreeMap::new();
+    wanted: &[String],
+    days: u32,
+) -> Result<BTreeMap<String, (Day, Windowed)>> {
+    let mut values = BTreeMap::<String, (Day, Windowed)>::new();
+    if wanted.is_empty() {
+        return Ok(values);
+    }
     let version = active::load(table, workspace).await?.version;
     let latest = Query::table(key::all_projections(workspace, version)).backward().limit(1).only(&["v"]);
     let Some(latest) = table.query(&latest).await?.items.pop() else { return Ok(values) };
-    let (latest, _) = key::parse_projection(&latest.key)?;
-    let mut day = latest;
-    for _ in 0..BOARD_DAYS {
-        if wanted.is_empty() {
-            break;
-        }
+    let (mut day, _) = key::parse_projection(&latest.key)?;
+    let (mut left, mut looked_at) = (days, 0);
+    while left > 0 && looked_at < BOARD_DAYS {
         let at = At { workspace, version, day };
         if let Some((_, states)) = evaluated::load(table, at).await? {
             let evaluation = Evaluation::from_states(&states);
             let evaluation =
                 evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
-            wanted.retain(|release| {
-                let judged = evaluation.releases.get(release);
-                match judged.and_then(|judged| judged.figure(primary.metric)) {
-                    Some(value) => values.insert(release.clone(), (day, value)).is_some(),
-                    None => true,
+            for name in wanted {
+                let Some(judged) = evaluation.releases.get(name) else { continue };
+                if judged.figure(primary.metric).is_some() {
+                    let new = || (day, Windowed::new(primary.metric));
+                    values.entry(name.clone()).or_insert_with(new).1.add(judged);
                 }
-            });
+            }
+        }
+        // The window begins with the first day that says something.
+        if values.is_empty() {
+            looked_at += 1
+        } else {
+            left -= 1
         }
         day = day.start().plus_seconds(-1).day();
     }

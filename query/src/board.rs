@@ -16,8 +16,12 @@ pub struct Place {
     pub release: String,
     /// The value of the metric.
     pub value: f64,
-    /// How many of its predictions were judged.
+    /// How many of its predictions have an outcome.
     pub labelled: u64,
+    /// How many of them the value is made of.
+    pub n: u64,
+    /// Whether these are enough to be ranked; else it stands behind those that are.
+    pub is_ranked: bool,
     /// How it did against the other releases of the day.
     pub record: Record,
 }
@@ -35,7 +39,8 @@ impl Query {
     }
 
     /// The releases of a day, the best first, and what they are ranked by. All that were judged by this
-    /// metric are ranked, live or not. It reads two items and the evaluation.
+    /// metric are there, live or not; those of which too few were judged stand behind. It reads two items and the
+    /// evaluation.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, when no primary metric is set; those of the table.
@@ -49,7 +54,8 @@ impl Query {
             return Err(Error::invalid(format!("the limit is 1 to {MAX_BOARD}")));
         }
         let unset = || Error::conflict("the workspace has no primary metric to rank by; set one");
-        let primary = self.catalog.settings(workspace).await?.primary_metric.ok_or_else(unset)?;
+        let settings = self.catalog.settings(workspace).await?;
+        let primary = settings.primary_metric.ok_or_else(unset)?;
         let version = active::load(&*self.table, workspace).await?.version;
         let at = At { workspace, version, day };
         let Some((_, states)) = evaluated::load(&*self.table, at).await? else {
@@ -59,11 +65,16 @@ impl Query {
         let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
         let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
             let value = of.figure(primary.metric)?;
-            Some(Place { release: release.clone(), value, labelled: of.labelled, record: of.record })
+            let n = of.judged_by(primary.metric);
+            let (labelled, record, is_ranked) = (of.labelled, of.record, n >= settings.min_n());
+            Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
         };
         let mut places: Vec<Place> = evaluation.releases.iter().filter_map(place).collect();
         // Those of one value stay in the order of their names.
-        places.sort_by(|a, b| primary.score(b.value).total_cmp(&primary.score(a.value)));
+        places.sort_by(|a, b| {
+            let by_score = || primary.score(b.value).total_cmp(&primary.score(a.value));
+            b.is_ranked.cmp(&a.is_ranked).then_with(by_score)
+        });
         places.truncate(limit);
         Ok((primary, places))
     }

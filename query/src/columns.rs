@@ -3,7 +3,7 @@
 use store::{Kind, event::FieldType};
 
 use crate::{
-    daily::EVALUATION_COLUMNS,
+    daily::{EVALUATION_COLUMNS, is_count},
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
     request::What,
@@ -24,9 +24,8 @@ pub(crate) enum ColumnType {
 /// The type of a column of rollups or evaluations besides the day.
 fn type_of_daily(name: &str) -> ColumnType {
     match name {
-        "release" | "metric" => ColumnType::Field(FieldType::Text),
-        "labelled" | "positives" | "wins" | "losses" | "ties" => ColumnType::Count,
-        _ if rollups::COUNTS.contains(&name) => ColumnType::Count,
+        "release" | "metric" | "definition_from" | "positive_label" => ColumnType::Field(FieldType::Text),
+        _ if is_count(name) || rollups::COUNTS.contains(&name) => ColumnType::Count,
         _ => ColumnType::Field(FieldType::Float),
     }
 }

@@ -297,7 +297,7 @@ fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
 }
 
 /// Whether a column holds whole numbers.
-fn is_count(name: &str) -> bool {
+pub(crate) fn is_count(name: &str) -> bool {
     matches!(
         name,
         "predictions"

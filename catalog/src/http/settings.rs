@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{
     Timestamp,
-    catalog::{Alert, Direction, MAX_ALERT_BYTES, Metric, PrimaryMetric, Settings},
+    catalog::{Alert, Direction, MAX_ALERT_BYTES, MAX_BOARD_DAYS, Metric, PrimaryMetric, Settings},
 };
 use web::{
     InPath, Named, Operation, Problem, answer, content,
@@ -34,6 +34,8 @@ struct NewSettings {
     #[serde(default)]
     accept_unknown_releases: bool,
     model_of_unknown: Option<String>,
+    board_days: Option<u32>,
+    board_min_n: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +97,7 @@ pub(super) fn alert_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-fn fields() -> [(&'static str, RefOr<Schema>); 4] {
+fn fields() -> [(&'static str, RefOr<Schema>); 6] {
     // Null as well, besides the names there are.
     let one_of = |names: Vec<&str>| {
         let values = names.into_iter().map(Value::from).chain([Value::Null]);
@@ -106,6 +108,20 @@ fn fields() -> [(&'static str, RefOr<Schema>); 4] {
         ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
         ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
         ("model_of_unknown", schema::nullable(schema::name()).into()),
+        (
+            "board_days",
+            schema::nullable(schema::integer(1..=MAX_BOARD_DAYS as usize))
+                .description(Some("Over how many days releases are ranked; 7 when it is not set."))
+                .into(),
+        ),
+        (
+            "board_min_n",
+            schema::nullable(schema::integer(0..=u32::MAX as usize))
+                .description(Some(
+                    "How many judged predictions a release must have to be ranked; 30 when it is not set.",
+                ))
+                .into(),
+        ),
     ]
 }
 
@@ -119,6 +135,8 @@ fn body(settings: &Settings) -> Value {
         "direction": settings.primary_metric.map(|primary| primary.direction.name()),
         "accept_unknown_releases": settings.accept_unknown_releases,
         "model_of_unknown": settings.model_of_unknown,
+        "board_days": settings.board_days,
+        "board_min_n": settings.board_min_n,
     })
 }
 
@@ -144,6 +162,7 @@ pub(super) async fn set(
         settings.primary_metric = primary_metric;
         settings.accept_unknown_releases = new.accept_unknown_releases;
         settings.model_of_unknown.clone_from(&new.model_of_unknown);
+        (settings.board_days, settings.board_min_n) = (new.board_days, new.board_min_n);
     };
     let settings = service.catalog().change_settings(workspace.id(), change).await?;
     Ok(Json(body(&settings)).into_response())

@@ -40,12 +40,20 @@ pub(super) type Asked = Result<axum::extract::Query<Words>, QueryRejection>;
 pub(super) fn operation(named: Named) -> Operation {
     let number = || ObjectBuilder::new().schema_type(Type::Number);
     let place = schema::object([
-        ("place", schema::count().minimum(Some(1)).into()),
+        (
+            "place",
+            schema::nullable(schema::count())
+                .minimum(Some(1))
+                .description(Some("Null, when too few predictions were judged to rank it."))
+                .into(),
+        ),
+        ("n", schema::count().description(Some("How many judged predictions the value is made of.")).into()),
         ("release", schema::name().into()),
         ("metric", schema::one_of(Metric::ALL.map(Metric::name)).into()),
         ("value", number().into()),
-        ("day", schema::day().description(Some("The day of the evaluation that the value is of.")).into()),
+        ("day", schema::day().description(Some("The last of the days that the value is of.")).into()),
     ])
+    .property("days", schema::count().description(Some("On how many days the release was judged.")))
     .property("model", schema::name())
     .property("environments", schema::array(schema::name()))
     .property(
@@ -63,7 +71,7 @@ pub(super) fn operation(named: Named) -> Operation {
         .operation(Operation::get, "/leaderboard", "leaderboard")
         .tag("releases")
         .summary("Rank the releases by the primary metric of the workspace, the best first")
-        .description("Without a day, those that are live, each by the latest day on which it was judged; with a day, all that were judged on it, for which the primary metric must be set.")
+        .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set.")
         .takes(parameter(ParameterIn::Query, "day", schema::day(), "Of this day."))
         .takes(parameter(ParameterIn::Query, "limit", limit, "At most so many.").required(Required::False))
         .answers(StatusCode::OK, answer("The places.", JSON, body))
@@ -87,8 +95,8 @@ pub(super) async fn leaderboard(
             let (primary, ranked) = query.leaderboard_of(workspace.id(), day, limit).await?;
             places.extend((1..).zip(ranked).map(|(place, of)| {
                 json!({
-                    "place": place, "release": of.release, "metric": primary.metric.name(), "value": of.value,
-                    "day": day.to_string(), "labelled": of.labelled, "wins": of.record.wins,
+                    "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n,
+                    "metric": primary.metric.name(), "value": of.value, "day": day.to_string(), "labelled": of.labelled, "wins": of.record.wins,
                     "losses": of.record.losses, "ties": of.record.ties,
                 })
             }));
@@ -98,8 +106,9 @@ pub(super) async fn leaderboard(
             places.extend((1..).zip(ranked).filter_map(|(place, of)| {
                 let ranked = of.ranked?;
                 Some(json!({
-                    "place": place, "release": of.release, "model": of.model, "metric": ranked.metric,
-                    "value": ranked.value, "day": ranked.day.to_string(), "environments": ranked.environments,
+                    "place": ranked.is_ranked.then_some(place), "release": of.release, "model": of.model,
+                    "metric": ranked.metric, "value": ranked.value, "n": ranked.n, "days": ranked.days,
+                    "day": ranked.day.to_string(), "environments": ranked.environments,
                 }))
             }));
         }

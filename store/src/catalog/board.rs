@@ -20,8 +20,14 @@ pub struct Ranked {
     pub metric: String,
     /// Its value.
     pub value: f64,
-    /// The day of the evaluation that it is of.
+    /// The last of the days that it is of.
     pub day: Day,
+    /// On how many of them the release was judged.
+    pub days: u64,
+    /// How many of its predictions were judged on them.
+    pub n: u64,
+    /// Whether these are enough to be ranked; else it stands behind those that are.
+    pub is_ranked: bool,
     /// The environments in which the release is live.
     pub environments: Vec<String>,
 }
@@ -42,9 +48,24 @@ pub struct RankedRelease {
     key: Key,
 }
 
+/// The score of what is judged too little to be ranked: it stands behind everything that is.
+const UNRANKED: &str = "-9E+120";
+
 /// What is read of a release.
-const READ: [&str; 9] =
-    ["name", "model", "GSI1PK", "board", "score", "board_metric", "board_value", "board_day", "board_in"];
+const READ: [&str; 12] = [
+    "name",
+    "model",
+    "GSI1PK",
+    "board",
+    "score",
+    "board_metric",
+    "board_value",
+    "board_day",
+    "board_days",
+    "board_n",
+    "board_low",
+    "board_in",
+];
 
 /// What of it places it on the board.
 const PLACE: &[&str] = READ.split_at(3).1;
@@ -54,6 +75,11 @@ impl RankedRelease {
         let number = |name: &str| match item.attributes.get(name) {
             Some(Value::N(number)) => Ok(number.as_f64()),
             _ => Err(item.corrupt(format_args!("`{name}` is no number"))),
+        };
+        // An older Almanac noted neither days nor how many were judged.
+        let count = |name: &str, missing: u64| match item.attributes.contains_key(name) {
+            true => u64::try_from(item.int(name)?).map_err(|_| item.corrupt(name)),
+            false => Ok(missing),
         };
         let is_ranked = item.attributes.contains_key("board");
         let ranked = || {
@@ -65,6 +91,9 @@ impl RankedRelease {
                 metric: item.text("board_metric")?.to_owned(),
                 value: number("board_value")?,
                 day: item.text("board_day")?.parse()?,
+                days: count("board_days", 1)?,
+                n: count("board_n", 0)?,
+                is_ranked: !item.attributes.contains_key("board_low"),
                 environments: item.list("board_in")?.iter().map(text).collect::<Result<_>>()?,
             })
         };
@@ -80,8 +109,17 @@ impl RankedRelease {
     }
 }
 
+/// Where a release stands in the index: the greater the better.
+fn score_of((ranked, primary): (&Ranked, &PrimaryMetric)) -> Result<Number> {
+    match ranked.is_ranked {
+        true => Number::parse(&(primary.score(ranked.value) + 0.0).to_string()),
+        false => Number::parse(UNRANKED),
+    }
+}
+
 impl Catalog {
-    /// The live releases of a workspace, the best first: one query of the sparse index.
+    /// The live releases of a workspace, the best first, and behind them those that were judged too little: one query
+    /// of the sparse index.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; those of the table.
@@ -113,19 +151,27 @@ impl Catalog {
         release: &RankedRelease,
         ranked: Option<(&Ranked, &PrimaryMetric)>,
     ) -> Result<()> {
-        let score = ranked.map(|(ranked, primary)| primary.score(ranked.value) + 0.0);
-        if release.ranked.as_ref() == ranked.map(|(ranked, _)| ranked) && release.score == score {
+        let score = ranked.map(score_of).transpose()?;
+        let as_f64 = score.as_ref().map(Number::as_f64);
+        if release.ranked.as_ref() == ranked.map(|(ranked, _)| ranked) && release.score == as_f64 {
             return Ok(());
         }
         let update = Update::new(release.key.clone(), Condition::Exists);
         let update = match ranked {
             None => PLACE.iter().fold(update, |update, name| update.remove(name)),
-            Some((ranked, primary)) => {
+            Some((ranked, _)) => {
                 let number = |value: f64| Number::parse(&value.to_string()).map(Value::N);
                 let environments = ranked.environments.iter().map(|name| Value::from(name.as_str()));
+                let update = match (ranked.is_ranked, score) {
+                    (true, Some(score)) => update.remove("board_low").set("score", Value::N(score)),
+                    (_, score) => {
+                        update.set("board_low", 1).set("score", score.map_or(Value::Null, Value::N))
+                    }
+                };
                 update
+                    .set("board_days", ranked.days as i64)
+                    .set("board_n", ranked.n as i64)
                     .set("board", key::workspace_page(workspace))
-                    .set("score", number(primary.score(ranked.value))?)
                     .set("board_metric", ranked.metric.as_str())
                     .set("board_value", number(ranked.value)?)
                     .set("board_day", ranked.day.to_string())

@@ -70,7 +70,7 @@ pub use retention::{
     Retention,
 };
 pub use saga::ABANDONED_SECONDS;
-pub use settings::{Direction, Metric, PrimaryMetric, Settings};
+pub use settings::{BOARD_DAYS, BOARD_MIN_N, Direction, MAX_BOARD_DAYS, Metric, PrimaryMetric, Settings};
 pub use task::Task;
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.

@@ -164,10 +164,33 @@ pub struct Settings {
     pub accept_unknown_releases: bool,
     /// The model that such releases are of, by name; the only one of the workspace when `None`.
     pub model_of_unknown: Option<String>,
+    /// Over how many days releases are ranked, 1 to [`MAX_BOARD_DAYS`]; [`BOARD_DAYS`] when `None`.
+    pub board_days: Option<u32>,
+    /// How many judged predictions a release must have to be ranked; [`BOARD_MIN_N`] when `None`.
+    pub board_min_n: Option<u32>,
     ver: i64,
 }
 
+/// Over how many days releases are ranked, unless it is set.
+pub const BOARD_DAYS: u32 = 7;
+
+/// The most days that releases are ranked over.
+pub const MAX_BOARD_DAYS: u32 = 31;
+
+/// How many judged predictions a release must have to be ranked, unless it is set.
+pub const BOARD_MIN_N: u32 = 30;
+
 impl Settings {
+    /// Over how many days releases are ranked.
+    pub fn days(&self) -> u32 {
+        self.board_days.unwrap_or(BOARD_DAYS).clamp(1, MAX_BOARD_DAYS)
+    }
+
+    /// How many judged predictions a release must have to be ranked.
+    pub fn min_n(&self) -> u64 {
+        self.board_min_n.unwrap_or(BOARD_MIN_N).into()
+    }
+
     fn to_item(&self, workspace: &Id) -> Item {
         let item = Item::new(key::settings(workspace))
             .with("v", ITEM_VERSION)
@@ -177,6 +200,11 @@ impl Settings {
             Some(model) => item.with("model_of_unknown", model.as_str()),
             None => item,
         };
+        let counts = [("board_days", self.board_days), ("board_min_n", self.board_min_n)];
+        let item = counts.into_iter().fold(item, |item, (name, count)| match count {
+            Some(count) => item.with(name, i64::from(count)),
+            None => item,
+        });
         match self.primary_metric {
             Some(primary) => {
                 item.with("primary_metric", primary.metric.name()).with("direction", primary.direction.name())
@@ -191,10 +219,16 @@ impl Settings {
             let (metric, direction) = (Metric::parse(name)?, Direction::parse(item.text("direction")?)?);
             Ok::<_, Error>(PrimaryMetric { metric, direction })
         };
+        let count = |name: &str| match item.attributes.contains_key(name) {
+            true => u32::try_from(item.int(name)?).map(Some).map_err(|_| item.corrupt(name)),
+            false => Ok(None),
+        };
         Ok(Self {
             primary_metric: item.optional_text("primary_metric").map(primary).transpose()?,
             accept_unknown_releases: item.int("accept_unknown_releases")? != 0,
             model_of_unknown: item.optional_text("model_of_unknown").map(str::to_owned),
+            board_days: count("board_days")?,
+            board_min_n: count("board_min_n")?,
             ver: item.int("ver")?,
         })
     }
@@ -226,6 +260,9 @@ impl Catalog {
                 && model_id(&*self.table, workspace, model).await?.is_none()
             {
                 return Err(Error::not_found(format!("there is no model `{model}` in this workspace")));
+            }
+            if wanted.board_days.is_some_and(|days| !(1..=MAX_BOARD_DAYS).contains(&days)) {
+                return Err(Error::invalid(format!("releases are ranked over 1 to {MAX_BOARD_DAYS} days")));
             }
             wanted.ver = known.ver + 1;
             let unchanged = match known.ver {

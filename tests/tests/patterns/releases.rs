@@ -25,6 +25,7 @@ rows!(
     b3_leaderboard_of_a_day,
     b4_e2_history_of_a_model_newest_first,
     c1_leaderboard_is_one_query_of_the_sparse_index,
+    c1_one_right_answer_does_not_rank_above_days_of_a_hundred,
     c2_release_with_its_record,
 );
 
@@ -216,7 +217,10 @@ async fn judged(world: World) -> Scene {
     }
     scene.judge("2026-06-01").await;
     let primary = PrimaryMetric::parse(Some("brier"), None).unwrap();
-    let set = scene.world.catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary);
+    let set = scene.world.catalog.change_settings(scene.id(), |settings| {
+        settings.primary_metric = primary;
+        settings.board_min_n = Some(1);
+    });
     set.await.unwrap();
     scene.project().await;
     scene
@@ -320,6 +324,76 @@ async fn c1_leaderboard_is_one_query_of_the_sparse_index(world: World) {
     assert_eq!(shown.unwrap()[0].model, "renamed");
     set(None).await;
     assert_eq!(board(10).await, []);
+}
+
+async fn c1_one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    catalog
+        .ensure_model(
+            scene.id(),
+            "n",
+            &store::catalog::Task::Binary { positive_label: "1".into() },
+            at("2026-06-01T00:00:00Z"),
+        )
+        .await
+        .unwrap();
+    let spec = store::catalog::ReleaseSpec {
+        name: "lucky".into(),
+        model: "n".into(),
+        configuration: None,
+        environment: None,
+    };
+    catalog.ensure_release(scene.id(), &spec, at("2026-06-01T00:00:00Z")).await.unwrap();
+    let predict = async |day: usize, release: &str, rows: std::ops::Range<usize>| {
+        let events = rows.map(|n| {
+            json!({ "key": format!("k{n}"), "predicted_at": format!("2026-06-0{day}T01:00:00Z"), "release": release,
+                    "score": if n % 10 == 0 { 0.4 } else { 0.9 } })
+        });
+        scene.append(Kind::Predictions, events.collect(), "2026-06-11T00:00:00Z").await.unwrap();
+    };
+    for day in 1..=9 {
+        predict(day, "v1", 0..100).await;
+        if day == 9 {
+            predict(day, "lucky", 1..2).await;
+        }
+        let events = (0..100).map(|n| {
+            json!({ "key": format!("k{n}"), "predicted_on": format!("2026-06-0{day}"), "observed_at": "2026-06-10T00:00:00Z", "label": "1" })
+        });
+        scene.append(Kind::Outcomes, events.collect(), "2026-06-11T00:00:00Z").await.unwrap();
+    }
+    let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
+    catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary).await.unwrap();
+    let now = at("2026-06-11T00:00:00Z");
+    for release in ["v1", "lucky"] {
+        scene.ingest(now).promote(&scene.workspace, release, "production", None).await.unwrap();
+    }
+    scene.project().await;
+    let board = async || {
+        let (ranked, reads) = scene.world.reads(catalog.leaderboard(scene.id(), 10)).await;
+        assert_eq!(cost(reads), (0, 1), "exactly one query");
+        let of = |one: store::catalog::RankedRelease| {
+            let ranked = one.ranked.unwrap();
+            (one.release, ranked.is_ranked, ranked.n, ranked.days, ranked.value)
+        };
+        ranked.unwrap().into_iter().map(of).collect::<Vec<_>>()
+    };
+    let v1 = |days| ("v1".to_owned(), true, 100 * days, days, 0.9);
+    assert_eq!(board().await, [v1(7), ("lucky".to_owned(), false, 1, 1, 1.0)]);
+    let day = scene.query(now).leaderboard_of(scene.id(), "2026-06-09".parse().unwrap(), 10).await.unwrap().1;
+    let day: Vec<_> = day.iter().map(|place| (place.release.as_str(), place.is_ranked, place.n)).collect();
+    assert_eq!(day, [("v1", true, 100), ("lucky", false, 1)]);
+    // As it is set.
+    let set = async |days, least| {
+        let change = catalog.change_settings(scene.id(), |settings| {
+            (settings.board_days, settings.board_min_n) = (Some(days), Some(least));
+        });
+        change.await.map(|_| ())
+    };
+    set(9, 1).await.unwrap();
+    scene.project().await;
+    assert_eq!(board().await, [("lucky".to_owned(), true, 1, 1, 1.0), v1(9)]);
+    assert!(set(32, 1).await.unwrap_err().to_string().contains("1 to 31 days"));
 }
 
 async fn b4_e2_history_of_a_model_newest_first(world: World) {
