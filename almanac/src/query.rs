@@ -31,6 +31,9 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
     let mut answer = query.run(workspace.id(), &request).await?;
     say(&answer, &request, args.show_cut);
     let frame = &mut answer.frame;
+    if format == Format::Table && request.columns.is_none() {
+        query::shorten(frame);
+    }
     match &args.output {
         None => {
             // Formatted first, written then: a reader that goes away early is no failure of ours.

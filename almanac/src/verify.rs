@@ -44,6 +44,12 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
                 workspace.path, report.expired
             );
         }
+        if report.older > 0 {
+            println!(
+                "{}: {} rollups were written by an older version, only their counts are compared; `almanac rebuild` folds them anew",
+                workspace.path, report.older
+            );
+        }
         for fault in &report.faults {
             println!("{}: FAULT {fault}", workspace.path);
         }

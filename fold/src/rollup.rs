@@ -12,13 +12,14 @@ pub mod bounded;
 mod fold;
 mod groups;
 pub mod metric;
+mod moments;
 pub mod numbers;
 pub mod parts;
 pub mod release;
 mod sums;
 pub mod tag;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 use store::{
@@ -32,12 +33,16 @@ pub use metric::{Metric, MetricPart, Series};
 pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
 pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
 pub use release::{ReleaseCounts, ReleaseDetail, ReleasePart};
-pub use tag::{TagCell, TagPart, TagValues};
+pub use tag::{TagCounts, TagPart, TagScores, TagValues};
 
 use crate::{Result, state};
 
-/// Version of the text of a rollup and of its parts. Version 1 was one item for everything.
-const STATE_VERSION: u32 = 2;
+/// Version of the text of a rollup and of its parts. Version 2 had sketches of fewer cells, sums of a narrower range,
+/// and twentieths in the place of sketches by tag.
+const STATE_VERSION: u32 = 3;
+
+/// The versions that are read as they are: their texts differ only in sketches and sums, which understand both.
+const READ_AS_THEY_ARE: RangeInclusive<u32> = 2..=STATE_VERSION;
 
 /// No rollup is longer than this.
 pub const MAX_ROLLUP_BYTES: usize = 72 * 1024;
@@ -90,8 +95,14 @@ impl Rollup {
     /// # Errors
     /// When it is not such a text, or of a version that is not known.
     pub fn from_state(text: &str) -> Result<Self> {
-        state::read("a rollup", STATE_VERSION, text)
+        state::read_since("a rollup", READ_AS_THEY_ARE, text)
     }
+}
+
+/// Whether a state, also an empty one, is of the version that is written now. What an older version wrote is read
+/// as well as it can be, but folding the same events gives another text.
+pub fn is_current(state: &str) -> bool {
+    state.is_empty() || state.starts_with(&format!("{{\"v\":{STATE_VERSION},"))
 }
 
 impl Merge for Rollup {
@@ -139,8 +150,14 @@ impl Part {
     /// When it is not such a text, or of a version that is not known.
     pub fn from_state(by: By, text: &str) -> Result<Self> {
         Ok(match by {
-            By::Release => Self::Release(state::read("a breakdown by release", STATE_VERSION, text)?),
-            By::Metric => Self::Metric(state::read("a breakdown by metric", STATE_VERSION, text)?),
+            By::Release => {
+                Self::Release(state::read_since("a breakdown by release", READ_AS_THEY_ARE, text)?)
+            }
+            By::Metric => Self::Metric(state::read_since("a breakdown by metric", READ_AS_THEY_ARE, text)?),
+            By::Tag if state::version("a breakdown by tag", text)? == 2 => {
+                let part: tag::PartOfVersion2 = state::read("a breakdown by tag", 2, text)?;
+                Self::Tag(Box::new(part.into()))
+            }
             By::Tag => Self::Tag(state::read("a breakdown by tag", STATE_VERSION, text)?),
         })
     }

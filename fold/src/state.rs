@@ -20,6 +20,16 @@ pub(crate) fn write<T: Serialize>(version: u32, state: &T) -> String {
     serde_json::to_string(&Versioned { v: version, state }).expect("maps with text keys become JSON")
 }
 
+/// The version of a state.
+pub(crate) fn version(what: &'static str, text: &str) -> Result<u32> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let version: Result<Version, _> = serde_json::from_str(text);
+    version.map(|version| version.v).map_err(|error| FoldError::State { what, why: error.to_string() })
+}
+
 /// Reads a state of the version `known`; the reader of the version comes first, because another
 /// version may look entirely different.
 pub(crate) fn read<T: DeserializeOwned>(what: &'static str, known: u32, text: &str) -> Result<T> {

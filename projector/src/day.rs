@@ -34,17 +34,29 @@ pub(crate) struct PartFold {
     pub(crate) applied: Applied,
     /// What it folds to.
     pub(crate) part: Part,
+    /// Whether it is written although it covers the same: an older version wrote it.
+    is_rewritten: bool,
 }
 
 impl PartFold {
     fn empty(breakdown: Breakdown) -> Self {
-        Self { stored: Projected::empty(), applied: Applied::new(), part: Part::of(breakdown.by) }
+        Self {
+            stored: Projected::empty(),
+            applied: Applied::new(),
+            part: Part::of(breakdown.by),
+            is_rewritten: false,
+        }
+    }
+
+    /// What is stored, to be written anew with what is folded from nothing.
+    fn anew(breakdown: Breakdown, item: &Item) -> Result<Self> {
+        Ok(Self { stored: Projected::from_item(item)?, is_rewritten: true, ..Self::empty(breakdown) })
     }
 
     fn read(breakdown: Breakdown, item: &Item) -> Result<Self> {
         let stored = Projected::from_item(item)?;
         let part = Part::from_state(breakdown.by, &stored.state).map_err(|error| item.corrupt(error))?;
-        Ok(Self { applied: stored.applied.clone(), stored, part })
+        Ok(Self { applied: stored.applied.clone(), stored, part, is_rewritten: false })
     }
 
     /// Its text as it was read.
@@ -64,6 +76,8 @@ pub(crate) struct DayFold<'a> {
     pub(crate) parts: BTreeMap<Breakdown, PartFold>,
     /// How much was folded in.
     pub(crate) taken: Taken,
+    /// How many segments were.
+    pub(crate) segments: u64,
 }
 
 /// How much was folded into a day.
@@ -85,18 +99,31 @@ impl Taken {
 impl<'a> DayFold<'a> {
     /// Goes on from what is stored.
     pub(crate) fn stored(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay, rollup: Rollup) -> Self {
-        let taken = Taken::default();
-        Self { source: Some(Source { table, version, day }), rollup, parts: BTreeMap::new(), taken }
+        let source = Source { table, version, day, is_anew: false };
+        Self { source: Some(source), rollup, ..Self::fresh() }
+    }
+
+    /// Begins with nothing in the place of what is stored, which an older version wrote.
+    pub(crate) fn anew(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay) -> Self {
+        let source = Source { table, version, day, is_anew: true };
+        Self { source: Some(source), ..Self::fresh() }
     }
 
     /// Begins with nothing.
     pub(crate) fn fresh() -> Self {
-        Self { source: None, rollup: Rollup::default(), parts: BTreeMap::new(), taken: Taken::default() }
+        Self {
+            source: None,
+            rollup: Rollup::default(),
+            parts: BTreeMap::new(),
+            taken: Taken::default(),
+            segments: 0,
+        }
     }
 
     /// Adds what segment `seq` of a log folds to.
     pub(crate) async fn add(&mut self, log: &LogId, seq: u64, delta: &Delta) -> Result<()> {
         self.load(delta).await?;
+        self.segments += 1;
         self.rollup.merge(&delta.rollup);
         for (breakdown, part) in &delta.parts {
             let known = self.parts.entry(*breakdown).or_insert_with(|| PartFold::empty(*breakdown));
@@ -130,7 +157,7 @@ impl<'a> DayFold<'a> {
         let Some(source) = self.source else { return Ok(()) };
         let mut changed = Vec::new();
         for (breakdown, part) in &self.parts {
-            if part.applied != part.stored.applied {
+            if part.is_rewritten || part.applied != part.stored.applied {
                 let key = source.key(*breakdown);
                 changed.push(part.stored.replace(key, &part.applied, part.part.to_state()));
             }
@@ -149,12 +176,14 @@ struct Source<'a> {
     table: &'a dyn Table,
     version: u32,
     day: &'a WorkspaceDay,
+    is_anew: bool,
 }
 
 impl Source<'_> {
     async fn read(&self, breakdown: Breakdown) -> Result<(Breakdown, PartFold)> {
         let part = match self.table.get(&self.key(breakdown)).await? {
             None => PartFold::empty(breakdown),
+            Some(item) if self.is_anew => PartFold::anew(breakdown, &item)?,
             Some(item) => PartFold::read(breakdown, &item)?,
         };
         Ok((breakdown, part))

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use fold::{Delta, Rollup, rollup::wants};
+use fold::{
+    Delta, Rollup,
+    rollup::{is_current, wants},
+};
 use store::{
     ErrorKind, Kind, Result, Table,
     catalog::{Defined, ReleaseChange, record, record_definitions},
@@ -14,6 +17,7 @@ use store::{
 use crate::{
     MAX_ATTEMPTS, WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
+    dlq,
     worker::may_pass,
 };
 
@@ -79,23 +83,40 @@ pub async fn project(
     day: &WorkspaceDay,
     dirty: &BTreeSet<LogId>,
 ) -> Result<Projection> {
+    let mut anew_failed = false;
     for retries in 0..MAX_ATTEMPTS as u64 {
         let (stored, rollup) = read(table, version, day).await?;
-        let mut fold = DayFold::stored(table, version, day, rollup);
+        let is_anew = !is_current(&stored.state) && !anew_failed;
+        let mut fold = match is_anew {
+            true => DayFold::anew(table, version, day),
+            false => DayFold::stored(table, version, day, rollup),
+        };
+        let skipped = match is_anew {
+            true => dlq::skipped(table, version, day, &[dlq::Refused::Rollup]).await?,
+            false => Skipped::new(),
+        };
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
         let (mut segments, mut stopped) = (0, Vec::new());
         for log in logs {
-            let before = applied.get(&log.name()).copied().unwrap_or(0);
-            let (last, stop) = fold_from(table, &log, before, u64::MAX, &Skipped::new(), &mut fold).await?;
-            segments += last - before;
+            let known = applied.get(&log.name()).copied().unwrap_or(0);
+            let before = if is_anew { 0 } else { known };
+            fold.segments = 0;
+            let (last, stop) = fold_from(table, &log, before, u64::MAX, &skipped, &mut fold).await?;
+            // Events that are gone cannot be folded again: what is stored goes on as it is.
+            let left_out = skipped.iter().filter(|(name, seq)| *name == log.name() && *seq <= last).count();
+            anew_failed |= last < known || is_anew && fold.segments + (left_out as u64) < last;
+            segments += last.saturating_sub(known);
             stopped.extend(stop);
             if last > 0 {
                 applied.insert(log.name(), last);
             }
         }
-        let grown = applied != stored.applied;
+        if is_anew && anew_failed {
+            continue;
+        }
+        let grown = is_anew || applied != stored.applied;
         if !grown {
             let (rollup, taken, unrecorded) = (fold.rollup, fold.taken, Vec::new());
             return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped, unrecorded });

@@ -45,7 +45,7 @@ use self::{
 pub use answer::Answer;
 pub use board::Place;
 pub use budget::Bounds;
-pub use output::{Format, number_text};
+pub use output::{Format, number_text, shorten};
 pub use request::{By, Request, What, Words};
 
 /// How often a window is read again in which days expired meanwhile.

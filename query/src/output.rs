@@ -15,7 +15,7 @@ use polars_io::{
 };
 use store::{Error, Result, Timestamp, time::DAY_MICROS};
 
-use crate::frame::failed;
+use crate::{frame::failed, rollups};
 
 /// How many rows a table for people shows: the first half and the last.
 const TABLE_ROWS: usize = 60;
@@ -158,6 +158,15 @@ pub fn text_table(frame: &DataFrame) -> String {
             lines.join("\n"),
             shown.len()
         ),
+    }
+}
+
+/// Leaves out what only programs want unless it is asked for: between which ranks quantiles stand.
+pub fn shorten(frame: &mut DataFrame) {
+    let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
+    for name in names.iter().filter(|name| rollups::is_rank(name)) {
+        // It is there, and nothing depends on it.
+        _ = frame.drop_in_place(name);
     }
 }
 

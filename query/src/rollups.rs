@@ -1,13 +1,16 @@
 //! The daily rollups: by release, by a tag, by metric.
 
+mod names;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use fold::{
     Rollup,
     rollup::{
-        Bins, Bounded, Distribution, Headline, Merge, Metric, NumberRollup, Part, ReleaseDetail, Series,
+        Bounded, Distribution, Headline, Merge, Metric, NumberRollup, Part, ReleaseDetail, Series, TagCounts,
         bounded::Cell as Value,
     },
+    sketch::Quantile,
 };
 use polars::prelude::DataFrame;
 use store::{
@@ -16,6 +19,8 @@ use store::{
     rollup::Projected,
 };
 
+pub(crate) use self::names::{COUNTS, columns, is_rank};
+use self::names::{METRIC_COLUMNS, RELEASE_COLUMNS, TAG_COLUMNS};
 use crate::{
     budget::Hold,
     daily::{Cell, Row, active_items, series},
@@ -25,91 +30,8 @@ use crate::{
 /// What stands in the place of a name for all names that a breakdown does not keep apart.
 pub(crate) const OTHERS: &str = "(others)";
 
-/// The columns of rollups by release, besides the day.
-const RELEASE_COLUMNS: &[&str] = &[
-    "release",
-    "names",
-    "predictions",
-    "outcomes",
-    "metrics",
-    "releases",
-    "score_mean",
-    "score_std",
-    "score_min",
-    "score_p50",
-    "score_p90",
-    "score_p99",
-    "score_max",
-    "score_null_rate",
-    "label_null_rate",
-    "value_mean",
-    "value_std",
-    "value_min",
-    "value_p50",
-    "value_p90",
-    "value_p99",
-    "value_max",
-    "value_null_rate",
-    "latency_mean",
-    "latency_std",
-    "latency_min",
-    "latency_p50",
-    "latency_p90",
-    "latency_p99",
-    "latency_max",
-    "latency_null_rate",
-];
-
-/// The columns of rollups by a tag, besides the day and the tag.
-const TAG_COLUMNS: &[&str] = &[
-    "names",
-    "predictions",
-    "metrics",
-    "score_mean",
-    "score_std",
-    "score_min",
-    "score_p50",
-    "score_p90",
-    "score_p99",
-    "score_max",
-    "score_null_rate",
-    "label_null_rate",
-    "value_mean",
-    "value_std",
-    "value_min",
-    "value_max",
-    "value_null_rate",
-    "latency_mean",
-    "latency_std",
-    "latency_min",
-    "latency_max",
-    "latency_null_rate",
-];
-
-/// The columns of rollups by metric, besides the day.
-const METRIC_COLUMNS: &[&str] = &[
-    "metric",
-    "release",
-    "names",
-    "metrics",
-    "value_mean",
-    "value_std",
-    "value_min",
-    "value_p50",
-    "value_p90",
-    "value_p99",
-    "value_max",
-    "value_last",
-];
-
-/// All columns that rollups may have, besides the day and tags.
-pub(crate) fn columns() -> impl Iterator<Item = &'static str> {
-    let more = METRIC_COLUMNS.iter().filter(|column| !RELEASE_COLUMNS.contains(column));
-    RELEASE_COLUMNS.iter().chain(more).copied()
-}
-
-/// Columns that hold whole numbers.
-pub(crate) const COUNTS: [&str; 5] = ["names", "predictions", "outcomes", "metrics", "releases"];
+/// What stands in the place of a value for all events that do not have the tag.
+pub(crate) const NONE: &str = "(none)";
 
 /// A day of rollups: the rollup and the parts that were asked for.
 type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
@@ -215,9 +137,12 @@ impl Figures {
         self.number(format!("{of}_max"), Some(numbers.max));
     }
 
-    fn quantiles(&mut self, of: &str, quantile: impl Fn(f64) -> Option<f64>) {
+    fn quantiles(&mut self, of: &str, quantile: impl Fn(f64) -> Option<Quantile>) {
         for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
-            self.number(format!("{of}_{name}"), quantile(q));
+            let found = quantile(q);
+            self.number(format!("{of}_{name}"), found.map(|found| found.value));
+            self.number(format!("{of}_{name}_from"), found.map(|found| found.from));
+            self.number(format!("{of}_{name}_to"), found.map(|found| found.to));
         }
     }
 
@@ -292,23 +217,37 @@ impl Figures {
     }
 }
 
-/// A row for each value of the tag that is called `column`.
-fn by_tag((_, parts): &DayParts, column: &str) -> Vec<Figures> {
+/// A row for each value of the tag that is called `column`, and one for the events without it.
+fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Figures> {
     let tag = column.strip_prefix(store::event::TAG_PREFIX).unwrap_or(column);
     let Some(Part::Tag(part)) = parts.get(&Breakdown::of(key::By::Tag, tag)) else { return Vec::new() };
     let Some(values) = part.tags.get(tag) else { return Vec::new() };
-    let row = |name: &str, names: u64, cell: &fold::rollup::TagCell| {
-        let mut figures =
-            Figures::default().text(column, name).count("names", names).headline(&cell.predictions);
-        let bins: &Bins = &cell.score_bins;
-        if let Some(score) = &cell.predictions.score {
-            // Within the extremes, which are exact.
-            figures.quantiles("score", |q| bins.quantile(q).map(|found| found.max(score.min).min(score.max)));
-        }
-        figures.count("metrics", cell.metrics)
+    let counted = |name: &str, names: u64, counts: &TagCounts| {
+        let figures = Figures::default().text(column, name).count("names", names);
+        figures.count("predictions", counts.predictions).count("metrics", counts.metrics)
     };
-    let rest = values.others().map(|cell| row(OTHERS, others(values), cell));
-    values.names().iter().map(|(name, cell)| row(name, 1, cell)).chain(rest).collect()
+    let row = |name: &str, counts: &TagCounts| {
+        let mut figures = Figures::default();
+        if let Some(head) = values.heads.get(name) {
+            figures = figures.headline(head);
+            let scores = head.score.as_ref().zip(values.scores.get(name));
+            scores.iter().for_each(|(score, sketch)| {
+                figures.quantiles("score", |q| sketch.quantile(q, score.extremes()));
+            });
+        }
+        figures.merged(counted(name, 1, counts))
+    };
+    let rest = values.counts.others().map(|counts| counted(OTHERS, others(&values.counts), counts));
+    let mut without = TagCounts {
+        predictions: rollup.as_ref().map_or(0, |rollup| rollup.events(Kind::Predictions)),
+        metrics: rollup.as_ref().map_or(0, |rollup| rollup.events(Kind::Metrics)),
+    };
+    for counts in values.counts.names().values().chain(values.counts.others()) {
+        without.predictions = without.predictions.saturating_sub(counts.predictions);
+        without.metrics = without.metrics.saturating_sub(counts.metrics);
+    }
+    let without = (without != TagCounts::default()).then(|| counted(NONE, 0, &without));
+    values.counts.names().iter().map(|(name, counts)| row(name, counts)).chain(rest).chain(without).collect()
 }
 
 /// A row for each metric, with no release, then one for each release that it was observed for.
@@ -340,8 +279,7 @@ fn rows_of_metric(name: &str, metric: &Metric) -> Vec<Figures> {
     };
     let total = metric.total.0.as_ref().map(|series| {
         let mut figures = row(metric.releases.distinct().round() as u64, series);
-        let within = |found: f64| found.max(series.numbers.min).min(series.numbers.max);
-        figures.quantiles("value", |q| metric.sketch.quantile(q).map(within));
+        figures.quantiles("value", |q| metric.sketch.quantile(q, series.numbers.extremes()));
         figures
     });
     let releases = metric.releases.names().iter().filter(|(release, _)| !release.is_empty());

@@ -172,3 +172,58 @@ async fn six_hundred_releases_are_counted_one_by_one() {
     assert_eq!(rollup.attributes["applied"], Value::M([("p/00".to_owned(), Value::from(2))].into()));
     assert_eq!(bench.verify().await.faults, Vec::<String>::new());
 }
+
+/// What version 2 of the states would have said of the day, as far as it is of the same shape.
+async fn as_version_2(bench: &Bench) {
+    let tags = r#"{"v":2,"tags":{"names":{"branch":{"names":{"b0":{"predictions":{"n":10,"labelled":0},"score_bins":[10,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}}}}}}"#;
+    for item in bench.projections().await {
+        let state = item.text("state").unwrap().to_owned();
+        let state = match state.contains("\"tags\":") {
+            true => tags.to_owned(),
+            false => state.replacen("\"v\":3", "\"v\":2", 1),
+        };
+        let stored = bench.table.get(&item.key).await.unwrap().unwrap();
+        bench.table.put(stored.with("state", state), Condition::None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_live_day_that_an_older_version_stored_is_folded_anew() {
+    let bench = Bench::new(1).await;
+    bench.append(Kind::Predictions, (0..10).map(|row| prediction(row, 0))).await;
+    bench.append(Kind::Metrics, (0..10).map(metric)).await;
+    bench.project().await;
+    as_version_2(&bench).await;
+    let report = bench.verify().await;
+    assert_eq!((report.faults, report.older), (vec![], 1), "what is old is told, and no fault");
+    bench.append(Kind::Predictions, (10..30).map(|row| prediction(row, 0))).await;
+    bench.project().await;
+    let report = bench.verify().await;
+    assert_eq!((report.faults, report.older), (vec![], 0));
+    let anew = bench.projections().await;
+    for item in &anew {
+        bench.table.delete(&item.key, Condition::None).await.unwrap();
+    }
+    bench.project().await;
+    assert_eq!(bench.projections().await, anew, "as if nothing had been stored before");
+}
+
+#[tokio::test]
+async fn what_an_older_version_stored_of_events_that_are_gone_goes_on() {
+    let bench = Bench::new(1).await;
+    bench.append(Kind::Predictions, (0..10).map(|row| prediction(row, 0))).await;
+    bench.project().await;
+    as_version_2(&bench).await;
+    let log = LogId {
+        workspace: bench.day.workspace.clone(),
+        day: bench.day.day,
+        kind: Kind::Predictions,
+        lane: 0,
+    };
+    bench.append(Kind::Predictions, (10..30).map(|row| prediction(row, 0))).await;
+    bench.table.delete(&key::segment(&log, 1), Condition::None).await.unwrap();
+    bench.project().await;
+    let item = bench.table.get(&bench.rollup()).await.unwrap().unwrap();
+    let rollup = fold::Rollup::from_state(item.text("state").unwrap()).unwrap();
+    assert_eq!(rollup.events(Kind::Predictions), 30);
+}

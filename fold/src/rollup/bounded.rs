@@ -16,6 +16,14 @@ pub trait Merge {
 pub trait Cell: Merge + Clone + Default {
     /// The most bytes that it takes as JSON.
     const MAX_BYTES: usize;
+
+    /// The least that [`Cell::weight`] may be.
+    const LEAST_BYTES: usize = Self::MAX_BYTES;
+
+    /// At least the bytes that it takes as JSON, and never less than what it was merged from.
+    fn weight(&self) -> usize {
+        Self::MAX_BYTES
+    }
 }
 
 impl Merge for u64 {
@@ -26,6 +34,11 @@ impl Merge for u64 {
 
 impl Cell for u64 {
     const MAX_BYTES: usize = 20;
+    const LEAST_BYTES: usize = 1;
+
+    fn weight(&self) -> usize {
+        self.checked_ilog10().unwrap_or(0) as usize + 1
+    }
 }
 
 impl<T: Merge + Clone> Merge for Option<T> {
@@ -41,10 +54,11 @@ impl<T: Merge + Clone> Merge for Option<T> {
 /// Values by name, in at most `BUDGET` bytes of JSON; names that do not fit are added up as the others.
 ///
 /// Names are admitted by a hash of theirs, the least first, as long as all of them together fit, each
-/// with the greatest value that it may have. So which are kept depends on the set of names and not on
-/// their order: the first name that does not fit in the union of some parts fits beside none of what
-/// precedes it, so parts know of every name before it all there is. The kept ones are a fair sample,
-/// not the most frequent ones. (The k least hashes of Cohen and Kaplan, "Summarizing data using
+/// with the weight of its value, which never falls when more is added. So which are kept depends on what was
+/// added and not on its order: a name that does not fit in a part does not fit in the whole, so parts know of
+/// every name that the whole keeps all there is. The kept ones are a fair sample, not the most frequent ones.
+/// (Nothing that is bounded and the same in any grouping could keep those: where it no longer tells two names
+/// apart, it does not do so when one of them becomes frequent.) (The k least hashes of Cohen and Kaplan, "Summarizing data using
 /// bottom-k sketches", 2007, with a budget in the place of k.)
 ///
 /// Written as `{"names":{...}}`, when some did not fit with `"beyond"`, the hash of the first of them
@@ -94,6 +108,13 @@ impl<V, const BUDGET: usize> Bounded<V, BUDGET> {
         self.names.is_empty() && self.rest.is_none()
     }
 
+    /// The same names with other values, whatever they weigh: for what an older version kept.
+    pub(super) fn map<W, const OTHER: usize>(&self, value: impl Fn(&V) -> W) -> Bounded<W, OTHER> {
+        let names = self.names.iter().map(|(name, of)| (name.clone(), value(of))).collect();
+        let rest = self.rest.as_ref().map(|rest| Rest { beyond: rest.beyond, others: value(&rest.others) });
+        Bounded { names, rest }
+    }
+
     /// How many distinct names there were: exact as long as all fit, then estimated from how dense the
     /// hashes of the kept ones are (relative standard error about 1 / sqrt(kept - 1); Bar-Yossef et
     /// al., "Counting distinct elements in a data stream", 2002).
@@ -110,15 +131,21 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
     /// The most bytes of its text.
     pub const MAX_TEXT: usize = BUDGET + V::MAX_BYTES + 64;
 
-    /// Names that are known to fit, and with the first hash beyond them the value of the others.
+    /// All names of hashes less than that of the others, if there are any; as many are kept as fit.
     pub(super) fn admitted(names: BTreeMap<String, V>, others: Option<(u64, V)>) -> Self {
-        Self { names, rest: others.map(|(beyond, others)| Rest { beyond, others }) }
+        let mut all = Self { names, rest: others.map(|(beyond, others)| Rest { beyond, others }) };
+        if all.names_weight() > BUDGET {
+            all.fit();
+        }
+        all
     }
 
     /// Adds `value` to what `name` has.
     pub fn add(&mut self, name: &str, value: &V) {
         if let Some(known) = self.names.get_mut(name) {
+            let before = known.weight();
             known.merge(value);
+            self.grown(before, name);
             return;
         }
         match &mut self.rest {
@@ -127,6 +154,13 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
                 self.names.insert(name.to_owned(), value.clone());
                 self.fit();
             }
+        }
+    }
+
+    /// Sees to the budget after the value of a name has grown.
+    fn grown(&mut self, before: usize, name: &str) {
+        if self.names.get(name).is_some_and(|value| value.weight() > before) {
+            self.fit();
         }
     }
 
@@ -144,7 +178,9 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
 
     /// Moves the names of the greatest hashes to the others until the budget holds.
     fn fit(&mut self) {
-        let over = cut(self.names.keys().map(String::as_str), Self::weight, BUDGET);
+        let weighed =
+            self.names.iter().map(|(name, value)| (name.as_str(), Self::weight(name, value.weight())));
+        let over = cut(weighed, BUDGET);
         let known = self.rest.as_ref().map(|rest| rest.beyond);
         let Some(beyond) = [over, known].into_iter().flatten().min() else { return };
         let stays = |name: &String| hash(name.as_bytes()) < beyond;
@@ -156,22 +192,25 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
         self.rest = Some(Rest { beyond, others });
     }
 
-    /// What a name with any value may take.
-    pub(super) fn weight(name: &str) -> usize {
-        text_bytes(name) + V::MAX_BYTES + 2
+    /// What a name takes with a value of this weight.
+    pub(super) fn weight(name: &str, value: usize) -> usize {
+        text_bytes(name) + value + 2
+    }
+
+    /// What its names take.
+    fn names_weight(&self) -> usize {
+        self.names.iter().map(|(name, value)| Self::weight(name, value.weight())).sum()
     }
 }
 
 /// The least hash of which a name does not fit `budget` together with all names of lesser hashes.
-pub(super) fn cut<'a>(
-    names: impl Iterator<Item = &'a str>,
-    weight: impl Fn(&str) -> usize,
-    budget: usize,
-) -> Option<u64> {
-    let mut hashes: Vec<(u64, usize)> = names.map(|name| (hash(name.as_bytes()), weight(name))).collect();
-    if hashes.iter().map(|(_, weight)| weight).sum::<usize>() <= budget {
+pub(super) fn cut<'a>(names: impl Iterator<Item = (&'a str, usize)>, budget: usize) -> Option<u64> {
+    let weighed: Vec<(&str, usize)> = names.collect();
+    if weighed.iter().map(|(_, weight)| weight).sum::<usize>() <= budget {
         return None;
     }
+    let mut hashes: Vec<(u64, usize)> =
+        weighed.into_iter().map(|(name, weight)| (hash(name.as_bytes()), weight)).collect();
     hashes.sort_unstable();
     // The strings of a segment may hold one twice.
     hashes.dedup_by_key(|(hash, _)| *hash);
@@ -210,6 +249,12 @@ impl<V: Cell, const BUDGET: usize> Merge for Bounded<V, BUDGET> {
 
 impl<V: Cell, const BUDGET: usize> Cell for Bounded<V, BUDGET> {
     const MAX_BYTES: usize = Self::MAX_TEXT;
+    const LEAST_BYTES: usize = 64;
+
+    fn weight(&self) -> usize {
+        // Once names were moved to the others, the rest may have become less.
+        if self.rest.is_some() { Self::MAX_TEXT } else { self.names_weight() + Self::LEAST_BYTES }
+    }
 }
 
 impl<V: Cell, const BUDGET: usize> TryFrom<Text<V>> for Bounded<V, BUDGET> {
@@ -221,10 +266,10 @@ impl<V: Cell, const BUDGET: usize> TryFrom<Text<V>> for Bounded<V, BUDGET> {
             (None, None) => None,
             _ => return Err("`beyond` and `others` come together".into()),
         };
-        let fits = text.names.keys().map(|name| Self::weight(name)).sum::<usize>() <= BUDGET;
         let beyond = rest.as_ref().map(|rest| rest.beyond);
         let admitted = |name: &String| beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
-        if !fits || !text.names.keys().all(admitted) {
+        // Older versions weighed in other ways, so nothing is said of what fits.
+        if !text.names.keys().all(admitted) {
             return Err("a breakdown holds names that it would not keep".into());
         }
         Ok(Self { names: text.names, rest })
@@ -276,7 +321,7 @@ mod tests {
         assert_eq!(text, r#"{"names":{"a":2,"b":1}}"#);
         let many: Vec<String> = (0..100).map(|n| format!("name {n}")).collect();
         let many = few(&many);
-        assert_eq!(many.names().len(), 3);
+        assert_eq!(many.names().len(), 9);
         assert_eq!(many.names().values().sum::<u64>() + many.others().unwrap(), 100);
         assert!((30.0..300.0).contains(&many.distinct()), "{}", many.distinct());
         let text = serde_json::to_string(&many).unwrap();
@@ -287,7 +332,6 @@ mod tests {
             r#"{"names":{"a":2},"beyond":"1","others":1}"#,
             r#"{"names":{},"others":1}"#,
             r#"{"names":{},"beyond":"0000000000000000"}"#,
-            r#"{"names":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}}"#,
             r#"{"names":{"a":-1}}"#,
             r#"{}"#,
         ] {

@@ -11,17 +11,21 @@ use store::{
 use super::{
     Delta, Part, Rollup,
     bounded::Merge,
-    groups::{Admitted, Pairs, count, counts, distributions, labels_by, score_bins, sketches},
+    groups::{Admitted, Pairs, beyond, count, counts, distributions, labels_by, score_bins, sketches},
     metric::{MaybeSeries, Metric, Series},
     numbers::Headline,
     parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup},
     release::{ReleaseCounts, ReleaseDetail},
     sums::numbers,
-    tag::{TAG_VALUES_BUDGET, TagCell},
+    tag::{
+        TAG_COUNTS_BUDGET, TAG_HEADS_BUDGET, TAG_SCORES_BUDGET, TAG_SKETCH_LEVEL, TagCounts, TagScores,
+        TagValues,
+    },
 };
 use crate::{
     Result,
     read::{Codes, Numbers, Texts, floats, present, required_floats, required_texts, required_times, texts},
+    sketch::Floored,
 };
 
 /// What a segment of a kind adds.
@@ -73,7 +77,10 @@ fn predictions(columns: &Columns, delta: &mut Delta) -> Result<()> {
         release(delta, name, &ReleaseCounts::new(Kind::Predictions, ns[at]), Some(&detail));
     }
     delta.rollup.predictions = rollup;
-    tags(columns, delta, |tag| prediction_cells(tag, &label, score, value, latency))
+    let has_tag = columns.columns.iter().any(|column| column.name.starts_with(TAG_PREFIX));
+    let floored = score.filter(|_| has_tag).map(|score| Floored::new(score.values, TAG_SKETCH_LEVEL));
+    let by_tag = ByTag { label: &label, score, value, latency, floored };
+    tags(columns, delta, |tag| by_tag.values(tag))
 }
 
 /// Adds to what is known of a release.
@@ -88,44 +95,63 @@ fn release(delta: &mut Delta, name: &str, counts: &ReleaseCounts, detail: Option
 }
 
 /// The predictions of each value of a tag.
-fn prediction_cells(
-    tag: &Admitted<'_>,
-    label: &Codes<'_>,
-    score: Option<Numbers<'_, f64>>,
-    value: Option<Numbers<'_, f64>>,
-    latency: Option<Numbers<'_, f64>>,
-) -> Vec<TagCell> {
-    let (codes, groups) = (&tag.codes, tag.len());
-    let mut labelled = vec![0; groups];
-    let null = label.names.len() as u32;
-    if null > 0 {
-        codes.iter().zip(&label.codes).for_each(|(&group, &label)| {
-            labelled[group as usize] += u64::from(label != null);
-        });
-    }
-    let scores = numbers(codes, groups, score).into_iter().zip(score_bins(codes, groups, score));
-    let others = numbers(codes, groups, value).into_iter().zip(numbers(codes, groups, latency));
-    let counts = count(codes, groups).into_iter().zip(labelled);
-    counts
-        .zip(scores)
-        .zip(others)
-        .map(|(((n, labelled), (score, score_bins)), (value, latency))| TagCell {
-            predictions: Headline { n, labelled, score, value, latency },
-            score_bins,
-            metrics: 0,
-        })
-        .collect()
+struct ByTag<'a, 'b> {
+    label: &'a Codes<'b>,
+    score: Option<Numbers<'a, f64>>,
+    value: Option<Numbers<'a, f64>>,
+    latency: Option<Numbers<'a, f64>>,
+    floored: Option<Floored>,
 }
 
-/// Breaks down by every tag; `cells` gives the values of the groups.
-fn tags(columns: &Columns, delta: &mut Delta, cells: impl Fn(&Admitted<'_>) -> Vec<TagCell>) -> Result<()> {
+impl ByTag<'_, '_> {
+    fn heads(&self, tag: &Admitted<'_>, ns: &[u64]) -> Vec<Headline> {
+        let (codes, groups) = (&tag.codes, tag.len());
+        let mut labelled = vec![0; groups];
+        let null = self.label.names.len() as u32;
+        if null > 0 {
+            codes.iter().zip(&self.label.codes).for_each(|(&group, &label)| {
+                labelled[group as usize] += u64::from(label != null);
+            });
+        }
+        let scores = numbers(codes, groups, self.score).into_iter();
+        let others = numbers(codes, groups, self.value).into_iter().zip(numbers(codes, groups, self.latency));
+        let counts = ns.iter().copied().zip(labelled);
+        let head =
+            |(((n, labelled), score), (value, latency))| Headline { n, labelled, score, value, latency };
+        counts.zip(scores).zip(others).map(head).collect()
+    }
+
+    fn values(&self, tag: &Admitted<'_>) -> TagValues {
+        let ns = count(&tag.codes, tag.len());
+        let counts = ns.iter().map(|&predictions| TagCounts { predictions, metrics: 0 }).collect();
+        let heads = self.heads(tag, &ns);
+        // Every value has one, also without a score: so which are kept depends on the values alone.
+        let scores = match (&self.floored, self.score) {
+            (Some(floored), Some(score)) => {
+                let rows = tag.codes.iter().copied().enumerate();
+                let rows = rows.filter(|(row, _)| score.valid.is_none_or(|valid| valid[*row]));
+                TagScores::of_groups(tag.len(), floored, rows)
+            }
+            _ => vec![TagScores::default(); tag.len()],
+        };
+        TagValues { counts: tag.collect(counts), heads: tag.collect(heads), scores: tag.collect(scores) }
+    }
+}
+
+/// Breaks down by every tag; `values` gives the values of the groups.
+fn tags(columns: &Columns, delta: &mut Delta, values: impl Fn(&Admitted<'_>) -> TagValues) -> Result<()> {
+    // The first hash that none of the three keeps.
+    let beyond = |names: &[&str]| {
+        let counts = beyond::<TagCounts, TAG_COUNTS_BUDGET>(names)?;
+        let heads = beyond::<Headline, TAG_HEADS_BUDGET>(names)?;
+        let scores = beyond::<TagScores, TAG_SCORES_BUDGET>(names)?;
+        Some(counts.max(heads).max(scores))
+    };
     for column in &columns.columns {
         let Some(tag) = column.name.strip_prefix(TAG_PREFIX) else { continue };
         let Some(strings) = texts(columns, &column.name)? else { continue };
-        let strings = strings.codes();
-        let groups = Admitted::new::<TagCell, TAG_VALUES_BUDGET>(&strings);
-        let values = groups.collect(cells(&groups));
-        if values.is_empty() {
+        let values = values(&Admitted::new(&strings.codes(), beyond));
+        if values.counts.is_empty() {
             continue;
         }
         let part = delta.parts.entry(Breakdown::of(By::Tag, tag)).or_insert_with(|| Part::of(By::Tag));
@@ -187,8 +213,11 @@ fn metrics(columns: &Columns, delta: &mut Delta) -> Result<()> {
         with_release: of_release[..releases.names.len()].iter().sum(),
         names: counts(&names),
     };
-    let cell = |metrics| TagCell { metrics, ..TagCell::default() };
-    tags(columns, delta, |tag| count(&tag.codes, tag.len()).into_iter().map(cell).collect())
+    tags(columns, delta, |tag| {
+        let counts = count(&tag.codes, tag.len()).into_iter();
+        let counts = counts.map(|metrics| TagCounts { predictions: 0, metrics }).collect();
+        TagValues { counts: tag.collect(counts), ..TagValues::default() }
+    })
 }
 
 fn releases(columns: &Columns, delta: &mut Delta) -> Result<()> {

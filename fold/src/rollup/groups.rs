@@ -11,14 +11,11 @@ use super::{
 use crate::{
     hash::hash,
     read::{Codes, Numbers},
-    sketch::{self, Sketch},
+    sketch::Sketch,
 };
 
 /// Up to this many possible pairs are numbered by a plain array.
 const DENSE_PAIRS: usize = 1 << 16;
-
-/// Up to this many counts of bins are kept in a plain array.
-const DENSE_BINS: usize = 1 << 14;
 
 /// How many rows each code has; the last entry counts nulls.
 pub(super) fn count(codes: &[u32], groups: usize) -> Vec<u64> {
@@ -55,46 +52,26 @@ pub(super) fn sketches<const MAX: usize>(
     groups: usize,
     column: Numbers<'_, f64>,
 ) -> Vec<Sketch<MAX>> {
-    // Zero is frequent and far from all other numbers, so it would make the array long.
-    let zero = sketch::bin(0.0);
-    let mut zeros = vec![0; groups];
-    let (mut least, mut greatest) = (i64::MAX, i64::MIN);
-    each(codes, column, |_, number| {
-        let bin = sketch::bin(number);
-        least = least.min(if bin == zero { i64::MAX } else { bin });
-        greatest = greatest.max(if bin == zero { i64::MIN } else { bin });
-    });
-    let width = usize::try_from(greatest.saturating_sub(least)).map_or(0, |width| width + 1);
-    if width.saturating_mul(groups) > DENSE_BINS {
-        return sparse_sketches(codes, groups, column);
+    // Where the numbers of each group end, once all are laid out group after group.
+    let mut ends = vec![0usize; groups];
+    each(codes, column, |group, _| ends[group] += 1);
+    let mut end = 0;
+    for count in &mut ends {
+        end += *count;
+        *count = end - *count;
     }
-    let mut counts = vec![0u64; width * groups];
-    each(codes, column, |group, number| match sketch::bin(number) {
-        bin if bin == zero => zeros[group] += 1,
-        bin => counts[group * width + (bin - least) as usize] += 1,
+    let mut laid_out = vec![0.0; end];
+    each(codes, column, |group, number| {
+        laid_out[ends[group]] = number;
+        ends[group] += 1;
     });
-    let of_group = |(group, zeros): (usize, u64)| {
-        let bins = (least..).zip(&counts[group * width..][..width]).map(|(bin, &n)| (bin, n));
-        let (below, above): (Vec<_>, Vec<_>) = bins.filter(|(_, n)| *n > 0).partition(|(bin, _)| *bin < zero);
-        let zeros = (zeros > 0).then_some((zero, zeros));
-        Sketch::of(below.into_iter().chain(zeros).chain(above))
+    let mut start = 0;
+    let of_group = |end| {
+        let numbers = &laid_out[start..end];
+        start = end;
+        Sketch::of(numbers)
     };
-    zeros.into_iter().enumerate().map(of_group).collect()
-}
-
-fn sparse_sketches<const MAX: usize>(
-    codes: &[u32],
-    groups: usize,
-    column: Numbers<'_, f64>,
-) -> Vec<Sketch<MAX>> {
-    let mut bins = Vec::new();
-    each(codes, column, |group, number| bins.push((group, sketch::bin(number))));
-    bins.sort_unstable();
-    let mut counts = vec![Vec::new(); groups];
-    for same in bins.chunk_by(|a, b| a == b) {
-        counts[same[0].0].push((same[0].1, same.len() as u64));
-    }
-    counts.into_iter().map(Sketch::of).collect()
+    ends.into_iter().map(of_group).collect()
 }
 
 /// The numbers of each group with their quantiles.
@@ -119,14 +96,22 @@ pub(super) struct Admitted<'a> {
     beyond: Option<u64>,
 }
 
+/// The least hash of those of some names that a `Bounded<V, BUDGET>` certainly does not keep.
+pub(super) fn beyond<V: Cell, const BUDGET: usize>(names: &[&str]) -> Option<u64> {
+    let least = |name: &&str| Bounded::<V, BUDGET>::weight(name, V::LEAST_BYTES);
+    cut(names.iter().map(|name| (*name, least(name))), BUDGET)
+}
+
 impl<'a> Admitted<'a> {
-    /// Admits what a `Bounded<V, BUDGET>` keeps of the strings of a segment. It keeps no other when the
-    /// segment is a part of the day, so they need no figures of their own.
-    pub(super) fn new<V: Cell, const BUDGET: usize>(strings: &Codes<'a>) -> Self {
+    /// Admits what `beyond` does not leave out of the strings of a segment: the least hash of what the breakdowns
+    /// that are made of them certainly do not keep. They keep no other when the segment is a part of the day,
+    /// so those need no figures of their own.
+    pub(super) fn new(strings: &Codes<'a>, beyond: impl FnOnce(&[&str]) -> Option<u64>) -> Self {
         let counts = count(&strings.codes, strings.len());
         let used = |code: usize| counts[code] > 0;
-        let occurring = (0..strings.names.len()).filter(|&code| used(code)).map(|code| strings.names[code]);
-        let beyond = cut(occurring, Bounded::<V, BUDGET>::weight, BUDGET);
+        let occurring: Vec<&str> =
+            (0..strings.names.len()).filter(|&code| used(code)).map(|code| strings.names[code]).collect();
+        let beyond = beyond(&occurring);
         let (mut names, mut groups) = (Vec::new(), Vec::with_capacity(strings.len()));
         for (code, &name) in strings.names.iter().enumerate() {
             let stays = used(code) && beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
@@ -165,7 +150,7 @@ impl<'a> Admitted<'a> {
 
 /// How often each string occurs; nulls are none.
 pub(super) fn counts<const BUDGET: usize>(strings: &Codes<'_>) -> Bounded<u64, BUDGET> {
-    let groups = Admitted::new::<u64, BUDGET>(strings);
+    let groups = Admitted::new(strings, beyond::<u64, BUDGET>);
     groups.collect(count(&groups.codes, groups.len()))
 }
 

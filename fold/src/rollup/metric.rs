@@ -8,8 +8,8 @@ use super::{
 };
 use crate::sketch::Sketch;
 
-/// The most bins of the sketch of a metric.
-pub const METRIC_SKETCH_BINS: usize = 96;
+/// Bytes of the sketch of a metric.
+pub const METRIC_SKETCH_BYTES: usize = 2 * 1024;
 
 /// Bytes for the releases of one metric: about 40 whatever they hold.
 pub const METRIC_RELEASES_BUDGET: usize = 16 * 1024;
@@ -71,6 +71,12 @@ impl Merge for MaybeSeries {
 
 impl Cell for MaybeSeries {
     const MAX_BYTES: usize = Series::MAX_TEXT;
+    const LEAST_BYTES: usize = 4;
+
+    fn weight(&self) -> usize {
+        let rest = Series::MAX_TEXT - NumberRollup::MAX_TEXT;
+        self.0.as_ref().map_or(Self::LEAST_BYTES, |series| series.numbers.weight() + rest)
+    }
 }
 
 /// One metric.
@@ -79,7 +85,7 @@ pub struct Metric {
     /// All observations. (Of the metrics that did not fit together, only their number means anything.)
     pub total: MaybeSeries,
     /// Where the values lie.
-    pub sketch: Sketch<METRIC_SKETCH_BINS>,
+    pub sketch: Sketch<METRIC_SKETCH_BYTES>,
     /// By release; under the empty name those of no release.
     pub releases: Bounded<MaybeSeries, METRIC_RELEASES_BUDGET>,
 }
@@ -94,9 +100,14 @@ impl Merge for Metric {
 
 impl Cell for Metric {
     const MAX_BYTES: usize = Series::MAX_TEXT
-        + Sketch::<METRIC_SKETCH_BINS>::MAX_TEXT
+        + Sketch::<METRIC_SKETCH_BYTES>::MAX_TEXT
         + Bounded::<MaybeSeries, METRIC_RELEASES_BUDGET>::MAX_TEXT
-        + 40;
+        + 44;
+    const LEAST_BYTES: usize = 64;
+
+    fn weight(&self) -> usize {
+        self.total.weight() + self.sketch.weight() + self.releases.weight() + 44
+    }
 }
 
 /// Metrics whose names have the same hash modulo [`store::key::BREAKDOWN_BUCKETS`].

@@ -1,41 +1,61 @@
 //! What is kept of numbers: count, sums, extremes, a histogram of scores.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::bounded::{Cell, Merge};
-use crate::{
-    fixed::{Squares, Sum, is_summable, variance},
-    sketch::Sketch,
+use super::{
+    bounded::{Cell, Merge},
+    moments::{self, Moments},
 };
+use crate::sketch::{Quantile, Sketch};
 
 /// How many equal bins of [0, 1] scores are counted in.
 pub const SCORE_BINS: usize = 20;
 
 /// Count, sums and extremes of finite numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Text")]
 pub struct NumberRollup {
     /// How many numbers.
     pub n: u64,
-    /// Their sum; `None` when one of them is too large in size ([`crate::fixed::LIMIT_EXPONENT`]).
-    pub sum: Option<Sum>,
-    /// The sum of their squares; `None` when the sum is.
-    pub squares: Option<Squares>,
+    /// Their sums; `None` when version 2 found one of them too large to be added up.
+    moments: Option<Moments>,
     /// The least one; negative zero is less than zero. Infinite when there is no number.
     pub min: f64,
     /// The greatest one; zero is greater than negative zero.
     pub max: f64,
 }
 
+/// As it is written.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    n: u64,
+    #[serde(flatten)]
+    moments: moments::Text,
+    min: f64,
+    max: f64,
+}
+
+impl Serialize for NumberRollup {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let moments = self.moments.as_ref().map(Moments::text).unwrap_or_default();
+        Text { n: self.n, moments, min: self.min, max: self.max }.serialize(serializer)
+    }
+}
+
+impl TryFrom<Text> for NumberRollup {
+    type Error = String;
+
+    fn try_from(text: Text) -> Result<Self, String> {
+        let greatest = text.min.abs().max(text.max.abs());
+        let moments = Moments::read(&text.moments, greatest)?;
+        Ok(Self { n: text.n, moments, min: text.min, max: text.max })
+    }
+}
+
 impl NumberRollup {
     /// No number yet. Such a one is never stored, it has no extremes: see [`Self::some`].
     pub(super) const fn empty() -> Self {
-        Self {
-            n: 0,
-            sum: Some(Sum::ZERO),
-            squares: Some(Squares::ZERO),
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-        }
+        Self { n: 0, moments: Some(Moments::empty()), min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 
     /// Itself, if there was a number.
@@ -43,20 +63,26 @@ impl NumberRollup {
         (self.n > 0).then_some(self)
     }
 
-    /// The arithmetic mean: the sum, rounded, divided by the count.
+    /// The least and the greatest number.
+    pub fn extremes(&self) -> (f64, f64) {
+        (self.min, self.max)
+    }
+
+    /// The arithmetic mean: the sum, rounded, divided by the count. Numbers smaller than 2^-128 of the greatest
+    /// may be left out of the sum.
     pub fn mean(&self) -> Option<f64> {
-        self.sum.map(|sum| sum.value() / self.n as f64)
+        self.moments.as_ref().map(|moments| moments.mean(self.n))
     }
 
     /// The population variance, that is the mean squared distance from the mean (divided by the count,
-    /// not by one less). The sums are exact, so nothing cancels.
+    /// not by one less). The sums are exact, so nothing cancels. It may be too large for a double.
     pub fn variance(&self) -> Option<f64> {
-        Some(variance(self.n, &self.sum?, &self.squares?))
+        self.moments.as_ref().map(|moments| moments.variance(self.n).0)
     }
 
     /// The population standard deviation.
     pub fn std(&self) -> Option<f64> {
-        self.variance().map(f64::sqrt)
+        self.moments.as_ref().map(|moments| moments.variance(self.n).1)
     }
 
     #[inline]
@@ -69,32 +95,27 @@ impl NumberRollup {
     #[inline]
     pub(super) fn count(&mut self, number: f64) {
         self.n += 1;
-        self.extremes(number, number);
+        self.widen(number, number);
     }
 
     /// Adds a number without counting it.
     #[inline]
     pub(super) fn add_sums(&mut self, number: f64) {
-        match (&mut self.sum, &mut self.squares) {
-            (Some(sum), Some(squares)) if is_summable(number) => {
-                sum.add(number);
-                squares.add_square(number);
-            }
-            _ => (self.sum, self.squares) = (None, None),
+        if let Some(moments) = &mut self.moments {
+            moments.add(number);
         }
     }
 
     /// Adds what numbers of one exponent add up to, and their squares, in units of their last place.
     pub(super) fn add_whole(&mut self, sum: i128, squares: u128, exponent: i32) {
-        if let (Some(sums), Some(all)) = (&mut self.sum, &mut self.squares) {
-            sums.add_whole(sum, exponent);
-            all.add_whole(squares, exponent);
+        if let Some(moments) = &mut self.moments {
+            moments.add_whole(sum, squares, exponent);
         }
     }
 
     /// `f64::min` may return either of two zeros; a total order leaves no choice.
     #[inline]
-    fn extremes(&mut self, min: f64, max: f64) {
+    fn widen(&mut self, min: f64, max: f64) {
         if min.total_cmp(&self.min).is_lt() {
             self.min = min;
         }
@@ -107,20 +128,28 @@ impl NumberRollup {
 impl Merge for NumberRollup {
     fn merge(&mut self, other: &Self) {
         self.n = self.n.saturating_add(other.n);
-        match (&mut self.sum, &mut self.squares, &other.sum, &other.squares) {
-            (Some(sum), Some(squares), Some(more), Some(more_squares)) => {
-                sum.merge(more);
-                squares.merge(more_squares);
-            }
-            _ => (self.sum, self.squares) = (None, None),
+        match (&mut self.moments, &other.moments) {
+            (Some(moments), Some(more)) => moments.merge(more),
+            _ => self.moments = None,
         }
-        self.extremes(other.min, other.max);
+        self.widen(other.min, other.max);
     }
 }
 
 impl NumberRollup {
-    /// The most bytes of its text: a count, two sums, two doubles of 24 characters, and the names.
-    pub const MAX_TEXT: usize = 20 + Sum::MAX_TEXT + Squares::MAX_TEXT + 2 * 24 + 48;
+    /// The most bytes of its text: a count, the sums, two doubles of 24 characters, and the names.
+    pub const MAX_TEXT: usize = Self::OTHER_TEXT + moments::MAX_TEXT;
+
+    /// Those of all but the sums.
+    const OTHER_TEXT: usize = 20 + 2 * 24 + 24;
+
+    /// What a text of it may take: never less than one of fewer numbers takes.
+    pub(super) fn weight(&self) -> usize {
+        match self.moments.as_ref().is_some_and(Moments::is_wide) {
+            true => Self::MAX_TEXT,
+            false => Self::OTHER_TEXT + moments::NARROW_TEXT,
+        }
+    }
 }
 
 /// Numbers with a sketch of where they lie.
@@ -134,13 +163,17 @@ pub struct Distribution<const MAX: usize> {
 
 impl<const MAX: usize> Distribution<MAX> {
     /// The most bytes of its text.
-    pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + Sketch::<MAX>::MAX_TEXT + 24;
+    pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + Sketch::<MAX>::MAX_TEXT + 26;
 
     /// The number below which the share `q` of the numbers lies: [`Sketch::quantile`], within the
     /// extremes, which are exact.
-    pub fn quantile(&self, q: f64) -> Option<f64> {
-        // `clamp` panics when a stored state has its extremes the wrong way round.
-        self.sketch.quantile(q).map(|number| number.max(self.numbers.min).min(self.numbers.max))
+    pub fn quantile(&self, q: f64) -> Option<Quantile> {
+        self.sketch.quantile(q, self.numbers.extremes())
+    }
+
+    /// What a text of it may take: never less than one of fewer numbers takes.
+    pub(super) fn weight(&self) -> usize {
+        self.numbers.weight() + Cell::weight(&self.sketch) + 24
     }
 }
 
@@ -175,21 +208,6 @@ impl Bins {
         if (0.0..=1.0).contains(&score) {
             self.0[((score * SCORE_BINS as f64) as usize).min(SCORE_BINS - 1)] += 1;
         }
-    }
-
-    /// The score below which the share `q` of the scores lies, taken as evenly spread within a bin: so
-    /// it is at most the width of a bin off, 0.05. `None` without scores.
-    pub fn quantile(&self, q: f64) -> Option<f64> {
-        let rank = q.clamp(0.0, 1.0) * self.n().saturating_sub(1) as f64;
-        let mut before = 0u64;
-        for (bin, &n) in self.0.iter().enumerate() {
-            if rank < before.saturating_add(n) as f64 {
-                let within = ((rank - before as f64 + 0.5) / n as f64).min(1.0);
-                return Some((bin as f64 + within) / SCORE_BINS as f64);
-            }
-            before = before.saturating_add(n);
-        }
-        None
     }
 }
 
@@ -249,4 +267,10 @@ impl Merge for Headline {
 
 impl Cell for Headline {
     const MAX_BYTES: usize = Self::MAX_TEXT;
+    const LEAST_BYTES: usize = 2 * 20 + 60;
+
+    fn weight(&self) -> usize {
+        let numbers = [&self.score, &self.value, &self.latency].into_iter().flatten();
+        Self::LEAST_BYTES + numbers.map(NumberRollup::weight).sum::<usize>()
+    }
 }

@@ -8,8 +8,8 @@ use super::{
 };
 use store::Kind;
 
-/// The most bins of the sketch of a release's scores, values or latencies.
-pub const RELEASE_SKETCH_BINS: usize = 192;
+/// Bytes of the sketch of a release's scores, values or latencies.
+pub const RELEASE_SKETCH_BYTES: usize = 3 * 1024;
 
 /// Bytes for the counts of events, which feed the counters: some hundred releases in one of 256 items.
 pub const COUNTS_BUDGET: usize = 64 * 1024;
@@ -24,7 +24,7 @@ pub const LABELS_BUDGET: usize = 6 * 1024;
 pub const ACTIONS_BUDGET: usize = 1024;
 
 /// Figures of numbers of one release, with quantiles.
-pub type ReleaseNumbers = Distribution<RELEASE_SKETCH_BINS>;
+pub type ReleaseNumbers = Distribution<RELEASE_SKETCH_BYTES>;
 
 /// How many events name a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +134,14 @@ impl Cell for ReleaseDetail {
         + Bounded::<u64, LABELS_BUDGET>::MAX_TEXT
         + Bounded::<u64, ACTIONS_BUDGET>::MAX_TEXT
         + 120;
+    const LEAST_BYTES: usize = 2 * 20 + 120;
+
+    fn weight(&self) -> usize {
+        let numbers = [&self.score, &self.value, &self.latency].into_iter().flatten();
+        let bins = if self.score_bins.is_empty() { 0 } else { Bins::MAX_TEXT };
+        let names = self.labels.weight() + self.actions.weight();
+        Self::LEAST_BYTES + numbers.map(ReleaseNumbers::weight).sum::<usize>() + bins + names
+    }
 }
 
 /// Releases whose names have the same hash modulo [`store::key::BREAKDOWN_BUCKETS`].

@@ -25,8 +25,9 @@ pub(super) fn numbers(
     let Some(column) = column else { return vec![None; groups] };
     let mut rollups = vec![NumberRollup::empty(); groups];
     let greatest = column.values.iter().map(|&number| fixed::exponent(number)).max().unwrap_or(0);
-    let least = (greatest + 1 - EXPONENTS).max(fixed::LEAST_WHOLE_EXPONENT);
-    if codes.len() > MAX_ROWS || groups > MAX_GROUPS || greatest >= fixed::LIMIT || greatest < least {
+    // The exponent field 0 is of zero and of numbers that are rarer still.
+    let least = (greatest + 1 - EXPONENTS).max(1);
+    if codes.len() > MAX_ROWS || groups > MAX_GROUPS || greatest < least {
         each(codes, column, |group, number| rollups[group].add(number));
     } else {
         let width = (greatest + 1 - least) as usize;

@@ -1,4 +1,7 @@
 //! The breakdown by tag, and within a tag by value.
+//!
+//! A tag of few values is broken down in full. With more of them the detail goes first: sketches, then sums; how many
+//! events have which value is counted for about a thousand values a day. Which values keep more is by hash.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,49 +9,99 @@ use super::{
     bounded::{Bounded, Cell, Merge},
     numbers::{Bins, Headline},
 };
+use crate::sketch::Sketch;
 
-/// Bytes for the values of one tag: about 50 whatever they hold.
-pub const TAG_VALUES_BUDGET: usize = 80 * 1024;
+/// Bytes for how many events have which value of a tag: a thousand short values.
+pub const TAG_COUNTS_BUDGET: usize = 22 * 1024;
+
+/// Bytes for the figures of the values of a tag: 25 of any length with all figures, 70 short ones with scores alone.
+pub const TAG_HEADS_BUDGET: usize = 28 * 1024;
+
+/// Bytes for the sketches of the scores of the values of a tag: 27 at least, if the values are short.
+pub const TAG_SCORES_BUDGET: usize = 28 * 1024;
+
+/// Bytes of the sketch of the scores of one value.
+pub const TAG_SKETCH_BYTES: usize = 1024;
+
+/// The least level of such a sketch: 16 cells from 1/4 to 1/2. Finer ones would cost more than all else by tag.
+pub const TAG_SKETCH_LEVEL: u32 = 49;
+
+/// Where the scores of one value of a tag lie.
+pub type TagScores = Sketch<TAG_SKETCH_BYTES, TAG_SKETCH_LEVEL>;
 
 /// Bytes for the tags of one of 256 items: three, whatever they hold.
-pub const TAGS_BUDGET: usize = 248 * 1024;
+pub const TAGS_BUDGET: usize = 252 * 1024;
 
-/// The events with one value of a tag.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TagCell {
+/// How many events have a value of a tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u64)", into = "(u64, u64)")]
+pub struct TagCounts {
     /// Predictions.
-    #[serde(default, skip_serializing_if = "is_nothing")]
-    pub predictions: Headline,
-    /// Their scores.
-    #[serde(default, skip_serializing_if = "Bins::is_empty")]
-    pub score_bins: Bins,
-    /// How many metric observations.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    pub predictions: u64,
+    /// Metric observations.
     pub metrics: u64,
 }
 
-fn is_nothing(headline: &Headline) -> bool {
-    headline.n == 0
+impl From<(u64, u64)> for TagCounts {
+    fn from((predictions, metrics): (u64, u64)) -> Self {
+        Self { predictions, metrics }
+    }
 }
 
-fn is_zero(n: &u64) -> bool {
-    *n == 0
+impl From<TagCounts> for (u64, u64) {
+    fn from(counts: TagCounts) -> Self {
+        (counts.predictions, counts.metrics)
+    }
 }
 
-impl Merge for TagCell {
+impl Merge for TagCounts {
     fn merge(&mut self, other: &Self) {
-        self.predictions.merge(&other.predictions);
-        self.score_bins.merge(&other.score_bins);
+        self.predictions = self.predictions.saturating_add(other.predictions);
         self.metrics = self.metrics.saturating_add(other.metrics);
     }
 }
 
-impl Cell for TagCell {
-    const MAX_BYTES: usize = Headline::MAX_TEXT + Bins::MAX_TEXT + 20 + 50;
+impl Cell for TagCounts {
+    const MAX_BYTES: usize = 2 * u64::MAX_BYTES + 3;
+    const LEAST_BYTES: usize = u64::LEAST_BYTES + u64::LEAST_BYTES + 3;
+
+    fn weight(&self) -> usize {
+        self.predictions.weight() + self.metrics.weight() + 3
+    }
 }
 
 /// The values of one tag. Events without the tag are in none.
-pub type TagValues = Bounded<TagCell, TAG_VALUES_BUDGET>;
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TagValues {
+    /// How many events have which value.
+    pub counts: Bounded<TagCounts, TAG_COUNTS_BUDGET>,
+    /// What their predictions add up to.
+    #[serde(default, skip_serializing_if = "Bounded::is_empty")]
+    pub heads: Bounded<Headline, TAG_HEADS_BUDGET>,
+    /// Where their scores lie.
+    #[serde(default, skip_serializing_if = "Bounded::is_empty")]
+    pub scores: Bounded<TagScores, TAG_SCORES_BUDGET>,
+}
+
+impl Merge for TagValues {
+    fn merge(&mut self, other: &Self) {
+        self.counts.merge(&other.counts);
+        self.heads.merge(&other.heads);
+        self.scores.merge(&other.scores);
+    }
+}
+
+impl Cell for TagValues {
+    const MAX_BYTES: usize = Bounded::<TagCounts, TAG_COUNTS_BUDGET>::MAX_TEXT
+        + Bounded::<Headline, TAG_HEADS_BUDGET>::MAX_TEXT
+        + Bounded::<TagScores, TAG_SCORES_BUDGET>::MAX_TEXT
+        + 40;
+    const LEAST_BYTES: usize = 3 * 64 + 40;
+
+    fn weight(&self) -> usize {
+        self.counts.weight() + self.heads.weight() + self.scores.weight() + 40
+    }
+}
 
 /// Tags whose names have the same hash modulo [`store::key::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,5 +118,60 @@ impl TagPart {
 impl Merge for TagPart {
     fn merge(&mut self, other: &Self) {
         self.tags.merge(&other.tags);
+    }
+}
+
+/// What version 2 kept of the events with one value of a tag.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct CellOfVersion2 {
+    #[serde(default)]
+    predictions: Headline,
+    #[serde(default)]
+    score_bins: Bins,
+    #[serde(default)]
+    metrics: u64,
+}
+
+impl Merge for CellOfVersion2 {
+    fn merge(&mut self, _: &Self) {}
+}
+
+impl Cell for CellOfVersion2 {
+    const MAX_BYTES: usize = 0;
+}
+
+/// What version 2 kept of tags; it is only read.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct PartOfVersion2 {
+    tags: Bounded<ValuesOfVersion2, 0>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+struct ValuesOfVersion2(Bounded<CellOfVersion2, 0>);
+
+impl Merge for ValuesOfVersion2 {
+    fn merge(&mut self, _: &Self) {}
+}
+
+impl Cell for ValuesOfVersion2 {
+    const MAX_BYTES: usize = 0;
+}
+
+impl From<PartOfVersion2> for TagPart {
+    fn from(part: PartOfVersion2) -> Self {
+        Self { tags: part.tags.map(|values| TagValues::from(values)) }
+    }
+}
+
+impl From<&ValuesOfVersion2> for TagValues {
+    fn from(ValuesOfVersion2(values): &ValuesOfVersion2) -> Self {
+        let counts =
+            |cell: &CellOfVersion2| TagCounts { predictions: cell.predictions.n, metrics: cell.metrics };
+        Self {
+            counts: values.map(counts),
+            heads: values.map(|cell| cell.predictions.clone()),
+            scores: values.map(|cell| TagScores::of_twentieths(cell.score_bins.0)),
+        }
     }
 }

@@ -77,7 +77,8 @@ fn predictions_by_hand() {
         let numbers = &score.numbers;
         assert_eq!((numbers.n, numbers.mean(), numbers.min, numbers.max), (3, Some(2.75 / 3.0), 0.25, 1.5));
         assert_eq!(numbers.variance(), Some(19.0 / 72.0));
-        assert_eq!((score.quantile(0.0), score.quantile(1.0)), (Some(0.251953125), Some(1.5)));
+        let quantiles = [0.0, 0.5, 0.9, 1.0].map(|q| score.quantile(q).unwrap().value);
+        assert_eq!(quantiles, [0.25, 1.0, 1.4, 1.5]);
         assert_eq!((b.score_bins.0[5], b.score_bins.0[19], b.score_bins.n()), (1, 1, 2));
         let head = b.headline();
         assert_eq!(head.null_rate(head.score.as_ref()), Some(0.25));
@@ -86,11 +87,12 @@ fn predictions_by_hand() {
         assert_eq!(b.labels.names(), &BTreeMap::from([("no".into(), 1), ("yes".into(), 2)]));
         let known: Vec<_> = release_counts(day.parts.values()).map(|(name, _)| name).collect();
         assert!(!known.contains(&"unused"));
-        let side = tag(&day, "side").names();
-        assert_eq!(side["l"].predictions.score.as_ref().unwrap().mean(), Some(0.625));
-        assert_eq!((side["l"].predictions.labelled, side["r"].predictions.labelled), (2, 0));
-        assert_eq!(side.values().map(|cell| cell.predictions.n).sum::<u64>(), 4);
-        assert_eq!(side["r"].score_bins.n(), 1);
+        let side = tag(&day, "side");
+        let heads = side.heads.names();
+        assert_eq!(heads["l"].score.as_ref().unwrap().mean(), Some(0.625));
+        assert_eq!((heads["l"].labelled, heads["r"].labelled), (2, 0));
+        assert_eq!(side.counts.names().values().map(|counts| counts.predictions).sum::<u64>(), 4);
+        assert_eq!(side.scores.get("r").unwrap().n(), 2);
     }
 }
 
@@ -123,12 +125,12 @@ fn the_states_are_golden() {
 
 #[test]
 fn other_states_are_refused() {
-    let newer = Rollup::default().to_state().replace("\"v\":2", "\"v\":3");
+    let newer = Rollup::default().to_state().replace("\"v\":3", "\"v\":4");
     assert!(Rollup::from_state(&newer).unwrap_err().to_string().contains("newer"));
-    let older = Rollup::default().to_state().replace("\"v\":2", "\"v\":1");
+    let older = Rollup::default().to_state().replace("\"v\":3", "\"v\":1");
     assert!(Rollup::from_state(&older).unwrap_err().to_string().contains("rebuild"));
     for text in
-        ["", "{}", "{\"v\":2}", "[]", "{\"v\":2,\"tags\":{\"names\":[]}}", "{\"v\":2,\"counts\":null}"]
+        ["", "{}", "{\"v\":2}", "[]", "{\"v\":2,\"tags\":{\"names\":[]}}", "{\"v\":3,\"counts\":null}"]
     {
         assert!(matches!(Rollup::from_state(text), Err(FoldError::State { .. })), "{text}");
         for by in By::ALL {
@@ -176,7 +178,7 @@ fn a_hostile_state_never_panics() {
                             total.score.as_ref().map(NumberRollup::std),
                             total.null_rate(total.value.as_ref()),
                         );
-                        let _ = rollup.predictions.score_bins.quantile(0.5);
+                        let _ = rollup.predictions.score_bins.n();
                     }
                 }
                 Some(by) => {
@@ -238,12 +240,86 @@ fn bad_columns_are_refused() {
 }
 
 #[test]
-fn numbers_too_large_have_extremes_but_no_sum() {
-    let row = |value| Prediction { release: "r", key: "k", value: Some(value), ..Prediction::default() };
-    let day = folded(Kind::Predictions, &testing::predictions(&[row(1e300), row(1.0)], false));
-    let value = &detail(&day, "r").value.as_ref().unwrap().numbers;
-    assert_eq!((value.n, value.min, value.max, value.mean(), value.std()), (2, 1.0, 1e300, None, None));
-    texts_of(&day);
+fn means_and_deviations_hold_for_numbers_of_any_size() {
+    let of = |values: &[f64]| {
+        let row =
+            |value: &f64| Prediction { release: "r", key: "k", value: Some(*value), ..Prediction::default() };
+        let rows: Vec<Prediction> = values.iter().map(row).collect();
+        let day = folded(Kind::Predictions, &testing::predictions(&rows, false));
+        texts_of(&day);
+        let value = detail(&day, "r").value.as_ref().unwrap().numbers.clone();
+        (value.mean().unwrap(), value.std().unwrap())
+    };
+    assert_eq!(of(&[1e-30, 3e-30]), (2e-30, 9.999999999999999e-31));
+    assert_eq!(of(&[4e28, 6e28]), (5.0000000000000005e28, 1.0000000000000002e28));
+    assert_eq!(of(&[1e300, -1e300]), (0.0, 1e300));
+    assert_eq!(of(&[f64::MAX, f64::MAX]), (f64::MAX, 0.0));
+    assert_eq!(of(&[5e-324, 5e-324]), (5e-324, 0.0));
+    assert_eq!(of(&[0.0, -0.0]), (0.0, 0.0));
+    assert_eq!(of(&[1e20, 1.0, -1e20]).0, 1.0 / 3.0, "of different groups");
+    assert_eq!(of(&[1e300, 1.0, -1e300]).0, 0.0, "less than 2^-128 of the greatest is left out");
+}
+
+#[test]
+fn a_frequent_value_of_a_tag_is_not_among_the_others() {
+    let values: Vec<String> =
+        (0..1_600).map(|row| if row % 2 == 0 { "half".into() } else { format!("v{row}") }).collect();
+    let values: Vec<Option<&str>> = values.iter().map(|value| Some(value.as_str())).collect();
+    let row = Prediction { release: "r", key: "k", score: Some(0.5), ..Prediction::default() };
+    for name in ["half", "UA", "x", "Newark"] {
+        let values: Vec<Option<&str>> =
+            values.iter().map(|value| if *value == Some("half") { Some(name) } else { *value }).collect();
+        let mut columns = testing::predictions(&vec![row.clone(); values.len()], false);
+        columns.columns.push(texts("tag.t", &values, false));
+        let day = folded(Kind::Predictions, &columns);
+        let tag = tag(&day, "t");
+        assert_eq!((tag.counts.names().len(), tag.counts.others()), (801, None), "{name}");
+        assert_eq!(tag.counts.get(name), Some(&TagCounts { predictions: 800, metrics: 0 }));
+        assert!((50..800).contains(&tag.heads.names().len()), "{}", tag.heads.names().len());
+        texts_of(&day);
+    }
+}
+
+#[test]
+fn states_of_version_2_are_read() {
+    let old = include_str!("states_of_version_2.txt");
+    let (rollup, parts) = old.split_once('\n').unwrap();
+    let rollup = Rollup::from_state(rollup).unwrap();
+    let score = rollup.predictions.total.score.as_ref().unwrap();
+    assert_eq!((score.n, score.mean(), score.std()), (2, Some(0.1), Some(0.0)));
+    let mut found = Vec::new();
+    for line in parts.lines() {
+        let (breakdown, text) = line.split_once(' ').unwrap();
+        let by = By::ALL.into_iter().find(|by| breakdown.starts_with(by.name())).unwrap();
+        let part = Part::from_state(by, text).unwrap();
+        // Written again, it is of this version and says the same.
+        assert_eq!(Part::from_state(by, &part.to_state()).unwrap(), part);
+        match part {
+            Part::Release(part) => {
+                let score = part.details.get("delay-2").unwrap().score.as_ref().unwrap();
+                let median = score.quantile(0.5).unwrap();
+                found.push(format!("score {} {median:?}", score.numbers.n));
+            }
+            Part::Metric(part) => {
+                let metric = part.metrics.get("latency").unwrap();
+                let numbers = &metric.total.0.as_ref().unwrap().numbers;
+                let median = metric.sketch.quantile(0.5, numbers.extremes()).unwrap();
+                found.push(format!("latency {:?} {median:?}", numbers.mean()));
+            }
+            Part::Tag(part) => {
+                let carrier = part.tags.get("carrier").unwrap();
+                let head = carrier.heads.get("UA").unwrap();
+                let score = head.score.as_ref().unwrap();
+                let median = carrier.scores.get("UA").unwrap().quantile(0.5, score.extremes()).unwrap();
+                found.push(format!(
+                    "UA {:?} {:?} {median:?}",
+                    carrier.counts.get("UA").unwrap(),
+                    score.mean()
+                ));
+            }
+        }
+    }
+    insta::assert_snapshot!(found.join("\n"));
 }
 
 /// Text of the greatest length that ingest takes, all of it escaped in JSON.
@@ -345,10 +421,12 @@ fn sixty_four_tags_times_a_thousand_values_stay_bounded() {
         let Part::Tag(part) = part else { continue };
         assert_eq!(part.tags.others(), None, "each of 64 tags is kept");
         for values in part.tags.names().values() {
-            assert!(values.names().len() > 30, "{}", values.names().len());
-            let n =
-                values.names().values().chain(values.others()).map(|cell| cell.predictions.n).sum::<u64>();
-            assert_eq!(n, rows as u64);
+            assert!(values.counts.names().len() > 25, "{}", values.counts.names().len());
+            assert!(values.heads.names().len() > 9, "{}", values.heads.names().len());
+            let counts = values.counts.names().values().chain(values.counts.others());
+            assert_eq!(counts.map(|counts| counts.predictions).sum::<u64>(), rows as u64);
+            let heads = values.heads.names().values().chain(values.heads.others());
+            assert_eq!(heads.map(|head| head.n).sum::<u64>(), rows as u64);
         }
     }
 }
@@ -490,8 +568,7 @@ proptest! {
                 prop_assert_eq!(score.numbers.min, scores.iter().copied().fold(f64::INFINITY, f64::min));
                 prop_assert_eq!(score.numbers.max, scores.iter().copied().fold(f64::NEG_INFINITY, f64::max));
                 let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-                prop_assert_eq!(score.numbers.mean().is_none(), scores.contains(&1e300));
-                if let (Some(found), Some(variance)) = (score.numbers.mean(), score.numbers.variance()) {
+                if let (Some(found), Some(variance), false) = (score.numbers.mean(), score.numbers.variance(), scores.contains(&1e300)) {
                     let naive = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / scores.len() as f64;
                     prop_assert!((found - mean).abs() < 1e-9 && (variance - naive).abs() <= 1e-9 * naive + 1e-12);
                 }
@@ -517,10 +594,13 @@ proptest! {
             }
         }
         if events.iter().any(|event| event.kind.has_tags() && event.label.is_some()) {
-            for (value, cell) in tag(&day, "label").names() {
+            let tag = tag(&day, "label");
+            for (value, counts) in tag.counts.names() {
                 let labelled = |event: &Event| event.label == Some(value);
-                prop_assert_eq!(cell.predictions.n, naive(Kind::Predictions, &labelled));
-                prop_assert_eq!(cell.metrics, naive(Kind::Metrics, &labelled));
+                prop_assert_eq!(counts.predictions, naive(Kind::Predictions, &labelled));
+                prop_assert_eq!(counts.metrics, naive(Kind::Metrics, &labelled));
+                let n = tag.heads.get(value).map_or(0, |head| head.n);
+                prop_assert_eq!(n, counts.predictions);
             }
         }
     }

@@ -18,7 +18,7 @@ mod said;
 
 use crate::{
     Query,
-    output::Format,
+    output::{self, Format},
     request::{Request, What, Words},
 };
 
@@ -108,7 +108,10 @@ async fn read(
         let cut = query.cut(workspace.id(), &request).await?;
         return Ok((content_type, cut.to_string()).into_response());
     };
-    let answer = query.run(workspace.id(), &request).await?;
+    let mut answer = query.run(workspace.id(), &request).await?;
+    if format == Format::Table && request.columns.is_none() {
+        output::shorten(&mut answer.frame);
+    }
     about.rows = Some(answer.frame.height() as u64);
     let headers = said::headers(&answer);
     let body = answer.into_body(format).await?;

@@ -1,0 +1,209 @@
+//! Sums of numbers and of their squares, over all of the range of doubles.
+//!
+//! Doubles fall into groups of 128 powers of two ([`group`]). Each is added up whole, in the units of its group,
+//! so nothing of it is cut and nothing rounds. Kept are the sums of the greatest group that has a number, and of the
+//! one below it: a number is left out only when it is less than 2^-128 of the greatest. Which groups are kept
+//! depends on the numbers alone, and what is added to one never carries over to another; so order and grouping leave
+//! no trace (as in the binned sums of Demmel and Nguyen, "Parallel reproducible summation", 2015).
+
+use serde::{Deserialize, Serialize};
+
+use super::Merge;
+use crate::fixed::{self, Squares, Sum, variance};
+
+/// How many powers of two a group has.
+const POWERS: i32 = fixed::GROUP_POWERS;
+
+/// The group when all numbers are zero.
+const NONE: i32 = i32::MIN;
+
+/// Two sums of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pair {
+    sum: Sum,
+    squares: Squares,
+}
+
+/// The sums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Moments {
+    /// The greatest group that has a number.
+    top: i32,
+    upper: Pair,
+    /// Of the group below; there is none as long as all numbers are of one group.
+    lower: Option<Pair>,
+}
+
+/// As they are written. A sum is in the number's own units, whatever its group.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Text {
+    sum: Option<String>,
+    squares: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    low: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    low_squares: Option<String>,
+}
+
+/// The most bytes of the sums of numbers of one group, with their names.
+pub(super) const NARROW_TEXT: usize = Sum::MAX_TEXT + Squares::MAX_TEXT + 24;
+
+/// The most bytes of any sums.
+pub(super) const MAX_TEXT: usize = 2 * NARROW_TEXT + 8;
+
+/// The group of a number that is not zero: from 2^(128 g - 64) on, below 2^(128 g + 64).
+#[inline]
+fn group(number: f64) -> i32 {
+    group_of(fixed::exponent(number))
+}
+
+#[inline]
+fn group_of(field: i32) -> i32 {
+    (field - fixed::BIAS + POWERS / 2).div_euclid(POWERS)
+}
+
+impl Moments {
+    /// Of nothing.
+    pub(super) const fn empty() -> Self {
+        Self { top: NONE, upper: Pair { sum: Sum::ZERO, squares: Squares::ZERO }, lower: None }
+    }
+
+    /// Whether there were numbers of different groups.
+    pub(super) fn is_wide(&self) -> bool {
+        self.lower.is_some()
+    }
+
+    /// The sums of a group; `None` when it is not kept.
+    #[inline]
+    fn pair(&mut self, group: i32) -> Option<&mut Pair> {
+        if group != self.top {
+            return self.other_pair(group);
+        }
+        Some(&mut self.upper)
+    }
+
+    #[cold]
+    fn other_pair(&mut self, group: i32) -> Option<&mut Pair> {
+        if self.top == NONE {
+            self.top = group;
+        }
+        if group > self.top {
+            self.raise(group);
+        }
+        match self.top - group {
+            0 => Some(&mut self.upper),
+            1 => Some(self.lower.get_or_insert_default()),
+            _ => {
+                self.lower.get_or_insert_default();
+                None
+            }
+        }
+    }
+
+    fn raise(&mut self, group: i32) {
+        let upper = std::mem::take(&mut self.upper);
+        self.lower = Some(if group == self.top + 1 { upper } else { Pair::default() });
+        self.top = group;
+    }
+
+    /// Adds a number.
+    #[inline]
+    pub(super) fn add(&mut self, number: f64) {
+        if number != 0.0 {
+            let group = group(number);
+            if let Some(pair) = self.pair(group) {
+                pair.sum.add(number, group);
+                pair.squares.add_square(number, group);
+            }
+        }
+    }
+
+    /// Adds what numbers of one exponent field add up to, and their squares, in units of their last place.
+    pub(super) fn add_whole(&mut self, sum: i128, squares: u128, field: i32) {
+        let group = group_of(field);
+        if let Some(pair) = self.pair(group) {
+            pair.sum.add_whole(sum, field, group);
+            pair.squares.add_whole(squares, field, group);
+        }
+    }
+
+    /// The arithmetic mean of `n` numbers with these sums.
+    pub(super) fn mean(&self, n: u64) -> f64 {
+        let lower = self.lower.unwrap_or_default();
+        libm::scalbn(self.upper.sum.value(&lower.sum) / n as f64, self.power())
+    }
+
+    /// The population variance, and its square root, which may be finite where the variance is not.
+    pub(super) fn variance(&self, n: u64) -> (f64, f64) {
+        let lower = self.lower.unwrap_or_default();
+        let variance = variance(n, (&self.upper.sum, &lower.sum), (&self.upper.squares, &lower.squares));
+        (libm::scalbn(variance, 2 * self.power()), libm::scalbn(variance.sqrt(), self.power()))
+    }
+
+    /// The power of two that sums of numbers are scaled by.
+    fn power(&self) -> i32 {
+        if self.top == NONE { 0 } else { self.top * POWERS }
+    }
+
+    pub(super) fn text(&self) -> Text {
+        let power = self.power();
+        let low = |text: &dyn Fn(&Pair) -> String| self.lower.as_ref().map(text);
+        Text {
+            sum: Some(self.upper.sum.text(power)),
+            squares: Some(self.upper.squares.text(2 * power)),
+            low: low(&|pair| pair.sum.text(power - POWERS)),
+            low_squares: low(&|pair| pair.squares.text(2 * (power - POWERS))),
+        }
+    }
+
+    /// Reads the sums of numbers of which `greatest` is the greatest in size. Version 2 wrote no low sums; a
+    /// sum of its that reaches below the units of the group is split. `None` when one was too large for it.
+    pub(super) fn read(text: &Text, greatest: f64) -> Result<Option<Self>, String> {
+        let (Some(sum), Some(squares)) = (&text.sum, &text.squares) else { return Ok(None) };
+        let top = if greatest == 0.0 || !greatest.is_finite() { NONE } else { group(greatest) };
+        let mut moments = Self { top, ..Self::empty() };
+        let power = moments.power();
+        let (sum, low_sum) = Sum::read(sum, power)?;
+        let (squares, low_squares) = Squares::read(squares, 2 * power)?;
+        moments.upper = Pair { sum, squares };
+        let rest = Pair { sum: low_sum, squares: low_squares };
+        moments.lower = match (&text.low, &text.low_squares) {
+            (None, None) => (rest != Pair::default()).then_some(rest),
+            (Some(low), Some(low_squares)) if rest == Pair::default() => {
+                let (sum, below) = Sum::read(low, power - POWERS)?;
+                let (squares, more_below) = Squares::read(low_squares, 2 * (power - POWERS))?;
+                if (below, more_below) != (Sum::ZERO, Squares::ZERO) {
+                    return Err("a low sum reaches below its group".into());
+                }
+                Some(Pair { sum, squares })
+            }
+            _ => return Err("`low` and `low_squares` come together".into()),
+        };
+        Ok(Some(moments))
+    }
+}
+
+impl Merge for Moments {
+    fn merge(&mut self, other: &Self) {
+        if other.top == NONE {
+            return;
+        }
+        if self.top == NONE {
+            self.clone_from(other);
+            return;
+        }
+        if other.lower.is_some() {
+            self.lower.get_or_insert_default();
+        }
+        let pairs = [(other.top, Some(&other.upper)), (other.top - 1, other.lower.as_ref())];
+        for (group, more) in pairs {
+            if let Some(more) = more
+                && (group >= self.top - 1 || group == other.top)
+                && let Some(pair) = self.pair(group)
+            {
+                pair.sum.merge(&more.sum);
+                pair.squares.merge(&more.squares);
+            }
+        }
+    }
+}
