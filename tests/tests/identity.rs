@@ -37,7 +37,7 @@ impl World {
     }
 
     fn ingest(&self) -> Ingest {
-        Ingest::new(Arc::clone(&self.table), self.clock.clock())
+        Ingest::replaying(Arc::clone(&self.table), self.clock.clock())
     }
 
     async fn send(&self, rows: usize, key: Option<&str>, remember: Remember) -> usize {
