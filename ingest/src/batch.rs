@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 use store::{Column, Columns, Day, Kind, Values, columns::Coded};
 use web::RowProblem;
 
+use crate::limits::MAX_IDEMPOTENCY_KEY_BYTES;
+
 use crate::limits::MAX_BATCH_DAYS;
 
 /// Events of one kind that are appended together or not at all.
@@ -157,6 +159,20 @@ impl Batch {
             text
         })
     }
+}
+
+/// Refuses an idempotency key that is too long, or has other characters than it may.
+pub(crate) fn check_idempotency_key(key: &str) -> Result<(), Refused> {
+    if key.is_empty()
+        || key.len() > MAX_IDEMPOTENCY_KEY_BYTES
+        || key.bytes().any(|byte| !byte.is_ascii_graphic())
+    {
+        let message = format!(
+            "an idempotency key is 1 to {MAX_IDEMPOTENCY_KEY_BYTES} printable ASCII characters without blanks"
+        );
+        return Err(Refused::Whole(message));
+    }
+    Ok(())
 }
 
 /// How many bytes are given to the hash at once: so many stay in the cache.

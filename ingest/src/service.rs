@@ -17,12 +17,12 @@ use web::RowProblem;
 
 use crate::{
     append::{Appender, ChunkRows, Receipt, Remember},
-    batch::{Batch, Refused},
+    batch::{Batch, Refused, check_idempotency_key},
     cached::Cached,
     definitions,
     file::Origin,
     gate::{Bounds, Gate},
-    limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_LISTED_ERRORS},
+    limits::MAX_LISTED_ERRORS,
 };
 
 /// Why a batch was not stored.
@@ -391,17 +391,4 @@ fn specs(batch: &Batch) -> Vec<Change> {
 
 fn unknown_release(name: &str) -> String {
     format!("`{name}` is no release of this workspace; register it first")
-}
-
-fn check_idempotency_key(key: &str) -> Result<(), Refused> {
-    if key.is_empty()
-        || key.len() > MAX_IDEMPOTENCY_KEY_BYTES
-        || key.bytes().any(|byte| !byte.is_ascii_graphic())
-    {
-        let message = format!(
-            "an idempotency key is 1 to {MAX_IDEMPOTENCY_KEY_BYTES} printable ASCII characters without blanks"
-        );
-        return Err(Refused::Whole(message));
-    }
-    Ok(())
 }
