@@ -10,6 +10,7 @@ use store::{
     batch::{BatchId, BatchPart},
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
     columns::{Column, Values},
+    counted::{self, CountedTime},
     evaluated::{self, At, Head},
     key::LogId,
     log::Segment,
@@ -155,11 +156,18 @@ impl Bench {
         evaluated::load(&*self.table, self.at(version)).await.unwrap()
     }
 
-    /// What a sweep deletes long after the day.
+    /// What a sweep deletes long after the day, when the table has counted that long.
     pub(crate) async fn expire(&self) {
         let now = at("2026-07-01T00:00:00Z");
         self.catalog.set_retention(self.id(), Some(2), at("2026-06-20T00:00:00Z")).await.unwrap();
-        expire(&*self.table, &self.catalog, self.id(), now).await.unwrap();
+        // The first notices the setting, the second goes by it an hour later.
+        for later in [0, 60] {
+            let before = counted::load(&*self.table).await.unwrap();
+            let (ver, minutes) = before.map_or((0, 0), |time| (time.ver, time.minutes));
+            let time = CountedTime { ver: ver + 1, minutes: minutes + later, at: now };
+            time.write(&*self.table).await.unwrap();
+            expire(&*self.table, &self.catalog, self.id(), now).await.unwrap();
+        }
     }
 
     pub(crate) async fn verify(&self) -> Report {
