@@ -229,7 +229,7 @@ pub(crate) enum DlqCommand {
     },
     /// Show a dead letter.
     Show(Letter),
-    /// Fold the segment again: after an update, it may be readable.
+    /// Fold the segment again, or write the projection again: after an update, that may succeed.
     Retry(Letter),
     /// Leave the segment out, and go on after it.
     Skip(Letter),
@@ -237,7 +237,7 @@ pub(crate) enum DlqCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Letter {
-    /// The segment, as `dlq list` names it: 2013-06-01/p/00/42.
+    /// The segment, as `dlq list` names it: 2013-06-01/p/00/42; or the projection: 2013-06-01/evaluation.
     pub(crate) segment: String,
     /// The workspace, as category/name or by id.
     #[arg(long, short)]

@@ -109,7 +109,14 @@ impl Readiness {
         {
             return Some(why);
         }
-        self.projector.as_ref().and_then(|projector| why_no_projector(&projector.health(), self.lag))
+        let health = self.projector.as_ref()?.health();
+        // Clients of the process's other roles are served as well as ever: then it is said, and no more.
+        why_no_projector(&health, self.lag).or_else(|| unwritten(&health).filter(|_| self.table.is_none()))
+    }
+
+    /// What is wrong although the process is ready.
+    fn remark(&self) -> Option<String> {
+        unwritten(&self.projector.as_ref()?.health())
     }
 
     /// Why the store is no use.
@@ -131,7 +138,10 @@ pub(crate) fn routes(readiness: Readiness, exposition: Exposition) -> Routes {
         let readiness = Arc::clone(&readiness);
         async move {
             match readiness.why_not().await {
-                None => "ready\n".into_response(),
+                None => match readiness.remark() {
+                    None => "ready\n".into_response(),
+                    Some(remark) => format!("ready, but {remark}\n").into_response(),
+                },
                 Some(why) => web::not_ready(why).into_response(),
             }
         }
@@ -158,6 +168,13 @@ fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
             bound.as_secs()
         )
     })
+}
+
+/// What cannot be written, so that what is served is old.
+fn unwritten(health: &Health) -> Option<String> {
+    let example = health.unwritten_example.as_ref()?;
+    let count = health.unwritten;
+    Some(format!("{count} projections cannot be written, such as {example}; `almanac dlq list` names them"))
 }
 
 #[cfg(test)]
@@ -207,6 +224,20 @@ mod tests {
         assert_eq!(readiness.why_not().await, None);
         stop.send_replace(true);
         assert_eq!(readiness.why_not().await.as_deref(), Some("the service is stopping"));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named() {
+        assert_eq!(unwritten(&Health::default()), None);
+        let example = Some("the evaluation of w 2013-06-01: too large".to_owned());
+        let health = Health { unwritten: 2, unwritten_example: example, ..Health::default() };
+        assert_eq!(
+            unwritten(&health).as_deref(),
+            Some(
+                "2 projections cannot be written, such as the evaluation of w 2013-06-01: too large; \
+                 `almanac dlq list` names them"
+            )
+        );
     }
 
     #[test]

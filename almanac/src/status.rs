@@ -34,6 +34,7 @@ fn text(status: &Status, now: Timestamp) -> String {
         "dirty days",
         "to evaluate",
         "dead letters",
+        "unwritten",
         "skipped",
     ]);
     for one in &status.workspaces {
@@ -45,6 +46,7 @@ fn text(status: &Status, now: Timestamp) -> String {
             one.dirty_days.to_string(),
             one.unevaluated_days.to_string(),
             one.dead_letters.to_string(),
+            one.unwritten.to_string(),
             one.skipped.to_string(),
         ]);
     }
@@ -92,6 +94,7 @@ fn document(status: &Status, now: Timestamp) -> Value {
             "dirty_days": one.dirty_days,
             "unevaluated_days": one.unevaluated_days,
             "dead_letters": one.dead_letters,
+            "unwritten": one.unwritten,
             "skipped": one.skipped,
         })
     });
@@ -143,6 +146,7 @@ mod tests {
             dirty_days: 2,
             unevaluated_days: 1,
             dead_letters: 1,
+            unwritten: 1,
             skipped: 0,
         };
         let lease = Lease {

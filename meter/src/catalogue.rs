@@ -113,9 +113,9 @@ metrics! {
     PROJECTOR_SWEPT_BEHIND: GAUGE, Projector, "almanac_projector_swept_behind_segments" [],
         "Segments that the last sweep found behind.";
     PROJECTOR_DEAD_LETTERS: GAUGE, Projector, "almanac_projector_dead_letters" [],
-        "Segments that stop their log or their day's evaluation, as last counted; 0 where the lease of the sweep is not held.";
+        "Segments that stop their log or their day's evaluation, and projections that cannot be written, as last counted; 0 where the lease of the sweep is not held.";
     PROJECTOR_DEAD_LETTERS_FOUND: COUNTER, Projector, "almanac_projector_dead_letters_total" [],
-        "Segments that this process found to be undecodable.";
+        "Segments that this process found to be undecodable, and projections that it could not write.";
     PROJECTOR_SWEEPS: COUNTER, Projector, "almanac_projector_sweeps_total" [],
         "Sweeps of all workspaces.";
     PROJECTOR_SEGMENTS: COUNTER, Projector, "almanac_projector_segments_folded_total" [],

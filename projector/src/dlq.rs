@@ -2,7 +2,8 @@
 //!
 //! A segment that cannot be read stops its own log: everything before it and everything beside it
 //! is folded. Its dead letter says so until somebody either tries again ([`retry`]) or leaves the
-//! segment out ([`skip`]), which moves `applied` past it in the same write.
+//! segment out ([`skip`]), which moves `applied` past it in the same write. What cannot be written though all
+//! of its segments can be read has a letter of its own ([`crate::unwritten`]).
 
 use std::{collections::BTreeSet, fmt};
 
@@ -97,8 +98,7 @@ impl fmt::Display for DeadLetter {
 impl DeadLetter {
     /// What stopped `refused` of a version.
     pub fn new(version: u32, stopped: Stopped, refused: Refused, at: Timestamp) -> Self {
-        let mut reason = stopped.reason;
-        reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+        let reason = shortened(&stopped.reason);
         Self { version, log: stopped.log, seq: stopped.seq, refused, reason, at, state: State::Stopped }
     }
 
@@ -163,7 +163,13 @@ pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<DeadLetter>> 
 /// All dead letters of a version.
 pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<DeadLetter>> {
     let items = query_all(table, Query::table(key::dead_letters(workspace, version))).await?;
-    items.iter().map(DeadLetter::from_item).collect()
+    let of_segments = items.iter().filter(|item| key::parse_unwritten(&item.key).is_none());
+    of_segments.map(DeadLetter::from_item).collect()
+}
+
+/// As much of a reason as is kept.
+pub(crate) fn shortened(reason: &str) -> String {
+    reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned()
 }
 
 /// The segments of a day that were left out of what any of `refused` refused.

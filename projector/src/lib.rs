@@ -35,6 +35,7 @@ mod schedule;
 pub mod status;
 pub mod sweep;
 mod sweeper;
+pub mod unwritten;
 pub mod verify;
 mod work;
 pub mod worker;

@@ -9,7 +9,7 @@ use fold::{
 use store::{
     ErrorKind, Kind, Result, Table,
     catalog::{Defined, ReleaseChange, record, record_definitions},
-    key::{self, LogId},
+    key::{self, LogId, OfDay},
     rollup::{Applied, Projected},
     scan,
 };
@@ -18,6 +18,7 @@ use crate::{
     MAX_ATTEMPTS, WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
     dlq,
+    unwritten::{self, Unwritten},
     worker::may_pass,
 };
 
@@ -128,7 +129,13 @@ pub async fn project(
             Err(error) => return Err(error),
         }
         counters::write(table, day, &fold).await?;
-        let unrecorded = record_releases(table, day, &stored.applied, &applied).await?;
+        let skipped = Skipped::new();
+        let unrecorded = record_releases(table, day, &stored.applied, &applied, &skipped).await?;
+        if let Some(stopped) = unrecorded.first() {
+            // Before the rollup moves past it: a crash in between forgets nothing.
+            let letter = Unwritten::new(version, day, OfDay::Live, &stopped.reason, day.day.start());
+            unwritten::record(table, &letter).await?;
+        }
         let key = key::rollup(&day.workspace, version, day.day);
         let (item, condition) = stored.replace(key, &applied, fold.rollup.to_state());
         match table.put(item, condition).await {
@@ -153,20 +160,21 @@ pub async fn project(
 }
 
 /// Records what the release events between two prefixes say, for whoever appended them may have died
-/// before. A segment that cannot be read was left out by an operator. Returns those that cannot be
+/// before; without those segments that an operator left out. Returns those that cannot be
 /// recorded: they hold up nothing, for what is live is no part of the rollup.
-async fn record_releases(
+pub(crate) async fn record_releases(
     table: &dyn Table,
     day: &WorkspaceDay,
     from: &Applied,
     to: &Applied,
+    skipped: &Skipped,
 ) -> Result<Vec<Stopped>> {
     let mut unrecorded = Vec::new();
     for (name, last) in to {
         let log = scan::log_named(&day.workspace, day.day, name);
         let Some(log) = log.filter(|log| log.kind == Kind::Releases) else { continue };
         let first = from.get(name).copied().unwrap_or(0) + 1;
-        for seq in first..=*last {
+        for seq in (first..=*last).filter(|seq| !is_skipped(skipped, &log, *seq)) {
             if let Some(reason) = record_segment(table, &log, seq).await? {
                 unrecorded.push(Stopped { log: log.clone(), seq, reason });
             }
@@ -179,17 +187,13 @@ async fn record_releases(
 ///
 /// # Errors
 /// Those of the table that may pass.
-pub(crate) async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<String>> {
+async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<String>> {
     let recording = async {
         for segment in scan::segments(table, log, seq, seq).await? {
-            let changes = segment.unpack(|_| true).and_then(|columns| ReleaseChange::of(&columns));
-            match changes.and_then(|changes| Ok((changes, Defined::in_segment(&segment)?))) {
-                Ok((changes, defined)) => {
-                    record(table, &log.workspace, &changes).await?;
-                    record_definitions(table, &log.workspace, &defined).await?;
-                }
-                Err(error) => tracing::warn!(%log, seq, %error, "release events are left out"),
-            }
+            let changes = ReleaseChange::of(&segment.unpack(|_| true)?)?;
+            let defined = Defined::in_segment(&segment)?;
+            record(table, &log.workspace, &changes).await?;
+            record_definitions(table, &log.workspace, &defined).await?;
         }
         Ok(())
     };

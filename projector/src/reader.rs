@@ -253,6 +253,11 @@ impl Shared {
                 self.sweep.notify_one();
                 let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
                 self.schedule().mark(day, Some(log), None, now);
+            } else if let Some((workspace, _, day, _)) = key::parse_unwritten(key) {
+                // Somebody found it, or could write it.
+                lock(&self.recount).insert(workspace.clone());
+                self.sweep.notify_one();
+                self.schedule().mark(WorkspaceDay { workspace, day }, None, None, now);
             } else if let Some(workspace) = key::parse_active(key) {
                 self.ask_for_sweep(Extent::Workspace(workspace));
             } else {

@@ -13,6 +13,7 @@ use crate::{
     heartbeat::{Heartbeat, heartbeats},
     lease::{Lease, SWEEP, leases},
     sweep::sweep_version,
+    unwritten,
 };
 
 /// How many logs that are behind are looked at for their age; of more, the first in order are.
@@ -39,6 +40,8 @@ pub struct WorkspaceStatus {
     pub unevaluated_days: usize,
     /// Segments that stop their log or their day's evaluation.
     pub dead_letters: usize,
+    /// Projections that cannot be written.
+    pub unwritten: usize,
     /// Segments that were left out.
     pub skipped: usize,
 }
@@ -85,6 +88,7 @@ async fn workspace_status(
     let found = active::load(table, workspace).await?;
     let behind = sweep_version(table, found.version, workspace).await?;
     let letters = dlq::list_version(table, found.version, workspace).await?;
+    let unwritten = unwritten::list_version(table, found.version, workspace).await?.len();
     let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
     let mut oldest: Option<i64> = None;
     for (log, first) in behind.logs.iter().take(MAX_AGES) {
@@ -102,6 +106,7 @@ async fn workspace_status(
         dirty_days: days.len(),
         unevaluated_days: behind.evaluations.len(),
         dead_letters: stopped,
+        unwritten,
         skipped: letters.len() - stopped,
     })
 }

@@ -14,18 +14,18 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use store::{Day, Id, Result, active, counted};
+use store::{Day, Id, Result, active, counted, key::OfDay};
 use tokio::time::Instant;
 
 use crate::{
     WorkspaceDay, board, caught,
     counters::move_old,
-    dlq::{self, State},
+    dlq::{self, Retried, State},
     expire::expire,
     lease::SWEEP,
-    project::record_segment,
     rotation,
     sweep::{Behind, sweep_days, sweep_version},
+    unwritten,
     worker::{Shared, add, lock, may_pass},
 };
 
@@ -177,6 +177,7 @@ impl Shared {
         tracing::debug!(%workspace, is_whole, segments, "swept");
         self.schedule_found(behind, mark);
         self.count_letters(workspace).await?;
+        self.schedule_unwritten(workspace, mark);
         Ok(segments)
     }
 
@@ -193,6 +194,17 @@ impl Shared {
         self.work.notify_one();
     }
 
+    /// Has written again what could not be written, of whichever day.
+    fn schedule_unwritten(&self, workspace: &Id, mark: u64) {
+        let unwritten: Vec<WorkspaceDay> = {
+            let known = lock(&self.unwritten);
+            known.keys().filter(|(day, _)| day.workspace == *workspace).map(|(day, _)| day.clone()).collect()
+        };
+        let now = Instant::now();
+        let mut schedule = self.schedule();
+        unwritten.into_iter().for_each(|day| schedule.mark(day, None, Some(mark), now));
+    }
+
     /// Counts the dead letters of a workspace that stop something.
     async fn count_letters(&self, workspace: &Id) -> Result<()> {
         let letters = match dlq::list(&*self.table, workspace).await {
@@ -203,7 +215,17 @@ impl Shared {
             letters => letters?,
         };
         let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
-        lock(&self.stopped).insert(workspace.clone(), stopped as u64);
+        let unwritten = match unwritten::list(&*self.table, workspace).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "its dead letters cannot be counted");
+                return Ok(());
+            }
+            unwritten => unwritten?,
+        };
+        lock(&self.stopped).insert(workspace.clone(), (stopped + unwritten.len()) as u64);
+        let mut known = lock(&self.unwritten);
+        known.retain(|(day, _), _| day.workspace != *workspace);
+        known.extend(unwritten.into_iter().map(|one| ((one.day, one.what), one.reason)));
         Ok(())
     }
 
@@ -236,12 +258,18 @@ impl Shared {
 
     /// Tries again to record what is live where that failed.
     async fn record_again(&self) -> Result<()> {
-        let again = lock(&self.unrecorded).clone();
-        for (log, seq) in again {
-            match record_segment(&*self.table, &log, seq).await? {
-                None => _ = lock(&self.unrecorded).remove(&(log, seq)),
-                Some(reason) => {
-                    tracing::error!(workspace = %log.workspace, day = %log.day, seq, reason, "what is live still cannot be recorded");
+        let unwritten: Vec<_> = lock(&self.unwritten).keys().cloned().collect();
+        for (day, _) in unwritten.into_iter().filter(|(_, what)| *what == OfDay::Live) {
+            let retried = match unwritten::find(&*self.table, &day, OfDay::Live).await {
+                Ok(letter) => unwritten::retry(&*self.table, &letter).await?,
+                Err(error) if may_pass(&error) => return Err(error),
+                // Somebody else has done it.
+                Err(_) => Retried::Done,
+            };
+            match retried {
+                Retried::Done => _ = lock(&self.unwritten).remove(&(day, OfDay::Live)),
+                Retried::Refused(reason) => {
+                    tracing::error!(workspace = %day.workspace, day = %day.day, reason, "what is live still cannot be recorded");
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store::{Error, Kind, Result, active};
+use store::{Error, Kind, Result, active, key::OfDay};
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     project::{self, Projection, Stopped},
     schedule::{Dirty, Folded, Job, Pending, Room},
     sweeper::Extent,
+    unwritten::{self, Unwritten},
     worker::{Shared, add, lock, may_pass},
 };
 
@@ -27,9 +28,6 @@ const EVALUATIONS_AT_ONCE: usize = 3;
 /// About how many rows are held in memory for evaluations at once, in thousands. A day of more
 /// than these is evaluated alone.
 const KILOROWS_AT_ONCE: usize = 4_000;
-
-/// How many segments are remembered whose changes of what is live could not be recorded.
-const MAX_UNRECORDED: usize = 10_000;
 
 /// How many days are remembered that were worked on between two sweeps.
 const MAX_TOUCHED: usize = 10_000;
@@ -172,9 +170,47 @@ impl Shared {
         let Stopped { log, seq, reason } = unrecorded;
         self.stats.meters.unrecorded.increment(1);
         tracing::error!(workspace = %log.workspace, day = %log.day, seq, reason, "what is live cannot be recorded; the next sweep tries again");
-        let mut noted = lock(&self.unrecorded);
-        if noted.len() < MAX_UNRECORDED {
-            noted.insert((log.clone(), *seq));
+        let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
+        lock(&self.unwritten).insert((day, OfDay::Live), reason.clone());
+    }
+
+    /// Notes what cannot be written: from now on it is a dead letter, and each sweep tries again.
+    ///
+    /// # Errors
+    /// Those of the table that may pass; then it is not noted.
+    async fn note_unwritten(&self, day: &WorkspaceDay, what: OfDay, error: &Error) -> Result<()> {
+        let reason = error.to_string();
+        tracing::error!(workspace = %day.workspace, day = %day.day, what = what.name(), reason, "this projection cannot be written, and what is served is old; `almanac dlq` tells more");
+        lock(&self.unwritten).insert((day.clone(), what), reason.clone());
+        let recording = async {
+            let version = active::load(&*self.table, &day.workspace).await?.version;
+            unwritten::record(&*self.table, &Unwritten::new(version, day, what, &reason, self.now())).await
+        };
+        match recording.await {
+            Ok(is_new) => add(&self.stats.dead_letters, u64::from(is_new)),
+            Err(error) if may_pass(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(workspace = %day.workspace, %error, "its dead letter cannot be written")
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the dead letter of what could be written, if it has one.
+    async fn written(&self, day: &WorkspaceDay, what: OfDay) {
+        if !lock(&self.unwritten).contains_key(&(day.clone(), what)) {
+            return;
+        }
+        let clearing = async {
+            let version = active::load(&*self.table, &day.workspace).await?.version;
+            unwritten::clear(&*self.table, version, day, what).await
+        };
+        match clearing.await {
+            Ok(()) => _ = lock(&self.unwritten).remove(&(day.clone(), what)),
+            // The next sweep marks the day again.
+            Err(error) => {
+                tracing::warn!(workspace = %day.workspace, day = %day.day, %error, "its dead letter stays")
+            }
         }
     }
 
@@ -220,6 +256,7 @@ impl Shared {
                     lag_seconds = (now - dirty.since).as_secs_f64(),
                     "folded"
                 );
+                self.written(&day, OfDay::Rollup).await;
                 self.schedule().folded(&day, dirty, now, written.folded);
             }
             Done::Folded(day, dirty, Err(error)) if may_pass(&error) => {
@@ -227,8 +264,10 @@ impl Shared {
                 self.schedule().not_folded(&day, dirty, now);
             }
             Done::Folded(day, dirty, Err(error)) => {
-                tracing::error!(workspace = %day.workspace, day = %day.day, %error, "this day cannot be folded; the others go on");
-                self.schedule().gave_up_folding(&day, &dirty);
+                match self.note_unwritten(&day, OfDay::Rollup, &error).await {
+                    Ok(()) => self.schedule().gave_up_folding(&day, &dirty),
+                    Err(_) => self.schedule().not_folded(&day, dirty, now),
+                }
             }
             Done::Evaluated(day, pending, started, Ok(Outcome::Stored(effort))) => {
                 add(&self.stats.evaluated_rows, effort.rows);
@@ -241,6 +280,9 @@ impl Shared {
                     lag_seconds = (now - pending.since).as_secs_f64(),
                     "evaluated"
                 );
+                if effort.stopped.is_none() {
+                    self.written(&day, OfDay::Evaluation).await;
+                }
                 self.schedule().evaluated(&day, &pending, (started, now));
             }
             Done::Evaluated(day, pending, started, Ok(Outcome::Outdated)) => {
@@ -253,8 +295,10 @@ impl Shared {
                 self.schedule().not_evaluated(&day, pending, now);
             }
             Done::Evaluated(day, pending, started, Err(error)) => {
-                tracing::error!(workspace = %day.workspace, day = %day.day, %error, "this day cannot be evaluated; the others go on");
-                self.schedule().evaluated(&day, &pending, (started, now));
+                match self.note_unwritten(&day, OfDay::Evaluation, &error).await {
+                    Ok(()) => self.schedule().evaluated(&day, &pending, (started, now)),
+                    Err(_) => self.schedule().not_evaluated(&day, pending, now),
+                }
             }
         }
     }

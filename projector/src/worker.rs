@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog, key::LogId};
+use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog, key::OfDay};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
@@ -70,11 +70,16 @@ pub struct Health {
     pub evaluated_rows: u64,
     /// How often it folded or evaluated again, since somebody else wrote in between.
     pub retries: u64,
-    /// Segments that it found to be undecodable.
+    /// Segments that it found to be undecodable, and projections that it found it cannot write.
     pub dead_letters: u64,
-    /// Segments that stop their log or their day's evaluation, whoever found them, as last counted. 0 for a
+    /// Segments that stop their log or their day's evaluation, and projections that cannot be written, whoever
+    /// found them, as last counted. 0 for a
     /// worker that does not have the lease of the sweep, so that they are told of once.
     pub stopped: u64,
+    /// Projections that cannot be written, as far as this worker knows.
+    pub unwritten: u64,
+    /// The first of them, and why.
+    pub unwritten_example: Option<String>,
     /// Days that are folded and not evaluated yet.
     pub unevaluated_days: u64,
     /// How long ago its heartbeat was written; `None` before the first.
@@ -120,8 +125,8 @@ pub(crate) struct Shared {
     pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
     /// Days that were worked on since the last sweep.
     pub(crate) touched: Mutex<BTreeSet<WorkspaceDay>>,
-    /// Segments of release events whose changes of what is live could not be recorded.
-    pub(crate) unrecorded: Mutex<BTreeSet<(LogId, u64)>>,
+    /// What cannot be written, as last counted or found, and why.
+    pub(crate) unwritten: Mutex<BTreeMap<(WorkspaceDay, OfDay), String>>,
     /// When the heartbeat was last written.
     pub(crate) last_beat: Mutex<Option<Instant>>,
     /// Shards or leases are not what they were.
@@ -165,7 +170,7 @@ impl Projector {
             recount: Mutex::default(),
             stopped: Mutex::default(),
             touched: Mutex::default(),
-            unrecorded: Mutex::default(),
+            unwritten: Mutex::default(),
             last_beat: Mutex::default(),
             discover: Notify::new(),
             following: Mutex::default(),
@@ -184,6 +189,7 @@ impl Projector {
             (days, waiting, oldest, schedule.unevaluated())
         };
         let is_sweeper = shared.has_sweep_lease();
+        let unwritten = lock(&shared.unwritten).clone();
         let following = lock(&shared.following);
         let held = following.values().filter(|one| one.shard != SWEEP && one.has_lease());
         let stats = &shared.stats;
@@ -200,6 +206,10 @@ impl Projector {
             retries: figure(&stats.retries),
             dead_letters: figure(&stats.dead_letters),
             stopped: if is_sweeper { lock(&shared.stopped).values().sum() } else { 0 },
+            unwritten: unwritten.len() as u64,
+            unwritten_example: unwritten
+                .first_key_value()
+                .map(|((day, what), reason)| format!("the {} of {day}: {reason}", what.name())),
             unevaluated_days: unevaluated as u64,
             heartbeat_age: lock(&shared.last_beat).map(|at| now - at),
             sweeps: figure(&stats.sweeps),

@@ -287,6 +287,7 @@ mod tests {
             breakdown(&w, 1, day, Breakdown { by: By::Tag, bucket: 0 }).to_string(),
             active(&w).to_string(),
             dead_letter(&log(), 2, 42).to_string(),
+            unwritten(&w, 2, day, OfDay::Evaluation).to_string(),
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
             write_probe().to_string(),
@@ -370,6 +371,12 @@ mod tests {
         assert_eq!(parse_segment_name(&log().workspace, "2013-06-01/p/03"), None);
         assert_eq!(parse_dead_letter(&dead_letter(&log(), 7, 42)), Some((log(), 42, 7)));
         assert_eq!(parse_dead_letter(&segment(&log(), 42)), None);
+        for what in OfDay::ALL {
+            let key = unwritten(&log().workspace, 7, log().day, what);
+            assert_eq!(parse_unwritten(&key), Some((log().workspace, 7, log().day, what)));
+            assert_eq!(parse_dead_letter(&key), None);
+        }
+        assert_eq!(parse_unwritten(&dead_letter(&log(), 7, 42)), None);
         assert_eq!(parse_lease(&lease("s", "a/b")), Some("a/b"));
         assert_eq!(parse_lease(&worker("shard#1")), None);
     }

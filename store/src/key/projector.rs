@@ -220,6 +220,48 @@ pub fn parse_dead_letter(key: &Key) -> Option<(LogId, u64, u32)> {
     Some((log, seq, version.parse().ok()?))
 }
 
+/// What a day has beside its log, and that may turn out to be no item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OfDay {
+    /// Its rollup, with the breakdowns and counters that are written before it.
+    Rollup,
+    /// Its evaluation.
+    Evaluation,
+    /// What its release events say of what is live.
+    Live,
+}
+
+impl OfDay {
+    /// All of them.
+    pub const ALL: [OfDay; 3] = [OfDay::Rollup, OfDay::Evaluation, OfDay::Live];
+
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            OfDay::Rollup => "rollup",
+            OfDay::Evaluation => "evaluation",
+            OfDay::Live => "live",
+        }
+    }
+
+    /// The one that is called so.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// The dead letter of what a day has and cannot be written.
+pub fn unwritten(workspace: &Id, version: u32, day: Day, what: OfDay) -> Key {
+    Key::new(dead_letter_partition(workspace, version), format!("day#{day}/{}", what.name()))
+}
+
+/// What a key of [`unwritten`] is of. `None`, when it is another key.
+pub fn parse_unwritten(key: &Key) -> Option<(Id, u32, Day, OfDay)> {
+    let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
+    let (day, what) = key.sk.strip_prefix("day#")?.split_once('/')?;
+    Some((Id::parse(workspace).ok()?, version.parse().ok()?, day.parse().ok()?, OfDay::of_name(what)?))
+}
+
 fn lease_partition(stream: &str) -> String {
     format!("sys/lease#{stream}")
 }

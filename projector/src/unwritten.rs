@@ -1,0 +1,187 @@
+//! Projections of a day that cannot be written: too large for an item, stored in a form that cannot be
+//! read, or made of segments that are missing. They are dead letters as segments are, under a key beside
+//! those, so that nobody takes what is served for what there is. Every sweep tries again, and so does
+//! `almanac dlq retry`; whoever succeeds deletes the letter.
+
+use std::{collections::BTreeSet, fmt};
+
+use store::{
+    Error, Id, Item, Result, Table, Timestamp, active,
+    key::{self, OfDay},
+    rollup::Applied,
+    table::{Condition, Query, query_all},
+};
+
+use crate::{
+    WorkspaceDay,
+    dlq::{self, Retried, State, shortened},
+    evaluate,
+    project::{self, record_releases},
+    worker::may_pass,
+};
+
+/// Version of the item. Those of segments have version 1.
+const ITEM_VERSION: i64 = 2;
+
+/// A projection that cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// The version of the projections.
+    pub version: u32,
+    /// The day.
+    pub day: WorkspaceDay,
+    /// Which of its projections.
+    pub what: OfDay,
+    /// Why.
+    pub reason: String,
+    /// When it was found, by the clock of who found it.
+    pub at: Timestamp,
+}
+
+impl fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.day.day, self.what.name())
+    }
+}
+
+impl Unwritten {
+    /// What cannot be written, because of `reason`.
+    pub fn new(version: u32, day: &WorkspaceDay, what: OfDay, reason: &str, at: Timestamp) -> Self {
+        Self { version, day: day.clone(), what, reason: shortened(reason), at }
+    }
+
+    fn to_item(&self) -> Item {
+        Item::new(key::unwritten(&self.day.workspace, self.version, self.day.day, self.what))
+            .with("v", ITEM_VERSION)
+            .with(store::skipped::REFUSED, self.what.name())
+            .with("reason", self.reason.as_str())
+            .with("at", self.at.micros())
+            .with(store::skipped::STATE, State::Stopped.name())
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let (workspace, version, day, what) = key::parse_unwritten(&item.key)
+            .ok_or_else(|| item.corrupt("its key is not one of a projection"))?;
+        Ok(Self {
+            version,
+            day: WorkspaceDay { workspace, day },
+            what,
+            reason: item.text("reason")?.to_owned(),
+            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
+        })
+    }
+}
+
+/// Records a projection that cannot be written, unless it is recorded; whether it was new.
+///
+/// # Errors
+/// Those of the table.
+pub async fn record(table: &dyn Table, letter: &Unwritten) -> Result<bool> {
+    match table.put(letter.to_item(), Condition::Absent).await {
+        Err(error) if error.is_conflict() => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// All projections of a workspace that cannot be written, in the version that is read.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<Unwritten>> {
+    list_version(table, active::load(table, workspace).await?.version, workspace).await
+}
+
+/// All of a version.
+pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<Unwritten>> {
+    let items = query_all(table, Query::table(key::dead_letters(workspace, version))).await?;
+    let unwritten = items.iter().filter(|item| key::parse_unwritten(&item.key).is_some());
+    unwritten.map(Unwritten::from_item).collect()
+}
+
+/// The letter of a projection, in the version that is read.
+///
+/// # Errors
+/// `NotFound`, when it has none.
+pub async fn find(table: &dyn Table, day: &WorkspaceDay, what: OfDay) -> Result<Unwritten> {
+    let version = active::load(table, &day.workspace).await?.version;
+    let item = table.get(&key::unwritten(&day.workspace, version, day.day, what)).await?;
+    let name = what.name();
+    let item = item.ok_or_else(|| Error::not_found(format!("there is no dead letter {}/{name}", day.day)))?;
+    Unwritten::from_item(&item)
+}
+
+/// Deletes the letter of a projection that was written.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) async fn clear(table: &dyn Table, version: u32, day: &WorkspaceDay, what: OfDay) -> Result<()> {
+    table.delete(&key::unwritten(&day.workspace, version, day.day, what), Condition::None).await
+}
+
+/// Tries again what could not be written, and deletes its letter if it can be now.
+///
+/// # Errors
+/// Those of the table that may pass.
+pub async fn retry(table: &dyn Table, letter: &Unwritten) -> Result<Retried> {
+    match written(table, letter).await {
+        Ok(None) => {}
+        Ok(Some(reason)) => return Ok(Retried::Refused(reason)),
+        Err(error) if may_pass(&error) => return Err(error),
+        Err(error) => return Ok(Retried::Refused(error.to_string())),
+    }
+    clear(table, letter.version, &letter.day, letter.what).await?;
+    Ok(Retried::Done)
+}
+
+/// Writes it; or says what stands in its way.
+async fn written(table: &dyn Table, letter: &Unwritten) -> Result<Option<String>> {
+    let (version, day) = (letter.version, &letter.day);
+    let projection = project::project(table, version, day, &BTreeSet::new()).await?;
+    match letter.what {
+        OfDay::Rollup => Ok(None),
+        OfDay::Evaluation => {
+            let effort = evaluate::evaluate(table, version, day, &projection.applied).await?;
+            Ok(effort.stopped.map(|stopped| stopped.reason))
+        }
+        OfDay::Live => still_unrecorded(table, version, day, &projection.applied).await,
+    }
+}
+
+/// Records what the release events of a day say of what is live; or why that still cannot be done.
+async fn still_unrecorded(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    applied: &Applied,
+) -> Result<Option<String>> {
+    let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
+    let left = record_releases(table, day, &Applied::new(), applied, &skipped).await?;
+    Ok(left.into_iter().next().map(|stopped| stopped.reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_read_as_it_was_written() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let day = WorkspaceDay { workspace, day: "2013-06-01".parse().unwrap() };
+        for what in OfDay::ALL {
+            let letter = Unwritten::new(2, &day, what, &"ä".repeat(900), Timestamp::default());
+            assert!(letter.reason.len() <= 1_000);
+            assert_eq!(Unwritten::from_item(&letter.to_item()).unwrap(), letter);
+            assert!(Unwritten::from_item(&letter.to_item().with("v", 1)).is_err());
+        }
+        let letter = Unwritten::new(2, &day, OfDay::Evaluation, "too large", Timestamp::default());
+        assert_eq!(letter.to_string(), "2013-06-01/evaluation");
+        let golden = Item::new(store::key::Key::new(
+            "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/dlq/v2",
+            "day#2013-06-01/evaluation",
+        ));
+        let golden =
+            golden.with("v", 2).with("refused", "evaluation").with("reason", "too large").with("at", 0);
+        assert_eq!(letter.to_item(), golden.with("state", "stopped"));
+    }
+}
