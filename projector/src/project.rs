@@ -73,6 +73,16 @@ pub async fn read(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result
     }
 }
 
+/// A day that an older version stored, to be folded from nothing without what an operator left out of it.
+async fn anew<'a>(
+    table: &'a dyn Table,
+    version: u32,
+    day: &'a WorkspaceDay,
+) -> Result<(DayFold<'a>, Skipped)> {
+    let skipped = dlq::skipped(table, version, day, &[dlq::Refused::Rollup]).await?;
+    Ok((DayFold::anew(table, version, day), skipped))
+}
+
 /// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`. A segment that
 /// cannot be read stops its own log only, and is told of.
 ///
@@ -88,13 +98,9 @@ pub async fn project(
     for retries in 0..MAX_ATTEMPTS as u64 {
         let (stored, rollup) = read(table, version, day).await?;
         let is_anew = !is_current(&stored.state) && !anew_failed;
-        let mut fold = match is_anew {
-            true => DayFold::anew(table, version, day),
-            false => DayFold::stored(table, version, day, rollup),
-        };
-        let skipped = match is_anew {
-            true => dlq::skipped(table, version, day, &[dlq::Refused::Rollup]).await?,
-            false => Skipped::new(),
+        let (mut fold, skipped) = match is_anew {
+            true => anew(table, version, day).await?,
+            false => (DayFold::stored(table, version, day, rollup), Skipped::new()),
         };
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
