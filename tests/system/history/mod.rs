@@ -1,0 +1,253 @@
+//! What a client did and saw, and what in it can never be right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How wrong the clocks of processes may be, with what lies between two readings of them, in microseconds.
+pub(crate) const SKEW: i64 = 11_000_000;
+
+/// A prediction as it was sent: the key, and the number of the write.
+pub(crate) type Row = (String, u64);
+
+/// Events that were sent together, until they were acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct Append {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) begun: i64,
+    /// `None`, when the client gave up: they may be there or not.
+    pub(crate) acknowledged: Option<i64>,
+}
+
+/// As of when a read is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AsOf {
+    Now,
+    /// The instant that the answer named.
+    Instant(i64),
+    Cut(String),
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    pub(crate) what: &'static str,
+    pub(crate) as_of: AsOf,
+    pub(crate) begun: i64,
+    /// The rows, in their order; of what shows none, none.
+    pub(crate) rows: Option<Vec<Row>>,
+    pub(crate) bytes: String,
+    /// The cut that it named.
+    pub(crate) cut: String,
+}
+
+/// All that one client did with the events of one day, which are its alone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    pub(crate) appends: Vec<Append>,
+    pub(crate) reads: Vec<Read>,
+}
+
+/// What can never be right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Anomaly {
+    /// It was acknowledged before the read began, and is not there.
+    Lost(Row),
+    /// It is there more than once.
+    Doubled(Row),
+    /// Nobody sent it.
+    Invented(Row),
+    /// The second was sent when the first was acknowledged, for the same key, and stands before it.
+    Swapped(Row, Row),
+    /// A read of what counts of each key shows another write than the last.
+    Superseded(Row),
+    /// The same cut, other bytes.
+    CutChanged(String),
+    /// The same closed instant, other bytes.
+    InstantChanged(i64),
+    /// It was sent after the instant, and the answer as of then has it.
+    FromTheFuture(Row),
+    /// It was acknowledged before the instant, and the answer as of then lacks it.
+    ForgottenThen(Row),
+}
+
+/// What is wrong with a history.
+pub(crate) fn anomalies(history: &History) -> BTreeSet<Anomaly> {
+    let mut found = BTreeSet::new();
+    let mut sent = BTreeMap::<&Row, &Append>::new();
+    for append in &history.appends {
+        append.rows.iter().for_each(|row| _ = sent.insert(row, append));
+    }
+    // An answer is told by what was asked, as of when, and what it was read from.
+    let mut same = BTreeMap::<(&str, &AsOf), &str>::new();
+    let mut by_cut = BTreeMap::<(&str, &str), &str>::new();
+    for read in &history.reads {
+        if let AsOf::Instant(instant) = read.as_of
+            && *same.entry((read.what, &read.as_of)).or_insert(&read.bytes) != read.bytes
+        {
+            found.insert(Anomaly::InstantChanged(instant));
+        }
+        let cut = if let AsOf::Cut(cut) = &read.as_of { cut } else { &read.cut };
+        if *by_cut.entry((read.what, cut)).or_insert(&read.bytes) != read.bytes {
+            found.insert(Anomaly::CutChanged(cut.clone()));
+        }
+        let Some(rows) = &read.rows else { continue };
+        if read.what == LATEST {
+            found.extend(superseded(rows, read, history));
+        } else {
+            found.extend(rows_wrong(rows, read, &sent));
+        }
+    }
+    found
+}
+
+/// The read that shows of each key what counts.
+pub(crate) const LATEST: &str = "joined";
+
+fn rows_wrong(rows: &[Row], read: &Read, sent: &BTreeMap<&Row, &Append>) -> BTreeSet<Anomaly> {
+    let mut found = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for row in rows {
+        if !sent.contains_key(row) {
+            found.insert(Anomaly::Invented(row.clone()));
+        }
+        if !seen.insert(row) {
+            found.insert(Anomaly::Doubled(row.clone()));
+        }
+    }
+    for (row, append) in sent {
+        let is_there = seen.contains(row);
+        let acknowledged_by = |instant| append.acknowledged.is_some_and(|at| at < instant);
+        match read.as_of {
+            AsOf::Now if !is_there && acknowledged_by(read.begun) => {
+                found.insert(Anomaly::Lost((*row).clone()));
+            }
+            AsOf::Instant(instant) if !is_there && acknowledged_by(instant - SKEW) => {
+                found.insert(Anomaly::ForgottenThen((*row).clone()));
+            }
+            AsOf::Instant(instant) if is_there && append.begun > instant + SKEW => {
+                found.insert(Anomaly::FromTheFuture((*row).clone()));
+            }
+            _ => {}
+        }
+    }
+    for (at, later) in rows.iter().enumerate() {
+        for earlier in &rows[..at] {
+            // `later` stands behind `earlier`; was it acknowledged before that one was sent?
+            let (Some(first), Some(second)) = (sent.get(later), sent.get(earlier)) else { continue };
+            if later.0 == earlier.0 && first.acknowledged.is_some_and(|at| at < second.begun) {
+                found.insert(Anomaly::Swapped(later.clone(), earlier.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// Of each key the last write counts: one that no acknowledged write, sent after its end, supersedes.
+fn superseded(rows: &[Row], read: &Read, history: &History) -> BTreeSet<Anomaly> {
+    let of = |row: &Row| history.appends.iter().find(|append| append.rows.contains(row));
+    let mut found = BTreeSet::new();
+    for row in rows {
+        let Some(shown) = of(row) else {
+            found.insert(Anomaly::Invented(row.clone()));
+            continue;
+        };
+        let is_later = |append: &&Append| {
+            let known = append.acknowledged.is_some_and(|at| at < read.begun);
+            let follows = shown.acknowledged.is_some_and(|at| at < append.begun);
+            known && follows && append.rows.iter().any(|(key, _)| *key == row.0)
+        };
+        if read.as_of == AsOf::Now && history.appends.iter().any(|append| is_later(&append)) {
+            found.insert(Anomaly::Superseded(row.clone()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: &str, write: u64) -> Row {
+        (key.to_owned(), write)
+    }
+
+    fn append(rows: &[Row], begun: i64, acknowledged: Option<i64>) -> Append {
+        let seconds = |at: i64| at * 1_000_000;
+        Append { rows: rows.to_vec(), begun: seconds(begun), acknowledged: acknowledged.map(seconds) }
+    }
+
+    fn read(what: &'static str, as_of: AsOf, begun: i64, rows: &[Row], cut: &str) -> Read {
+        let rows = rows.to_vec();
+        let bytes = format!("{rows:?}");
+        Read { what, as_of, begun: begun * 1_000_000, rows: Some(rows), bytes, cut: cut.into() }
+    }
+
+    /// Three writes of one key, one of another that was never acknowledged, and reads of all sorts.
+    fn sound() -> History {
+        let (first, second, third, open) = (row("a", 1), row("a", 2), row("a", 3), row("b", 4));
+        let all = [first.clone(), second.clone(), third.clone()];
+        let early = AsOf::Instant(40 * 1_000_000);
+        History {
+            appends: vec![
+                append(std::slice::from_ref(&first), 10, Some(11)),
+                append(std::slice::from_ref(&second), 12, Some(13)),
+                append(&[open.clone()], 14, None),
+                append(std::slice::from_ref(&third), 60, Some(61)),
+            ],
+            reads: vec![
+                read("predictions", AsOf::Now, 20, &all[..2], "one"),
+                read("predictions", AsOf::Now, 70, &[all.as_slice(), &[open]].concat(), "two"),
+                read("predictions", AsOf::Cut("one".into()), 70, &all[..2], "one"),
+                read("predictions", early.clone(), 75, &all[..2], "one"),
+                read("predictions", early, 80, &all[..2], "one"),
+                read(LATEST, AsOf::Now, 70, &all[2..], "three"),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_sound_history_has_no_anomaly() {
+        assert_eq!(anomalies(&sound()), BTreeSet::new());
+    }
+
+    #[test]
+    fn each_anomaly_that_is_planted_is_found() {
+        let planted = |plant: fn(&mut History)| {
+            let mut history = sound();
+            plant(&mut history);
+            history.reads.iter_mut().for_each(|read| read.bytes = format!("{:?}", read.rows));
+            anomalies(&history)
+        };
+        let one = |anomaly: Anomaly| BTreeSet::from([anomaly]);
+        let lost = planted(|history| _ = history.reads[1].rows.as_mut().unwrap().remove(0));
+        assert_eq!(lost, one(Anomaly::Lost(row("a", 1))));
+        let doubled = planted(|history| history.reads[1].rows.as_mut().unwrap().push(row("b", 4)));
+        assert_eq!(doubled, one(Anomaly::Doubled(row("b", 4))));
+        let invented = planted(|history| history.reads[1].rows.as_mut().unwrap().push(row("c", 9)));
+        assert_eq!(invented, one(Anomaly::Invented(row("c", 9))));
+        let swapped = planted(|history| history.reads[1].rows.as_mut().unwrap().swap(0, 1));
+        assert_eq!(swapped, one(Anomaly::Swapped(row("a", 1), row("a", 2))));
+        let superseded = planted(|history| history.reads[5].rows = Some(vec![row("a", 2)]));
+        assert_eq!(superseded, one(Anomaly::Superseded(row("a", 2))));
+        let cut = planted(|history| _ = history.reads[2].rows.as_mut().unwrap().pop());
+        assert_eq!(cut, one(Anomaly::CutChanged("one".into())));
+        let instant = planted(|history| {
+            history.reads[4].rows.as_mut().unwrap().push(row("b", 4));
+            history.reads[4].cut = "four".into();
+        });
+        assert_eq!(instant, one(Anomaly::InstantChanged(40_000_000)));
+        let future = planted(|history| {
+            for at in [3, 4] {
+                history.reads[at].rows.as_mut().unwrap().push(row("a", 3));
+                history.reads[at].cut = "four".into();
+            }
+        });
+        assert_eq!(future, one(Anomaly::FromTheFuture(row("a", 3))));
+        let forgotten = planted(|history| {
+            for at in [3, 4] {
+                history.reads[at].rows.as_mut().unwrap().pop();
+                history.reads[at].cut = "four".into();
+            }
+        });
+        assert_eq!(forgotten, one(Anomaly::ForgottenThen(row("a", 2))));
+    }
+}

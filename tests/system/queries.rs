@@ -1,0 +1,200 @@
+//! What queries may take: memory, turns, and the patience of the service with clients that take nothing.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use almanac::up::Options;
+use query::Bounds;
+use store::{
+    Clock, Columns, Kind, Table,
+    catalog::{Catalog, ReleaseSpec, Task},
+    columns::{Column, Values},
+    key::LogId,
+    log::Segment,
+    table::{Condition, sqlite::SqliteTable},
+};
+use support::{Service, block_on};
+use tests::hooked::{Asked, Hooked, Turn};
+
+const SEGMENTS: u64 = 2;
+const ROWS: usize = 10_000;
+const LARGE: &str = "/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01";
+const SMALL: &str = "/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01&columns=score";
+const LONG: &str = "/v1/workspaces/credit/prod/predictions?from=2020-01-01&to=2021-12-31";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A table with a day of predictions that have long keys: about 6 MB of text.
+fn filled(folder: &tempfile::TempDir) -> Arc<dyn Table> {
+    let table: Arc<dyn Table> =
+        Arc::new(SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap());
+    block_on(async {
+        let catalog = Catalog::new(Arc::clone(&table));
+        let now = Clock::system().now();
+        let workspace = catalog.ensure_workspace("credit/prod", now).await.unwrap();
+        let task = Task::Binary { positive_label: "1".into() };
+        catalog.ensure_model(workspace.id(), "m", &task, now).await.unwrap();
+        let spec =
+            ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
+        catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
+        let day: store::Day = "2026-06-01".parse().unwrap();
+        for seq in 1..=SEGMENTS {
+            let keys: Vec<String> = (0..ROWS).map(|row| format!("{seq}-{row}-{}", "x".repeat(300))).collect();
+            let columns = vec![
+                Column::new("key", Values::Text(keys.iter().map(String::as_str).collect())),
+                Column::new("predicted_at", Values::Time(vec![day.start().micros(); ROWS])),
+                Column::new("release", Values::Text(vec!["v1"; ROWS].into_iter().collect())),
+                Column::new("score", Values::Float(vec![0.5; ROWS])),
+            ];
+            let log = LogId { workspace: workspace.id().clone(), day, kind: Kind::Predictions, lane: 0 };
+            let columns = Columns { rows: ROWS, columns };
+            let segment = Segment::pack(log, seq, now, Vec::new(), &columns).unwrap();
+            table.put(segment.to_item(), Condition::Absent).await.unwrap();
+        }
+    });
+    table
+}
+
+fn options(queries: Bounds) -> Options {
+    Options { queries, write_within: Duration::from_secs(2), ..Options::new(Clock::system()) }
+}
+
+/// Sends a request, and reads nothing.
+fn send(service: &Service, path: &str) -> TcpStream {
+    let mut client = TcpStream::connect(service.address()).unwrap();
+    write!(client, "GET {path} HTTP/1.1\r\nHost: almanac\r\nConnection: close\r\n\r\n").unwrap();
+    client
+}
+
+/// What comes until the end, whether it was meant to end there or not.
+fn rest(mut client: TcpStream) -> Vec<u8> {
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut all = Vec::new();
+    let mut some = [0; 65_536];
+    // A connection that was dropped ends with an error.
+    while let Ok(bytes) = client.read(&mut some) {
+        if bytes == 0 {
+            break;
+        }
+        all.extend_from_slice(&some[..bytes]);
+    }
+    all
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "{what} never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn clients_that_never_read_are_dropped_and_their_memory_comes_back() {
+    const CLIENTS: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = Bounds { memory: 64 << 20, wait: Duration::from_millis(200), ..Bounds::default() };
+    let service = Service::start_on(filled(&folder), options(bounds));
+    let whole = service.get(LARGE);
+    assert_eq!((whole.status, whole.body.len() > 6_000_000), (200, true), "{}", whole.body.len());
+    let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| send(&service, LARGE)).collect();
+    until("a service whose memory is taken", || service.get(LARGE).status == 503);
+    assert_eq!(service.get("/healthz").status, 200);
+    // None of them has taken a byte: they are dropped, and others are answered.
+    until("a service whose memory is free again", || service.get(LARGE).status == 200);
+    let taken: Vec<Vec<u8>> = clients.into_iter().map(rest).collect();
+    let answered = taken.iter().filter(|taken| taken.starts_with(b"HTTP/1.1 200"));
+    let answered: Vec<usize> = answered.map(Vec::len).collect();
+    // The last of them may still have had some time.
+    let cut = answered.iter().filter(|bytes| **bytes < whole.body.len()).count();
+    assert!(cut > 0 && cut + 2 >= answered.len(), "{answered:?}");
+    let refused = taken.iter().filter(|taken| taken.starts_with(b"HTTP/1.1 503"));
+    assert_eq!(answered.len() + refused.count(), CLIENTS, "each was answered or turned away");
+}
+
+#[test]
+fn a_query_whose_client_has_gone_stops_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    let table = Hooked::new(filled(&folder), move |asked| {
+        if matches!(asked, Asked::Query(query) if query.range.pk.ends_with("/day")) {
+            counted.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Turn::Pass
+    });
+    let service = Service::start_on(table, options(Bounds::default()));
+    let client = send(&service, LONG);
+    until("a query that reads", || reads.load(Ordering::Relaxed) > 10);
+    drop(client);
+    // It stands still when several looks, each as long as many reads, see the same.
+    let (mut before, mut same) = (0, 0);
+    until("an end of reading", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = reads.load(Ordering::Relaxed);
+        same = if now == before { same + 1 } else { 0 };
+        before = now;
+        same == 3
+    });
+    assert!(before < 700, "{before} of 731 days were read");
+}
+
+#[test]
+fn one_query_too_large_is_refused_while_small_ones_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = filled(&folder);
+    let bounds = Bounds { memory: 4 << 20, ..Bounds::default() };
+    let service = Service::start_on(Arc::clone(&table), options(bounds));
+    std::thread::scope(|scope| {
+        let large = scope.spawn(|| (0..5).map(|_| service.get(LARGE)).collect::<Vec<_>>());
+        for _ in 0..10 {
+            let small = service.get(SMALL);
+            // The large one may hold what is left for a moment.
+            assert!([200, 503].contains(&small.status), "{}", small.text());
+        }
+        for refused in large.join().unwrap() {
+            assert_eq!(refused.status, 413, "{}", refused.text());
+            let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+            for said in ["more than the 4.0 MiB", "it holds ", "fewer days", "--query-memory"] {
+                assert!(detail.contains(said), "{detail}");
+            }
+        }
+    });
+    assert_eq!(service.get(SMALL).text().lines().count(), SEGMENTS as usize * ROWS);
+}
+
+#[test]
+fn too_many_queries_at_once_are_turned_away_until_one_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let hangs = Arc::new(AtomicBool::new(true));
+    let hanging = Arc::clone(&hangs);
+    let began = Arc::new(AtomicBool::new(false));
+    let beginning = Arc::clone(&began);
+    let table = Hooked::new(filled(&folder), move |asked| {
+        let is_read = matches!(asked, Asked::Query(query) if query.range.pk.ends_with("/day"));
+        if is_read && hanging.load(Ordering::Relaxed) {
+            beginning.store(true, Ordering::Relaxed);
+            return Turn::Hang;
+        }
+        Turn::Pass
+    });
+    let bounds = Bounds { running: 1, waiting: 0, ..Bounds::default() };
+    let service = Service::start_on(table, options(bounds));
+    let hung = send(&service, SMALL);
+    until("a query that hangs", || began.load(Ordering::Relaxed));
+    hangs.store(false, Ordering::Relaxed);
+    let refused = String::from_utf8(rest(send(&service, SMALL))).unwrap();
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
+    drop(hung);
+    until("a turn", || service.get(SMALL).status == 200);
+}
