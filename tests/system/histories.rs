@@ -43,8 +43,8 @@ const QUERIES: usize = 2;
 /// How many clients work through histories side by side.
 const CLIENTS: usize = 8;
 /// How many histories there are, unless more are asked for. DynamoDB Local is slower.
-const ON_SQLITE: usize = 240;
-const ON_DYNAMODB_LOCAL: usize = 80;
+const ON_SQLITE: usize = 100;
+const ON_DYNAMODB_LOCAL: usize = 30;
 /// By how much a clock may be wrong, in microseconds.
 const WRONG_BY: i64 = 10_000_000;
 /// The longest that a process stands still: less than what is left of the bound by two wrong clocks.
@@ -185,7 +185,7 @@ impl World {
             let begun = if at < INGESTS {
                 "POST /v1/workspaces/sim/one/predictions HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10000000\r\n\r\n{\"key\":"
             } else {
-                "GET /v1/workspaces/sim/one/predictions?from=2000-01-01&to=2001-12-31 HTTP/1.1\r\nHost: a\r\n\r\n"
+                "GET /v1/workspaces/sim/one/predictions?from=2000-01-01&to=2000-01-31 HTTP/1.1\r\nHost: a\r\n\r\n"
             };
             if let Ok(mut stream) = TcpStream::connect(&self.processes[at].address)
                 && stream.write_all(begun.as_bytes()).is_ok()
@@ -196,7 +196,7 @@ impl World {
             if held.len() > 20 {
                 held.remove(0);
             }
-            thread::sleep(Duration::from_millis(300));
+            thread::sleep(Duration::from_millis(800));
         }
     }
 }
