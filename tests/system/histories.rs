@@ -23,7 +23,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use history::{Anomaly, Append, AsOf, History, LATEST, Read, Row, anomalies};
@@ -35,6 +35,7 @@ use store::{
     time::DAY_MICROS,
 };
 use support::{Located, Place, almanac, block_on, run_ok};
+use tokio::time::Instant;
 
 /// What runs, and in which role.
 const ROLES: [&str; 7] = ["ingest", "ingest", "ingest", "query", "query", "projector", "projector"];

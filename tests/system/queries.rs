@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use almanac::up::Options;
@@ -25,6 +25,7 @@ use store::{
 };
 use support::{Service, block_on};
 use tests::hooked::{Asked, Hooked, Turn};
+use tokio::time::Instant;
 
 const SEGMENTS: u64 = 2;
 const ROWS: usize = 10_000;

@@ -190,7 +190,7 @@ mod tests {
             appends: vec![
                 append(std::slice::from_ref(&first), 10, Some(11)),
                 append(std::slice::from_ref(&second), 12, Some(13)),
-                append(&[open.clone()], 14, None),
+                append(std::slice::from_ref(&open), 14, None),
                 append(std::slice::from_ref(&third), 60, Some(61)),
             ],
             reads: vec![
