@@ -44,7 +44,7 @@ const QUERIES: usize = 2;
 /// How many clients work through histories side by side.
 const CLIENTS: usize = 8;
 /// Into how many lanes events are dealt.
-const LANES: u8 = 1;
+const LANES: u8 = 3;
 /// How many histories there are, unless more are asked for. DynamoDB Local is slower.
 const ON_SQLITE: usize = 100;
 const ON_DYNAMODB_LOCAL: usize = 30;
@@ -112,7 +112,7 @@ impl World {
             let spec =
                 ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
             catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
-            catalog.set_lanes(workspace.id(), LANES, now).await.unwrap();
+            catalog.set_lanes(workspace.id(), LANES).await.unwrap();
         });
         let mut world = Self {
             place,
