@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 
+use super::define::DefineArgs;
 use crate::{
     cli::ShowFormat,
     life::LifeCommand,
@@ -241,28 +242,6 @@ pub(crate) enum WorkspaceCommand {
     },
     #[command(flatten)]
     Entity(EntityCommand),
-}
-
-/// How predictions are judged, from a day on.
-#[derive(Debug, Args)]
-pub(crate) struct DefineArgs {
-    /// Which one, by path (category/workspace/name), or by id.
-    pub(crate) entity: String,
-    /// What the predictions say: binary, multiclass or regression.
-    #[arg(long)]
-    pub(crate) task: Option<String>,
-    /// The label that a binary model's score is the probability of.
-    #[arg(long, value_name = "LABEL")]
-    pub(crate) positive_label: Option<String>,
-    /// From which score on a prediction without a label is taken as positive.
-    #[arg(long, value_name = "SCORE")]
-    pub(crate) threshold: Option<f64>,
-    /// The first day for which this holds; today when it is not given.
-    #[arg(long, value_name = "DAY")]
-    pub(crate) from: Option<String>,
-    /// A remark.
-    #[arg(long)]
-    pub(crate) note: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
 //! `almanac model define` and `almanac release define`: how predictions are judged, from a day on.
 
+use clap::Args;
 use ingest::{
     Ingest,
     definitions::{DefinedRelease, NewDefinition},
@@ -10,8 +11,29 @@ use store::{
     key::{EntityId, EntityKind},
 };
 
-use super::args::DefineArgs;
 use crate::{config::Config, open};
+
+/// How predictions are judged, from a day on.
+#[derive(Debug, Args)]
+pub(crate) struct DefineArgs {
+    /// Which one, by path (category/workspace/name), or by id.
+    pub(crate) entity: String,
+    /// What the predictions say: binary, multiclass or regression.
+    #[arg(long)]
+    pub(crate) task: Option<String>,
+    /// The label that a binary model's score is the probability of.
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) positive_label: Option<String>,
+    /// From which score on a prediction without a label is taken as positive.
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) threshold: Option<f64>,
+    /// The first day for which this holds; today when it is not given.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) from: Option<String>,
+    /// A remark.
+    #[arg(long)]
+    pub(crate) note: Option<String>,
+}
 
 /// Defines what all releases of a model are judged by.
 pub(super) async fn model(config: &Config, args: DefineArgs) -> anyhow::Result<()> {

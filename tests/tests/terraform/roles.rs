@@ -216,8 +216,7 @@ async fn expire(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Wo
 /// The whole pipeline, each service on its own way to one table.
 async fn pipeline() -> Calls {
     let folder = tempfile::tempdir().unwrap();
-    let plain: Arc<dyn Table> =
-        Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap());
+    let plain: Arc<dyn Table> = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock()).unwrap());
     let ways = [(); 3].map(|()| Recorded::new(Arc::clone(&plain)));
     let [ingests, projects, queries] = &ways;
     let workspace = ingest(Arc::clone(ingests) as Arc<dyn Table>).await;
