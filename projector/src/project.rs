@@ -124,45 +124,43 @@ pub async fn project(
             continue;
         }
         let grown = is_anew || applied != stored.applied;
-        if !grown {
-            let (rollup, taken, unrecorded) = (fold.rollup, fold.taken, Vec::new());
-            return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped, unrecorded });
-        }
-        // The rollup goes last: a crash in between leaves it behind, which is noticed.
-        match fold.write_parts().await {
-            Ok(()) => {}
-            Err(error) if error.is_conflict() => continue,
-            Err(error) => return Err(error),
-        }
-        counters::write(table, day, &fold).await?;
-        let skipped = Skipped::new();
-        let unrecorded = record_releases(table, day, &stored.applied, &applied, &skipped).await?;
-        if let Some(stopped) = unrecorded.first() {
-            // Before the rollup moves past it: a crash in between forgets nothing.
-            let letter = Unwritten::new(version, day, OfDay::Live, &stopped.reason, day.day.start());
-            unwritten::record(table, &letter).await?;
-        }
-        let key = key::rollup(&day.workspace, version, day.day);
-        let (item, condition) = stored.replace(key, &applied, fold.rollup.to_state());
-        match table.put(item, condition).await {
-            Ok(()) => {
-                let (rollup, taken) = (fold.rollup, fold.taken);
-                return Ok(Projection {
-                    rollup,
-                    applied,
-                    grown,
-                    segments,
-                    taken,
-                    retries,
-                    stopped,
-                    unrecorded,
-                });
-            }
-            Err(error) if error.is_conflict() => continue,
-            Err(error) => return Err(error),
-        }
+        let unrecorded = match grown {
+            false => Vec::new(),
+            true => match write(table, version, day, &fold, (&stored, &applied)).await {
+                Err(error) if error.is_conflict() => continue,
+                written => written?,
+            },
+        };
+        let (rollup, taken) = (fold.rollup, fold.taken);
+        return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped, unrecorded });
     }
     Err(crate::too_many_writers(&key::rollup(&day.workspace, version, day.day)))
+}
+
+/// Writes what a day folds to, up to `applied`. The rollup goes last: a crash in between leaves it behind,
+/// which is noticed. Returns what could not be recorded of what is live.
+///
+/// # Errors
+/// `Conflict`, when another projector wrote in between; those of the table.
+async fn write(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    fold: &DayFold<'_>,
+    (stored, applied): (&Projected, &Applied),
+) -> Result<Vec<Stopped>> {
+    fold.write_parts().await?;
+    counters::write(table, day, fold).await?;
+    let unrecorded = record_releases(table, day, &stored.applied, applied, &Skipped::new()).await?;
+    if let Some(stopped) = unrecorded.first() {
+        // Before the rollup moves past it: a crash in between forgets nothing.
+        let letter = Unwritten::new(version, day, OfDay::Live, &stopped.reason, day.day.start());
+        unwritten::record(table, &letter).await?;
+    }
+    let key = key::rollup(&day.workspace, version, day.day);
+    let (item, condition) = stored.replace(key, applied, fold.rollup.to_state());
+    table.put(item, condition).await?;
+    Ok(unrecorded)
 }
 
 /// Records what the release events between two prefixes say, for whoever appended them may have died
