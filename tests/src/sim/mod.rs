@@ -7,6 +7,7 @@
 //! - [`process`] is how one process sees the world: calls take time, fail and lose their answers.
 //!   It also does, on demand, what a projector with a certain bug would do ([`Planted`]).
 //! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
+//! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong.
 
 mod clocks;
@@ -15,10 +16,12 @@ pub mod process;
 mod random;
 mod scene;
 pub mod world;
+mod writers;
 
 pub use clocks::{Expired, clocks};
 pub use ops::{Op, ops};
 pub use scene::{Outcome, grow, run, run_ops};
+pub use writers::{Written, writers};
 
 /// A bug that the simulation must find. It is planted below the projector, in what its process makes of
 /// its calls, so that the projector itself has no switch for it.

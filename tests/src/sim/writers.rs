@@ -1,0 +1,305 @@
+//! Several ingest services on one table: clocks that disagree and jump, lanes that change, calls that fail and
+//! lose their answers, services that die in the middle. What counts is the order in which the table made the
+//! writes; the join, which knows only the places of segments, must pick the last event of each key by it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use fold::LogSegment;
+use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
+use store::{
+    Clock, Column, Columns, Day, ErrorKind, Kind, Result, Table, Timestamp,
+    catalog::{Catalog, ReleaseSpec, Task, Workspace},
+    key,
+    lane::Place,
+    log::{CLOSED_AFTER_SECONDS, Segment},
+};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    process::{Gate, Process},
+    random::Random,
+    world::World,
+};
+
+/// How many services there are, and how many batches each of them is sent.
+const WRITERS: u64 = 4;
+const BATCHES: u64 = 16;
+
+/// Of how many keys events are, on how many days.
+const KEYS: u64 = 6;
+const DAYS: u64 = 3;
+
+/// A clock is off by so many seconds at most; and now and then by so many, which must be refused.
+const OFF_SECONDS: u64 = 8;
+const WRONG_SECONDS: i64 = 40;
+
+/// One call in so many fails.
+const FAULTS: u64 = 25;
+
+/// How often a batch may be sent before the simulation gives up.
+const MAX_TRIES: usize = 500;
+
+/// How much earlier than [`CLOSED_AFTER_SECONDS`] an instant is looked at: what is left for the clock of
+/// who reads.
+const READER_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// What was wrong.
+    pub violations: Vec<String>,
+    /// How many segments there are.
+    pub segments: usize,
+    /// How many lanes days got.
+    pub lanes: BTreeSet<usize>,
+    /// How often a clock that was too far off was refused.
+    pub refused: u64,
+    /// How often a service died with a batch in its hands.
+    pub died: u64,
+    /// How many keys got another event than their last one, had each batch a lane of its own as in 0.1.
+    pub misplaced_by_batch: usize,
+}
+
+struct Scene {
+    world: Arc<World>,
+    random: Random,
+    workspace: Workspace,
+    refused: AtomicI64,
+    died: AtomicI64,
+}
+
+/// Runs a seed.
+///
+/// # Panics
+/// When there can be no runtime.
+pub fn writers(seed: u64) -> Written {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(run(seed)).expect("a catalog in memory")
+}
+
+async fn run(seed: u64) -> Result<Written> {
+    let world = World::new();
+    let setup = table(&world, seed, 0);
+    let catalog = Catalog::new(Arc::clone(&setup));
+    let now = world.clock.now();
+    let workspace = catalog.ensure_workspace("sim/one", now).await?;
+    let task = Task::Binary { positive_label: "1".into() };
+    catalog.ensure_model(workspace.id(), "m", &task, now).await?;
+    let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
+    catalog.ensure_release(workspace.id(), &spec, now).await?;
+    let scene = Arc::new(Scene {
+        world: Arc::clone(&world),
+        random: Random::new(seed),
+        workspace,
+        refused: AtomicI64::new(0),
+        died: AtomicI64::new(0),
+    });
+    world.faults.store(FAULTS, Ordering::Relaxed);
+    let tasks: Vec<_> =
+        (1..=WRITERS).map(|writer| tokio::spawn(write(Arc::clone(&scene), seed, writer))).collect();
+    let mut asked = Vec::new();
+    while tasks.iter().any(|task| !task.is_finished()) {
+        sleep(Duration::from_millis(700)).await;
+        // Faults hit this as well, and it is no matter when it is done.
+        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8).await;
+        let closed = world.clock.now().plus_seconds(READER_SECONDS - CLOSED_AFTER_SECONDS);
+        asked.push((closed, as_of(&segments(&world)?, closed)));
+    }
+    let mut written = Written::default();
+    for task in tasks {
+        if let Err(error) = task.await {
+            written.violations.push(format!("a writer gave up: {error}"));
+        }
+    }
+    let segments = segments(&world)?;
+    for (closed, before) in asked {
+        if as_of(&segments, closed) != before {
+            written.violations.push(format!("what was appended by {closed} has changed"));
+        }
+    }
+    written.segments = segments.len();
+    written.refused = scene.refused.load(Ordering::Relaxed) as u64;
+    written.died = scene.died.load(Ordering::Relaxed) as u64;
+    judge(&segments, &mut written)?;
+    Ok(written)
+}
+
+fn table(world: &Arc<World>, seed: u64, number: u64) -> Arc<dyn Table> {
+    let seed = seed.wrapping_mul(1_000).wrapping_add(number);
+    Arc::new(Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None))
+}
+
+/// Sends batches, each until it is acknowledged.
+async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
+    let off = Arc::new(AtomicI64::new(0));
+    let table = table(&scene.world, seed, writer);
+    let start = || {
+        let (clock, off) = (scene.world.clock.clone(), Arc::clone(&off));
+        let clock = Clock::from_fn(move || clock.now().plus_seconds(off.load(Ordering::Relaxed)));
+        Ingest::new(Arc::clone(&table), clock)
+    };
+    let mut ingest = start();
+    for number in 0..BATCHES {
+        sleep(Duration::from_millis(scene.random.below(1_500))).await;
+        let (kind, body) = scene.batch(writer, number);
+        let key = scene.random.hits(2).then(|| format!("{writer}-{number}"));
+        let mut is_done = false;
+        for _ in 0..MAX_TRIES {
+            let is_wrong = scene.random.hits(12);
+            let right = scene.random.below(2 * OFF_SECONDS + 1) as i64 - OFF_SECONDS as i64;
+            off.store(if is_wrong { WRONG_SECONDS } else { right }, Ordering::Relaxed);
+            let batch = read_ndjson(kind, body.as_bytes(), scene.world.clock.now()).expect("good rows");
+            let sent = ingest.submit(&scene.workspace, batch, key.as_deref(), Remember::Week);
+            let patience = match scene.random.hits(6) {
+                true => Duration::from_millis(scene.random.below(60)),
+                false => Duration::from_secs(60),
+            };
+            match timeout(patience, sent).await {
+                Ok(Ok(_)) => {
+                    is_done = true;
+                    break;
+                }
+                Ok(Err(SubmitError::Store(error))) => {
+                    let is_refused = error.to_string().contains("the clock of this machine");
+                    scene.refused.fetch_add(i64::from(is_refused), Ordering::Relaxed);
+                    assert!(!is_refused || is_wrong, "{error}");
+                    let passes = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Throttled);
+                    assert!(passes || error.is_conflict(), "{error}");
+                }
+                Ok(Err(error)) => panic!("{error}"),
+                Err(_) => {
+                    scene.died.fetch_add(1, Ordering::Relaxed);
+                    ingest = start();
+                }
+            }
+        }
+        assert!(is_done, "batch {number} of writer {writer} was never acknowledged");
+    }
+}
+
+impl Scene {
+    /// One to three events of a kind; each has a score or label of its own.
+    fn batch(&self, writer: u64, number: u64) -> (Kind, String) {
+        let kind = if self.random.hits(3) { Kind::Outcomes } else { Kind::Predictions };
+        let day = 1 + self.random.below(DAYS);
+        let row = |row: u64| {
+            let (key, value) = (self.random.below(KEYS), writer * 1_000 + number * 10 + row);
+            let at = format!("2026-06-0{day}T04:30:00Z");
+            match kind {
+                Kind::Predictions => {
+                    format!(r#"{{"key":"k{key}","predicted_at":"{at}","release":"v1","value":{value}}}"#)
+                }
+                _ => format!(
+                    r#"{{"key":"k{key}","predicted_at":"{at}","observed_at":"2026-06-09T00:00:00Z","value":{value}}}"#
+                ),
+            }
+        };
+        let rows: Vec<String> = (0..1 + self.random.below(3)).map(row).collect();
+        (kind, rows.join("\n"))
+    }
+}
+
+/// All segments, in the order in which the table made them.
+fn segments(world: &World) -> Result<Vec<Segment>> {
+    let state = world.lock();
+    let mut segments: Vec<_> =
+        state.items.values().filter(|stored| key::parse_segment(&stored.item.key).is_some()).collect();
+    segments.sort_by_key(|stored| stored.created);
+    segments.into_iter().map(|stored| Segment::from_item(stored.item.clone())).collect()
+}
+
+/// What had been appended by an instant.
+fn as_of(segments: &[Segment], instant: Timestamp) -> BTreeSet<String> {
+    let then = segments.iter().filter(|segment| segment.appended_at <= instant);
+    then.map(|segment| format!("{}/{}", segment.log, segment.seq)).collect()
+}
+
+/// An event as the oracle knows it: its kind, day and key.
+type Named = (Kind, Day, String);
+
+/// Compares what the join picks with the last event of each key.
+fn judge(segments: &[Segment], written: &mut Written) -> Result<()> {
+    let mut last = BTreeMap::<Named, f64>::new();
+    let mut seen = BTreeSet::<(Named, u64)>::new();
+    let mut unpacked = Vec::with_capacity(segments.len());
+    let mut times = BTreeMap::new();
+    let mut lanes = BTreeMap::<(Kind, Day), BTreeSet<u8>>::new();
+    for segment in segments {
+        let (kind, day) = (segment.log.kind, segment.log.day);
+        lanes.entry((kind, day)).or_default().insert(segment.log.lane);
+        let before = times.insert(segment.log.clone(), segment.appended_at);
+        if before.is_some_and(|before| before > segment.appended_at) {
+            written.violations.push(format!("the times of {} fall", segment.log));
+        }
+        let columns = segment.unpack(|_| true)?;
+        for row in 0..columns.rows {
+            let (key, value) = cells(&columns, row);
+            let named = (kind, day, key);
+            if !seen.insert((named.clone(), value.to_bits())) {
+                written.violations.push(format!("{named:?} has {value} twice"));
+            }
+            last.insert(named, value);
+        }
+        unpacked.push((segment, columns));
+    }
+    written.lanes = lanes.values().map(BTreeSet::len).collect();
+    let by_key = picked(&unpacked, |segment, _| segment.place())?;
+    for (named, value) in &by_key {
+        if last.get(named) != Some(value) {
+            let last = last.get(named);
+            written.violations.push(format!("{named:?}: the join picks {value}, the last is {last:?}"));
+        }
+    }
+    // Every batch in the lane of its name, as 0.1 had it.
+    let by_batch = picked(&unpacked, |segment, number| {
+        let lane = segment.batches.first().map_or(0, |part| part.batch.0[0] % 4);
+        Place::of(lane, number as u64 + 1)
+    })?;
+    written.misplaced_by_batch =
+        by_batch.iter().filter(|(named, value)| last.get(named) != Some(value)).count();
+    Ok(())
+}
+
+fn cells(columns: &Columns, row: usize) -> (String, f64) {
+    let key = columns.column("key").and_then(|column: &Column| column.text(row)).unwrap_or_default();
+    let value = columns.column("value").and_then(|column| column.float(row)).unwrap_or_default();
+    (key.to_owned(), value)
+}
+
+/// What the join picks for each key: of predictions, and of outcomes that judge one.
+fn picked(
+    segments: &[(&Segment, Columns)],
+    place: impl Fn(&Segment, usize) -> Place,
+) -> Result<BTreeMap<Named, f64>> {
+    let mut picked = BTreeMap::new();
+    let days: BTreeSet<Day> = segments.iter().map(|(segment, _)| segment.log.day).collect();
+    for day in days {
+        let of = |kind| -> Vec<LogSegment<'_>> {
+            let all = segments.iter().enumerate();
+            let of_kind = all.filter(|(_, (segment, _))| segment.log.day == day && segment.log.kind == kind);
+            of_kind
+                .map(|(at, (segment, columns))| LogSegment { place: place(segment, at), columns })
+                .collect()
+        };
+        let (predictions, outcomes) = (of(Kind::Predictions), of(Kind::Outcomes));
+        let joined = fold::join(&predictions, &outcomes)
+            .map_err(|error| store::Error::corrupt(format!("{day} cannot be joined: {error}")))?;
+        for pair in joined.pairs {
+            let at = pair.prediction;
+            let (key, value) = cells(predictions[at.segment as usize].columns, at.row as usize);
+            picked.insert((Kind::Predictions, day, key.clone()), value);
+            if let Some(at) = pair.outcome {
+                let (_, value) = cells(outcomes[at.segment as usize].columns, at.row as usize);
+                picked.insert((Kind::Outcomes, day, key), value);
+            }
+        }
+    }
+    Ok(picked)
+}
