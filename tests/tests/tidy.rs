@@ -180,3 +180,35 @@ fn nothing_is_left_unfinished_or_skipped() {
     let ignored = format!("#[{}", "ignore");
     assert!(tests.iter().all(|text| !text.contains(&ignored)), "a test that is skipped is no test");
 }
+
+/// The tests that ARCHITECTURE.md names for each kind of mistake are tests of this repository.
+#[test]
+fn each_kind_of_mistake_has_its_tests() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once("\n## Kinds of mistakes\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    assert!(rows.len() >= 10, "only {} kinds", rows.len());
+    let mut functions = String::new();
+    every_source(&root(), &mut functions);
+    for row in rows {
+        let names: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test: {row}");
+        for name in names {
+            assert!(functions.contains(&format!("fn {name}(")), "there is no test `{name}`: {row}");
+        }
+    }
+}
+
+/// All Rust of the repository, tests included.
+fn every_source(dir: &Path, into: &mut String) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let is_source = path.extension().is_some_and(|ending| ending == "rs");
+        if path.is_dir() && !path.file_name().is_some_and(|name| name == "target" || name == ".git") {
+            every_source(&path, into);
+        } else if is_source {
+            into.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}
