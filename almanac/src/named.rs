@@ -41,6 +41,11 @@ pub(crate) struct One {
 }
 
 impl One {
+    /// The words of a command.
+    pub(crate) fn new(entity: Option<String>, workspace: Option<String>) -> Self {
+        Self { entity, workspace }
+    }
+
     /// How it is looked up.
     ///
     /// # Errors

@@ -59,6 +59,12 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["workspace", "revoke", "credit/prod", "user:ann"]);
     ok(&["workspace", "alert", "-w", "credit/prod", "drift", "It moved."]);
     ok(&["workspace", "update", "-w", "credit/prod", "--set", "team=lending"]);
+    ok(&["workspace", "lanes", "-w", "credit/prod", "2"]);
+    same(&["workspace", "lanes", "credit/prod"], &["workspace", "lanes", "-w", "credit/prod"]);
+    ok(&["model", "rename", "churn", "leaving", "-w", "credit/prod"]);
+    ok(&["model", "rename", "credit/prod/leaving", "churn"]);
+    ok(&["workspace", "rename", "-w", "credit/prod", "current"]);
+    ok(&["workspace", "rename", "credit/current", "prod"]);
     for (args, why) in [
         (&["release", "promote", "v1", "--environment", "x"][..], "in which workspace is `v1`?"),
         (&["workspace", "grant", "credit/prod", "user:ann"], "the role is missing"),

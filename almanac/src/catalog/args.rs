@@ -85,10 +85,15 @@ pub(crate) enum EntityCommand {
     },
     /// Give it another name. A release keeps its name.
     Rename {
-        /// Which one, by id or path.
-        entity: String,
+        /// Which one, by id or path, or by its name and -w; of a workspace not with -w.
+        #[arg(value_name = "ENTITY")]
+        first: Option<String>,
         /// The new name.
-        name: String,
+        #[arg(value_name = "NAME")]
+        second: Option<String>,
+        /// The workspace that it is in, or, for commands on workspaces, the one itself.
+        #[arg(long, short)]
+        workspace: Option<String>,
         #[command(flatten)]
         condition: IfVersion,
         #[command(flatten)]
@@ -194,10 +199,15 @@ pub(crate) enum WorkspaceCommand {
     /// Several ingest services append to one day side by side when it has several lanes. A change
     /// counts for days that begin some seconds later; a day that has begun keeps its lanes.
     Lanes {
-        /// The workspace, as category/name or by id.
-        workspace: String,
+        /// The workspace, as category/name or by id; not with -w.
+        #[arg(value_name = "WORKSPACE")]
+        first: Option<String>,
         /// How many lanes, 1 to 16; only shown when it is not given.
-        count: Option<u8>,
+        #[arg(value_name = "COUNT")]
+        second: Option<String>,
+        /// The workspace, instead of naming it first.
+        #[arg(long, short)]
+        workspace: Option<String>,
     },
     /// Show a workspace with its models, releases and counts.
     Show {

@@ -9,7 +9,10 @@ use super::{
     args::{EntityCommand, ListArgs, ReadCommand},
     print,
 };
-use crate::cli::ShowFormat;
+use crate::{
+    cli::ShowFormat,
+    named::{One, after, needed},
+};
 
 /// A JSON object of attributes.
 pub(super) fn parse_attributes(text: Option<&str>) -> Result<Option<Map<String, Value>>, Error> {
@@ -132,8 +135,16 @@ pub(super) async fn change(
             let attributes = Some(set.into_iter().chain(unset).collect());
             (one.path(kind)?, Change { attributes, ..Change::default() }, condition.if_version, shown)
         }
-        EntityCommand::Rename { entity, name, condition, shown } => {
-            (entity, Change { name: Some(name), ..Change::default() }, condition.if_version, shown)
+        EntityCommand::Rename { first, second, workspace, condition, shown } => {
+            let (entity, name) = match kind {
+                EntityKind::Workspace => {
+                    let (entity, [name]) = after(workspace, first, [second])?;
+                    (entity, name)
+                }
+                _ => (One::new(first, workspace).path(kind)?, second),
+            };
+            let name = Some(needed(name, "the new name")?);
+            (entity, Change { name, ..Change::default() }, condition.if_version, shown)
         }
         EntityCommand::Archive { one, shown } => {
             (one.path(kind)?, Change { archived: Some(true), ..Change::default() }, None, shown)

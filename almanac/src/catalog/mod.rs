@@ -103,7 +103,10 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
             created(&any, &path, noted.shown.format);
         }
         WorkspaceCommand::List(asked) => workspaces(&existing(config).await?, asked).await?,
-        WorkspaceCommand::Lanes { workspace, count } => {
+        WorkspaceCommand::Lanes { first, second, workspace } => {
+            let (workspace, [count]) = named::after(workspace, first, [second])?;
+            let wrong = |text: &String| Error::invalid(format!("`{text}` is no number of lanes"));
+            let count = count.map(|text| text.parse::<u8>().map_err(|_| wrong(&text))).transpose()?;
             lanes(&existing(config).await?, &workspace, count).await?
         }
         WorkspaceCommand::Show { workspace, shown } => {
