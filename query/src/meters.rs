@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use meter::{
     Counter, Histogram,
-    catalogue::{QUERY_DECODED_BYTES, QUERY_ROWS, QUERY_SECONDS},
+    catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT, QUERY_ROWS, QUERY_SECONDS},
 };
 
 use crate::request::What;
+
+/// Why a segment is not in an answer: it cannot be read, or an operator skipped it.
+pub(crate) const WHY_LEFT_OUT: [&str; 2] = [UNREADABLE, SKIPPED];
+pub(crate) const UNREADABLE: &str = "unreadable";
+pub(crate) const SKIPPED: &str = "skipped";
 
 /// Handles of the metrics, by what is asked for.
 #[derive(Debug)]
@@ -15,8 +20,9 @@ pub(crate) struct Meters(Vec<(What, Histogram, Counter)>);
 
 impl Default for Meters {
     fn default() -> Self {
-        // So that it is there, at 0, before any segment is read.
+        // So that they are there, at 0, before any segment is read or left out.
         drop(QUERY_DECODED_BYTES.counter([]));
+        WHY_LEFT_OUT.into_iter().for_each(|why| drop(QUERY_LEFT_OUT.counter([why])));
         let handles =
             |what: What| (what, QUERY_SECONDS.histogram([what.name()]), QUERY_ROWS.counter([what.name()]));
         Self(What::all().map(handles).collect())

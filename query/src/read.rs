@@ -18,6 +18,7 @@ use store::{
 
 use crate::{
     budget::{Full, Hold, in_words},
+    meters,
     walk::{Admitted, Walk},
 };
 
@@ -239,7 +240,7 @@ impl Reading {
             match read {
                 Ok(segment) => unpacked.extend(segment),
                 Err(error) => {
-                    self.leave_out(&log, seq, "unreadable", &format!("it cannot be read ({error})"))
+                    self.leave_out(&log, seq, meters::UNREADABLE, &format!("it cannot be read ({error})"))
                 }
             }
         }

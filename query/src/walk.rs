@@ -8,7 +8,10 @@ use store::{
     table::Query,
 };
 
-use crate::read::{Reading, Until};
+use crate::{
+    meters,
+    read::{Reading, Until},
+};
 
 /// A segment that belongs to the answer, as it is stored.
 #[derive(Debug)]
@@ -121,11 +124,11 @@ impl<'a> Walk<'a> {
         let place = (log, seq);
         if let Until::Cut(cut) = &self.reading.until {
             if cut.left_out.contains(&place) {
-                self.reading.leave_out(&place.0, seq, "unreadable", "so the cut says");
+                self.reading.leave_out(&place.0, seq, meters::UNREADABLE, "so the cut says");
                 return None;
             }
         } else if self.reading.skipped.contains(&place) {
-            self.reading.leave_out(&place.0, seq, "skipped", "an operator skipped it");
+            self.reading.leave_out(&place.0, seq, meters::SKIPPED, "an operator skipped it");
             return None;
         }
         Some(Admitted { log: place.0, seq, item })
