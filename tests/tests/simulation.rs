@@ -85,6 +85,32 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
     println!("{lanes:?} lanes, {refused} refused, {died} died, {misplaced} misplaced by batch");
 }
 
+/// A day that expires while it is evaluated in parts and rebuilt keeps the figures of all that was appended.
+#[test]
+fn what_expires_during_a_rebuild_keeps_its_whole_evaluation() {
+    let seeds = (seeds() / 4).max(20);
+    let (mut expired, mut parts) = (0, 0);
+    for seed in 0..seeds {
+        let gone = tests::sim::retained(seed, None);
+        assert_eq!(gone.outcome.violations, Vec::<String>::new(), "seed {seed}");
+        expired += u64::from(gone.expired);
+        parts += gone.parts as u64;
+    }
+    println!("{seeds} seeds: {expired} days expired, {parts} parts of evaluations");
+    assert!(expired > seeds / 3 && parts > seeds, "{expired} days expired, {parts} parts");
+}
+
+/// The planted bug: what is left of a day is taken for all of it.
+#[test]
+fn a_short_read_is_found() {
+    let planted = Some(Planted::ShortRead);
+    let run = |seed: &u64| !tests::sim::retained(*seed, planted).outcome.violations.is_empty();
+    let seed = (0..MAX_SEEDS_TO_FIND).find(run).expect("it is found");
+    let violations = tests::sim::retained(seed, planted).outcome.violations;
+    println!("a short read is found after {} seeds: {violations:?}", seed + 1);
+    assert!(violations[0].contains("it is not the fold of"), "{violations:?}");
+}
+
 #[test]
 fn a_seed_runs_the_same_every_time() {
     for seed in [1, 2, 3, 50, 51] {

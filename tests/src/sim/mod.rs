@@ -8,6 +8,7 @@
 //!   It also does, on demand, what a projector with a certain bug would do ([`Planted`]).
 //! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
+//! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong.
 
 mod clocks;
@@ -20,7 +21,7 @@ mod writers;
 
 pub use clocks::{Expired, clocks};
 pub use ops::{Op, ops};
-pub use scene::{Outcome, grow, run, run_ops};
+pub use scene::{Gone, Outcome, grow, retained, run, run_ops};
 pub use writers::{Written, writers};
 
 /// A bug that the simulation must find. It is planted below the projector, in what its process makes of
@@ -35,10 +36,13 @@ pub enum Planted {
     NoHoleCheck,
     /// A lease is written whether or not somebody else has it by now.
     LeaseWithoutEpoch,
+    /// Of a day that expires meanwhile, what is left of it is taken for all, whether it is marked or not.
+    /// [`retained`] finds it.
+    ShortRead,
 }
 
 impl Planted {
-    /// All of them.
+    /// All of them that [`run`] finds.
     pub const ALL: [Self; 4] =
         [Self::CheckpointBeforeCommit, Self::BlindIncrement, Self::NoHoleCheck, Self::LeaseWithoutEpoch];
 }

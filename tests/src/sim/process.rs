@@ -2,6 +2,7 @@
 //! process is held up.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,7 +22,11 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Planted, random::Random, world::World};
+use super::{
+    Planted,
+    random::Random,
+    world::{State, World},
+};
 
 /// The longest that half of a call takes.
 const MAX_HALF_MILLIS: u64 = 12;
@@ -93,7 +98,12 @@ impl Process {
         }
     }
 
-    async fn write(&self, writes: Vec<Write>) -> Result<()> {
+    async fn write(&self, mut writes: Vec<Write>) -> Result<()> {
+        if self.planted == Some(Planted::ShortRead) {
+            // It has looked for the mark before it computed.
+            writes
+                .retain(|write| !matches!(write, Write::Check(key, _) if key::parse_expired(key).is_some()));
+        }
         let planted = || writes.into_iter().map(|write| self.plant(write)).collect();
         self.call(|| self.world.write(planted())).await
     }
@@ -172,6 +182,8 @@ impl Process {
             items.iter_mut().for_each(|item| item.attributes.retain(|name, _| names.contains(name)));
         } else if self.planted == Some(Planted::NoHoleCheck) {
             items = without_holes(query, items);
+        } else if self.planted == Some(Planted::ShortRead) {
+            items = without_gaps(query, items, &state);
         }
         // A limit is only ever used to look at the first item: there is no next page.
         Page { items, next: None }
@@ -200,8 +212,32 @@ fn without_holes(query: &Query, items: Vec<Item>) -> Vec<Item> {
     filled
 }
 
+/// What a projector sees that takes fewer segments than there must be: in the place of those that were
+/// deleted, nothing.
+fn without_gaps(query: &Query, items: Vec<Item>, state: &State) -> Vec<Item> {
+    let place = |sk: &String| key::parse_segment(&Key::new(query.range.pk.clone(), sk.clone()));
+    let (Some((log, first)), Some((_, last))) = (place(&query.range.from), place(&query.range.to)) else {
+        return items;
+    };
+    let mut items: BTreeMap<Key, Item> = items.into_iter().map(|item| (item.key.clone(), item)).collect();
+    let appended = state.logs.get(&log).map_or(0, Vec::len) as u64;
+    for seq in first.max(1)..=last.min(appended) {
+        let key = key::segment(&log, seq);
+        if !state.items.contains_key(&key) {
+            let nothing = Columns { rows: 0, columns: Vec::new() };
+            let empty = Segment::pack(log.clone(), seq, Timestamp::default(), Vec::new(), &nothing);
+            items.extend(empty.ok().map(|segment| (key, segment.to_item())));
+        }
+    }
+    items.into_values().collect()
+}
+
 #[async_trait]
 impl Table for Process {
+    fn item_bytes(&self) -> usize {
+        self.world.item_bytes.load(Ordering::Relaxed)
+    }
+
     async fn get(&self, key: &Key) -> Result<Option<Item>> {
         self.call(|| Ok(self.world.lock().items.get(key).map(|stored| stored.item.clone()))).await
     }

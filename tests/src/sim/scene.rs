@@ -24,6 +24,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+mod gone;
+
+pub use gone::{Gone, retained};
+
 use super::{
     Op, Planted, ops,
     ops::{LOGS, PROCESSES},
@@ -78,9 +82,8 @@ pub fn run(seed: u64, planted: Option<Planted>) -> Outcome {
 /// # Panics
 /// When there can be no runtime.
 pub fn run_ops(seed: u64, ops: &[Op], planted: Option<Planted>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(async {
-        let mut scene = Scene::new(seed, planted).await.expect("a catalog in memory");
+    runtime().block_on(async {
+        let mut scene = Scene::new(seed, planted, 1).await.expect("a catalog in memory");
         for op in ops {
             scene.apply(*op).await;
             if !scene.world.lock().violations.is_empty() {
@@ -97,9 +100,8 @@ pub fn run_ops(seed: u64, ops: &[Op], planted: Option<Planted>) -> Outcome {
 /// # Panics
 /// When something is wrong.
 pub fn grow(segments: usize) -> (u64, u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(async {
-        let mut scene = Scene::new(0, None).await.expect("a catalog in memory");
+    runtime().block_on(async {
+        let mut scene = Scene::new(0, None, 1).await.expect("a catalog in memory");
         scene.world.faults.store(0, Ordering::Relaxed);
         scene.start(0);
         let projector = scene.processes[0].as_ref().expect("it runs").projector.clone();
@@ -116,6 +118,12 @@ pub fn grow(segments: usize) -> (u64, u64) {
         let rows: usize = state.logs.values().flatten().flatten().map(|columns| columns.rows).sum();
         (rows as u64, projector.health().evaluated_rows)
     })
+}
+
+/// Time goes by when everybody waits.
+fn runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime")
 }
 
 struct Running {
@@ -138,12 +146,16 @@ struct Scene {
     rebuild: Option<JoinHandle<Result<rebuild::Report>>>,
     /// Whether a change was lost that nothing tells of.
     is_lossy: bool,
+    /// How many releases are predicted by.
+    releases: usize,
+    /// A day that expires, to which nothing is appended any more.
+    closed: Option<Day>,
     /// What readers saw, by version, day and log.
     seen: BTreeMap<(u32, Day), Applied>,
 }
 
 impl Scene {
-    async fn new(seed: u64, planted: Option<Planted>) -> Result<Self> {
+    async fn new(seed: u64, planted: Option<Planted>, releases: usize) -> Result<Self> {
         let world = World::new();
         let clock = world.clock.clone();
         let base = clock.now();
@@ -158,6 +170,8 @@ impl Scene {
             started: 0,
             rebuild: None,
             is_lossy: false,
+            releases,
+            closed: None,
             seen: BTreeMap::new(),
         };
         scene.register().await?;
@@ -171,12 +185,16 @@ impl Scene {
         let workspace = catalog.ensure_workspace("sim/one", now).await?;
         let task = Task::Binary { positive_label: "1".into() };
         catalog.ensure_model(workspace.id(), "m", &task, now).await?;
-        let spec =
-            ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
-        catalog.ensure_release(workspace.id(), &spec, now).await?;
+        for release in 1..=self.releases {
+            let (name, model) = (format!("v{release}"), "m".to_owned());
+            let spec = ReleaseSpec { name, model, configuration: None, environment: None };
+            catalog.ensure_release(workspace.id(), &spec, now).await?;
+        }
         self.workspace = workspace.id().clone();
         let mut state = self.world.lock();
-        state.definitions.insert("v1".into(), Definition::of(task));
+        for release in 1..=self.releases {
+            state.definitions.insert(format!("v{release}"), Definition::of(task.clone()));
+        }
         for log in 0..LOGS {
             let log = self.log(log);
             state.logs.insert(log, Vec::new());
@@ -257,8 +275,11 @@ impl Scene {
 
     fn append(&mut self, log: usize, is_broken: bool) {
         let log = self.log(log);
+        if self.closed == Some(log.day) {
+            return;
+        }
         let at = self.world.lock().logs.get(&log).map_or(0, Vec::len);
-        let columns = events(&log, at, 1 + self.random.below(3) as usize);
+        let columns = events_of(&log, at, 1 + self.random.below(3) as usize, self.releases);
         let part = BatchPart { batch: BatchId([at as u8; 16]), first: 0, rows: columns.rows };
         let segment = Segment::pack(log.clone(), at as u64 + 1, self.clock.now(), vec![part], &columns);
         let mut item = segment.expect("a segment").to_item();
@@ -275,6 +296,9 @@ impl Scene {
 
     fn repeat(&self, log: usize) {
         let log = self.log(log);
+        if self.closed == Some(log.day) {
+            return;
+        }
         let segments = self.world.lock().logs.get(&log).map_or(0, Vec::len) as u64;
         let again = Item::new(key::segment(&log, segments.max(1)));
         if segments > 0 && self.world.write(vec![Write::Put(again, Condition::Absent)]).is_ok() {
@@ -466,6 +490,11 @@ impl State {
 
 /// The events of a segment: predictions, or outcomes of the same keys.
 pub(super) fn events(log: &LogId, at: usize, rows: usize) -> Columns {
+    events_of(log, at, rows, 1)
+}
+
+/// The same by several releases.
+fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
     let texts = |text: &dyn Fn(usize) -> String| {
         let all: Vec<String> = (0..rows).map(text).collect();
         Values::Text(all.iter().map(String::as_str).collect())
@@ -476,7 +505,9 @@ pub(super) fn events(log: &LogId, at: usize, rows: usize) -> Columns {
         Column::new("key", texts(&|row| format!("{at}-{row}-{}", log.lane))),
         Column::new(log.kind.time_field(), Values::Time(times)),
         match log.kind {
-            Kind::Predictions => Column::new("release", texts(&|_| "v1".to_owned())),
+            Kind::Predictions => {
+                Column::new("release", texts(&|row| format!("v{}", 1 + (at + row) % releases)))
+            }
             _ => Column::new("label", texts(&|row| ((at + row) % 2).to_string())),
         },
         match log.kind {

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use fold::{Delta, LogSegment, rollup::Merge};
@@ -10,7 +13,7 @@ use store::{
     Clock, Columns, Error, Item, Kind, Result, Timestamp,
     catalog::Definition,
     evaluated::{self, Found},
-    item::Value,
+    item::{MAX_ITEM_BYTES, Value},
     key::{self, Counted, Key, LogId, Projection},
     lane::Place,
     rollup::{Applied, Projected},
@@ -41,6 +44,8 @@ pub struct World {
     pub(super) grown: Notify,
     /// One call in so many fails; none when 0.
     pub(super) faults: AtomicU64,
+    /// The most bytes of an item of an evaluation.
+    pub(super) item_bytes: AtomicUsize,
 }
 
 /// What is stored under a key, and when.
@@ -90,8 +95,13 @@ impl World {
             let micros = base.micros() + begin.elapsed().as_micros() as i64;
             Timestamp::from_micros(micros).unwrap_or(base)
         });
-        let world =
-            Self { state: Mutex::default(), clock, grown: Notify::default(), faults: AtomicU64::default() };
+        let world = Self {
+            state: Mutex::default(),
+            clock,
+            grown: Notify::default(),
+            faults: AtomicU64::default(),
+            item_bytes: AtomicUsize::new(MAX_ITEM_BYTES),
+        };
         world.lock().shards.push(Told::default());
         Arc::new(world)
     }
@@ -108,6 +118,15 @@ impl World {
     }
 
     pub(super) fn write(&self, writes: Vec<Write>) -> Result<()> {
+        let most = self.item_bytes.load(Ordering::Relaxed);
+        for write in &writes {
+            if let Write::Put(item, _) = write
+                && item.key.sk.contains("/eval")
+                && item.size() > most
+            {
+                return Err(Error::invalid(format!("item {} is too large", item.key)));
+            }
+        }
         self.lock().write(writes)?;
         self.grown.notify_waiters();
         Ok(())
@@ -429,6 +448,8 @@ impl State {
                 found.push(format!("{log}: segment {stop} has no dead letter"));
             }
         }
+        let letters = self.items.keys().filter(|key| key::parse_unwritten(key).is_some());
+        found.extend(letters.map(|key| format!("{key}: a projection is not written")));
         for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             let counted = self.counted(&workspace, &kind);
             if counted != count {
