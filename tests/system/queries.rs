@@ -25,7 +25,7 @@ use store::{
 };
 use support::{Service, block_on};
 use tests::hooked::{Asked, Hooked, Turn};
-use tokio::time::Instant;
+use tokio::{net::TcpSocket, time::Instant};
 
 const SEGMENTS: u64 = 2;
 const ROWS: usize = 10_000;
@@ -69,9 +69,17 @@ fn options(queries: Bounds) -> Options {
     Options { queries, write_within: Duration::from_secs(2), ..Options::new(Clock::system()) }
 }
 
+/// The most bytes that the system takes for a client that reads nothing: by itself it may take more than an answer.
+const TAKEN_UNREAD: u32 = 64 * 1024;
+
 /// Sends a request, and reads nothing.
 fn send(service: &Service, path: &str) -> TcpStream {
-    let mut client = TcpStream::connect(service.address()).unwrap();
+    let mut client = block_on(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(TAKEN_UNREAD).unwrap();
+        socket.connect(service.address().parse().unwrap()).await.unwrap().into_std().unwrap()
+    });
+    client.set_nonblocking(false).unwrap();
     write!(client, "GET {path} HTTP/1.1\r\nHost: almanac\r\nConnection: close\r\n\r\n").unwrap();
     client
 }
