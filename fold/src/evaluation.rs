@@ -1,7 +1,7 @@
 //! How good the predictions of each release were on one day.
 //!
 //! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
-//! [`crate::metrics`], as the [`Task`] of the release asks. An evaluation is always computed from all
+//! [`crate::metrics`], as the [`Task`](store::catalog::Task) of the release asks. An evaluation is always computed from all
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
 //! taken [`Share`] by share; the result is the same to the bit.
 
@@ -97,11 +97,11 @@ impl ReleaseEvaluation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measures {
-    /// Of [`Task::Binary`].
+    /// Of [`Task::Binary`](store::catalog::Task::Binary).
     Binary(Box<Binary>),
-    /// Of [`Task::Multiclass`].
+    /// Of [`Task::Multiclass`](store::catalog::Task::Multiclass).
     Multiclass(Multiclass),
-    /// Of [`Task::Regression`].
+    /// Of [`Task::Regression`](store::catalog::Task::Regression).
     Regression(Regression),
 }
 

@@ -3,7 +3,7 @@
 //! As long as they fit, each distinct number is a cell of its own and quantiles are exact. After that,
 //! cells are equal steps of the bits of a double: a power of two is cut into equal cells. Between 1/2 and 1 it is
 //! the distance from 1 that is cut so, because that is where probabilities crowd. With every four powers of two away
-//! from there the cells become twice as wide, so that tails do not take them all ([`axis`]).
+//! from there the cells become twice as wide, so that tails do not take them all (`axis`).
 //! When cells do not fit, all are merged in pairs until they do (the uniform collapse of Epicoco et
 //! al., "UDDSketch", 2020, <https://arxiv.org/abs/2004.08604>). Zero has a cell of its own, always.
 //!

@@ -1,6 +1,6 @@
 //! Lanes: the logs of one day and kind side by side, and the one order of all events in them.
 //!
-//! An event goes to the lane of its key ([`Dealer`]), so all events of a key of a day and kind stand in
+//! An event goes to the lane of its key ([`lane_of`]), so all events of a key of a day and kind stand in
 //! one dense log, and which of them is later is a matter of sequence numbers, not of clocks. How many
 //! lanes a day and kind has is said by the first segment of lane 0
 //! ([`Segment::lanes`](crate::log::Segment::lanes)) and never changes.

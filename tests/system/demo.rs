@@ -183,11 +183,11 @@ fn every_format_holds_the_same_rows() {
     }
     // What was exported can be imported elsewhere, and is the same there.
     let other = tempfile::tempdir().unwrap();
-    let columns = "key,predicted_at,release,score,label,tag.carrier,tag.origin";
-    let exported = |workspace, format| {
+    fn exported<'a>(workspace: &'a str, format: &'a str) -> Vec<&'a str> {
         let window = ["-w", workspace, "--from", "2013-06-01", "--to", "2013-06-07"];
+        let columns = "key,predicted_at,release,score,label,tag.carrier,tag.origin";
         [&["query", "predictions"], &window[..], &["--columns", columns, "--format", format]].concat()
-    };
+    }
     let original = run_ok(demo().data.path(), &exported("flights/nyc", "csv"));
     for format in ["parquet", "csv", "ndjson"] {
         let file = dir.path().join(format!("copy.{format}"));
