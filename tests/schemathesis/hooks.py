@@ -77,8 +77,10 @@ def before_load_schema(context, raw_schema):
         MAX_BYTES.update((name, part["maxLength"]) for name, part in properties.items() if "maxLength" in part)
         if "tags" in properties:
             MAX_BYTES["tags"] = properties["tags"]["additionalProperties"]["maxLength"]
-    # Of a release that exists, only the same registration is taken again.
+    # Of a release that exists, only the same registration is taken again, and that holds from the beginning.
     release = schemas["Event.releases"]
+    for name in ("effective_from", "task", "positive_label", "threshold"):
+        release["properties"].pop(name, None)
     for name, value in REGISTERED.items():
         release["properties"][name] = {"type": "string", "enum": [value]}
     release["required"] = sorted({*release["required"], *REGISTERED})
@@ -86,8 +88,8 @@ def before_load_schema(context, raw_schema):
 
 def narrow_catalog(path, method, operation):
     parameters = operation.get("parameters", [])
-    # A version or a cursor that fits the schema is hardly ever one that there is.
-    parameters = [one for one in parameters if one["name"] not in ("If-Match", "cursor")]
+    # A version, a cursor or a cut that fits the schema is hardly ever one that there is.
+    parameters = [one for one in parameters if one["name"] not in ("If-Match", "cursor", "cut")]
     for parameter in parameters:
         if method == "delete" and parameter["in"] == "path":
             parameter["schema"] = {"type": "string", "enum": [NOBODY[parameter["name"]]]}
@@ -118,6 +120,13 @@ def narrow_catalog(path, method, operation):
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}
+        if path.endswith("/definitions") and method == "post":
+            # Of either a release or a model; it says something, and which task it is, the model says.
+            for name in ("model", "task", "positive_label"):
+                properties.pop(name, None)
+            properties["release"] = RELEASE
+            properties["threshold"] = {"type": "number", "minimum": 0, "maximum": 1}
+            schema["required"] = sorted({*schema.get("required", []), "release", "threshold"})
         for name in ("snapshot_from", "snapshot_to"):
             # Either both or none, and in order.
             properties.pop(name, None)
@@ -175,6 +184,9 @@ def before_call(context, case, **kwargs):
                     event[name] = {tag: as_taken(text, "tags") for tag, text in value.items()}
                 elif name in MAX_BYTES:
                     event[name] = as_taken(value, name)
+            if isinstance(event.get("label"), str) and event["label"] and not event["label"].strip():
+                # White space around a label is dropped, and an empty one is none.
+                event["label"] = "x"
             is_named = "Idempotency-Key" in (case.headers or {}) or len(body) > 1
             if is_named and is_event_id(event.get("event_id")):
                 # It is for an event that is alone, in a request that has no other name.

@@ -12,7 +12,7 @@ use std::{
 
 use meter::{Metric, Of, Shape};
 use serde_json::{Value, json};
-use store::{catalog::Catalog, item, key, scan, table::Condition};
+use store::{catalog::Catalog, key, table::Condition};
 use support::{Located, Place, Running, Service, block_on, ndjson, register};
 
 const NDJSON: &str = "application/x-ndjson";
@@ -50,15 +50,14 @@ fn run_the_pipeline(service: &Service) {
     assert_eq!(joined.status, 200, "{}", joined.text());
 }
 
-/// Damages the first segment of the predictions of a day.
+/// Damages the rollup of a day.
 fn damage(place: &Place) {
     block_on(async {
         let table = place.store().open().await;
         let workspace = Catalog::new(table.clone()).workspace("credit/prod").await.unwrap();
-        let heads = scan::heads(&*table, workspace.id()).await.unwrap();
-        let head = heads.iter().find(|head| head.log.kind == store::Kind::Predictions).unwrap();
-        let item = table.get(&key::segment(&head.log, 1)).await.unwrap().unwrap();
-        let damaged = item.with("data", item::Value::B(vec![1, 2, 3]));
+        let day = "2026-06-01".parse().unwrap();
+        let item = table.get(&key::rollup(workspace.id(), 1, day)).await.unwrap().unwrap();
+        let damaged = item.with("state", "no state");
         table.put(damaged, Condition::Exists).await.unwrap();
     });
 }
@@ -85,7 +84,7 @@ fn the_log_tells_of_requests_and_of_nothing_that_is_in_them() {
     let refused = service.send("GET", &path, &[("X-Request-Id", "not sane")], None);
     assert!(refused.status == 400 && !refused.request_id.is_empty() && refused.request_id != "not sane");
     damage(&place);
-    let window = format!("{path}?from=2026-06-01&to=2026-06-01");
+    let window = format!("{WORKSPACE}/rollups?from=2026-06-01&to=2026-06-01");
     let broken = service.send("GET", &window, &[("X-Request-Id", "req-43")], None);
     assert_eq!((broken.status, &*broken.request_id), (500, "req-43"), "{}", broken.text());
     let workspace = service.get(WORKSPACE).json()["id"].as_str().unwrap().trim_start_matches("w_").to_owned();

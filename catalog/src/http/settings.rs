@@ -110,13 +110,15 @@ fn fields() -> [(&'static str, RefOr<Schema>); 6] {
         ("model_of_unknown", schema::nullable(schema::name()).into()),
         (
             "board_days",
-            schema::nullable(schema::integer(1..=MAX_BOARD_DAYS as usize))
+            schema::integer(1..=MAX_BOARD_DAYS as usize)
+                .schema_type(schema::types(&[Type::Integer], true))
                 .description(Some("Over how many days releases are ranked; 7 when it is not set."))
                 .into(),
         ),
         (
             "board_min_n",
-            schema::nullable(schema::integer(0..=u32::MAX as usize))
+            schema::integer(0..=u32::MAX as usize)
+                .schema_type(schema::types(&[Type::Integer], true))
                 .description(Some(
                     "How many judged predictions a release must have to be ranked; 30 when it is not set.",
                 ))
