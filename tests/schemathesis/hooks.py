@@ -124,8 +124,8 @@ def narrow_catalog(path, method, operation):
             # Of either a release or a model; it says something, and which task it is, the model says.
             for name in ("model", "task", "positive_label"):
                 properties.pop(name, None)
-            properties["release"] = RELEASE
-            properties["threshold"] = {"type": "number", "minimum": 0, "maximum": 1}
+            properties["release"]["type"] = "string"
+            properties["threshold"] = {"type": "number"}
             schema["required"] = sorted({*schema.get("required", []), "release", "threshold"})
         for name in ("snapshot_from", "snapshot_to"):
             # Either both or none, and in order.
