@@ -4,8 +4,8 @@ use super::{
     AnyEntity, Catalog, Category, Configuration, Entity, Model, RESERVED, Release, ReleaseDetails, Task,
     Workspace, activity,
     attributes::{Attributes, check_attributes},
-    definition::POSITIVE_SCORE,
     entity::Children,
+    task::POSITIVE_SCORE,
 };
 use crate::{
     Error, Id, Item, Result, Timestamp,

@@ -23,11 +23,9 @@ use crate::{
     table::{Condition, Query, Write, query_all},
 };
 
-use super::{Action, AnyEntity, Catalog, Task, change::update_with, first::First};
-
-/// A prediction without a label is taken as one of the positive class from this score on, unless its definition
-/// says another one.
-pub const POSITIVE_SCORE: f64 = 0.5;
+use super::{
+    Action, AnyEntity, Catalog, Definition, Task, change::update_with, first::First, task::POSITIVE_SCORE,
+};
 
 /// What an evaluation covers of the definitions stands among the logs that it covers, under this name: the number
 /// of the last one that concerns its day.
@@ -44,46 +42,6 @@ const BY_BATCH: &str = "by_batch";
 
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
-
-/// How the predictions of a release are judged.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Definition {
-    /// What they say.
-    pub task: Task,
-    /// From which score on a prediction without a label is one of the positive class.
-    pub threshold: f64,
-    /// The day from which this holds; `None` from the beginning.
-    pub from: Option<Day>,
-}
-
-impl Definition {
-    /// That of a task, from the beginning.
-    pub fn of(task: Task) -> Self {
-        Self { task, threshold: POSITIVE_SCORE, from: None }
-    }
-
-    /// Reads a definition from the words of an event.
-    ///
-    /// # Errors
-    /// `Invalid`, when a word is no good or does not belong to the task.
-    pub fn parse(
-        task: &str,
-        positive_label: Option<&str>,
-        threshold: Option<f64>,
-        from: Option<&str>,
-    ) -> Result<Self> {
-        let task = Task::parse(task, positive_label)?.plain();
-        if threshold.is_some() && task.positive_label().is_none() {
-            let name = task.name();
-            return Err(Error::invalid(format!("a threshold belongs to a binary task, not to `{name}`")));
-        }
-        if threshold.is_some_and(|threshold| !threshold.is_finite()) {
-            return Err(Error::invalid("a threshold is a finite number"));
-        }
-        let from = from.map(str::parse::<Day>).transpose()?;
-        Ok(Self { task, threshold: threshold.unwrap_or(POSITIVE_SCORE), from })
-    }
-}
 
 /// A definition that a release event made, and where the event stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -48,7 +48,7 @@ pub use change::Patch;
 pub use closing::{CACHED_SECONDS, RESERVED_SECONDS};
 pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
-pub use definition::{DEFINED, Defined, Definition, Definitions, POSITIVE_SCORE, record_definitions};
+pub use definition::{DEFINED, Defined, Definitions, record_definitions};
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use feed::{
     Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES, MAX_MARKS,
@@ -71,7 +71,7 @@ pub use retention::{
 };
 pub use saga::ABANDONED_SECONDS;
 pub use settings::{BOARD_DAYS, BOARD_MIN_N, Direction, MAX_BOARD_DAYS, Metric, PrimaryMetric, Settings};
-pub use task::Task;
+pub use task::{Definition, POSITIVE_SCORE, Task};
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
 const RESERVED: &[&str] = &[
