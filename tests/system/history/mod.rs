@@ -1,5 +1,9 @@
 //! What a client did and saw, and what in it can never be right.
 
+pub(crate) mod client;
+pub(crate) mod faults;
+pub(crate) mod world;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How wrong the clocks of processes may be, with what lies between two readings of them, in microseconds.

@@ -97,9 +97,11 @@ impl Located for Path {
     }
 }
 
-/// The real binary on the table at `place`; a path is the data folder of a SQLite file.
+/// The real binary on the table at `place`; a path is the data folder of a SQLite file. `ALMANAC_BINARY` names
+/// another one than what was built with the test, so that a long run goes on beside other builds.
 pub(crate) fn almanac(place: &(impl Located + ?Sized), args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_almanac"));
+    let built = env!("CARGO_BIN_EXE_almanac");
+    let mut command = Command::new(std::env::var("ALMANAC_BINARY").unwrap_or_else(|_| built.to_owned()));
     command.args(place.store().args()).args(args).stdin(Stdio::null());
     for name in ["DATA", "STORE", "REGION", "ENDPOINT", "LISTEN", "CONFIG", "LOG", "LOG_FORMAT"] {
         command.env_remove(format!("ALMANAC_{name}"));

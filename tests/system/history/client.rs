@@ -1,0 +1,260 @@
+//! A client that writes and reads the events of a day of its own, and notes what it saw.
+
+use std::{thread, time::Duration};
+
+use serde_json::{Value, json};
+use store::{Day, Timestamp, log::CLOSED_AFTER_SECONDS, time::DAY_MICROS};
+use tokio::time::Instant;
+
+use super::{
+    Append, AsOf, History, LATEST, Read, Row,
+    faults::Span,
+    world::{Dice, INGESTS, QUERIES, World, now},
+};
+
+/// How many histories have their days in one workspace: so a projector that starts again compares these days
+/// and not those of all histories.
+const IN_ONE_WORKSPACE: usize = 100;
+/// How long after an instant was asked for it is asked for again at least, in microseconds.
+const LATE: i64 = 10_000_000;
+/// How long one answer may take, and everything until it is answered at last.
+const ANSWER: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The workspaces in which so many histories have their days.
+pub(crate) fn workspaces(histories: usize) -> Vec<String> {
+    (0..histories.div_ceil(IN_ONE_WORKSPACE)).map(workspace).collect()
+}
+
+fn workspace(number: usize) -> String {
+    format!("sim/w{number}")
+}
+
+/// What asks for so many clients at a time.
+pub(crate) fn agent(clients: usize) -> ureq::Agent {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(ANSWER));
+    let idle = clients * (INGESTS + QUERIES);
+    config.max_idle_connections(idle).max_idle_connections_per_host(clients).build().into()
+}
+
+/// An answer over HTTP.
+struct Said {
+    status: u16,
+    cut: String,
+    as_of: Option<i64>,
+    warning: Option<String>,
+    body: String,
+}
+
+/// What a client does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It writes and reads.
+    Live,
+    /// It asks as of an instant in what it wrote.
+    LookBack,
+    /// It asks again for all that must not have changed.
+    LookAgain,
+}
+
+/// One client, with a day of its own.
+pub(crate) struct Client<'a> {
+    world: &'a World,
+    agent: ureq::Agent,
+    dice: Dice,
+    workspace: String,
+    day: Day,
+    stage: Stage,
+    pub(crate) number: usize,
+    pub(crate) writes: u64,
+    pub(crate) history: History,
+    /// When it wrote and read.
+    pub(crate) lived: Span,
+    /// How often nobody answered it in time.
+    pub(crate) unanswered: usize,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(world: &'a World, agent: ureq::Agent, number: usize) -> Self {
+        let start: Day = "2000-01-01".parse().unwrap();
+        let days = (number % IN_ONE_WORKSPACE) as i64;
+        let day = Timestamp::from_micros(start.start().micros() + days * DAY_MICROS).unwrap().day();
+        Self {
+            world,
+            agent,
+            dice: Dice(number as u64 + 1),
+            workspace: workspace(number / IN_ONE_WORKSPACE),
+            day,
+            stage: Stage::Live,
+            number,
+            writes: 0,
+            history: History::default(),
+            lived: Span::default(),
+            unanswered: 0,
+        }
+    }
+
+    /// Does what is next, and says when it goes on; `None` when it is through.
+    pub(crate) fn go_on(&mut self) -> Option<i64> {
+        match self.stage {
+            Stage::Live => {
+                let begun = now();
+                self.live();
+                self.lived = Span { begun, ended: now() };
+                self.stage = Stage::LookBack;
+                Some(self.lived.ended + look_back_after(self.number))
+            }
+            Stage::LookBack => {
+                self.look_back();
+                self.stage = Stage::LookAgain;
+                // Later, when whatever was late has come.
+                Some(now() + LATE)
+            }
+            Stage::LookAgain => {
+                self.look_again();
+                None
+            }
+        }
+    }
+
+    /// One try to be answered by the process `at`.
+    fn try_once(&self, at: usize, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Option<Said> {
+        let uri = format!("http://{}/v1/workspaces/{}/{path}", self.world.address(at), self.workspace);
+        let request = ureq::http::Request::builder().uri(uri);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let answer = match body {
+            Some(body) => self.agent.run(request.method("POST").body(body.to_owned()).unwrap()),
+            None => self.agent.run(request.method("GET").body(()).unwrap()),
+        };
+        let mut answer = answer.ok()?;
+        let header = |name: &str| Some(answer.headers().get(name)?.to_str().ok()?.to_owned());
+        let (cut, warning) = (header("almanac-cut").unwrap_or_default(), header("almanac-warning"));
+        let as_of = header("almanac-as-of").map(|as_of| Timestamp::parse(&as_of).unwrap().micros());
+        let status = answer.status().as_u16();
+        let body = answer.body_mut().read_to_string().ok()?;
+        Some(Said { status, cut, as_of, warning, body })
+    }
+
+    /// Tries until it is answered: by whichever process of its kind, again and again.
+    fn ask(&mut self, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Option<Said> {
+        let (first, count) = if body.is_some() { (0, INGESTS) } else { (INGESTS, QUERIES) };
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            let at = first + self.dice.below(count as u64) as usize;
+            match self.try_once(at, path, headers, body) {
+                Some(said) if (200..300).contains(&said.status) => return Some(said),
+                Some(said) if said.status < 500 && said.status != 429 => {
+                    panic!("history {}: {path} is refused: {} {}", self.number, said.status, said.body)
+                }
+                _ => thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        self.unanswered += 1;
+        None
+    }
+
+    /// Sends predictions of these keys until they are acknowledged.
+    fn append(&mut self, keys: &[&str], is_keyed: bool) {
+        let rows: Vec<Row> = keys
+            .iter()
+            .map(|key| {
+                self.writes += 1;
+                (format!("{}-{key}", self.number), self.writes)
+            })
+            .collect();
+        let at = format!("{}T12:00:00Z", self.day);
+        let line = |(key, write): &Row| {
+            json!({"key": key, "predicted_at": at, "release": "v1", "score": 0.5, "latency_ms": *write})
+                .to_string()
+        };
+        let body = rows.iter().map(line).collect::<Vec<_>>().join("\n");
+        let name = format!("{}-{}", self.number, self.writes);
+        let mut headers = vec![("Content-Type", "application/x-ndjson")];
+        if is_keyed {
+            headers.push(("Idempotency-Key", &name));
+        }
+        let begun = now();
+        let acknowledged = self.ask("predictions", &headers, Some(&body)).map(|_| now());
+        self.history.appends.push(Append { rows, begun, acknowledged });
+    }
+
+    fn read(&mut self, what: &'static str, as_of: &AsOf) -> Option<AsOf> {
+        let when = match as_of {
+            AsOf::Now => String::new(),
+            AsOf::Instant(instant) => format!("&as-of={}", Timestamp::from_micros(*instant).unwrap()),
+            AsOf::Cut(cut) => format!("&cut={cut}"),
+        };
+        let (begun, day) = (now(), self.day);
+        let said = self.ask(&format!("{what}?from={day}&to={day}{when}"), &[], None)?;
+        assert_eq!(said.warning, None, "history {}", self.number);
+        let rows = said.body.lines().map(|line| {
+            let row: Value = serde_json::from_str(line).unwrap();
+            (row["key"].as_str().unwrap().to_owned(), row["latency_ms"].as_f64().unwrap() as u64)
+        });
+        let rows = (what != "evaluations").then(|| rows.collect());
+        let as_of = match (as_of, said.as_of) {
+            (AsOf::Instant(_), Some(answered)) => AsOf::Instant(answered),
+            (other, _) => other.clone(),
+        };
+        let cut = AsOf::Cut(said.cut.clone());
+        let bytes = said.body;
+        self.history.reads.push(Read { what, as_of: as_of.clone(), begun, rows, bytes, cut: said.cut });
+        Some(if matches!(as_of, AsOf::Instant(_)) { as_of } else { cut })
+    }
+
+    /// Writes and reads of a history.
+    fn live(&mut self) {
+        let mut cuts = Vec::new();
+        for step in 0..6 {
+            let fresh = format!("e{step}");
+            match self.dice.below(4) {
+                // One key, again and again, each when the one before is acknowledged.
+                0 | 1 => self.append(&["same"], true),
+                2 => self.append(&[&fresh, "other", &format!("{fresh}-b")], true),
+                _ => self.append(&[&fresh], false),
+            }
+            if self.dice.below(2) == 0 {
+                let what = if self.dice.below(3) == 0 { LATEST } else { "predictions" };
+                cuts.extend(self.read(what, &AsOf::Now).map(|cut| (what, cut)));
+            }
+        }
+        // As of now: as of the last closed instant, by a clock that may be ahead.
+        self.read("predictions", &AsOf::Instant(now()));
+        if let Some((what, cut)) = cuts.first() {
+            self.read(what, cut);
+        }
+    }
+
+    /// Asks as of an instant in it, which some clocks take to be closed, some not; and keeps the answer.
+    fn look_back(&mut self) {
+        let begun = self.history.appends.first().map_or(0, |append| append.begun);
+        let ended = self.history.appends.last().map_or(0, |append| append.begun);
+        let instant = begun + self.dice.below((ended - begun + 1_000_000) as u64) as i64;
+        for what in ["predictions", "evaluations"] {
+            self.read(what, &AsOf::Instant(instant));
+            self.read(what, &AsOf::Instant(now()));
+        }
+    }
+
+    /// Asks again for everything that must not have changed, and for what must be there.
+    fn look_again(&mut self) {
+        let before: Vec<(&'static str, AsOf, String)> =
+            self.history.reads.iter().map(|read| (read.what, read.as_of.clone(), read.cut.clone())).collect();
+        for (what, as_of, cut) in before {
+            if let AsOf::Instant(_) = as_of {
+                self.read(what, &as_of);
+            }
+            if !cut.is_empty() {
+                self.read(what, &AsOf::Cut(cut));
+            }
+        }
+        self.read("predictions", &AsOf::Now);
+        self.read(LATEST, &AsOf::Now);
+    }
+}
+
+/// Microseconds after the end of a history at which it is looked back: around the instant at which it is closed,
+/// by clocks that are wrong either way.
+fn look_back_after(number: usize) -> i64 {
+    (CLOSED_AFTER_SECONDS - 12 + (number % 16) as i64) * 1_000_000
+}
