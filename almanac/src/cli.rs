@@ -65,7 +65,7 @@ enum Command {
     /// List, show, retry or skip segments that the projector refused.
     #[command(subcommand)]
     Dlq(DlqCommand),
-    /// Show how far behind everything is, the workers and the leases.
+    /// Show how far behind everything is, what the last days warn of, the workers and the leases.
     Status {
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]

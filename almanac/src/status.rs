@@ -1,6 +1,9 @@
-//! `almanac status`: how far behind everything is.
+//! `almanac status`: how far behind everything is, and what the last days warn of.
 
-use projector::status::{Status, WorkspaceStatus, status};
+use projector::{
+    status::{Status, WorkspaceStatus, status},
+    warnings::{Warning, Warnings},
+};
 use serde_json::{Value, json};
 use store::{Clock, Timestamp, catalog::Catalog};
 
@@ -72,7 +75,42 @@ fn text(status: &Status, now: Timestamp) -> String {
         ]);
     }
     let sweeper = status.sweeper.as_deref().unwrap_or("nobody");
-    format!("{workspaces}\n{workers}\n{leases}\nswept now and then by {sweeper}\n")
+    let warnings = warning_lines(status);
+    format!("{workspaces}{warnings}\n{workers}\n{leases}\nswept now and then by {sweeper}\n")
+}
+
+/// The warnings of all workspaces; nothing when there are none.
+fn warning_lines(status: &Status) -> String {
+    let mut lines = Lines::new(&["WARNING", "days", "what"]);
+    for one in &status.workspaces {
+        for (warnings, warning) in of_workspace(one) {
+            let days = format!("{} to {}", warnings.from, warnings.to);
+            lines.add(vec![one.path.clone(), days, warning.to_string()]);
+        }
+    }
+    if lines.is_empty() { String::new() } else { format!("\n{lines}") }
+}
+
+fn of_workspace(one: &WorkspaceStatus) -> impl Iterator<Item = (&Warnings, &Warning)> {
+    one.warnings.iter().flat_map(|warnings| warnings.found.iter().map(move |warning| (warnings, warning)))
+}
+
+fn warning_document((of, warning): (&Warnings, &Warning)) -> Value {
+    let mut document = json!({"kind": warning.kind(), "from": of.from.to_string(), "to": of.to.to_string()});
+    let more = match warning {
+        Warning::NeverPositive { release, positive_label, outcomes, labels } => json!({
+            "release": release,
+            "positive_label": positive_label,
+            "outcomes": outcomes,
+            "labels": labels,
+        }),
+        Warning::Unmatched { unmatched, outcomes } => json!({"unmatched": unmatched, "outcomes": outcomes}),
+        Warning::Unreadable { day, reason } => json!({"day": day.to_string(), "reason": reason}),
+    };
+    if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
+        document.extend(more);
+    }
+    document
 }
 
 fn version(of: &WorkspaceStatus) -> String {
@@ -96,6 +134,7 @@ fn document(status: &Status, now: Timestamp) -> Value {
             "dead_letters": one.dead_letters,
             "unwritten": one.unwritten,
             "skipped": one.skipped,
+            "warnings": of_workspace(one).map(warning_document).collect::<Vec<_>>(),
         })
     });
     let workers = status.workers.iter().map(|one| {
@@ -148,6 +187,23 @@ mod tests {
             dead_letters: 1,
             unwritten: 1,
             skipped: 0,
+            warnings: Some(Warnings {
+                from: "2026-06-03".parse().unwrap(),
+                to: "2026-06-09".parse().unwrap(),
+                found: vec![
+                    Warning::NeverPositive {
+                        release: "v1".into(),
+                        positive_label: "late".into(),
+                        outcomes: 40,
+                        labels: vec!["0".into(), "1".into()],
+                    },
+                    Warning::Unmatched { unmatched: 12, outcomes: 400 },
+                    Warning::Unreadable {
+                        day: "2026-06-04".parse().unwrap(),
+                        reason: "it is of a newer Almanac".into(),
+                    },
+                ],
+            }),
         };
         let lease = Lease {
             stream: "feed".into(),

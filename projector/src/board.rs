@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use fold::{Evaluation, evaluation::Windowed};
+use fold::evaluation::Windowed;
 use store::{
-    Day, Error, Id, Result, Table, active,
+    Day, Id, Result, Table, active,
     catalog::{Catalog, PrimaryMetric, Ranked},
-    evaluated::{self, At},
-    key,
-    table::Query,
 };
+
+use crate::recent::Recent;
 
 /// How many days before the latest one that is projected are looked at for an evaluation of a release.
 pub const BOARD_DAYS: usize = 31;
@@ -78,16 +77,11 @@ async fn values(
         return Ok(values);
     }
     let version = active::load(table, workspace).await?.version;
-    let latest = Query::table(key::all_projections(workspace, version)).backward().limit(1).only(&["v"]);
-    let Some(latest) = table.query(&latest).await?.items.pop() else { return Ok(values) };
-    let (mut day, _) = key::parse_projection(&latest.key)?;
+    let Some(mut recent) = Recent::of(table, version, workspace).await? else { return Ok(values) };
     let (mut left, mut looked_at) = (days, 0);
     while left > 0 && looked_at < BOARD_DAYS {
-        let at = At { workspace, version, day };
-        if let Some((_, states)) = evaluated::load(table, at).await? {
-            let evaluation = Evaluation::from_states(&states);
-            let evaluation =
-                evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
+        let day = recent.step_back();
+        if let Some(evaluation) = recent.evaluation(day).await? {
             for name in wanted {
                 let Some(judged) = evaluation.releases.get(name) else { continue };
                 if judged.figure(primary.metric).is_some() {
@@ -97,12 +91,7 @@ async fn values(
             }
         }
         // The window begins with the first day that says something.
-        if values.is_empty() {
-            looked_at += 1
-        } else {
-            left -= 1
-        }
-        day = day.start().plus_seconds(-1).day();
+        if values.is_empty() { looked_at += 1 } else { left -= 1 }
     }
     Ok(values)
 }

@@ -7,7 +7,7 @@
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no
 //! change told of, [`dlq`] keeps what cannot be read, [`rebuild`] folds everything anew beside what is
 //! served, [`board`] keeps the leaderboard,
-//! [`expire`] deletes events whose time is over, [`status`] says how far behind everything is, and [`mod@verify`] folds everything again and
+//! [`expire`] deletes events whose time is over, [`status`] says how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything again and
 //! compares.
 //!
 //! It appends nothing to the log, and nobody else writes what it writes. Losing, repeating or
@@ -30,6 +30,7 @@ mod plan;
 pub mod project;
 mod reader;
 pub mod rebuild;
+mod recent;
 mod rotation;
 mod schedule;
 pub mod status;
@@ -37,6 +38,7 @@ pub mod sweep;
 mod sweeper;
 pub mod unwritten;
 pub mod verify;
+pub mod warnings;
 mod work;
 pub mod worker;
 

@@ -1,4 +1,4 @@
-//! How far behind everything is: read from the table, so that any process can say it.
+//! How far behind everything is, and what the last days warn of: read from the table, so that any process can say it.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,7 @@ use crate::{
     lease::{Lease, SWEEP, leases},
     sweep::sweep_version,
     unwritten,
+    warnings::{Warnings, warnings},
 };
 
 /// How many logs that are behind are looked at for their age; of more, the first in order are.
@@ -44,6 +45,8 @@ pub struct WorkspaceStatus {
     pub unwritten: usize,
     /// Segments that were left out.
     pub skipped: usize,
+    /// What the evaluations of the last days warn of; `None`, when no day is projected.
+    pub warnings: Option<Warnings>,
 }
 
 /// How everything is doing.
@@ -59,7 +62,7 @@ pub struct Status {
     pub sweeper: Option<String>,
 }
 
-/// Looks at everything. It costs what a sweep costs.
+/// Looks at everything. It costs what a sweep costs, and for each workspace the evaluations of a week.
 ///
 /// # Errors
 /// Those of the table.
@@ -108,6 +111,7 @@ async fn workspace_status(
         dead_letters: stopped,
         unwritten,
         skipped: letters.len() - stopped,
+        warnings: warnings(table, found.version, workspace).await?,
     })
 }
 

@@ -7,5 +7,6 @@ mod letters;
 mod parts;
 mod race;
 mod rebuild;
+mod warnings;
 
 use bench::Bench;
