@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use store::{
     Columns, Kind,
     event::TAG_PREFIX,
-    key::{Breakdown, By},
+    lane::{Breakdown, By},
 };
 
 pub use bounded::{Bounded, Merge};

@@ -7,8 +7,11 @@
 //!
 //! Almanac 0.1 placed a batch by its name. Such segments ([`Placed::ByBatch`]) come before those that were
 //! placed by key.
+//!
+//! What projections keep by name is dealt as well: a name of a release, metric or tag goes to one of
+//! [`BREAKDOWN_BUCKETS`] items ([`Breakdown::of`]).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use crate::{Column, Columns, Kind};
 
@@ -73,6 +76,56 @@ pub fn deal(kind: Kind, columns: &Columns, lanes: u8) -> BTreeMap<u8, Vec<usize>
         dealt.entry(column.map_or(0, |column| lane(column, row))).or_default().push(row);
     }
     dealt
+}
+
+/// Into how many items a breakdown of a day is cut at most. Only those that hold something exist.
+pub const BREAKDOWN_BUCKETS: u32 = 256;
+
+/// By what a breakdown is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum By {
+    /// By release.
+    Release,
+    /// By metric.
+    Metric,
+    /// By tag.
+    Tag,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [By; 3] = [By::Release, By::Metric, By::Tag];
+
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Release => "release",
+            By::Metric => "metric",
+            By::Tag => "tag",
+        }
+    }
+}
+
+/// One item of a breakdown of a day: all that is known of the names in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Breakdown {
+    /// By what it is.
+    pub by: By,
+    /// Which of the items.
+    pub bucket: u8,
+}
+
+impl Breakdown {
+    /// The one that holds `name`: the bucket is the CRC-32 of the name modulo [`BREAKDOWN_BUCKETS`].
+    pub fn of(by: By, name: &str) -> Self {
+        Self { by, bucket: (crc32fast::hash(name.as_bytes()) % BREAKDOWN_BUCKETS) as u8 }
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:02x}", self.by.name(), self.bucket)
+    }
 }
 
 #[cfg(test)]

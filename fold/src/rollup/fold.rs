@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store::{
     Columns, Kind,
     event::TAG_PREFIX,
-    key::{Breakdown, By},
+    lane::{Breakdown, By},
 };
 
 use super::{

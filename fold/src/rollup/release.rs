@@ -144,7 +144,7 @@ impl Cell for ReleaseDetail {
     }
 }
 
-/// Releases whose names have the same hash modulo [`store::key::BREAKDOWN_BUCKETS`].
+/// Releases whose names have the same hash modulo [`store::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleasePart {
     /// How many events name each.

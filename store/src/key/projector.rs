@@ -5,6 +5,8 @@ use std::fmt;
 use super::{END, Key, KeyRange, LogId, parse_place};
 use crate::{Error, Id, Result, time::Day};
 
+pub use crate::lane::{Breakdown, By};
+
 pub(super) fn rollup_partition(workspace: &Id, version: u32) -> String {
     format!("w#{workspace}/rollup/v{version}")
 }
@@ -56,56 +58,6 @@ pub fn evaluation_parts(workspace: &Id, version: u32, day: Day) -> KeyRange {
 /// The evaluation of a day with its parts.
 pub fn evaluation_items(workspace: &Id, version: u32, day: Day) -> KeyRange {
     KeyRange { from: evaluation(workspace, version, day).sk, ..evaluation_parts(workspace, version, day) }
-}
-
-/// Into how many items a breakdown of a day is cut at most. Only those that hold something exist.
-pub const BREAKDOWN_BUCKETS: u32 = 256;
-
-/// By what a breakdown is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum By {
-    /// By release.
-    Release,
-    /// By metric.
-    Metric,
-    /// By tag.
-    Tag,
-}
-
-impl By {
-    /// All of them.
-    pub const ALL: [By; 3] = [By::Release, By::Metric, By::Tag];
-
-    /// Its name in keys.
-    pub fn name(self) -> &'static str {
-        match self {
-            By::Release => "release",
-            By::Metric => "metric",
-            By::Tag => "tag",
-        }
-    }
-}
-
-/// One item of a breakdown of a day: all that is known of the names in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Breakdown {
-    /// By what it is.
-    pub by: By,
-    /// Which of the items.
-    pub bucket: u8,
-}
-
-impl Breakdown {
-    /// The one that holds `name`: the bucket is the CRC-32 of the name modulo [`BREAKDOWN_BUCKETS`].
-    pub fn of(by: By, name: &str) -> Self {
-        Self { by, bucket: (crc32fast::hash(name.as_bytes()) % BREAKDOWN_BUCKETS) as u8 }
-    }
-}
-
-impl fmt::Display for Breakdown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{:02x}", self.by.name(), self.bucket)
-    }
 }
 
 /// An item of a breakdown of a day.
