@@ -5,11 +5,9 @@
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
 //! taken [`Share`] by share; the result is the same to the bit.
 
-mod figure;
 mod judge;
 mod meet;
 mod share;
-mod window;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +19,6 @@ use store::{
     Day,
     catalog::{Definition, POSITIVE_SCORE},
 };
-pub use window::Windowed;
 
 use crate::{
     LogSegment, Result,

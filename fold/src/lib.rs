@@ -11,7 +11,8 @@
 //! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric and tag;
 //! - [`mod@join`]: which outcome judges which prediction, including repeats and corrections;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
-//! - [`evaluation`]: how good each release was on one day.
+//! - [`evaluation`]: how good each release was on one day;
+//! - [`figure`]: the table of its figures, from which columns, rankings and windows are derived.
 //!
 //! Each of them names the columns that it needs, so that readers decode no others.
 //!
@@ -38,6 +39,7 @@
 mod error;
 pub mod evaluation;
 pub mod exact;
+pub mod figure;
 pub mod fixed;
 mod hash;
 pub mod join;
@@ -53,6 +55,7 @@ mod testing;
 pub use error::{FoldError, Result};
 pub use evaluation::{Evaluation, evaluate};
 pub use exact::ExactSum;
+pub use figure::{Figure, Windowed};
 pub use join::{Joined, join};
 pub use rollup::{Delta, Rollup};
 pub use segment::{LogSegment, RowRef};

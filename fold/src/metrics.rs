@@ -4,6 +4,8 @@
 //! numbers, sums are exact, and the logarithm is `libm`'s, so that every platform gives the same
 //! bits. A result that is not defined, such as recall without positives, is `None`.
 
+use std::ops::AddAssign;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ExactSum;
@@ -67,6 +69,15 @@ impl Confusion {
     }
 }
 
+impl AddAssign for Confusion {
+    fn add_assign(&mut self, other: Self) {
+        self.tp += other.tp;
+        self.fp += other.fp;
+        self.tn += other.tn;
+        self.fn_ += other.fn_;
+    }
+}
+
 /// Area under the receiver operating characteristic (`roc_auc_score`): the probability that a
 /// positive scores above a negative, a tie counting one half.
 ///
@@ -114,6 +125,21 @@ pub struct CalibrationBin {
     pub sum: f64,
     /// How many were really positive.
     pub positives: u64,
+}
+
+impl AddAssign for CalibrationBin {
+    fn add_assign(&mut self, other: Self) {
+        self.n += other.n;
+        self.sum += other.sum;
+        self.positives += other.positives;
+    }
+}
+
+/// [`Probabilities::ece`] of bins whose sums are rounded.
+pub fn calibration_error(bins: &[CalibrationBin]) -> Option<f64> {
+    let n: u64 = bins.iter().map(|bin| bin.n).sum();
+    let gaps: f64 = bins.iter().map(|bin| (bin.sum - bin.positives as f64).abs()).sum();
+    (n > 0).then(|| gaps / n as f64)
 }
 
 /// Judges probabilities of the positive class.

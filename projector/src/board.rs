@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use fold::evaluation::Windowed;
+use fold::{Figure, Windowed};
 use store::{
-    Day, Id, Result, Table, active,
+    Day, Error, Id, Result, Table, active,
     catalog::{Catalog, PrimaryMetric, Ranked},
 };
 
@@ -43,7 +43,7 @@ pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Re
             Some(Ranked {
                 metric: primary.metric.name().to_owned(),
                 value: window.value()?,
-                day: *day,
+                day: (*day)?,
                 days: window.days(),
                 n: window.n(),
                 is_ranked: window.n() >= settings.min_n(),
@@ -63,16 +63,18 @@ async fn clear(catalog: &Catalog, workspace: &Id) -> Result<()> {
     Ok(())
 }
 
-/// The primary metric of each of the `wanted` releases over the days of the window, and its last day. It ends with
-/// the latest day on which any of them was judged.
+/// The primary metric of each of the `wanted` releases over the days of the window, and the last day on which it is
+/// defined. The window ends with the latest day on which it is defined for any of them.
 async fn values(
     table: &dyn Table,
     workspace: &Id,
     primary: &PrimaryMetric,
     wanted: &[String],
     days: u32,
-) -> Result<BTreeMap<String, (Day, Windowed)>> {
-    let mut values = BTreeMap::<String, (Day, Windowed)>::new();
+) -> Result<BTreeMap<String, (Option<Day>, Windowed)>> {
+    let name = primary.metric.name();
+    let figure = Figure::named(name).ok_or_else(|| Error::corrupt(format!("`{name}` is no figure")))?;
+    let mut values = BTreeMap::<String, (Option<Day>, Windowed)>::new();
     if wanted.is_empty() {
         return Ok(values);
     }
@@ -82,16 +84,38 @@ async fn values(
     while left > 0 && looked_at < BOARD_DAYS {
         let day = recent.step_back();
         if let Some(evaluation) = recent.evaluation(day).await? {
-            for name in wanted {
-                let Some(judged) = evaluation.releases.get(name) else { continue };
-                if judged.figure(primary.metric).is_some() {
-                    let new = || (day, Windowed::new(primary.metric));
-                    values.entry(name.clone()).or_insert_with(new).1.add(judged);
+            let judged: Vec<_> =
+                wanted.iter().filter_map(|name| Some((name, evaluation.releases.get(name)?))).collect();
+            // The window begins with the first day on which the figure is defined for any of them.
+            if !values.is_empty() || judged.iter().any(|(_, of)| of.figure(figure).is_some()) {
+                for (name, of) in judged {
+                    let (last, window) =
+                        values.entry(name.clone()).or_insert_with(|| (None, Windowed::new(figure)));
+                    window.add(of);
+                    *last = last.or(of.figure(figure).map(|_| day));
                 }
             }
         }
-        // The window begins with the first day that says something.
         if values.is_empty() { looked_at += 1 } else { left -= 1 }
     }
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use store::catalog::{Direction, Metric};
+
+    use super::*;
+
+    #[test]
+    fn every_metric_to_rank_by_is_a_figure() {
+        let better = |metric: &Metric| match metric.direction() {
+            Direction::Max => fold::figure::Direction::Max,
+            Direction::Min => fold::figure::Direction::Min,
+        };
+        let metrics: Vec<_> = Metric::ALL.iter().map(|metric| (metric.name(), better(metric))).collect();
+        let figures: Vec<_> =
+            Figure::ranking_ones().filter_map(|figure| Some((figure.name, figure.ranking?.better))).collect();
+        assert_eq!(metrics, figures);
+    }
 }

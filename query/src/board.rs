@@ -1,6 +1,6 @@
 //! The leaderboard: of what is live, and of a given day, out of its evaluation.
 
-use fold::{Evaluation, evaluation::Record};
+use fold::{Evaluation, Figure, evaluation::Record};
 use store::{
     Day, Error, Id, Result, active,
     catalog::{MAX_BOARD, PrimaryMetric, RankedRelease},
@@ -63,9 +63,11 @@ impl Query {
         };
         let evaluation = Evaluation::from_states(&states);
         let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
+        let name = primary.metric.name();
+        let figure = Figure::named(name).ok_or_else(|| Error::corrupt(format!("`{name}` is no figure")))?;
         let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
-            let value = of.figure(primary.metric)?;
-            let n = of.judged_by(primary.metric);
+            let value = of.figure(figure)?;
+            let n = of.judged_by(figure);
             let (labelled, record, is_ranked) = (of.labelled, of.record, n >= settings.min_n());
             Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
         };

@@ -1,9 +1,10 @@
 //! The columns that an answer may have, as the document of the API tells them.
 
+use fold::figure::Getter;
 use store::{Kind, event::FieldType};
 
 use crate::{
-    daily::{EVALUATION_COLUMNS, is_count},
+    daily::evaluation_columns,
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
     request::What,
@@ -21,12 +22,13 @@ pub(crate) enum ColumnType {
     Field(FieldType),
 }
 
-/// The type of a column of rollups or evaluations besides the day.
-fn type_of_daily(name: &str) -> ColumnType {
-    match name {
-        "release" | "metric" | "definition_from" | "positive_label" => ColumnType::Field(FieldType::Text),
-        _ if is_count(name) || rollups::COUNTS.contains(&name) => ColumnType::Count,
-        _ => ColumnType::Field(FieldType::Float),
+impl From<Getter> for ColumnType {
+    fn from(getter: Getter) -> Self {
+        match getter {
+            Getter::Text(_) => Self::Field(FieldType::Text),
+            Getter::Count(_) => Self::Count,
+            Getter::Number(_) => Self::Field(FieldType::Float),
+        }
     }
 }
 
@@ -35,7 +37,6 @@ impl What {
     pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
         let fields =
             |kind: Kind| kind.fields().iter().map(|field| (field.name, ColumnType::Field(field.kind)));
-        let daily = |name: &'static str| (name, type_of_daily(name));
         let mut columns = vec![(DAY, ColumnType::Day)];
         match self {
             What::Events(kind) => {
@@ -46,8 +47,10 @@ impl What {
                 columns.extend(fields(Kind::Predictions));
                 columns.extend(OUTCOME_COLUMNS.map(|(name, _, kind)| (name, ColumnType::Field(kind))));
             }
-            What::Rollups => columns.extend(rollups::columns().map(daily)),
-            What::Evaluations => columns.extend(EVALUATION_COLUMNS.iter().copied().map(daily)),
+            What::Rollups => {
+                columns.extend(rollups::columns().map(|name| (name, rollups::column_type(name))))
+            }
+            What::Evaluations => columns.extend(evaluation_columns()),
         }
         columns
     }

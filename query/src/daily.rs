@@ -2,20 +2,24 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fold::{Evaluation, evaluate, evaluation};
+use fold::{
+    Evaluation, Figure, evaluate, evaluation,
+    figure::{self, FIGURES, Getter},
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 use store::{
     Day, Error, Id, Item, Kind, Result, Table, active,
     catalog::Catalog,
     evaluated::{self, At, Found},
-    event::TAG_PREFIX,
+    event::FieldType,
     key::{self, Projection},
     table::Query,
 };
 
 use crate::{
     budget::Hold,
+    columns::ColumnType,
     events::unknown_column,
     frame,
     joined::{bytes_of, in_log},
@@ -38,33 +42,9 @@ pub(crate) enum Cell {
 pub(crate) type Row = (Day, Vec<Cell>);
 
 /// The columns of evaluations, after the day.
-pub(crate) const EVALUATION_COLUMNS: &[&str] = &[
-    "release",
-    "predictions",
-    "labelled",
-    "maturity",
-    "positives",
-    "accuracy",
-    "auc",
-    "log_loss",
-    "brier",
-    "precision",
-    "recall",
-    "f1",
-    "ece",
-    "mean_score",
-    "mae",
-    "rmse",
-    "bias",
-    "wins",
-    "losses",
-    "ties",
-    "repeated",
-    "unmatched",
-    "definition_from",
-    "positive_label",
-    "threshold",
-];
+pub(crate) fn evaluation_columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
+    FIGURES.iter().map(|figure| (figure.name, figure.getter.into()))
+}
 
 /// How good the predictions were, as it is stored.
 pub(crate) async fn stored_evaluations(
@@ -91,65 +71,14 @@ pub(crate) async fn evaluations_as_of(
 }
 
 fn evaluation_rows(evaluations: &[(Day, Evaluation)], request: &Request) -> Result<DataFrame> {
-    let rows: Vec<Row> = evaluations
-        .iter()
-        .flat_map(|(day, evaluation)| {
-            let releases = evaluation.releases.iter();
-            let unmatched = evaluation.unmatched;
-            let rows = releases.map(move |(name, release)| evaluation_row(name, release, unmatched));
-            // Outcomes of a day without predictions have no release to stand with.
-            let alone = (evaluation.releases.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0))
-                .then(|| unmatched_row(unmatched));
-            rows.chain(alone).map(|row| (*day, row))
-        })
-        .collect();
-    series(EVALUATION_COLUMNS, &rows, request)
-}
-
-/// The row of a day without predictions.
-fn unmatched_row(unmatched: Option<u64>) -> Vec<Cell> {
-    let cell = |name: &&str| match *name {
-        "unmatched" => Cell::Int(unmatched),
-        "release" | "definition_from" | "positive_label" => Cell::Text(None),
-        name if is_count(name) => Cell::Int(None),
-        _ => Cell::Float(None),
+    let cell = |figure: &Figure, row: &figure::Row<'_>| match figure.getter {
+        Getter::Text(read) => Cell::Text(read(row)),
+        Getter::Count(read) => Cell::Int(read(row)),
+        Getter::Number(read) => Cell::Float(read(row)),
     };
-    EVALUATION_COLUMNS.iter().map(cell).collect()
-}
-
-fn evaluation_row(name: &str, release: &evaluation::ReleaseEvaluation, unmatched: Option<u64>) -> Vec<Cell> {
-    use evaluation::Measures;
-    let (mut positives, mut judged) = (None, [None; 8]);
-    let (mut positive_label, mut threshold) = (None, None);
-    let mut errors = [None; 3];
-    match &release.measures {
-        Some(Measures::Binary(of)) => {
-            positives = Some(of.positives);
-            (positive_label, threshold) = (Some(of.positive.clone()), Some(of.threshold));
-            judged = [of.accuracy, of.auc, of.log_loss, of.brier, of.precision, of.recall, of.f1, of.ece];
-        }
-        Some(Measures::Multiclass(of)) => judged[0] = of.accuracy,
-        Some(Measures::Regression(of)) => errors = [of.mae, of.rmse, of.bias],
-        None => {}
-    }
-    let counts = [
-        Cell::Text(Some(name.to_owned())),
-        Cell::Int(Some(release.predictions)),
-        Cell::Int(Some(release.labelled)),
-        Cell::Float(release.maturity()),
-        Cell::Int(positives),
-    ];
-    let figures = judged.into_iter().chain([release.mean_score]).chain(errors).map(Cell::Float);
-    let record = [release.record.wins, release.record.losses, release.record.ties];
-    let definition = [
-        Cell::Int(release.repeated),
-        Cell::Int(unmatched),
-        Cell::Text(release.defined_from.map(|day| day.to_string())),
-        Cell::Text(positive_label),
-        Cell::Float(threshold),
-    ];
-    let record = record.map(|count| Cell::Int(Some(count)));
-    counts.into_iter().chain(figures).chain(record).chain(definition).collect()
+    let cells = |row: figure::Row<'_>| FIGURES.iter().map(|figure| cell(figure, &row)).collect();
+    let rows = evaluations.iter().flat_map(|(day, of)| of.rows().map(|row| (*day, cells(row))));
+    series(&evaluation_columns().collect::<Vec<_>>(), &rows.collect::<Vec<_>>(), request)
 }
 
 /// Evaluates each day by what had been appended by then.
@@ -248,19 +177,19 @@ pub(crate) async fn active_items(
 }
 
 /// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.
-pub(crate) fn series(columns: &[&str], rows: &[Row], request: &Request) -> Result<DataFrame> {
+pub(crate) fn series(columns: &[(&str, ColumnType)], rows: &[Row], request: &Request) -> Result<DataFrame> {
     const DAY: &str = "day";
     let rows: Vec<&Row> =
         rows.iter().filter(|(_, cells)| is_of(columns, cells, request.release.as_deref())).collect();
-    let all: Vec<&str> = [DAY].iter().chain(columns).copied().collect();
+    let all: Vec<&str> = [DAY].into_iter().chain(columns.iter().map(|(name, _)| *name)).collect();
     let names: Vec<&str> = match &request.columns {
         Some(names) => names.iter().map(String::as_str).collect(),
         None => all.clone(),
     };
     let mut frame = Vec::with_capacity(names.len());
     for name in names {
-        match columns.iter().position(|column| *column == name) {
-            Some(at) => frame.push(column(name, at, &rows)),
+        match position(columns, name) {
+            Some(at) => frame.push(column(columns[at], at, &rows)),
             None if name == DAY => {
                 frame.push(frame::days(DAY, rows.iter().map(|(day, _)| day.number()).collect()))
             }
@@ -270,51 +199,31 @@ pub(crate) fn series(columns: &[&str], rows: &[Row], request: &Request) -> Resul
     frame::frame(rows.len(), frame)
 }
 
-fn is_of(columns: &[&str], cells: &[Cell], release: Option<&str>) -> bool {
-    let of_row = columns.iter().position(|column| *column == "release").map(|at| &cells[at]);
+fn position(columns: &[(&str, ColumnType)], name: &str) -> Option<usize> {
+    columns.iter().position(|(column, _)| *column == name)
+}
+
+fn is_of(columns: &[(&str, ColumnType)], cells: &[Cell], release: Option<&str>) -> bool {
+    let of_row = position(columns, "release").map(|at| &cells[at]);
     match (release, of_row) {
         (Some(wanted), Some(Cell::Text(found))) => found.as_deref() == Some(wanted),
         _ => true,
     }
 }
 
-fn column(name: &str, at: usize, rows: &[&Row]) -> Series {
+fn column((name, kind): (&str, ColumnType), at: usize, rows: &[&Row]) -> Series {
     let cells = || rows.iter().map(|(_, cells)| &cells[at]);
-    let text = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { None };
-    match name {
-        "release" | "metric" | "definition_from" | "positive_label" => {
-            texts(name, cells().map(text).collect())
-        }
-        _ if is_count(name) => {
+    match kind {
+        ColumnType::Field(FieldType::Text) => frame::texts(
+            name,
+            cells().map(|cell| if let Cell::Text(text) = cell { text.as_deref() } else { None }),
+        ),
+        ColumnType::Count => {
             frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
         }
-        _ if name.starts_with(TAG_PREFIX) => texts(name, cells().map(text).collect()),
         _ => frame::floats(
             name,
             cells().map(|cell| if let Cell::Float(number) = cell { *number } else { None }),
         ),
     }
-}
-
-/// Whether a column holds whole numbers.
-pub(crate) fn is_count(name: &str) -> bool {
-    matches!(
-        name,
-        "predictions"
-            | "labelled"
-            | "positives"
-            | "wins"
-            | "losses"
-            | "ties"
-            | "repeated"
-            | "unmatched"
-            | "outcomes"
-            | "metrics"
-            | "releases"
-            | "names"
-    )
-}
-
-fn texts(name: &str, texts: Vec<Option<String>>) -> Series {
-    frame::texts(name, texts.iter().map(Option::as_deref))
 }

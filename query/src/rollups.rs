@@ -15,14 +15,16 @@ use fold::{
 use polars::prelude::DataFrame;
 use store::{
     Day, Error, Id, Kind, Result, Table,
+    event::FieldType,
     key::{self, Breakdown, Projection},
     rollup::Projected,
 };
 
-pub(crate) use self::names::{COUNTS, columns, is_rank};
 use self::names::{METRIC_COLUMNS, RELEASE_COLUMNS, TAG_COLUMNS};
+pub(crate) use self::names::{column_type, columns, is_rank};
 use crate::{
     budget::Hold,
+    columns::ColumnType,
     daily::{Cell, Row, active_items, series},
     request::{By, Request},
 };
@@ -61,6 +63,7 @@ pub(crate) async fn rollups(
         rows(parts, tag).into_iter().map(|figures| (*day, cells(figures))).collect()
     };
     let rows: Vec<Row> = days.iter().flat_map(of_day).collect();
+    let columns: Vec<_> = columns.iter().map(|name| (*name, column_type(name))).collect();
     series(&columns, &rows, request)
 }
 
@@ -106,12 +109,10 @@ struct Figures {
 
 impl Figures {
     fn cell(&self, column: &str) -> Cell {
-        if COUNTS.contains(&column) {
-            Cell::Int(self.counts.get(column).copied())
-        } else if column == "release" || column == "metric" || column.starts_with(store::event::TAG_PREFIX) {
-            Cell::Text(self.texts.get(column).cloned())
-        } else {
-            Cell::Float(self.numbers.get(column).copied())
+        match column_type(column) {
+            ColumnType::Count => Cell::Int(self.counts.get(column).copied()),
+            ColumnType::Field(FieldType::Text) => Cell::Text(self.texts.get(column).cloned()),
+            _ => Cell::Float(self.numbers.get(column).copied()),
         }
     }
 

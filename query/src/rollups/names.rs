@@ -1,5 +1,9 @@
 //! The columns of rollups.
 
+use store::event::{FieldType, TAG_PREFIX};
+
+use crate::columns::ColumnType;
+
 /// The columns of rollups by release, besides the day.
 pub(super) const RELEASE_COLUMNS: &[&str] = &[
     "release",
@@ -119,5 +123,15 @@ pub(crate) fn is_rank(column: &str) -> bool {
     quantile.is_some_and(|name| ["_p50", "_p90", "_p99"].iter().any(|end| name.ends_with(end)))
 }
 
+/// What a column holds, tags included.
+pub(crate) fn column_type(column: &str) -> ColumnType {
+    match column {
+        "release" | "metric" => ColumnType::Field(FieldType::Text),
+        _ if column.starts_with(TAG_PREFIX) => ColumnType::Field(FieldType::Text),
+        _ if COUNTS.contains(&column) => ColumnType::Count,
+        _ => ColumnType::Field(FieldType::Float),
+    }
+}
+
 /// Columns that hold whole numbers.
-pub(crate) const COUNTS: [&str; 5] = ["names", "predictions", "outcomes", "metrics", "releases"];
+const COUNTS: [&str; 5] = ["names", "predictions", "outcomes", "metrics", "releases"];

@@ -1,107 +1,92 @@
 //! One figure over several days, by which releases are ranked.
-//!
-//! Where it merges it is exact: accuracy, precision, recall and F1 come from the confusion matrices added up, the
-//! calibration error from the bins added up; means of rows (log loss, Brier score, MAE, RMSE) are weighted by their
-//! rows. AUC does not merge: it is the mean of the days', weighted by the rows that were scored.
 
-use store::catalog::Metric;
+use super::{Figure, Merge};
+use crate::{
+    evaluation::{Measures, ReleaseEvaluation},
+    metrics::{CalibrationBin, Confusion},
+};
 
-use super::{Measures, ReleaseEvaluation};
-use crate::metrics::{CalibrationBin, Confusion};
-
-/// One figure of a release over some days.
+/// One figure of a release over some days, merged as its [`Merge`] says.
 #[derive(Clone, Debug)]
 pub struct Windowed {
-    metric: Metric,
+    figure: &'static Figure,
     days: u64,
     n: u64,
-    confusion: Confusion,
-    bins: Vec<CalibrationBin>,
     /// The sum of what is weighted, each day's by its rows.
     sum: f64,
     /// The figure of the only day, which no weighing may touch.
     only: Option<f64>,
+    confusion: Confusion,
+    /// How many days have a confusion matrix, also where the figure of the day is not defined.
+    matrices: u64,
+    /// How many of the rows are in no confusion matrix.
+    unclassed: u64,
+    bins: Vec<CalibrationBin>,
 }
 
 impl Windowed {
     /// Nothing is judged yet.
-    pub fn new(metric: Metric) -> Self {
+    pub fn new(figure: &'static Figure) -> Self {
         Self {
-            metric,
+            figure,
             days: 0,
             n: 0,
-            confusion: Confusion::default(),
-            bins: Vec::new(),
             sum: 0.0,
             only: None,
+            confusion: Confusion::default(),
+            matrices: 0,
+            unclassed: 0,
+            bins: Vec::new(),
         }
     }
 
-    /// Adds a day. One on which nothing was judged by the metric changes nothing.
+    /// Adds a day. One on which the figure is not defined is none of the days, but its confusion matrix counts:
+    /// a day of positives alone says nothing of both classes, and something of the window.
     pub fn add(&mut self, day: &ReleaseEvaluation) {
-        let Some(value) = day.figure(self.metric) else { return };
-        let n = day.judged_by(self.metric);
+        let merge = self.figure.ranking.map(|ranking| ranking.merge);
+        let binary = if let Some(Measures::Binary(of)) = &day.measures { Some(of) } else { None };
+        if let (Some(Merge::Confusion(_)), Some(of)) = (merge, binary) {
+            self.confusion += of.confusion;
+            self.matrices += u64::from(of.confusion.n() > 0);
+        }
+        let Some(value) = day.figure(self.figure) else { return };
+        let n = day.judged_by(self.figure);
         self.only = (self.days == 0).then_some(value);
         self.days += 1;
         self.n += n;
-        self.sum += n as f64 * if self.metric == Metric::Rmse { value * value } else { value };
-        let Some(Measures::Binary(binary)) = &day.measures else { return };
-        self.confusion.tp += binary.confusion.tp;
-        self.confusion.fp += binary.confusion.fp;
-        self.confusion.tn += binary.confusion.tn;
-        self.confusion.fn_ += binary.confusion.fn_;
-        self.bins.resize(binary.calibration.len(), CalibrationBin::default());
-        for (sum, bin) in self.bins.iter_mut().zip(&binary.calibration) {
-            sum.n += bin.n;
-            sum.sum += bin.sum;
-            sum.positives += bin.positives;
+        let is_root = matches!(merge, Some(Merge::RootMeanSquare));
+        self.sum += n as f64 * if is_root { value * value } else { value };
+        match binary {
+            Some(of) => {
+                self.bins.resize(of.calibration.len(), CalibrationBin::default());
+                self.bins.iter_mut().zip(&of.calibration).for_each(|(sum, bin)| *sum += *bin);
+            }
+            None => self.unclassed += n,
         }
     }
 
-    /// On how many days the release was judged.
+    /// On how many days the figure is defined.
     pub fn days(&self) -> u64 {
         self.days
     }
 
-    /// How many of its predictions were.
+    /// How many predictions of these days it is made of.
     pub fn n(&self) -> u64 {
         self.n
     }
 
-    /// The figure; `None`, when nothing was judged.
+    /// The figure; `None`, when it is defined on none of the days, or releases are not ranked by it.
     pub fn value(&self) -> Option<f64> {
-        if self.days < 2 {
+        let merge = self.figure.ranking?.merge;
+        if self.days == 0 || self.days == 1 && self.matrices < 2 {
             return self.only;
         }
         let n = self.n as f64;
-        let is_of_classes = self.confusion.n() == self.n;
-        match self.metric {
-            Metric::Accuracy if is_of_classes => self.confusion.accuracy(),
-            Metric::Precision => self.confusion.precision(),
-            Metric::Recall => self.confusion.recall(),
-            Metric::F1 => self.confusion.f1(),
-            Metric::Ece => {
-                let gaps = self.bins.iter().map(|bin| (bin.sum - bin.positives as f64).abs());
-                Some(gaps.sum::<f64>() / n)
-            }
-            Metric::Rmse => Some((self.sum / n).sqrt()),
-            _ => Some(self.sum / n),
-        }
-    }
-}
-
-impl ReleaseEvaluation {
-    /// How many predictions a figure is made of.
-    pub fn judged_by(&self, metric: Metric) -> u64 {
-        match (&self.measures, metric) {
-            (
-                Some(Measures::Binary(of)),
-                Metric::Accuracy | Metric::Precision | Metric::Recall | Metric::F1,
-            ) => of.confusion.n(),
-            (Some(Measures::Binary(of)), _) => of.scored,
-            (Some(Measures::Multiclass(of)), _) => of.judged,
-            (Some(Measures::Regression(of)), _) => of.judged,
-            (None, _) => 0,
+        match merge {
+            Merge::Confusion(of) if self.unclassed == 0 => of(&self.confusion),
+            Merge::Calibration(of) => of(&self.bins),
+            Merge::RootMeanSquare => Some((self.sum / n).sqrt()),
+            Merge::Confusion(_) | Merge::Mean => Some(self.sum / n),
         }
     }
 }
@@ -150,7 +135,7 @@ mod tests {
         let rows = [(0.9, true), (0.6, false), (0.3, false), (0.8, true), (0.1, true), (0.2, false)];
         let whole = day(&rows);
         let parts = [day(&rows[..2]), day(&rows[2..3]), day(&rows[3..])];
-        for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::Auc) {
+        for metric in Figure::ranking_ones().filter(|figure| figure.name != "auc") {
             let mut window = Windowed::new(metric);
             assert_eq!((window.value(), window.n(), window.days()), (None, 0, 0));
             parts.iter().for_each(|part| window.add(&part.releases["v1"]));
@@ -162,10 +147,11 @@ mod tests {
             }
         }
         // The mean of the days that have one, weighted: 1 of 2 rows, 1 of 3.
-        let mut auc = Windowed::new(Metric::Auc);
+        let figure = Figure::named("auc").unwrap();
+        let mut auc = Windowed::new(figure);
         parts.iter().for_each(|part| auc.add(&part.releases["v1"]));
         assert_eq!((auc.days(), auc.n()), (2, 5));
-        let means = [&parts[0], &parts[2]].map(|part| part.releases["v1"].figure(Metric::Auc).unwrap());
+        let means = [&parts[0], &parts[2]].map(|part| part.releases["v1"].figure(figure).unwrap());
         assert!((auc.value().unwrap() - (2.0 * means[0] + 3.0 * means[1]) / 5.0).abs() < 1e-12);
     }
 }

@@ -1,0 +1,165 @@
+//! The figures of evaluations, each declared once.
+//!
+//! [`FIGURES`] is the only list of them. The columns of dataframes and their types, the names that a workspace can
+//! rank its releases by, which way each is better, and how several days merge ([`Windowed`]) all come from it.
+//!
+//! To add a figure, write its formula in [`crate::metrics`] and its entry in `figure/table.rs`, then describe it in
+//! `docs/figures.md`, which a test compares with the table. A figure that follows from stored counts needs no new
+//! version of the stored state.
+
+mod table;
+mod window;
+
+use std::fmt;
+
+pub use table::FIGURES;
+pub use window::Windowed;
+
+use crate::{
+    Evaluation,
+    evaluation::{Binary, Measures, ReleaseEvaluation},
+    metrics::{CalibrationBin, Confusion},
+};
+
+/// A figure of evaluations.
+#[derive(Clone, Copy)]
+pub struct Figure {
+    /// Its name: that of the column, and what a workspace calls it that ranks its releases by it.
+    pub name: &'static str,
+    /// How it is read, and so what type it has.
+    pub getter: Getter,
+    /// How releases are ranked by it; `None` when they cannot be.
+    pub ranking: Option<Ranking>,
+}
+
+/// How a figure is read from a row. `None` where it is not defined.
+#[derive(Clone, Copy, Debug)]
+pub enum Getter {
+    /// Text.
+    Text(fn(&Row<'_>) -> Option<String>),
+    /// A whole number that is not negative.
+    Count(fn(&Row<'_>) -> Option<u64>),
+    /// A number.
+    Number(fn(&Row<'_>) -> Option<f64>),
+}
+
+/// How releases are ranked by a figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranking {
+    /// Which way it is better.
+    pub better: Direction,
+    /// How several days make one value.
+    pub merge: Merge,
+}
+
+/// Which way a figure is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The greater the better.
+    Max,
+    /// The less the better.
+    Min,
+}
+
+/// How the figures of several days make one.
+#[derive(Clone, Copy, Debug)]
+pub enum Merge {
+    /// It is computed from the confusion matrices added up, which is exact. Days of a task without a confusion
+    /// matrix merge by their mean, weighted by rows.
+    Confusion(fn(&Confusion) -> Option<f64>),
+    /// It is computed from the calibration bins added up, which is exact.
+    Calibration(fn(&[CalibrationBin]) -> Option<f64>),
+    /// It is the mean of the days, weighted by rows: exact for a mean of rows, an approximation for AUC.
+    Mean,
+    /// It is the root of the mean of the days' squares, weighted by rows, which is exact.
+    RootMeanSquare,
+}
+
+/// A row of evaluations: a release on a day, or a day without predictions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Row<'a> {
+    /// The release, by name.
+    pub name: Option<&'a str>,
+    /// How good it was.
+    pub release: Option<&'a ReleaseEvaluation>,
+    /// Outcomes of the day that fit no prediction.
+    pub unmatched: Option<u64>,
+}
+
+impl<'a> Row<'a> {
+    /// Of a release, whatever its name.
+    fn of(release: &'a ReleaseEvaluation) -> Self {
+        Self { release: Some(release), ..Self::default() }
+    }
+
+    /// How the release was judged.
+    fn measures(&self) -> Option<&'a Measures> {
+        self.release?.measures.as_ref()
+    }
+
+    /// The results of a binary task.
+    fn binary(&self) -> Option<&'a Binary> {
+        if let Measures::Binary(of) = self.measures()? { Some(of) } else { None }
+    }
+}
+
+impl Figure {
+    /// The figure of a name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FIGURES.iter().find(|figure| figure.name == name)
+    }
+
+    /// Those that releases can be ranked by.
+    pub fn ranking_ones() -> impl Iterator<Item = &'static Self> {
+        FIGURES.iter().filter(|figure| figure.ranking.is_some())
+    }
+}
+
+impl PartialEq for Figure {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Figure {}
+
+impl fmt::Debug for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Evaluation {
+    /// Its rows: one for each release. A day without predictions has one if there are outcomes, as these have no
+    /// release to stand with.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let unmatched = self.unmatched;
+        let releases = self.releases.iter();
+        let rows =
+            releases.map(move |(name, release)| Row { name: Some(name), release: Some(release), unmatched });
+        let is_alone = self.releases.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0);
+        rows.chain(is_alone.then_some(Row { unmatched, ..Row::default() }))
+    }
+}
+
+impl ReleaseEvaluation {
+    /// The value of a figure; `None`, when the task of the release has none, or nothing was judged.
+    pub fn figure(&self, figure: &Figure) -> Option<f64> {
+        if let Getter::Number(read) = figure.getter { read(&Row::of(self)) } else { None }
+    }
+
+    /// How many predictions a figure is made of.
+    pub fn judged_by(&self, figure: &Figure) -> u64 {
+        let merge = figure.ranking.map(|ranking| ranking.merge);
+        match (&self.measures, merge) {
+            (Some(Measures::Binary(of)), Some(Merge::Confusion(_))) => of.confusion.n(),
+            (Some(Measures::Binary(of)), _) => of.scored,
+            (Some(Measures::Multiclass(of)), _) => of.judged,
+            (Some(Measures::Regression(of)), _) => of.judged,
+            (None, _) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn every_figure_has_a_name_of_its_own_and_a_rank_is_a_number() {
+    let names: BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+    assert_eq!(names.len(), FIGURES.len());
+    for figure in FIGURES {
+        assert_eq!(Figure::named(figure.name), Some(figure));
+        assert!(figure.ranking.is_none() || matches!(figure.getter, Getter::Number(_)), "{figure:?}");
+    }
+}
+
+/// Each figure is described in `docs/figures.md`, and those that releases can be ranked by are listed there with the
+/// direction in which they are better.
+#[test]
+fn the_figures_are_documented() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/figures.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let words: BTreeSet<&str> = text.split('`').skip(1).step_by(2).collect();
+    let missing: Vec<&str> =
+        FIGURES.iter().map(|figure| figure.name).filter(|name| !words.contains(name)).collect();
+    assert_eq!(missing, [""; 0], "are not in docs/figures.md");
+    let ranked = |better: Direction| {
+        let names = Figure::ranking_ones().filter(|figure| figure.ranking.unwrap().better == better);
+        names.map(|figure| format!("`{}`", figure.name)).collect::<Vec<_>>().join(" ")
+    };
+    for (better, head) in [(Direction::Max, "greater is better"), (Direction::Min, "less is better")] {
+        let line = format!("| {head} | {} |", ranked(better));
+        assert!(text.contains(&line), "docs/figures.md lacks the line {line}");
+    }
+}
+
+#[test]
+fn the_row_of_a_day_without_predictions_has_only_what_is_unmatched() {
+    let rows = |unmatched| {
+        let evaluation = Evaluation { unmatched, ..Evaluation::default() };
+        evaluation.rows().map(|row| (row.name.map(str::to_owned), row.unmatched)).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(Some(3)), [(None, Some(3))]);
+    assert_eq!((rows(Some(0)), rows(None)), (vec![], vec![]));
+    let row = Row { unmatched: Some(3), ..Row::default() };
+    for figure in FIGURES {
+        let is_none = match figure.getter {
+            Getter::Text(read) => read(&row).is_none(),
+            Getter::Count(read) => read(&row).is_none(),
+            Getter::Number(read) => read(&row).is_none(),
+        };
+        assert_eq!(is_none, figure.name != "unmatched", "{figure:?}");
+    }
+}
