@@ -12,6 +12,7 @@ pub mod cli;
 mod config;
 mod demo;
 mod dlq;
+mod embed;
 mod follow;
 mod health;
 mod import;
@@ -35,3 +36,8 @@ mod table;
 mod telemetry;
 pub mod up;
 mod verify;
+
+pub use ::query::Words;
+pub use embed::Embedded;
+pub use ingest::{Batch, Receipt, SubmitError};
+pub use store::{Kind, Table, catalog::Task};

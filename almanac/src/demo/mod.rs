@@ -4,17 +4,17 @@ mod chart;
 mod replay;
 mod report;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ingest::Ingest;
 use query::Query;
 use store::{
-    Clock, Day, Error, Id, Table,
+    Clock, Day,
     catalog::{Catalog, ReleaseSpec, Task, Workspace},
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
 
-use crate::{cli::DemoArgs, config::Config, open};
+use crate::{cli::DemoArgs, config::Config, embed::caught_up, open};
 use replay::{Replay, ReplayClock};
 
 /// Where the demo lives.
@@ -54,10 +54,6 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     report::print(&Query::new(table, Clock::system()), &workspace).await
 }
 
-/// How often to look whether the projector has caught up, and how long it may make no progress.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Creates what the events refer to; finds it when it is there.
 async fn register(catalog: &Catalog) -> store::Result<Workspace> {
     let clock = Clock::system();
@@ -74,33 +70,4 @@ async fn register(catalog: &Catalog) -> store::Result<Workspace> {
         catalog.ensure_release(workspace.id(), &spec, clock.now()).await?;
     }
     Ok(workspace)
-}
-
-/// How long the projector took to catch up, and on how many days.
-struct Lag {
-    days: usize,
-    seconds: f64,
-}
-
-/// Waits until everything that was appended is projected.
-async fn caught_up(table: &Arc<dyn Table>, workspace: &Id) -> store::Result<Lag> {
-    let started = Instant::now();
-    let (mut least, mut moved) = (usize::MAX, started);
-    loop {
-        let behind = projector::sweep::sweep(&**table, workspace).await?;
-        let left = behind.logs.len() + behind.evaluations.len();
-        if left == 0 {
-            return Ok(Lag { days: behind.days, seconds: started.elapsed().as_secs_f64() });
-        }
-        if left < least {
-            (least, moved) = (left, Instant::now());
-        }
-        if moved.elapsed() > PATIENCE {
-            let message = format!(
-                "the projector is stuck: {left} logs and evaluations stay behind; `almanac verify` may say why"
-            );
-            return Err(Error::corrupt(message));
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
 }

@@ -1,4 +1,4 @@
-# What people are told of. docs/operations.md says what each means and what to do; a test holds the two
+# What people are told of. docs/operating.md says what each means and what to do; a test holds the two
 # together. All figures are of CloudWatch itself, but lag and dead letters, which are read from the log
 # of the projectors: each writes a line with the message "telemetry" once a minute.
 
@@ -60,7 +60,7 @@ resource "aws_cloudwatch_log_metric_filter" "dead_letters" {
 
 resource "aws_cloudwatch_metric_alarm" "table_throttles" {
   alarm_name          = "${var.name}-table-throttles"
-  alarm_description   = "DynamoDB turns calls away. See docs/operations.md#table-throttles."
+  alarm_description   = "DynamoDB turns calls away. See docs/operating.md#table-throttles."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   evaluation_periods  = 5
@@ -96,7 +96,7 @@ resource "aws_cloudwatch_metric_alarm" "table_throttles" {
 
 resource "aws_cloudwatch_metric_alarm" "table_errors" {
   alarm_name          = "${var.name}-table-errors"
-  alarm_description   = "DynamoDB fails. See docs/operations.md#table-errors."
+  alarm_description   = "DynamoDB fails. See docs/operating.md#table-errors."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   evaluation_periods  = 5
@@ -132,7 +132,7 @@ resource "aws_cloudwatch_metric_alarm" "table_errors" {
 
 resource "aws_cloudwatch_metric_alarm" "read_budget" {
   alarm_name          = "${var.name}-read-budget"
-  alarm_description   = "More is read in an hour than was planned for. See docs/operations.md#read-budget."
+  alarm_description   = "More is read in an hour than was planned for. See docs/operating.md#read-budget."
   comparison_operator = "GreaterThanThreshold"
   threshold           = var.read_budget_units_per_hour
   evaluation_periods  = 1
@@ -167,7 +167,7 @@ resource "aws_cloudwatch_metric_alarm" "read_budget" {
 
 resource "aws_cloudwatch_metric_alarm" "write_budget" {
   alarm_name          = "${var.name}-write-budget"
-  alarm_description   = "More is written in an hour than was planned for. See docs/operations.md#write-budget."
+  alarm_description   = "More is written in an hour than was planned for. See docs/operating.md#write-budget."
   comparison_operator = "GreaterThanThreshold"
   threshold           = var.write_budget_units_per_hour
   evaluation_periods  = 1
@@ -203,7 +203,7 @@ resource "aws_cloudwatch_metric_alarm" "write_budget" {
 # A projector that is silent for 10 minutes counts as one that lags.
 resource "aws_cloudwatch_metric_alarm" "projector_lag" {
   alarm_name          = "${var.name}-projector-lag"
-  alarm_description   = "Rollups are old. See docs/operations.md#projector-lag."
+  alarm_description   = "Rollups are old. See docs/operating.md#projector-lag."
   comparison_operator = "GreaterThanThreshold"
   threshold           = var.lag_alarm_seconds
   namespace           = local.metric_namespace
@@ -222,7 +222,7 @@ resource "aws_cloudwatch_metric_alarm" "projector_lag" {
 # Tells nobody: it adds projectors.
 resource "aws_cloudwatch_metric_alarm" "projector_scale_out" {
   alarm_name          = "${var.name}-projector-scale-out"
-  alarm_description   = "Adds projectors. See docs/operations.md#projector-scale-out."
+  alarm_description   = "Adds projectors. See docs/operating.md#projector-scale-out."
   comparison_operator = "GreaterThanThreshold"
   threshold           = var.lag_alarm_seconds / 2
   namespace           = local.metric_namespace
@@ -239,7 +239,7 @@ resource "aws_cloudwatch_metric_alarm" "projector_scale_out" {
 
 resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   alarm_name          = "${var.name}-dead-letters"
-  alarm_description   = "A segment cannot be read, and its log stands still. See docs/operations.md#dead-letters."
+  alarm_description   = "A segment cannot be read, and its log stands still. See docs/operating.md#dead-letters."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   namespace           = local.metric_namespace
@@ -257,7 +257,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
 
 resource "aws_cloudwatch_metric_alarm" "http_errors" {
   alarm_name          = "${var.name}-http-errors"
-  alarm_description   = "Callers get answers of 500 and above. See docs/operations.md#http-errors."
+  alarm_description   = "Callers get answers of 500 and above. See docs/operating.md#http-errors."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 5
   evaluation_periods  = 5
@@ -296,7 +296,7 @@ resource "aws_cloudwatch_metric_alarm" "http_errors" {
 
 resource "aws_cloudwatch_metric_alarm" "ingest_down" {
   alarm_name          = "${var.name}-ingest-down"
-  alarm_description   = "Nobody takes events. See docs/operations.md#ingest-down."
+  alarm_description   = "Nobody takes events. See docs/operating.md#ingest-down."
   comparison_operator = "LessThanThreshold"
   threshold           = 1
   namespace           = "AWS/ApplicationELB"
@@ -313,7 +313,7 @@ resource "aws_cloudwatch_metric_alarm" "ingest_down" {
 
 resource "aws_cloudwatch_metric_alarm" "query_down" {
   alarm_name          = "${var.name}-query-down"
-  alarm_description   = "Nobody answers queries. See docs/operations.md#query-down."
+  alarm_description   = "Nobody answers queries. See docs/operating.md#query-down."
   comparison_operator = "LessThanThreshold"
   threshold           = 1
   namespace           = "AWS/ApplicationELB"

@@ -1,5 +1,5 @@
 //! The documents against the files: the tables of `terraform/README.md`, the alarms in
-//! `docs/operations.md`, the settings of containers.
+//! `docs/operating.md`, the settings of containers.
 
 use std::{collections::BTreeSet, fs};
 
@@ -71,7 +71,7 @@ fn alarms(module: &Module) -> BTreeSet<String> {
 fn every_alarm_has_a_section_and_every_section_an_alarm() {
     let project = Project::read();
     let module = project.almanac();
-    let operations = read("docs/operations.md");
+    let operations = read("docs/operating.md");
     let section = operations.split("\n## Alarms\n").nth(1).expect("there is a section on alarms");
     let section = section.split("\n## ").next().unwrap_or_default();
     let described: BTreeSet<String> =
@@ -87,7 +87,7 @@ fn every_alarm_has_a_section_and_every_section_an_alarm() {
     for (_, block) in
         module.blocks("resource").filter(|(_, block)| label(block, 0) == "aws_cloudwatch_metric_alarm")
     {
-        let anchor = text(module, &block.body, "alarm_name").replace("${var.name}-", "docs/operations.md#");
+        let anchor = text(module, &block.body, "alarm_name").replace("${var.name}-", "docs/operating.md#");
         assert!(text(module, &block.body, "alarm_description").contains(&format!("{anchor}.")), "{anchor}");
     }
 }

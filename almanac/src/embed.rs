@@ -1,0 +1,183 @@
+//! Almanac as a library: on a file of your own, without a service. `examples/embed.rs` shows it.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use ingest::{Batch, Ingest, Receipt, Remember, SubmitError, json::read_ndjson};
+use polars::prelude::DataFrame;
+use query::{Query, Request, What, Words};
+use store::{
+    Clock, Error, Id, Kind, Result, Table,
+    catalog::{Catalog, ReleaseSpec, Task, Workspace},
+    table::sqlite::SqliteTable,
+};
+use tokio::{sync::watch, time::Instant};
+
+/// How often to look whether the projector has caught up, and how long it may make no progress.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ingest, projector and query on one table, in this process.
+///
+/// Other processes may work on the same table meanwhile. Events are durable when an append returns; rollups and
+/// evaluations cover them after [`Embedded::project`], or when a service on the same table has projected them.
+///
+/// ```
+/// use almanac::{Embedded, Kind, Task, Words};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("almanac.db");
+/// # let runtime = tokio::runtime::Runtime::new()?;
+/// # runtime.block_on(async {
+/// let almanac = Embedded::open(&file)?;
+/// almanac.register("credit/prod", "risk", &Task::Regression, "v1").await?;
+/// let prediction = r#"{"key":"loan-1","predicted_at":"2026-11-20T02:00:00Z","release":"v1","value":3.5}"#;
+/// almanac.append("credit/prod", Kind::Predictions, prediction.as_bytes(), None).await?;
+/// let day = Words { from: "2026-11-20", to: "2026-11-20", ..Words::default() };
+/// assert_eq!(almanac.read("credit/prod", "predictions", &day).await?.height(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Embedded {
+    table: Arc<dyn Table>,
+    clock: Clock,
+    ingest: Ingest,
+    query: Query,
+}
+
+impl Embedded {
+    /// Opens a SQLite file, which is created when it is new.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, or holds something else.
+    pub fn open(file: &Path) -> Result<Self> {
+        let clock = Clock::system();
+        Ok(Self::on(Arc::new(SqliteTable::open(file, clock.clone())?), clock))
+    }
+
+    /// On a table of any engine. `clock` says at what time events are appended; it must be near the engine's.
+    pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
+        let ingest = Ingest::new(Arc::clone(&table), clock.clone());
+        let query = Query::new(Arc::clone(&table), clock.clone());
+        Self { table, clock, ingest, query }
+    }
+
+    /// The catalog of workspaces, models and releases.
+    pub fn catalog(&self) -> &Catalog {
+        self.ingest.catalog()
+    }
+
+    /// Registers a release of a model, and creates what is new of its workspace `category/name` and its model.
+    ///
+    /// # Errors
+    /// `Conflict`, when the model exists with another task or the release with another model; `Invalid`, when a name
+    /// cannot be one; those of the table.
+    pub async fn register(
+        &self,
+        workspace: &str,
+        model: &str,
+        task: &Task,
+        release: &str,
+    ) -> Result<Workspace> {
+        let now = self.clock.now();
+        let workspace = self.catalog().ensure_workspace(workspace, now).await?;
+        self.catalog().ensure_model(workspace.id(), model, task, now).await?;
+        let spec =
+            ReleaseSpec { name: release.into(), model: model.into(), configuration: None, environment: None };
+        self.catalog().ensure_release(workspace.id(), &spec, now).await?;
+        Ok(workspace)
+    }
+
+    /// Appends the events of NDJSON, all or none, and returns when they are durable. Under the same idempotency key
+    /// the same events are stored once.
+    ///
+    /// # Errors
+    /// `Refused`, naming the rows that are wrong; those of the table.
+    pub async fn append(
+        &self,
+        workspace: &str,
+        kind: Kind,
+        ndjson: &[u8],
+        idempotency_key: Option<&str>,
+    ) -> Result<Receipt, SubmitError> {
+        self.append_batch(workspace, read_ndjson(kind, ndjson, self.clock.now())?, idempotency_key).await
+    }
+
+    /// Appends a batch that was read from another format (see [`ingest::format::BodyReader`]).
+    ///
+    /// # Errors
+    /// As [`Embedded::append`].
+    pub async fn append_batch(
+        &self,
+        workspace: &str,
+        batch: Batch,
+        idempotency_key: Option<&str>,
+    ) -> Result<Receipt, SubmitError> {
+        let workspace = self.ingest.workspace(workspace).await?;
+        self.ingest.submit(&workspace, batch, idempotency_key, Remember::Week).await
+    }
+
+    /// Folds and evaluates all that was appended to any workspace.
+    ///
+    /// # Errors
+    /// `Corrupt`, when a minute passes without progress, which a segment that cannot be read causes; those of the
+    /// table.
+    pub async fn project(&self) -> Result<()> {
+        let (stop, mut stopped) = watch::channel(false);
+        let projector = tokio::spawn(projector::run(Arc::clone(&self.table), async move {
+            _ = stopped.wait_for(|stop| *stop).await;
+        }));
+        let mut caught = Ok(());
+        for workspace in self.catalog().workspaces().await? {
+            caught = caught_up(&self.table, workspace.id()).await.map(drop);
+            if caught.is_err() {
+                break;
+            }
+        }
+        stop.send_replace(true);
+        let ended = projector.await;
+        caught?;
+        ended.map_err(|error| Error::unavailable("the projector was broken off").because(error))?
+    }
+
+    /// Reads a window of days as a frame: `predictions`, `outcomes`, `metrics`, `releases`, `joined`, `rollups` or
+    /// `evaluations`.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong; those of the table.
+    pub async fn read(&self, workspace: &str, what: &str, words: &Words<'_>) -> Result<DataFrame> {
+        let request = Request::parse(What::parse(what)?, words)?;
+        let workspace = self.catalog().workspace(workspace).await?;
+        Ok(self.query.run(workspace.id(), &request).await?.frame)
+    }
+}
+
+/// How long a projector took to catch up, and on how many days.
+pub(crate) struct Lag {
+    pub(crate) days: usize,
+    pub(crate) seconds: f64,
+}
+
+/// Waits until a projector, which must be running, has projected everything that was appended.
+pub(crate) async fn caught_up(table: &Arc<dyn Table>, workspace: &Id) -> Result<Lag> {
+    let started = Instant::now();
+    let (mut least, mut moved) = (usize::MAX, started);
+    loop {
+        let behind = projector::sweep::sweep(&**table, workspace).await?;
+        let left = behind.logs.len() + behind.evaluations.len();
+        if left == 0 {
+            return Ok(Lag { days: behind.days, seconds: started.elapsed().as_secs_f64() });
+        }
+        if left < least {
+            (least, moved) = (left, Instant::now());
+        }
+        if moved.elapsed() > PATIENCE {
+            let message = format!(
+                "the projector is stuck: {left} logs and evaluations stay behind; `almanac verify` may say why"
+            );
+            return Err(Error::corrupt(message));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
