@@ -9,7 +9,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use axum::{http::header, response::IntoResponse};
 use projector::{Health, Projector};
 use store::{
-    Clock, Table,
+    Clock, Table, key,
     table::{probe, probe_write},
 };
 use tokio::{
@@ -121,11 +121,12 @@ impl Readiness {
 
     /// Why the store is no use.
     async fn why_no_store(&self, table: &dyn Table) -> Option<String> {
-        let why = self.read.why_not("answer", STORE_CACHED, probe(table)).await;
+        let nobody = key::probe();
+        let why = self.read.why_not("answer", STORE_CACHED, probe(table, &nobody)).await;
         if why.is_some() || !self.writes {
             return why;
         }
-        let probe = async { probe_write(table, self.clock.now()).await };
+        let probe = async { probe_write(table, key::write_probe(), self.clock.now()).await };
         self.written.why_not("take writes", WRITE_CACHED, probe).await
     }
 }

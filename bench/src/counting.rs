@@ -4,19 +4,15 @@
 //! same again for each index that the item is in. Deleting costs what the item did; the engines do
 //! not say how large it was, so it is taken as one unit.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use async_trait::async_trait;
 use store::{
-    Item, Result, Table, Timestamp,
+    Item, Result, Table,
     key::{self, Key},
-    table::{Changes, Condition, Page, Position, Query, Shard, Write},
+    table::{Call, Layer, Write},
 };
 
 /// The bytes of a write unit.
@@ -87,47 +83,26 @@ impl CountingTable {
     }
 }
 
-#[async_trait]
-impl Table for CountingTable {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.inner.get(key).await
+impl Layer for CountingTable {
+    type Kept = ();
+    const ONE_BY_ONE: bool = false;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
     }
 
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.inner.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.count(&item.key, item_units(&item));
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.count(key, 1);
-        self.inner.delete(key, condition).await
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        for write in &writes {
-            let units = match write {
-                Write::Put(item, _) => item_units(item),
-                _ => 1,
-            };
-            self.count(write.key(), 2 * units);
+    async fn before(&self, call: Call<'_>) -> Result<()> {
+        match call {
+            Call::Transact(writes) => {
+                for write in writes {
+                    let units = if let Write::Put(item, _) = write { item_units(item) } else { 1 };
+                    self.count(write.key(), 2 * units);
+                }
+            }
+            Call::Delete(key) => self.count(key, 1),
+            _ => call.items().into_iter().for_each(|item| self.count(&item.key, item_units(item))),
         }
-        self.inner.transact(writes).await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.inner.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.inner.changes(shard, from, wait).await
+        Ok(())
     }
 }
 

@@ -49,15 +49,12 @@ pub struct Deleted {
 }
 
 /// Deletes what has expired in a workspace, by the clock that says `now` and by the time that the table has
-/// counted, but for the time of grace. On an engine without transactions it deletes nothing.
+/// counted, but for the time of grace.
 ///
 /// # Errors
 /// Those of the table. It may be called again at any time.
 pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Deleted> {
     let mut deleted = Deleted::default();
-    if !table.transactions() {
-        return Ok(deleted);
-    }
     let keeping = catalog.keeping(workspace).await?;
     let retention = keeping.retention;
     if retention.ver == 0 {

@@ -255,7 +255,7 @@ pub async fn write(
         ver => Condition::Equals("ver", ver.into()),
     };
     let item = head.to_item(at.key());
-    if of_gone == OfGone::Refused && table.transactions() {
+    if of_gone == OfGone::Refused {
         let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
         table.transact(vec![Write::Put(item, condition), is_kept]).await?;
     } else {

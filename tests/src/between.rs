@@ -1,17 +1,16 @@
 //! A table on which something happens between two calls of a process: what another process does meanwhile.
 
 use std::{
+    borrow::Cow,
     fmt,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use async_trait::async_trait;
 use store::{
-    Item, Result, Table, Timestamp,
+    Result, Table,
     key::Key,
-    table::{Changes, Condition, Page, Position, Query, Shard, Write},
+    table::{self, Layer, Query},
 };
 
 /// A call of the process.
@@ -71,63 +70,38 @@ impl Between {
     pub fn items_of(self, item_bytes: usize) -> Self {
         Self { item_bytes, ..self }
     }
+}
 
-    async fn before(&self, call: Call) {
+impl Layer for Between {
+    type Kept = ();
+    const ONE_BY_ONE: bool = true;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
+    }
+
+    async fn before(&self, call: table::Call<'_>) -> Result<()> {
+        let call = match call {
+            table::Call::Get(key) => Call::Get(key.clone()),
+            table::Call::Query(query) => Call::Query(query.clone()),
+            table::Call::Shards | table::Call::Changes => return Ok(()),
+            _ => Call::Write(call.written().into_iter().cloned().collect()),
+        };
         let happens = self.before.lock().unwrap_or_else(PoisonError::into_inner)(&call);
         if let Some(happens) = happens {
             happens.await;
         }
-    }
-}
-
-#[async_trait]
-impl Table for Between {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.before(Call::Get(key.clone())).await;
-        self.inner.get(key).await
+        Ok(())
     }
 
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.before(Call::Query(query.clone())).await;
-        let limit = query.limit.unwrap_or(usize::MAX).min(self.page);
-        match limit {
-            usize::MAX => self.inner.query(query).await,
-            limit => self.inner.query(&query.clone().limit(limit)).await,
+    fn instead<'a>(&self, query: &'a Query) -> Cow<'a, Query> {
+        match query.limit.unwrap_or(usize::MAX).min(self.page) {
+            usize::MAX => Cow::Borrowed(query),
+            limit => Cow::Owned(query.clone().limit(limit)),
         }
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.before(Call::Write(vec![item.key.clone()])).await;
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.before(Call::Write(vec![key.clone()])).await;
-        self.inner.delete(key, condition).await
-    }
-
-    fn transactions(&self) -> bool {
-        self.inner.transactions()
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.inner.engine_time()
     }
 
     fn item_bytes(&self) -> usize {
         self.item_bytes
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        self.before(Call::Write(writes.iter().map(|write| write.key().clone()).collect())).await;
-        self.inner.transact(writes).await
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.inner.changes(shard, from, wait).await
     }
 }

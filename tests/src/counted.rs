@@ -1,18 +1,13 @@
 //! A table that counts what is asked of it.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use async_trait::async_trait;
 use store::{
-    Error, Item, Result, Table, Timestamp,
-    key::Key,
-    table::{Changes, Condition, Page, Position, Query, Shard, Write},
+    Error, Result, Table,
+    table::{Answer, Call, Layer},
 };
 
 /// What was asked of a table.
@@ -55,95 +50,27 @@ impl Counted {
     }
 }
 
-#[async_trait]
-impl Table for Counted {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.gets.fetch_add(1, Ordering::Relaxed);
-        self.inner.get(key).await
+impl Layer for Counted {
+    type Kept = ();
+    const ONE_BY_ONE: bool = true;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
     }
 
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.queries.fetch_add(1, Ordering::Relaxed);
-        let page = self.inner.query(query).await?;
-        self.items.fetch_add(page.items.len() as u64, Ordering::Relaxed);
-        Ok(page)
+    async fn before(&self, call: Call<'_>) -> Result<()> {
+        let (count, by) = match call {
+            Call::Get(_) => (&self.gets, 1),
+            Call::Query(_) => (&self.queries, 1),
+            _ => (&self.writes, call.written().len()),
+        };
+        count.fetch_add(by as u64, Ordering::Relaxed);
+        Ok(())
     }
 
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.inner.delete(key, condition).await
-    }
-
-    fn transactions(&self) -> bool {
-        self.inner.transactions()
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        self.writes.fetch_add(writes.len() as u64, Ordering::Relaxed);
-        self.inner.transact(writes).await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.inner.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.inner.changes(shard, from, wait).await
-    }
-}
-
-/// A table without transactions: it takes one write at a time, as some engines that speak DynamoDB's
-/// protocol do.
-#[derive(Debug)]
-pub struct WithoutTransactions(pub Arc<dyn Table>);
-
-#[async_trait]
-impl Table for WithoutTransactions {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.0.get(key).await
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.0.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.0.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.0.delete(key, condition).await
-    }
-
-    fn transactions(&self) -> bool {
-        false
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        match writes.len() {
-            0 | 1 => self.0.transact(writes).await,
-            more => Err(Error::invalid(format!("this engine makes one write at a time, not {more}"))),
+    fn after(&self, (): (), answer: Result<Answer<'_>, &Error>) {
+        if let Ok(Answer::Page(page)) = answer {
+            self.items.fetch_add(page.items.len() as u64, Ordering::Relaxed);
         }
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.0.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.0.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.0.changes(shard, from, wait).await
     }
 }

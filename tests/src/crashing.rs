@@ -1,18 +1,13 @@
 //! A table as a process sees it that dies between two of its writes.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
 };
 
-use async_trait::async_trait;
 use store::{
-    Error, Item, Result, Table, Timestamp,
-    key::Key,
-    table::{Changes, Condition, Page, Position, Query, Shard, Write},
+    Error, Result, Table,
+    table::{Call, Layer},
 };
 
 /// A table that makes so many writes and answers nothing any more.
@@ -32,59 +27,23 @@ impl Crashing {
     pub fn is_dead(&self) -> bool {
         self.left.load(Ordering::SeqCst) < 0
     }
-
-    fn alive(&self) -> Result<()> {
-        if self.is_dead() { Err(Error::unavailable("the process is dead")) } else { Ok(()) }
-    }
-
-    fn write(&self) -> Result<()> {
-        self.left.fetch_sub(1, Ordering::SeqCst);
-        self.alive()
-    }
 }
 
-#[async_trait]
-impl Table for Crashing {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.alive()?;
-        self.inner.get(key).await
+impl Layer for Crashing {
+    type Kept = ();
+    const ONE_BY_ONE: bool = true;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
     }
 
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.alive()?;
-        self.inner.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.write()?;
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.write()?;
-        self.inner.delete(key, condition).await
-    }
-
-    fn transactions(&self) -> bool {
-        self.inner.transactions()
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        self.write()?;
-        self.inner.transact(writes).await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.inner.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.alive()?;
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.alive()?;
-        self.inner.changes(shard, from, wait).await
+    async fn before(&self, call: Call<'_>) -> Result<()> {
+        match call {
+            Call::Get(_) | Call::Query(_) | Call::Shards | Call::Changes => {}
+            Call::Put(_) | Call::PutNew(_) | Call::Delete(_) | Call::Transact(_) => {
+                self.left.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        if self.is_dead() { Err(Error::unavailable("the process is dead")) } else { Ok(()) }
     }
 }

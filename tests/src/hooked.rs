@@ -1,12 +1,11 @@
 //! A table that fails, hangs or panics where a test says so.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-use async_trait::async_trait;
 use store::{
-    Error, ErrorKind, Item, Result, Table, Timestamp,
+    Error, ErrorKind, Result, Table,
     key::Key,
-    table::{Changes, Condition, Page, Position, Query, Shard, Write},
+    table::{Call, Layer, Query},
 };
 
 /// What is asked of the table.
@@ -63,48 +62,24 @@ impl Hooked {
     }
 }
 
-#[async_trait]
-impl Table for Hooked {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.pass(Asked::Get(key)).await?;
-        self.inner.get(key).await
+impl Layer for Hooked {
+    type Kept = ();
+    const ONE_BY_ONE: bool = true;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
     }
 
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.pass(Asked::Query(query)).await?;
-        self.inner.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.pass(Asked::Write(&item.key)).await?;
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.pass(Asked::Write(key)).await?;
-        self.inner.delete(key, condition).await
-    }
-
-    fn transactions(&self) -> bool {
-        self.inner.transactions()
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        for write in &writes {
-            self.pass(Asked::Write(write.key())).await?;
+    async fn before(&self, call: Call<'_>) -> Result<()> {
+        match call {
+            Call::Get(key) => self.pass(Asked::Get(key)).await,
+            Call::Query(query) => self.pass(Asked::Query(query)).await,
+            _ => {
+                for key in call.written() {
+                    self.pass(Asked::Write(key)).await?;
+                }
+                Ok(())
+            }
         }
-        self.inner.transact(writes).await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.inner.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.inner.changes(shard, from, wait).await
     }
 }

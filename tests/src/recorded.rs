@@ -3,14 +3,12 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use async_trait::async_trait;
 use store::{
-    Item, Result, Table, Timestamp,
+    Result, Table,
     key::Key,
-    table::{Changes, Condition, Index, Page, Position, Query, Shard, Update, Write},
+    table::{Call as Asked, Index, Layer, Update, Write},
 };
 
 /// What a call is made on.
@@ -64,72 +62,62 @@ impl Recorded {
     fn note_item(&self, action: &'static str, key: &Key) {
         self.note(action, On::Table, Some(&key.pk));
     }
-}
 
-#[async_trait]
-impl Table for Recorded {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.note_item("GetItem", key);
-        self.inner.get(key).await
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page> {
-        let on = match query.index {
-            Index::Table => On::Table,
-            Index::Gsi1 => On::Index("GSI1"),
-            Index::Board => On::Index("board"),
-        };
-        self.note("Query", on, Some(&query.range.pk));
-        self.inner.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.note_item("PutItem", &item.key);
-        // A write that is left without an answer is settled by reading.
-        self.note_item("GetItem", &item.key);
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.note_item("DeleteItem", key);
-        self.note_item("GetItem", key);
-        self.inner.delete(key, condition).await
-    }
-
-    fn transactions(&self) -> bool {
-        self.inner.transactions()
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        // IAM knows no action of a transaction, only those of its parts.
-        for write in &writes {
-            match write {
-                Write::Put(item, _) => self.note_item("PutItem", &item.key),
-                Write::Delete(key, _) => self.note_item("DeleteItem", key),
-                Write::Check(key, _) => self.note_item("ConditionCheckItem", key),
-                Write::Add(key, ..) | Write::Update(Update { key, .. }) => {
-                    // What is changed is looked at before.
-                    self.note_item("GetItem", key);
-                    self.note_item("UpdateItem", key);
-                }
+    /// IAM knows no action of a transaction, only those of its parts.
+    fn note_write(&self, write: &Write) {
+        match write {
+            Write::Put(item, _) => self.note_item("PutItem", &item.key),
+            Write::Delete(key, _) => self.note_item("DeleteItem", key),
+            Write::Check(key, _) => self.note_item("ConditionCheckItem", key),
+            Write::Add(key, ..) | Write::Update(Update { key, .. }) => {
+                // What is changed is looked at before.
+                self.note_item("GetItem", key);
+                self.note_item("UpdateItem", key);
             }
         }
-        self.inner.transact(writes).await
+    }
+}
+
+impl Layer for Recorded {
+    type Kept = ();
+    const ONE_BY_ONE: bool = true;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
     }
 
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.inner.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.note("DescribeTable", On::Table, None);
-        self.note("DescribeStream", On::Stream, None);
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.note("GetShardIterator", On::Stream, None);
-        self.note("GetRecords", On::Stream, None);
-        self.inner.changes(shard, from, wait).await
+    async fn before(&self, call: Asked<'_>) -> Result<()> {
+        match call {
+            Asked::Get(key) => self.note_item("GetItem", key),
+            Asked::Query(query) => {
+                let on = match query.index {
+                    Index::Table => On::Table,
+                    Index::Gsi1 => On::Index("GSI1"),
+                    Index::Board => On::Index("board"),
+                };
+                self.note("Query", on, Some(&query.range.pk));
+            }
+            Asked::Put(_) | Asked::PutNew(_) => {
+                for key in call.written() {
+                    self.note_item("PutItem", key);
+                    // A write that is left without an answer is settled by reading.
+                    self.note_item("GetItem", key);
+                }
+            }
+            Asked::Delete(key) => {
+                self.note_item("DeleteItem", key);
+                self.note_item("GetItem", key);
+            }
+            Asked::Transact(writes) => writes.iter().for_each(|write| self.note_write(write)),
+            Asked::Shards => {
+                self.note("DescribeTable", On::Table, None);
+                self.note("DescribeStream", On::Stream, None);
+            }
+            Asked::Changes => {
+                self.note("GetShardIterator", On::Stream, None);
+                self.note("GetRecords", On::Stream, None);
+            }
+        }
+        Ok(())
     }
 }

@@ -13,12 +13,10 @@ use std::{
 };
 
 use almanac::up::{Options, Role};
-use async_trait::async_trait;
 use serde_json::Value;
 use store::{
-    Clock, Error, Item, Result, Table, Timestamp,
-    key::Key,
-    table::{Changes, Condition, Page, Position, Query, Shard, Write, sqlite::SqliteTable},
+    Clock, Error, Result, Table,
+    table::{Call, Layer, sqlite::SqliteTable},
 };
 use support::{Place, Running, Service, ndjson, register, run};
 
@@ -89,61 +87,21 @@ struct Breakable {
     no_rollups: AtomicBool,
 }
 
-impl Breakable {
-    fn read(&self) -> Result<()> {
-        match self.no_reads.load(Ordering::SeqCst) {
-            true => Err(Error::unavailable("out of order")),
-            false => Ok(()),
-        }
+impl Layer for Breakable {
+    type Kept = ();
+    const ONE_BY_ONE: bool = false;
+
+    fn below(&self) -> &dyn Table {
+        &*self.table
     }
 
-    fn write(&self, key: &Key) -> Result<()> {
-        match self.no_rollups.load(Ordering::SeqCst) && key.pk.contains("/rollup/") {
-            true => Err(Error::unavailable("out of order")),
-            false => Ok(()),
-        }
-    }
-}
-
-#[async_trait]
-impl Table for Breakable {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.read()?;
-        self.table.get(key).await
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.read()?;
-        self.table.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.write(&item.key)?;
-        self.table.put(item, condition).await
-    }
-
-    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
-        self.table.put_new(items, within).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.table.delete(key, condition).await
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        self.table.transact(writes).await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.table.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.table.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        self.table.changes(shard, from, wait).await
+    async fn before(&self, call: Call<'_>) -> Result<()> {
+        let is_broken = match call {
+            Call::Get(_) | Call::Query(_) => self.no_reads.load(Ordering::SeqCst),
+            Call::Put(item) => self.no_rollups.load(Ordering::SeqCst) && item.key.pk.contains("/rollup/"),
+            _ => false,
+        };
+        if is_broken { Err(Error::unavailable("out of order")) } else { Ok(()) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The catalog under crashes, races and both kinds of engines: names stay unique, counts exact, and no
+//! The catalog under crashes and races: names stay unique, counts exact, and no
 //! guard leads nowhere.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use proptest::prelude::*;
 use store::{
     Clock, ErrorKind, Table, Timestamp,
-    catalog::{ABANDONED_SECONDS, AnyEntity, Catalog, New, NewEntity, Patch, Role, Task},
+    catalog::{AnyEntity, Catalog, New, NewEntity, Patch, Role, Task},
     item::Value,
     key::{self, EntityId, EntityKind},
     table::{
@@ -17,7 +17,7 @@ use store::{
         sqlite::SqliteTable,
     },
 };
-use tests::{counted::WithoutTransactions, crashing::Crashing, local::fresh_table};
+use tests::{crashing::Crashing, local::fresh_table};
 
 fn now() -> Timestamp {
     Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
@@ -34,11 +34,6 @@ async fn dynamodb() -> Arc<dyn Table> {
     Arc::new(DynamoTable::connect(config).await.unwrap())
 }
 
-/// Both kinds of engines.
-fn engines(table: Arc<dyn Table>) -> [Arc<dyn Table>; 2] {
-    [Arc::clone(&table), Arc::new(WithoutTransactions(table))]
-}
-
 async fn workspace(catalog: &Catalog) -> EntityId {
     EntityId::Workspace(catalog.ensure_workspace("credit/prod", now()).await.unwrap().entity.id)
 }
@@ -52,7 +47,6 @@ async fn assert_whole(table: &Arc<dyn Table>, workspace: &EntityId) -> Vec<Strin
     let all = query_all(&**table, Query::index(Index::Table, workspace.key().pk)).await.unwrap();
     let mut by_id = BTreeMap::new();
     for item in &all {
-        assert!(!item.attributes.contains_key("saga"), "{item:?} is in the middle of something");
         if EntityId::of_key(&item.key).is_some_and(|at| at.kind() == EntityKind::Model) {
             by_id.insert(item.text("id").unwrap().to_owned(), item.text("name").unwrap().to_owned());
         }
@@ -108,52 +102,38 @@ async fn of_many_creations_of_one_name_one_succeeds_on_dynamodb_local() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_creations_of_one_name_one_succeeds_without_transactions() {
-    let (table, _folder) = sqlite();
-    thousand_of_one_name(Arc::new(WithoutTransactions(table)), 100).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_creations_and_changes_of_counters_at_once_are_all_counted() {
     let (table, _folder) = sqlite();
-    for (table, callers) in engines(table).into_iter().zip([300, 8]) {
-        let catalog = Catalog::new(Arc::clone(&table));
-        let workspace = workspace(&catalog).await;
-        let before = assert_whole(&table, &workspace).await.len();
-        let calls: Vec<_> = (0..callers)
-            .map(|n| {
-                let (catalog, workspace) = (catalog.clone(), workspace.clone());
-                let name = format!("m{n}-{}", table.transactions());
-                tokio::spawn(async move {
-                    catalog.create(model(&workspace, &name), now()).await.unwrap();
-                    if n % 10 == 0 {
-                        // Twice, as by a client that had no answer.
-                        for _ in 0..2 {
-                            catalog.count(&workspace, "seen", 1, Some(&name)).await.unwrap();
-                        }
-                    }
-                })
-            })
-            .collect();
-        for call in calls {
-            call.await.unwrap();
-        }
-        assert_eq!(assert_whole(&table, &workspace).await.len(), before + callers);
-    }
-    let catalog = Catalog::new(table_of(&_folder));
+    let callers = 300;
+    let catalog = Catalog::new(Arc::clone(&table));
     let workspace = workspace(&catalog).await;
-    assert_eq!(catalog.counter(&workspace, "seen").await.unwrap(), 30 + 1);
-}
-
-fn table_of(folder: &tempfile::TempDir) -> Arc<dyn Table> {
-    Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::from_fn(now)).unwrap())
+    let before = assert_whole(&table, &workspace).await.len();
+    let calls: Vec<_> = (0..callers)
+        .map(|n| {
+            let (catalog, workspace) = (catalog.clone(), workspace.clone());
+            let name = format!("m{n}");
+            tokio::spawn(async move {
+                catalog.create(model(&workspace, &name), now()).await.unwrap();
+                if n % 10 == 0 {
+                    // Twice, as by a client that had no answer.
+                    for _ in 0..2 {
+                        catalog.count(&workspace, "seen", 1, Some(&name)).await.unwrap();
+                    }
+                }
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    assert_eq!(assert_whole(&table, &workspace).await.len(), before + callers);
+    assert_eq!(catalog.counter(&workspace, "seen").await.unwrap(), 30);
 }
 
 #[tokio::test]
-async fn a_crash_between_any_two_steps_leaves_all_or_nothing() {
-    for steps in 0..12 {
+async fn a_crash_between_any_two_writes_leaves_all_or_nothing() {
+    for steps in 0..3 {
         let (table, _folder) = sqlite();
-        let table: Arc<dyn Table> = Arc::new(WithoutTransactions(table));
         let catalog = Catalog::new(Arc::clone(&table));
         let workspace = workspace(&catalog).await;
         let dying = |steps| Catalog::new(Arc::new(Crashing::new(Arc::clone(&table), steps)));
@@ -161,18 +141,16 @@ async fn a_crash_between_any_two_steps_leaves_all_or_nothing() {
             let (catalog, path) = (catalog.clone(), format!("credit/prod/{name}"));
             async move { catalog.resolve(EntityKind::Model, &path).await.is_ok() }
         };
-        let later = now().plus_seconds(ABANDONED_SECONDS + 1);
 
         // A creation: after it, the name is taken or it is free.
         let made = dying(steps).create(model(&workspace, "a"), now()).await;
-        assert_eq!(made.is_ok(), steps >= 5, "{steps}");
+        assert_eq!(made.is_ok(), steps >= 1, "{steps}");
         let was_there = is_made("a").await;
         assert!(was_there || made.is_err());
         match catalog.create(model(&workspace, "a"), now()).await {
             Ok(_) => assert!(!was_there, "{steps}"),
             Err(error) => assert!(was_there && error.is_conflict(), "{steps}: {error}"),
         }
-        catalog.repair(later).await.unwrap();
         assert_eq!(assert_whole(&table, &workspace).await, ["a"]);
 
         // A rename: it has one of the two names, and the other one is free.
@@ -189,7 +167,6 @@ async fn a_crash_between_any_two_steps_leaves_all_or_nothing() {
         // A deletion: it is there, or gone with all that was its own.
         _ = dying(steps).delete(&at, None, now()).await;
         let is_there = catalog.find(&at).await.unwrap().is_some();
-        catalog.repair(later).await.unwrap();
         assert_eq!(assert_whole(&table, &workspace).await.len(), 1 + usize::from(is_there), "{steps}");
     }
 }
@@ -213,54 +190,50 @@ fn ops() -> impl Strategy<Value = Vec<(Op, Option<u32>)>> {
 
 async fn run(ops: Vec<(Op, Option<u32>)>) {
     let (table, _folder) = sqlite();
-    for table in engines(table) {
-        let catalog = Catalog::new(Arc::clone(&table));
-        let workspace = workspace(&catalog).await;
-        let named =
-            async |name: u8| catalog.resolve(EntityKind::Model, &format!("credit/prod/m{name}")).await;
-        for (op, dies) in &ops {
-            let actor = match dies {
-                Some(writes) => Catalog::new(Arc::new(Crashing::new(Arc::clone(&table), *writes))),
-                None => catalog.clone(),
-            };
-            let outcome = match op {
-                Op::Create(name) => {
-                    let is_free = named(*name).await.is_err();
-                    let made = actor.create(model(&workspace, &format!("m{name}")), now()).await;
+    let catalog = Catalog::new(Arc::clone(&table));
+    let workspace = workspace(&catalog).await;
+    let named = async |name: u8| catalog.resolve(EntityKind::Model, &format!("credit/prod/m{name}")).await;
+    for (op, dies) in &ops {
+        let actor = match dies {
+            Some(writes) => Catalog::new(Arc::new(Crashing::new(Arc::clone(&table), *writes))),
+            None => catalog.clone(),
+        };
+        let outcome = match op {
+            Op::Create(name) => {
+                let is_free = named(*name).await.is_err();
+                let made = actor.create(model(&workspace, &format!("m{name}")), now()).await;
+                assert!(dies.is_some() || made.is_ok() == is_free, "{made:?}");
+                made.map(drop)
+            }
+            Op::Rename(from, to) => match named(*from).await {
+                Ok(at) => {
+                    let is_free = named(*to).await.is_err() || from == to;
+                    let patch = Patch::rename(&format!("m{to}"));
+                    let made = actor.change(&at, &patch, None, now()).await;
                     assert!(dies.is_some() || made.is_ok() == is_free, "{made:?}");
                     made.map(drop)
                 }
-                Op::Rename(from, to) => match named(*from).await {
-                    Ok(at) => {
-                        let is_free = named(*to).await.is_err() || from == to;
-                        let patch = Patch::rename(&format!("m{to}"));
-                        let made = actor.change(&at, &patch, None, now()).await;
-                        assert!(dies.is_some() || made.is_ok() == is_free, "{made:?}");
-                        made.map(drop)
-                    }
-                    Err(_) => continue,
-                },
-                Op::Delete(name) => match named(*name).await {
-                    Ok(at) => {
-                        let made = actor.delete(&at, None, now()).await;
-                        assert!(dies.is_some() || made.is_ok(), "{made:?}");
-                        made
-                    }
-                    Err(_) => continue,
-                },
-            };
-            if let Err(error) = outcome {
-                assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Unavailable), "{error}");
-            }
+                Err(_) => continue,
+            },
+            Op::Delete(name) => match named(*name).await {
+                Ok(at) => {
+                    let made = actor.delete(&at, None, now()).await;
+                    assert!(dies.is_some() || made.is_ok(), "{made:?}");
+                    made
+                }
+                Err(_) => continue,
+            },
+        };
+        if let Err(error) = outcome {
+            assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Unavailable), "{error}");
         }
-        catalog.repair(now().plus_seconds(ABANDONED_SECONDS + 1)).await.unwrap();
-        for name in assert_whole(&table, &workspace).await {
-            let at = catalog.resolve(EntityKind::Model, &format!("credit/prod/{name}")).await.unwrap();
-            assert_eq!(catalog.get(&at).await.unwrap().entity().name, name);
-            catalog.delete(&at, None, now()).await.unwrap();
-        }
-        assert!(assert_whole(&table, &workspace).await.is_empty());
     }
+    for name in assert_whole(&table, &workspace).await {
+        let at = catalog.resolve(EntityKind::Model, &format!("credit/prod/{name}")).await.unwrap();
+        assert_eq!(catalog.get(&at).await.unwrap().entity().name, name);
+        catalog.delete(&at, None, now()).await.unwrap();
+    }
+    assert!(assert_whole(&table, &workspace).await.is_empty());
 }
 
 proptest! {
@@ -275,124 +248,117 @@ proptest! {
 #[tokio::test]
 async fn what_changed_since_it_was_read_is_not_overwritten() {
     let (table, _folder) = sqlite();
-    for table in engines(table) {
-        let catalog = Catalog::new(table);
-        let at = workspace(&catalog).await;
-        let version = catalog.get(&at).await.unwrap().entity().version;
-        let mut patch = Patch::default();
-        patch.attributes.insert("owner".into(), Some(format!("ann{version}").into()));
-        let changed = catalog.change(&at, &patch, Some(version), now()).await.unwrap();
-        assert_eq!(changed.entity().version, version + 1);
-        assert_eq!(catalog.get(&at).await.unwrap(), changed);
-        let error = catalog.change(&at, &Patch::archive(true), Some(version), now()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Stale);
-        assert_eq!(catalog.delete(&at, Some(version), now()).await.unwrap_err().kind(), ErrorKind::Stale);
-        // A change that changes nothing is none.
-        assert_eq!(catalog.change(&at, &patch, None, now()).await.unwrap(), changed);
-        // A child counts in its parent, but is no change of it.
-        catalog.ensure_model(at.id(), &format!("m{version}"), &Task::Multiclass, now()).await.unwrap();
-        assert_eq!(catalog.get(&at).await.unwrap().entity().version, version + 1);
-    }
+    let catalog = Catalog::new(table);
+    let at = workspace(&catalog).await;
+    let version = catalog.get(&at).await.unwrap().entity().version;
+    let mut patch = Patch::default();
+    patch.attributes.insert("owner".into(), Some(format!("ann{version}").into()));
+    let changed = catalog.change(&at, &patch, Some(version), now()).await.unwrap();
+    assert_eq!(changed.entity().version, version + 1);
+    assert_eq!(catalog.get(&at).await.unwrap(), changed);
+    let error = catalog.change(&at, &Patch::archive(true), Some(version), now()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Stale);
+    assert_eq!(catalog.delete(&at, Some(version), now()).await.unwrap_err().kind(), ErrorKind::Stale);
+    // A change that changes nothing is none.
+    assert_eq!(catalog.change(&at, &patch, None, now()).await.unwrap(), changed);
+    // A child counts in its parent, but is no change of it.
+    catalog.ensure_model(at.id(), &format!("m{version}"), &Task::Multiclass, now()).await.unwrap();
+    assert_eq!(catalog.get(&at).await.unwrap().entity().version, version + 1);
 }
 
 #[tokio::test]
 async fn what_is_used_is_deleted_only_when_it_is_archived() {
-    for number in 0..2 {
-        let (table, _folder) = sqlite();
-        let table = Arc::clone(&engines(table)[number]);
-        let catalog = Catalog::new(Arc::clone(&table)).waiting(Duration::ZERO);
-        let at = workspace(&catalog).await;
-        let category = catalog.get(&at).await.unwrap().parent().unwrap();
-        let made = catalog.create(model(&at, "churn"), now()).await.unwrap();
-        let details = store::catalog::ReleaseDetails { author: Some("ann".into()), ..Default::default() };
-        let user = catalog.create(NewEntity::new("ann", New::User), now()).await.unwrap().at();
-        let group = catalog.create(NewEntity::new("risk", New::Group), now()).await.unwrap().at();
-        let release = New::Release {
-            workspace: at.id().clone(),
-            model: "churn".into(),
-            configuration: Some("deep".into()),
-            environment: None,
-            details: Box::new(details),
-        };
-        let release = catalog.create(NewEntity::new("v1", release), now()).await.unwrap();
-        catalog.add_member(&group, &user, now()).await.unwrap();
-        catalog.grant(&at, &user, Role::Owner, now()).await.unwrap();
-        catalog.grant(&at, &group, Role::Reader, now()).await.unwrap();
-        catalog.count(&made.at(), "views", 3, None).await.unwrap();
-        for (used, why) in [
-            (&category, "has 1 workspace;"),
-            (&at, "has 1 model;"),
-            (&made.at(), "has 1 releases;"),
-            (&group, "has members;"),
-        ] {
-            let error = catalog.delete(used, None, now()).await.unwrap_err();
-            assert!(error.is_conflict() && error.to_string().contains(why), "{error}");
-        }
-        let error = catalog.change(&release.at(), &Patch::rename("v2"), None, now()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
-
-        // An archived parent takes no more children.
-        catalog.change(&at, &Patch::archive(true), None, now()).await.unwrap();
-        let error = catalog.create(model(&at, "late"), now()).await.unwrap_err();
-        assert_eq!(error.to_string(), "`late` cannot be created: the workspace `prod` is archived");
-        catalog.change(&at, &Patch::archive(false), None, now()).await.unwrap();
-
-        let page = catalog.user_page(user.id()).await.unwrap();
-        assert_eq!((page.groups.len(), page.grants.len(), page.activity.len()), (1, 1, 3));
-        catalog.delete(&user, None, now()).await.unwrap();
-        assert!(catalog.memberships(&group).await.unwrap().is_empty());
-        assert_eq!(catalog.grants(&at).await.unwrap().len(), 1);
-        catalog.delete(&group, None, now()).await.unwrap();
-        catalog.change(&category, &Patch::archive(true), None, now()).await.unwrap();
-        catalog.delete(&category, None, now()).await.unwrap();
-        for gone in [&category, &at, &made.at(), &release.at()] {
-            assert_eq!(catalog.find(gone).await.unwrap(), None);
-            assert_eq!(table.get(&key::pointer(gone.id())).await.unwrap(), None);
-        }
-        let left = query_all(&*table, Query::index(Index::Table, at.key().pk)).await.unwrap();
-        assert_eq!(left, []);
-        let names = key::names_of(Some(&at), EntityKind::Model);
-        assert_eq!(query_all(&*table, Query::table(names)).await.unwrap(), []);
+    let (table, _folder) = sqlite();
+    let catalog = Catalog::new(Arc::clone(&table)).waiting(Duration::ZERO);
+    let at = workspace(&catalog).await;
+    let category = catalog.get(&at).await.unwrap().parent().unwrap();
+    let made = catalog.create(model(&at, "churn"), now()).await.unwrap();
+    let details = store::catalog::ReleaseDetails { author: Some("ann".into()), ..Default::default() };
+    let user = catalog.create(NewEntity::new("ann", New::User), now()).await.unwrap().at();
+    let group = catalog.create(NewEntity::new("risk", New::Group), now()).await.unwrap().at();
+    let release = New::Release {
+        workspace: at.id().clone(),
+        model: "churn".into(),
+        configuration: Some("deep".into()),
+        environment: None,
+        details: Box::new(details),
+    };
+    let release = catalog.create(NewEntity::new("v1", release), now()).await.unwrap();
+    catalog.add_member(&group, &user, now()).await.unwrap();
+    catalog.grant(&at, &user, Role::Owner, now()).await.unwrap();
+    catalog.grant(&at, &group, Role::Reader, now()).await.unwrap();
+    catalog.count(&made.at(), "views", 3, None).await.unwrap();
+    for (used, why) in [
+        (&category, "has 1 workspace;"),
+        (&at, "has 1 model;"),
+        (&made.at(), "has 1 releases;"),
+        (&group, "has members;"),
+    ] {
+        let error = catalog.delete(used, None, now()).await.unwrap_err();
+        assert!(error.is_conflict() && error.to_string().contains(why), "{error}");
     }
+    let error = catalog.change(&release.at(), &Patch::rename("v2"), None, now()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+
+    // An archived parent takes no more children.
+    catalog.change(&at, &Patch::archive(true), None, now()).await.unwrap();
+    let error = catalog.create(model(&at, "late"), now()).await.unwrap_err();
+    assert_eq!(error.to_string(), "`late` cannot be created: the workspace `prod` is archived");
+    catalog.change(&at, &Patch::archive(false), None, now()).await.unwrap();
+
+    let page = catalog.user_page(user.id()).await.unwrap();
+    assert_eq!((page.groups.len(), page.grants.len(), page.activity.len()), (1, 1, 3));
+    catalog.delete(&user, None, now()).await.unwrap();
+    assert!(catalog.memberships(&group).await.unwrap().is_empty());
+    assert_eq!(catalog.grants(&at).await.unwrap().len(), 1);
+    catalog.delete(&group, None, now()).await.unwrap();
+    catalog.change(&category, &Patch::archive(true), None, now()).await.unwrap();
+    catalog.delete(&category, None, now()).await.unwrap();
+    for gone in [&category, &at, &made.at(), &release.at()] {
+        assert_eq!(catalog.find(gone).await.unwrap(), None);
+        assert_eq!(table.get(&key::pointer(gone.id())).await.unwrap(), None);
+    }
+    let left = query_all(&*table, Query::index(Index::Table, at.key().pk)).await.unwrap();
+    assert_eq!(left, []);
+    let names = key::names_of(Some(&at), EntityKind::Model);
+    assert_eq!(query_all(&*table, Query::table(names)).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_category_takes_its_workspaces_along_to_a_new_name() {
-    for number in 0..2 {
-        let (table, _folder) = sqlite();
-        let catalog = Catalog::new(Arc::clone(&engines(table)[number])).waiting(Duration::ZERO);
-        let at = workspace(&catalog).await;
-        catalog.create(model(&at, "churn"), now()).await.unwrap();
-        let category = catalog.get(&at).await.unwrap().parent().unwrap();
-        catalog.change(&category, &Patch::rename("lending"), None, now()).await.unwrap();
-        let found = catalog.workspace("lending/prod").await.unwrap();
-        assert_eq!((found.path.as_str(), found.id()), ("lending/prod", at.id()));
-        assert!(catalog.workspace("credit/prod").await.is_err());
-        catalog.resolve(EntityKind::Model, "lending/prod/churn").await.unwrap();
-        catalog.change(&at, &Patch::rename("current"), None, now()).await.unwrap();
-        assert_eq!(catalog.workspace("lending/current").await.unwrap().path, "lending/current");
-        // A model that is renamed keeps its releases.
-        let spec = store::catalog::ReleaseSpec {
-            name: "v1".into(),
-            model: "churn".into(),
-            configuration: None,
-            environment: None,
-        };
-        catalog.ensure_release(at.id(), &spec, now()).await.unwrap();
-        let churn = catalog.resolve(EntityKind::Model, "lending/current/churn").await.unwrap();
-        catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
-        let page = catalog.page(at.id()).await.unwrap();
-        assert_eq!(page.releases[0].model, "leaving");
-        let definitions = catalog.definitions(at.id()).await.unwrap();
-        assert_eq!(definitions.of(now().day())["v1"].task, Task::Regression);
-        let release = catalog.resolve(EntityKind::Release, "lending/current/leaving@v1").await.unwrap();
-        let AnyEntity::Release(shown) = catalog.show(&release).await.unwrap() else { panic!() };
-        assert_eq!(shown.model, "leaving");
-        let AnyEntity::Category(category) = catalog.get(&category).await.unwrap() else { panic!() };
-        let at = EntityId::Category(category.entity.id.clone());
-        catalog.change(&at, &Patch::archive(true), None, now()).await.unwrap();
-        catalog.delete(&at, None, now()).await.unwrap();
-    }
+    let (table, _folder) = sqlite();
+    let catalog = Catalog::new(table).waiting(Duration::ZERO);
+    let at = workspace(&catalog).await;
+    catalog.create(model(&at, "churn"), now()).await.unwrap();
+    let category = catalog.get(&at).await.unwrap().parent().unwrap();
+    catalog.change(&category, &Patch::rename("lending"), None, now()).await.unwrap();
+    let found = catalog.workspace("lending/prod").await.unwrap();
+    assert_eq!((found.path.as_str(), found.id()), ("lending/prod", at.id()));
+    assert!(catalog.workspace("credit/prod").await.is_err());
+    catalog.resolve(EntityKind::Model, "lending/prod/churn").await.unwrap();
+    catalog.change(&at, &Patch::rename("current"), None, now()).await.unwrap();
+    assert_eq!(catalog.workspace("lending/current").await.unwrap().path, "lending/current");
+    // A model that is renamed keeps its releases.
+    let spec = store::catalog::ReleaseSpec {
+        name: "v1".into(),
+        model: "churn".into(),
+        configuration: None,
+        environment: None,
+    };
+    catalog.ensure_release(at.id(), &spec, now()).await.unwrap();
+    let churn = catalog.resolve(EntityKind::Model, "lending/current/churn").await.unwrap();
+    catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
+    let page = catalog.page(at.id()).await.unwrap();
+    assert_eq!(page.releases[0].model, "leaving");
+    let definitions = catalog.definitions(at.id()).await.unwrap();
+    assert_eq!(definitions.of(now().day())["v1"].task, Task::Regression);
+    let release = catalog.resolve(EntityKind::Release, "lending/current/leaving@v1").await.unwrap();
+    let AnyEntity::Release(shown) = catalog.show(&release).await.unwrap() else { panic!() };
+    assert_eq!(shown.model, "leaving");
+    let AnyEntity::Category(category) = catalog.get(&category).await.unwrap() else { panic!() };
+    let at = EntityId::Category(category.entity.id.clone());
+    catalog.change(&at, &Patch::archive(true), None, now()).await.unwrap();
+    catalog.delete(&at, None, now()).await.unwrap();
 }
 
 #[tokio::test]

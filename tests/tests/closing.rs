@@ -22,7 +22,7 @@ use store::{
         sqlite::SqliteTable,
     },
 };
-use tests::{counted::WithoutTransactions, crashing::Crashing, local::fresh_table};
+use tests::{crashing::Crashing, local::fresh_table};
 
 const PATH: &str = "credit/prod";
 
@@ -52,11 +52,6 @@ impl Place {
         let (seconds, clock) = moved();
         let table = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock).unwrap());
         Self { table, seconds, _folder: Some(folder) }
-    }
-
-    fn without_transactions() -> Self {
-        let place = Self::sqlite();
-        Self { table: Arc::new(WithoutTransactions(place.table)), ..place }
     }
 
     async fn dynamodb_local() -> Self {
@@ -245,13 +240,6 @@ macro_rules! on_every_engine {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
                 super::$test(super::Place::sqlite()).await;
-            })*
-        }
-
-        mod without_transactions {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $test() {
-                super::$test(super::Place::without_transactions()).await;
             })*
         }
 

@@ -26,7 +26,10 @@ mod measured {
         Timestamp,
         table::{Measured, sqlite::SqliteTable},
     };
-    use tests::conformance::{Subject, TestClock};
+    use tests::{
+        between::Between,
+        conformance::{Subject, TestClock},
+    };
 
     async fn subject() -> Subject {
         let folder = tempfile::tempdir().expect("a folder for the file");
@@ -37,6 +40,13 @@ mod measured {
     }
 
     tests::conformance!(subject);
+
+    #[tokio::test]
+    async fn it_takes_items_as_large_as_the_table_below() {
+        let subject = subject().await;
+        let small = Between::new(subject.table, |_| None).items_of(1_000);
+        assert_eq!(Measured::over(Arc::new(small), "sqlite").item_bytes(), 1_000);
+    }
 }
 
 /// The DynamoDB engine, on Amazon's emulator; a fresh table for each check.

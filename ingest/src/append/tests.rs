@@ -6,11 +6,11 @@ use store::{
     ErrorKind, Item,
     catalog::Catalog,
     item::Value,
-    key::{self, Key},
+    key,
     lane::{Placed, lane_of},
     log::Segment,
     scan,
-    table::{Changes, Condition, Page, Position, Query, Shard, Write, sqlite::SqliteTable},
+    table::{Call, Condition, Layer, sqlite::SqliteTable},
 };
 
 use super::*;
@@ -24,42 +24,22 @@ struct Counting {
     left: AtomicI64,
 }
 
-#[async_trait::async_trait]
-impl Table for Counting {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        self.inner.get(key).await
+impl Layer for Counting {
+    type Kept = ();
+    const ONE_BY_ONE: bool = true;
+
+    fn below(&self) -> &dyn Table {
+        &self.inner
     }
 
-    async fn query(&self, query: &Query) -> Result<Page> {
-        self.inner.query(query).await
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        if self.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
-            return Err(Error::unavailable("the process is dead"));
+    async fn before(&self, call: Call<'_>) -> Result<()> {
+        if let Call::Put(_) = call {
+            if self.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
+                return Err(Error::unavailable("the process is dead"));
+            }
+            self.writes.fetch_add(1, Ordering::Relaxed);
         }
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.inner.put(item, condition).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.inner.delete(key, condition).await
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        self.inner.transact(writes).await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.inner.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.inner.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: std::time::Duration) -> Result<Changes> {
-        self.inner.changes(shard, from, wait).await
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use store::{Clock, Error, Result, Table, Timestamp, log::CLOSED_AFTER_SECONDS, table::probe};
+use store::{Clock, Error, Result, Table, Timestamp, key, log::CLOSED_AFTER_SECONDS, table::probe};
 
 /// How far the clock of who appends may be from the engine's.
 const MAX_SKEW_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
@@ -47,7 +47,7 @@ impl Times {
             return Ok(now);
         }
         // The engine may have said nothing for so long that this machine has slept meanwhile.
-        probe(table).await?;
+        probe(table, &key::probe()).await?;
         let now = self.now();
         match table.engine_time().filter(|engine| !is_near(now, *engine)) {
             None => Ok(now),

@@ -78,24 +78,21 @@ impl Catalog {
         kind: EntityKind,
         name: &str,
     ) -> Result<Option<AnyEntity>> {
-        let Some(guard) = self.table.get(&key::guard(parent, kind, name)).await? else { return Ok(None) };
-        if is_given_up(&guard) {
-            return Ok(None);
-        }
-        let holder = self.holder(&guard, kind).await?;
-        Ok(holder.filter(|holder| holder.entity().name == name))
+        let Some(id) = self.id_named(parent, kind, name).await? else { return Ok(None) };
+        let guard = key::guard(parent, kind, name);
+        let at = key::guarded(&guard, kind, id)
+            .ok_or_else(|| Error::corrupt(format!("{guard} is no guard of a {kind}")))?;
+        // It may have been renamed since its guard was read.
+        Ok(self.find(&at).await?.filter(|holder| holder.entity().name == name))
     }
 
-    /// Its id. Where there are transactions, a guard is always right.
+    /// Its id, which its guard holds.
     pub(super) async fn id_named(
         &self,
         parent: Option<&EntityId>,
         kind: EntityKind,
         name: &str,
     ) -> Result<Option<Id>> {
-        if !self.table.transactions() {
-            return Ok(self.named(parent, kind, name).await?.map(|any| any.entity().id.clone()));
-        }
         match self.table.get(&key::guard(parent, kind, name)).await? {
             Some(guard) if !is_given_up(&guard) => Ok(Some(Id::parse(guard.text("id")?)?)),
             _ => Ok(None),

@@ -90,22 +90,11 @@ impl Patch {
     }
 }
 
-/// What turns the item of `before` into that of `after`, if nobody changed it in between. The index
-/// is always written anew, together with what it is made of.
-pub(super) fn update(before: &AnyEntity, after: &AnyEntity, condition: Vec<Condition>) -> Update {
-    update_with(before, after, condition, &[])
-}
-
-/// The same, with attributes that no [`Patch`] changes.
-pub(super) fn update_with(
-    before: &AnyEntity,
-    after: &AnyEntity,
-    condition: Vec<Condition>,
-    more: &[&str],
-) -> Update {
-    let mut conditions = vec![Condition::Equals("ver", before.entity().version.into())];
-    conditions.extend(condition);
-    let mut update = Update::new(after.at().key(), Condition::All(conditions));
+/// What turns the item of `before` into that of `after`, if nobody changed it in between, with `more` attributes
+/// than a [`Patch`] changes. The index is always written anew, together with what it is made of.
+pub(super) fn update(before: &AnyEntity, after: &AnyEntity, more: &[&str]) -> Update {
+    let unchanged = Condition::Equals("ver", before.entity().version.into());
+    let mut update = Update::new(after.at().key(), unchanged);
     let mut item = after.to_item();
     let usual =
         ["name", "path", "ver", "updated_at", "archived_at", "closing", "attributes", "GSI1PK", "GSI1SK"];
@@ -140,13 +129,9 @@ impl Catalog {
                 return Ok(after);
             }
             let is_renamed = before.entity().name != after.entity().name;
-            let outcome = match (is_renamed, self.table.transactions()) {
-                (true, true) => self.rename(&before, &after, now).await,
-                (true, false) => self.rename_in_steps(&before, &after, now).await,
-                (false, _) => {
-                    let update = update(&before, &after, vec![Condition::Without("saga")]);
-                    self.table.transact(vec![Write::Update(update)]).await
-                }
+            let outcome = match is_renamed {
+                true => self.rename(&before, &after, now).await,
+                false => self.table.transact(vec![Write::Update(update(&before, &after, &[]))]).await,
             };
             match outcome {
                 Ok(()) => {
@@ -177,8 +162,8 @@ impl Catalog {
         let free = self.free_name(after).await?;
         self.table
             .transact(vec![
-                Write::Update(update(before, after, Vec::new())),
-                Write::Put(guard_item(after, now), free),
+                Write::Update(update(before, after, &[])),
+                Write::Put(guard_item(after), free),
                 release_name(before, &before.entity().name, until(now)),
             ])
             .await

@@ -148,7 +148,7 @@ impl Catalog {
                 return Ok(());
             }
             let same = Condition::Equals("ver", known.entity().version.into());
-            let free = Condition::All(vec![same, Condition::Without("saga"), Condition::Without(CLOSING)]);
+            let free = Condition::All(vec![same, Condition::Without(CLOSING)]);
             let update = Update::new(at.key(), free).set(CLOSING, Id::new(now).as_str());
             match self.table.transact(vec![Write::Update(update)]).await {
                 Err(error) if error.is_conflict() => pause(attempt).await,

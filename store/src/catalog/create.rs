@@ -95,11 +95,10 @@ impl NewEntity {
 }
 
 /// The guard of an entity's name.
-pub(super) fn guard_item(any: &AnyEntity, now: Timestamp) -> Item {
+pub(super) fn guard_item(any: &AnyEntity) -> Item {
     let entity = any.entity();
     let guard = key::guard(any.parent().as_ref(), any.at().kind(), &entity.name);
-    // `op` tells one placing of the guard from another.
-    Item::new(guard).with("v", 1).with("id", entity.id.as_str()).with("op", Id::new(now).as_str())
+    Item::new(guard).with("v", 1).with("id", entity.id.as_str())
 }
 
 /// The pointer from its id to its workspace; what stands by itself needs none.
@@ -120,10 +119,7 @@ impl Catalog {
         check_name(&new.name)?;
         check_attributes(&new.attributes)?;
         let any = self.draft(new, now).await?;
-        match self.table.transactions() {
-            true => self.insert(&any, now).await?,
-            false => self.insert_in_steps(&any, now).await?,
-        }
+        self.insert(&any, now).await?;
         Ok(any)
     }
 
@@ -176,7 +172,7 @@ impl Catalog {
     async fn insert(&self, any: &AnyEntity, now: Timestamp) -> Result<()> {
         let (at, parent) = (any.at(), any.parent());
         let mut writes = vec![
-            Write::Put(guard_item(any, now), Condition::Absent),
+            Write::Put(guard_item(any), Condition::Absent),
             Write::Put(any.to_item(), Condition::Absent),
         ];
         writes.extend(pointer_item(any).map(|pointer| Write::Put(pointer, Condition::Absent)));
@@ -204,7 +200,7 @@ impl Catalog {
     }
 
     /// Refuses a parent that takes no children.
-    pub(super) async fn check_parent(&self, parent: Option<&EntityId>, name: &str) -> Result<()> {
+    async fn check_parent(&self, parent: Option<&EntityId>, name: &str) -> Result<()> {
         let Some(parent) = parent else { return Ok(()) };
         let known = self.find(parent).await?.ok_or_else(|| no_parent(name))?;
         match known.entity().archived_at {
@@ -218,7 +214,7 @@ impl Catalog {
     }
 
     /// What the author of a release, if it is a user, sees among what happened.
-    pub(super) async fn made_by(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Item>> {
+    async fn made_by(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Item>> {
         let AnyEntity::Release(release) = any else { return Ok(None) };
         let Some(author) = &release.details.author else { return Ok(None) };
         if check_name(author).is_err() {
@@ -244,7 +240,7 @@ pub(super) fn taken(kind: EntityKind, name: &str) -> Error {
     Error::conflict(format!("there is a {kind} called `{name}` already"))
 }
 
-pub(super) fn no_parent(name: &str) -> Error {
+fn no_parent(name: &str) -> Error {
     Error::not_found(format!("`{name}` cannot be created: what it belongs to does not exist"))
 }
 

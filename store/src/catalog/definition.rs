@@ -24,7 +24,7 @@ use crate::{
 };
 
 use super::{
-    Action, AnyEntity, Catalog, Definition, Task, change::update_with, first::First, task::POSITIVE_SCORE,
+    Action, AnyEntity, Catalog, Definition, Task, change::update, first::First, task::POSITIVE_SCORE,
 };
 
 /// What an evaluation covers of the definitions stands among the logs that it covers, under this name: the number
@@ -329,8 +329,8 @@ impl Catalog {
             after.entity.version += 1;
             after.entity.updated_at = now;
             let after = AnyEntity::Model(after);
-            let update = update_with(&before, &after, vec![Condition::Without("saga")], TASK);
-            match self.table.transact(vec![Write::Update(update)]).await {
+            let write = Write::Update(update(&before, &after, TASK));
+            match self.table.transact(vec![write]).await {
                 Err(error) if error.is_conflict() => {}
                 other => return other,
             }

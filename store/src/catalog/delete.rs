@@ -47,19 +47,12 @@ impl Catalog {
                 Some(_) => self.delete_children(&known, now).await?,
             }
             self.delete_traces(at).await?;
-            match self.take_away(&known, now).await {
+            match self.remove(&known, now).await {
                 Err(error) if error.is_conflict() => pause(attempt).await,
                 other => return other,
             }
         }
         Err(busy())
-    }
-
-    async fn take_away(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
-        match self.table.transactions() {
-            true => self.remove(known, now).await,
-            false => self.remove_in_steps(known, now).await,
-        }
     }
 
     /// Refuses to delete what has children or events.
@@ -131,9 +124,6 @@ impl Catalog {
     /// configuration leaves its releases, which keep its name.)
     async fn delete_children(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
         let at = known.at();
-        if !self.table.transactions() && matches!(at.kind(), EntityKind::Category | EntityKind::Workspace) {
-            self.settle_children(&at).await?;
-        }
         let children = match at.kind() {
             EntityKind::Model => self.releases_with(&at).await?,
             EntityKind::Configuration => Vec::new(),
@@ -158,7 +148,7 @@ impl Catalog {
             let Some(known) = self.find(&child).await? else { continue };
             check_closing(&known)?;
             self.delete_traces(&child).await?;
-            self.take_away(&known, now).await?;
+            self.remove(&known, now).await?;
         }
         Ok(())
     }
@@ -188,7 +178,7 @@ impl Catalog {
     async fn remove(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
         let (at, parent) = (known.at(), known.parent());
         let mut writes = vec![
-            Write::Delete(at.key(), unchanged(known, Vec::new())),
+            Write::Delete(at.key(), unchanged(known)),
             release_name(known, &known.entity().name, until(now)),
         ];
         writes.extend(pointer_item(known).map(|pointer| Write::Delete(pointer.key, Condition::None)));
@@ -201,11 +191,11 @@ impl Catalog {
 }
 
 /// It is as it was read, and has no children.
-pub(super) fn unchanged(known: &AnyEntity, mut more: Vec<Condition>) -> Condition {
+fn unchanged(known: &AnyEntity) -> Condition {
     let version = Condition::Equals("ver", known.entity().version.into());
-    more.extend(known.entity().closing.as_ref().map(|mark| Condition::Equals(CLOSING, mark.as_str().into())));
+    let mark = known.entity().closing.as_ref().map(|mark| Condition::Equals(CLOSING, mark.as_str().into()));
     let none =
         |(kind, _): (EntityKind, i64)| kind.counter().map(|counter| Condition::Equals(counter, 0.into()));
     let children: Children = known.children();
-    Condition::All([version].into_iter().chain(children.into_iter().filter_map(none)).chain(more).collect())
+    Condition::All([version].into_iter().chain(children.into_iter().filter_map(none)).chain(mark).collect())
 }

@@ -156,21 +156,6 @@ impl Catalog {
         ])
     }
 
-    /// The same where there are no transactions: one write of its own, before and after the name is taken.
-    pub(super) async fn bind_in_steps(&self, any: &AnyEntity) -> Result<()> {
-        for _ in 0..MAX_ATTEMPTS {
-            let written = match self.bind(any).await?.into_iter().next() {
-                None | Some(Write::Check(..)) => return Ok(()),
-                Some(write) => self.table.transact(vec![write]).await,
-            };
-            match written {
-                Err(error) if error.is_conflict() => {}
-                other => return other,
-            }
-        }
-        Err(super::create::busy())
-    }
-
     /// What sets the name of a release free that is deleted, unless it was used: then the name stays with
     /// its model.
     pub(super) async fn unbind(&self, known: &AnyEntity) -> Result<Option<Write>> {

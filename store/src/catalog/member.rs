@@ -140,12 +140,13 @@ impl Catalog {
         }
         let item = |key| Item::new(key).with("v", ITEM_VERSION).with("since", now.micros());
         let what = format!("joined the group {}", known.entity().name);
-        self.write_both(vec![
-            Write::Put(item(user_key), Condition::None),
-            Write::Put(activity::item(user.id(), &what, group, now), Condition::None),
-            Write::Put(item(group_key), Condition::None),
-        ])
-        .await
+        self.table
+            .transact(vec![
+                Write::Put(item(user_key), Condition::None),
+                Write::Put(activity::item(user.id(), &what, group, now), Condition::None),
+                Write::Put(item(group_key), Condition::None),
+            ])
+            .await
     }
 
     /// Takes a user out of a group.
@@ -160,12 +161,13 @@ impl Catalog {
             return Ok(());
         }
         let what = format!("left the group {}", known.entity().name);
-        self.write_both(vec![
-            Write::Delete(group_key, Condition::None),
-            Write::Put(activity::item(user.id(), &what, group, now), Condition::None),
-            Write::Delete(user_key, Condition::None),
-        ])
-        .await
+        self.table
+            .transact(vec![
+                Write::Delete(group_key, Condition::None),
+                Write::Put(activity::item(user.id(), &what, group, now), Condition::None),
+                Write::Delete(user_key, Condition::None),
+            ])
+            .await
     }
 
     /// The members of a group, or the groups of a user.
@@ -210,7 +212,7 @@ impl Catalog {
             let what = format!("became {} of {}", role.name(), known.path);
             writes.insert(1, Write::Put(activity::item(user, &what, workspace, now), Condition::None));
         }
-        self.write_both(writes).await
+        self.table.transact(writes).await
     }
 
     /// Takes a role away.
@@ -219,11 +221,12 @@ impl Catalog {
     /// Those of the table.
     pub async fn revoke(&self, workspace: &EntityId, principal: &EntityId) -> Result<()> {
         check_principal(principal)?;
-        self.write_both(vec![
-            Write::Delete(key::grant(workspace.id(), principal), Condition::None),
-            Write::Delete(key::granted(principal, workspace.id()), Condition::None),
-        ])
-        .await
+        self.table
+            .transact(vec![
+                Write::Delete(key::grant(workspace.id(), principal), Condition::None),
+                Write::Delete(key::granted(principal, workspace.id()), Condition::None),
+            ])
+            .await
     }
 
     /// The roles on a workspace, or those of a principal.
@@ -233,17 +236,6 @@ impl Catalog {
     pub async fn grants(&self, of: &EntityId) -> Result<Vec<Grant>> {
         let items = query_all(&*self.table, Query::table(key::grants(of))).await?;
         items.iter().filter_map(|item| Grant::from_item(item).transpose()).collect()
-    }
-
-    /// Writes both sides: at once, or one after the other, where a repetition ends what was broken off.
-    async fn write_both(&self, writes: Vec<Write>) -> Result<()> {
-        if self.table.transactions() {
-            return self.table.transact(writes).await;
-        }
-        for write in writes {
-            self.table.transact(vec![write]).await?;
-        }
-        Ok(())
     }
 }
 

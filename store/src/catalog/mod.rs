@@ -1,8 +1,7 @@
 //! The catalog: categories, workspaces, models, configurations and releases; users, groups and systems.
 //!
 //! An entity is created in one transaction with the guard of its name and its parent's count, so names
-//! are unique, counts exact, and a repeat of a creation finds what is there. On an engine without
-//! transactions the same happens in steps that whoever comes next can end (`saga`).
+//! are unique, counts exact, and a repeat of a creation finds what is there.
 
 pub mod activity;
 mod address;
@@ -28,7 +27,6 @@ mod page;
 mod record;
 mod release;
 mod retention;
-mod saga;
 mod settings;
 mod task;
 
@@ -69,7 +67,6 @@ pub use retention::{
     EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
     Retention,
 };
-pub use saga::ABANDONED_SECONDS;
 pub use settings::{BOARD_DAYS, BOARD_MIN_N, Direction, MAX_BOARD_DAYS, Metric, PrimaryMetric, Settings};
 pub use task::{Definition, POSITIVE_SCORE, Task};
 
@@ -124,10 +121,7 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn find(&self, at: &EntityId) -> Result<Option<AnyEntity>> {
-        match self.table.get(&at.key()).await? {
-            Some(item) => self.settled(item).await,
-            None => Ok(None),
-        }
+        self.table.get(&at.key()).await?.as_ref().map(AnyEntity::from_item).transpose()
     }
 
     /// The entity.
@@ -299,7 +293,7 @@ impl Catalog {
         let mut found = Vec::new();
         for item in query_all(&*self.table, Query::index(Index::Gsi1, place.pk)).await? {
             if EntityId::of_key(&item.key).is_some_and(|at| at.kind() == kind) {
-                found.extend(self.settled(item).await?);
+                found.push(AnyEntity::from_item(&item)?);
             }
         }
         Ok(found)

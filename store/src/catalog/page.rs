@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Workspace,
-    counter, counts::Counts, live, saga::SAGA,
+    counter, counts::Counts, live,
 };
 
 /// Free counters by name.
@@ -37,14 +37,9 @@ pub struct WorkspacePage {
     pub counts: Counts,
 }
 
-/// The entity of an item, if it is one that exists: creations and deletions that are under way, where
-/// there are no transactions, are left out.
+/// The entity of an item, if it is one.
 fn entity(item: &Item) -> Result<Option<AnyEntity>> {
-    if EntityId::of_key(&item.key).is_none() || matches!(item.optional_text(SAGA), Some("create" | "delete"))
-    {
-        return Ok(None);
-    }
-    AnyEntity::from_item(item).map(Some)
+    EntityId::of_key(&item.key).map(|_| AnyEntity::from_item(item)).transpose()
 }
 
 impl WorkspacePage {

@@ -1,16 +1,15 @@
 //! A table whose calls are measured, whatever engine it runs on.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use meter::{
     Counter, Gauge, Histogram, InFlight,
     catalogue::{TABLE_ERRORS, TABLE_IN_FLIGHT, TABLE_READ_BYTES, TABLE_SECONDS, TABLE_WRITTEN_BYTES},
 };
 use tokio::time::Instant;
 
-use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write};
-use crate::{Error, ErrorKind, Item, Result, Timestamp, key::Key};
+use super::{Answer, Call, Layer, Table};
+use crate::{Error, ErrorKind, Item, Result};
 
 /// A table whose calls are measured: how long they take, how many are under way, how many bytes
 /// of items they move, and how they fail.
@@ -18,74 +17,102 @@ use crate::{Error, ErrorKind, Item, Result, Timestamp, key::Key};
 pub struct Measured {
     table: Arc<dyn Table>,
     engine: &'static str,
-    calls: Calls,
+    get: Operation,
+    query: Operation,
+    put: Operation,
+    put_new: Operation,
+    delete: Operation,
+    transact: Operation,
+    shards: Operation,
+    changes: Operation,
     in_flight: Gauge,
     read_bytes: Counter,
     written_bytes: Counter,
 }
 
-/// One operation of the table.
-#[derive(Debug)]
-struct Call {
-    operation: &'static str,
+/// A method of the table, by the name that its metrics have.
+#[derive(Clone, Debug)]
+struct Operation {
+    name: &'static str,
     seconds: Histogram,
 }
 
+/// A call that is under way.
 #[derive(Debug)]
-struct Calls {
-    get: Call,
-    query: Call,
-    put: Call,
-    put_new: Call,
-    delete: Call,
-    transact: Call,
-    shards: Call,
-    changes: Call,
+pub struct Running {
+    operation: Operation,
+    began: Instant,
+    _counted: Option<InFlight>,
 }
 
 impl Measured {
     /// The same table, measured under the name of its `engine`.
     pub fn over(table: Arc<dyn Table>, engine: &'static str) -> Arc<dyn Table> {
-        let call = |operation| Call { operation, seconds: TABLE_SECONDS.histogram([engine, operation]) };
+        let operation = |name| Operation { name, seconds: TABLE_SECONDS.histogram([engine, name]) };
         // So that it is there, at 0, before anything fails.
         drop(TABLE_ERRORS.counter([engine, "put", error_name(ErrorKind::Conflict)]));
         Arc::new(Self {
             table,
             engine,
-            calls: Calls {
-                get: call("get"),
-                query: call("query"),
-                put: call("put"),
-                put_new: call("put_new"),
-                delete: call("delete"),
-                transact: call("transact"),
-                shards: call("shards"),
-                changes: call("changes"),
-            },
+            get: operation("get"),
+            query: operation("query"),
+            put: operation("put"),
+            put_new: operation("put_new"),
+            delete: operation("delete"),
+            transact: operation("transact"),
+            shards: operation("shards"),
+            changes: operation("changes"),
             in_flight: TABLE_IN_FLIGHT.gauge([engine]),
             read_bytes: TABLE_READ_BYTES.counter([engine]),
             written_bytes: TABLE_WRITTEN_BYTES.counter([engine]),
         })
     }
 
-    async fn measure<T>(&self, call: &Call, made: impl Future<Output = Result<T>>) -> Result<T> {
-        let _under_way = InFlight::begin(&self.in_flight);
-        let began = Instant::now();
-        let result = made.await;
-        call.seconds.record(began.elapsed());
-        if let Err(error) = &result {
-            self.note(call, error);
+    fn operation(&self, call: Call<'_>) -> &Operation {
+        match call {
+            Call::Get(_) => &self.get,
+            Call::Query(_) => &self.query,
+            Call::Put(_) => &self.put,
+            Call::PutNew(_) => &self.put_new,
+            Call::Delete(_) => &self.delete,
+            Call::Transact(_) => &self.transact,
+            Call::Shards => &self.shards,
+            Call::Changes => &self.changes,
         }
-        result
+    }
+}
+
+impl Layer for Measured {
+    type Kept = Running;
+    const ONE_BY_ONE: bool = false;
+
+    fn below(&self) -> &dyn Table {
+        &*self.table
     }
 
-    /// Failures are rare, or at least slow, so their counters are looked up.
-    fn note(&self, call: &Call, error: &Error) {
-        TABLE_ERRORS.counter([self.engine, call.operation, error_name(error.kind())]).increment(1);
+    async fn before(&self, call: Call<'_>) -> Result<Running> {
+        let written: usize = call.items().into_iter().map(Item::size).sum();
+        if written > 0 {
+            self.written_bytes.increment(written as u64);
+        }
+        // A reader of changes waits for most of its time: it is no load.
+        let is_load = !matches!(call, Call::Changes);
+        let counted = is_load.then(|| InFlight::begin(&self.in_flight));
+        Ok(Running { operation: self.operation(call).clone(), began: Instant::now(), _counted: counted })
     }
 
-    fn writes(&self, items: impl IntoIterator<Item = usize>) {
-        self.written_bytes.increment(items.into_iter().sum::<usize>() as u64);
+    fn after(&self, running: Running, answer: Result<Answer<'_>, &Error>) {
+        let Operation { name, seconds } = &running.operation;
+        seconds.record(running.began.elapsed());
+        match answer {
+            Ok(Answer::Item(item)) => self.read_bytes.increment(item.size() as u64),
+            Ok(Answer::Page(page)) => {
+                self.read_bytes.increment(page.items.iter().map(Item::size).sum::<usize>() as u64);
+            }
+            Ok(Answer::Done) => {}
+            // Failures are rare, or at least slow, so their counters are looked up.
+            Err(error) => TABLE_ERRORS.counter([self.engine, name, error_name(error.kind())]).increment(1),
+        }
     }
 }
 
@@ -100,69 +127,5 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Incomplete => "incomplete",
         ErrorKind::NotFound => "not_found",
         ErrorKind::TooLarge => "too_large",
-    }
-}
-
-#[async_trait]
-impl Table for Measured {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        let item = self.measure(&self.calls.get, self.table.get(key)).await?;
-        self.read_bytes.increment(item.as_ref().map_or(0, Item::size) as u64);
-        Ok(item)
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page> {
-        let page = self.measure(&self.calls.query, self.table.query(query)).await?;
-        self.read_bytes.increment(page.items.iter().map(Item::size).sum::<usize>() as u64);
-        Ok(page)
-    }
-
-    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        self.writes([item.size()]);
-        self.measure(&self.calls.put, self.table.put(item, condition)).await
-    }
-
-    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
-        self.writes(items.iter().map(Item::size));
-        let _under_way = InFlight::begin(&self.in_flight);
-        let began = Instant::now();
-        let (written, result) = self.table.put_new(items, within).await;
-        self.calls.put_new.seconds.record(began.elapsed());
-        if let Err(error) = &result {
-            self.note(&self.calls.put_new, error);
-        }
-        (written, result)
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        self.measure(&self.calls.delete, self.table.delete(key, condition)).await
-    }
-
-    fn transactions(&self) -> bool {
-        self.table.transactions()
-    }
-
-    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
-        let size = |write: &Write| if let Write::Put(item, _) = write { item.size() } else { 0 };
-        self.writes(writes.iter().map(size));
-        self.measure(&self.calls.transact, self.table.transact(writes)).await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.table.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.measure(&self.calls.shards, self.table.shards()).await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        let began = Instant::now();
-        let result = self.table.changes(shard, from, wait).await;
-        self.calls.changes.seconds.record(began.elapsed());
-        if let Err(error) = &result {
-            self.note(&self.calls.changes, error);
-        }
-        result
     }
 }

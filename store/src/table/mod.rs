@@ -5,19 +5,20 @@ use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use tokio::time::Instant;
 
 use crate::{
     Error, ErrorKind, Item, Result, Timestamp,
-    item::{MAX_ITEM_BYTES, Value},
-    key::{self, Key, KeyRange},
+    item::Value,
+    key::{Key, KeyRange},
 };
 
 pub mod check;
 pub mod dynamodb;
+mod layer;
 mod measured;
 pub mod sqlite;
 
+pub use layer::{Answer, Call, Layer, put_one_by_one};
 pub use measured::Measured;
 
 /// The most bytes of items in one page.
@@ -285,6 +286,8 @@ pub struct Changes {
 }
 
 /// The table. Every write is durable when its call returns, and happens whole or not at all.
+///
+/// No method has a body here: an engine says how it does each of them, and a wrapper is a [`Layer`].
 #[async_trait]
 pub trait Table: Debug + Send + Sync {
     /// The item at `key`, as last written.
@@ -309,20 +312,7 @@ pub trait Table: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`Table::put`]; `Throttled`, when the time was up before the next item was begun.
-    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
-        let until = Instant::now() + within;
-        let mut written = 0;
-        for item in items {
-            if Instant::now() >= until {
-                return (written, Err(too_late(&item.key)));
-            }
-            match self.put(item, Condition::Absent).await {
-                Ok(()) => written += 1,
-                Err(error) => return (written, Err(error)),
-            }
-        }
-        (written, Ok(()))
-    }
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>);
 
     /// Deletes an item; one that does not exist is deleted already.
     ///
@@ -330,15 +320,8 @@ pub trait Table: Debug + Send + Sync {
     /// `Conflict`, when the condition does not hold.
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()>;
 
-    /// The most bytes of an item that it takes.
-    fn item_bytes(&self) -> usize {
-        MAX_ITEM_BYTES
-    }
-
-    /// Whether [`Table::transact`] takes several writes. An engine without transactions takes one.
-    fn transactions(&self) -> bool {
-        true
-    }
+    /// The most bytes of an item that it takes; at most [`MAX_ITEM_BYTES`](crate::item::MAX_ITEM_BYTES).
+    fn item_bytes(&self) -> usize;
 
     /// Makes all writes or none. No two of them may have the same key.
     ///
@@ -366,20 +349,21 @@ pub(crate) fn too_late(key: &Key) -> Error {
     Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
 }
 
-/// Asks the table for an item that is never there: whether it answers at all.
+/// Asks the table for the item at `key`, which is never there: whether it answers at all.
 ///
 /// # Errors
 /// Those of [`Table::get`].
-pub async fn probe(table: &dyn Table) -> Result<()> {
-    table.get(&key::probe()).await.map(drop)
+pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
+    table.get(key).await.map(drop)
 }
 
-/// Writes an item that nobody reads: whether the table takes writes, all the way to where they are durable.
+/// Writes an item at `key`, which nobody reads: whether the table takes writes, all the way to where they are
+/// durable.
 ///
 /// # Errors
 /// Those of [`Table::put`].
-pub async fn probe_write(table: &dyn Table, now: Timestamp) -> Result<()> {
-    let item = Item::new(key::write_probe()).with("v", 1).with("at", now.micros());
+pub async fn probe_write(table: &dyn Table, key: Key, now: Timestamp) -> Result<()> {
+    let item = Item::new(key).with("v", 1).with("at", now.micros());
     table.put(item, Condition::None).await
 }
 

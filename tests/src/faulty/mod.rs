@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use store::{
     Error, ErrorKind, Item, Result, Table, Timestamp,
     key::Key,
-    table::{Changes, Condition, Index, Page, Position, Query, Shard, Write},
+    table::{Changes, Condition, Index, Page, Position, Query, Shard, Write, put_one_by_one},
 };
 use tokio::time::sleep;
 
@@ -119,8 +119,13 @@ impl Table for FaultyTable {
         self.write(vec![key.clone()], self.inner.delete(key, condition)).await
     }
 
-    fn transactions(&self) -> bool {
-        self.inner.transactions()
+    /// One by one, so that each of them may go wrong.
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        put_one_by_one(self, items, within).await
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.inner.item_bytes()
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {

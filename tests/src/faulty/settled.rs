@@ -14,7 +14,9 @@ use async_trait::async_trait;
 use store::{
     Error, ErrorKind, Item, Result, Table, Timestamp,
     key::Key,
-    table::{Changes, Condition, MAX_TRANSACTION_WRITES, Page, Position, Query, Shard, Write},
+    table::{
+        Changes, Condition, MAX_TRANSACTION_WRITES, Page, Position, Query, Shard, Write, put_one_by_one,
+    },
 };
 
 /// How often a call is tried.
@@ -126,7 +128,7 @@ impl Settled {
             _ => false,
         });
         let number = self.transactions.fetch_add(1, Ordering::Relaxed);
-        (adds && writes.len() < MAX_TRANSACTION_WRITES && self.inner.transactions())
+        (adds && writes.len() < MAX_TRANSACTION_WRITES)
             .then(|| Item::new(Key::new(WITNESSES, number.to_string())))
     }
 }
@@ -155,8 +157,13 @@ impl Table for Settled {
         }
     }
 
-    fn transactions(&self) -> bool {
-        self.inner.transactions()
+    /// One by one, as each is settled by itself.
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        put_one_by_one(self, items, within).await
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.inner.item_bytes()
     }
 
     async fn transact(&self, mut writes: Vec<Write>) -> Result<()> {

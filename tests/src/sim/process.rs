@@ -15,7 +15,7 @@ use store::{
     Columns, Error, ErrorKind, Item, Result, Table, Timestamp,
     key::{self, Key},
     log::Segment,
-    table::{Changes, Condition, Direction, Index, Page, Position, Query, Shard, Write},
+    table::{Changes, Condition, Direction, Index, Page, Position, Query, Shard, Write, put_one_by_one},
 };
 use tokio::{
     sync::Notify,
@@ -249,6 +249,10 @@ impl Table for Process {
 
     async fn put(&self, item: Item, condition: Condition) -> Result<()> {
         self.write(vec![Write::Put(item, condition)]).await
+    }
+
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        put_one_by_one(self, items, within).await
     }
 
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {

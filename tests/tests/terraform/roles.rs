@@ -102,7 +102,7 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
     catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     catalog.set_lanes(workspace.id(), 2).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
-    store::table::probe_write(&*table, now).await.unwrap();
+    store::table::probe_write(&*table, key::write_probe(), now).await.unwrap();
     tend(catalog, &workspace).await;
     let events = [
         (

@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(text(all(Vec::new())), None);
         let alone = all(vec![all(vec![Condition::Exists]), Condition::None]);
         assert_eq!(text(alone), text(Condition::Exists));
-        let two = all(vec![Condition::Absent, all(vec![Condition::Without("saga")])]);
+        let two = all(vec![Condition::Absent, all(vec![Condition::Without("closing")])]);
         assert_eq!(
             text(two).unwrap(),
             "(attribute_not_exists(#n0) OR #n1 <= :v0) AND (attribute_exists(#n0) AND \

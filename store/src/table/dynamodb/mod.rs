@@ -20,7 +20,7 @@ pub use self::{
     manage::{create, delete, describe},
 };
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
-use crate::{Clock, Item, Result, Timestamp, key::Key};
+use crate::{Clock, Item, Result, Timestamp, item::MAX_ITEM_BYTES, key::Key};
 
 mod changes;
 mod client;
@@ -104,6 +104,10 @@ impl Table for DynamoTable {
 
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
         self.delete_item(key, &condition).await
+    }
+
+    fn item_bytes(&self) -> usize {
+        MAX_ITEM_BYTES
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {

@@ -22,7 +22,7 @@ use self::{
     writer::{Request, Writer},
 };
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
-use crate::{Clock, Error, Item, Result, Timestamp, key::Key};
+use crate::{Clock, Error, Item, Result, Timestamp, item::MAX_ITEM_BYTES, key::Key};
 
 mod codec;
 mod cursor;
@@ -131,6 +131,10 @@ impl Table for SqliteTable {
 
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
         self.write(Write::Delete(key.clone(), condition)).await
+    }
+
+    fn item_bytes(&self) -> usize {
+        MAX_ITEM_BYTES
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
