@@ -200,9 +200,9 @@ fn each_kind_of_mistake_has_its_tests() {
     }
 }
 
-/// All Rust of the repository, tests included.
+/// All Rust below a folder, tests included; nothing when there is no such folder.
 fn every_source(dir: &Path, into: &mut String) {
-    for entry in fs::read_dir(dir).unwrap() {
+    for entry in fs::read_dir(dir).into_iter().flatten() {
         let path = entry.unwrap().path();
         let is_source = path.extension().is_some_and(|ending| ending == "rs");
         if path.is_dir() && !path.file_name().is_some_and(|name| name == "target" || name == ".git") {
@@ -210,5 +210,92 @@ fn every_source(dir: &Path, into: &mut String) {
         } else if is_source {
             into.push_str(&fs::read_to_string(&path).unwrap());
         }
+    }
+}
+
+/// Dependencies that no source of their package names: the package, the dependency, and what it is there for.
+const NAMED_NOWHERE: [(&str, &str, &str); 4] = [
+    ("almanac", "workspace-hack", "asks for features"),
+    ("workspace-hack", "either", "asks for features"),
+    ("workspace-hack", "rustix", "asks for features"),
+    ("workspace-hack", "winnow", "asks for features"),
+];
+
+/// What a manifest depends on: the section and the name of each dependency, and the sources outside of its folder.
+struct Manifest {
+    dependencies: Vec<(String, String)>,
+    elsewhere: Vec<PathBuf>,
+}
+
+impl Manifest {
+    fn read(folder: &Path) -> Self {
+        let text = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let (mut dependencies, mut elsewhere, mut section) = (Vec::new(), Vec::new(), "");
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[') {
+                section = name.trim_matches(['[', ']']);
+            } else if let Some(path) = line.strip_prefix("path = \"../") {
+                elsewhere.push(root().join(path.trim_end_matches('"')));
+            } else if section.ends_with("dependencies") && !line.starts_with('#') {
+                let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+                dependencies.extend((!name.is_empty()).then(|| (section.to_owned(), name.to_owned())));
+            }
+        }
+        Self { dependencies, elsewhere }
+    }
+}
+
+/// Whether code begins a path with the name of a crate, as in `use serde::Serialize` or `serde::de`.
+fn names(code: &str, krate: &str) -> bool {
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.into_iter().any(|line| {
+        line.match_indices(krate).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + krate.len()..]);
+            let begins = !before.ends_with(is_word) && !before.ends_with("::");
+            let is_imported = before.ends_with("use ") && after.starts_with([';', ' ']);
+            begins && (after.starts_with("::") || is_imported)
+        })
+    })
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+    let members: Vec<&str> = members.split('"').skip(1).step_by(2).collect();
+    assert!(members.len() > 10, "only {members:?}");
+    let mut unused = Vec::new();
+    for member in members {
+        let folder = root().join(member);
+        let Manifest { dependencies, elsewhere } = Manifest::read(&folder);
+        let (mut production, mut all) = (String::new(), String::new());
+        every_source(&folder.join("src"), &mut production);
+        every_source(&folder, &mut all);
+        for path in elsewhere {
+            all.push_str(&fs::read_to_string(&path).unwrap());
+            every_source(&path.with_extension(""), &mut all);
+            every_source(&path.with_file_name("support"), &mut all);
+        }
+        for (section, name) in dependencies {
+            let code = if section == "dev-dependencies" { &all } else { &production };
+            let is_known =
+                NAMED_NOWHERE.iter().any(|(of, known, _)| (*of, *known) == (member, name.as_str()));
+            if names(code, &name.replace('-', "_")) == is_known {
+                unused.push(format!("{member}: {name}"));
+            }
+        }
+    }
+    assert_eq!(unused, NONE, "take them out of the manifests, or say in `NAMED_NOWHERE` what they are for");
+}
+
+#[test]
+fn a_crate_is_named_where_a_path_begins_with_it() {
+    assert!(names("    serde::de::from(a)", "serde") && names("use serde;", "serde"));
+    assert!(names("#[derive(thiserror::Error)]", "thiserror"));
+    for other in
+        ["// serde::de", "use crate::serde::Part;", "my_serde::of", "serde_json::from_str", "a serde b"]
+    {
+        assert!(!names(other, "serde"), "{other}");
     }
 }
