@@ -3,7 +3,8 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use store::{ErrorKind, key::EntityKind};
+use event::ErrorKind;
+use log::key::EntityKind;
 
 use crate::{
     catalog::{
@@ -358,7 +359,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
             ingest::SubmitError::Store(error) => Some(error),
             ingest::SubmitError::Refused(_) => None,
         });
-        if let Some(error) = cause.downcast_ref::<store::Error>().or(below) {
+        if let Some(error) = cause.downcast_ref::<event::Error>().or(below) {
             return matches!(
                 error.kind(),
                 ErrorKind::Invalid

@@ -1,15 +1,14 @@
 //! `almanac dlq`: segments that a projection refused, and what to do about them.
 
+use catalog::{Catalog, Workspace};
+use event::Error;
+use log::key::{self, OfDay};
 use projector::{
     WorkspaceDay,
     dlq::{self, DeadLetter, Retried},
     unwritten::{self, Unwritten},
 };
-use store::{
-    Error, Table,
-    catalog::{Catalog, Workspace},
-    key::{self, OfDay},
-};
+use table::Table;
 
 use crate::{
     cli::{DlqCommand, Letter},

@@ -2,14 +2,12 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Error, Id, Kind, Result, Task};
 use ingest::{Batch, Ingest, Receipt, Remember, SubmitError, json::read_ndjson};
 use polars::prelude::DataFrame;
 use query::{Query, Request, What, Words};
-use store::{
-    Clock, Error, Id, Kind, Result, Table,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    table::sqlite::SqliteTable,
-};
+use table::{Table, sqlite::SqliteTable};
 use tokio::{sync::watch, time::Instant};
 
 /// How often to look whether the projector has caught up, and how long it may make no progress.

@@ -1,13 +1,11 @@
 //! `almanac follow|unfollow|followers|feed|digest`: who follows what, and what is new in it.
 
+use catalog::Catalog;
 use clap::{Args, Subcommand};
+use event::{Clock, Error};
+use log::key::{EntityId, EntityKind, Followed};
 use serde_json::json;
-use store::{
-    Clock, Error,
-    catalog::Catalog,
-    key::{EntityId, EntityKind, Followed},
-    table::Cursor,
-};
+use table::Cursor;
 
 use crate::{
     cli::ShowFormat,
@@ -112,7 +110,7 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
             if mark_seen {
                 let unseen = feed.into_iter().filter(|entry| !entry.is_seen);
                 let names: Vec<String> = unseen.map(|entry| entry.happening.name).collect();
-                for some in names.chunks(store::catalog::MAX_MARKS) {
+                for some in names.chunks(catalog::MAX_MARKS) {
                     catalog.mark_seen(user.id(), some, now).await?;
                 }
             }
@@ -140,7 +138,7 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
 }
 
 impl FollowArgs {
-    async fn resolve(&self, catalog: &Catalog) -> Result<(store::Id, Followed), Error> {
+    async fn resolve(&self, catalog: &Catalog) -> Result<(event::Id, Followed), Error> {
         let user = catalog.resolve(EntityKind::User, &self.user).await?.id().clone();
         Ok((user, followed(catalog, &self.workspace, self.model.as_deref()).await?))
     }

@@ -7,11 +7,10 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{http::header, response::IntoResponse};
+use event::Clock;
+use log::key;
 use projector::{Health, Projector};
-use store::{
-    Clock, Table, key,
-    table::{probe, probe_write},
-};
+use table::{Table, probe, probe_write};
 use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout},
@@ -79,7 +78,7 @@ impl Asked {
         &self,
         what: &str,
         cached: Duration,
-        probe: impl Future<Output = store::Result<()>>,
+        probe: impl Future<Output = event::Result<()>>,
     ) -> Option<String> {
         let mut last = self.0.lock().await;
         if let Some((at, why)) = last.as_ref() {
@@ -180,7 +179,8 @@ fn unwritten(health: &Health) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use store::{Timestamp, table::sqlite::SqliteTable};
+    use event::Timestamp;
+    use table::sqlite::SqliteTable;
 
     use super::*;
 

@@ -38,6 +38,7 @@ pub mod up;
 mod verify;
 
 pub use ::query::Words;
+pub use ::table::Table;
 pub use embed::Embedded;
+pub use event::{Kind, Task};
 pub use ingest::{Batch, Receipt, SubmitError};
-pub use store::{Kind, Table, catalog::Task};

@@ -1,14 +1,12 @@
 //! `almanac release promote|rollback|retire|live|history|leaderboard`: the life of releases.
 
+use catalog::{Happening, HistoryOf, ReleaseChange};
 use clap::Subcommand;
+use event::{Clock, Error, Timestamp};
 use ingest::Ingest;
 use query::{Query, number_text};
 use serde_json::{Value, json};
-use store::{
-    Clock, Error, Timestamp,
-    catalog::{Happening, HistoryOf, ReleaseChange},
-    table::Cursor,
-};
+use table::Cursor;
 
 use crate::{
     catalog::{aligned, print},
@@ -242,7 +240,7 @@ async fn leaderboard(
 ) -> anyhow::Result<()> {
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(workspace).await?;
-    let day: Option<store::Day> = day.map(str::parse).transpose()?;
+    let day: Option<event::Day> = day.map(str::parse).transpose()?;
     if let Some(day) = day {
         let (primary, places) = query.leaderboard_of(workspace.id(), day, limit).await?;
         let metric = primary.metric.name();

@@ -3,12 +3,10 @@
 
 use std::ops::Deref;
 
+use catalog::Catalog;
 use clap::Args;
-use store::{
-    Error,
-    catalog::Catalog,
-    key::{EntityKind, parse_id},
-};
+use event::Error;
+use log::key::{EntityKind, parse_id};
 
 /// The workspace of a command: its first word, or `-w`.
 #[derive(Debug, Args)]

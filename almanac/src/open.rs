@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use store::{
-    Clock, Error, Result, Table,
-    table::{
-        Measured,
-        dynamodb::{DynamoConfig, DynamoTable},
-        sqlite::SqliteTable,
-    },
+use event::{Clock, Error, Result};
+use table::{
+    Measured, Table,
+    dynamodb::{DynamoConfig, DynamoTable},
+    sqlite::SqliteTable,
 };
 
 use crate::config::{Config, Origin, Store};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use event::Clock;
 use projector::{Options, Projector};
-use store::Clock;
 use tokio::sync::oneshot;
 
 use crate::{

@@ -6,8 +6,9 @@ use std::{
 };
 
 use anyhow::Context;
+use event::{Clock, Error};
+use log::segment_item::CLOSED_AFTER_SECONDS;
 use query::{Answer, Format, Query, Request, What, Words};
-use store::{Clock, Error, log::CLOSED_AFTER_SECONDS};
 
 use crate::{cli::QueryArgs, config::Config, open};
 

@@ -2,8 +2,9 @@
 
 use std::sync::Mutex;
 
+use catalog::Catalog;
+use event::{Clock, Error};
 use projector::rebuild::{self, Pace};
-use store::{Clock, Error, catalog::Catalog};
 
 use crate::{cli::RebuildArgs, config::Config, open, progress::Progress};
 

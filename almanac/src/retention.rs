@@ -1,11 +1,9 @@
 //! `almanac workspace retention|pin|unpin`: how long events are kept.
 
+use catalog::{Catalog, Pin, Retention};
 use clap::{Args, Subcommand};
+use event::{Clock, Day, Error, Timestamp};
 use serde_json::json;
-use store::{
-    Clock, Day, Error, Timestamp,
-    catalog::{Catalog, Pin, Retention},
-};
 
 use crate::{
     catalog::{aligned, print},

@@ -1,11 +1,9 @@
 //! `almanac workspace settings|alert`: what releases are ranked by, and what people should know.
 
+use catalog::{Alert, Catalog, PrimaryMetric, Settings};
 use clap::Subcommand;
+use event::{Clock, Timestamp};
 use serde_json::json;
-use store::{
-    Clock, Timestamp,
-    catalog::{Alert, Catalog, PrimaryMetric, Settings},
-};
 
 use crate::{
     catalog::{aligned, print},

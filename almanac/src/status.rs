@@ -1,11 +1,12 @@
 //! `almanac status`: how far behind everything is, and what the last days warn of.
 
+use catalog::Catalog;
+use event::{Clock, Timestamp};
 use projector::{
     status::{Status, WorkspaceStatus, status},
     warnings::{Warning, Warnings},
 };
 use serde_json::{Value, json};
-use store::{Clock, Timestamp, catalog::Catalog};
 
 use crate::{cli::ShowFormat, config::Config, lines::Lines, open};
 
@@ -166,8 +167,8 @@ fn document(status: &Status, now: Timestamp) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use event::Id;
     use projector::{heartbeat::Heartbeat, lease::Lease};
-    use store::Id;
 
     use super::*;
 

@@ -5,12 +5,10 @@ use std::{
     path::Path,
 };
 
-use store::{
-    Clock, Error,
-    table::{
-        dynamodb::{self, TableDescription},
-        sqlite::{self, FileDescription, SqliteTable},
-    },
+use event::{Clock, Error};
+use table::{
+    dynamodb::{self, TableDescription},
+    sqlite::{self, FileDescription, SqliteTable},
 };
 
 use crate::{
@@ -48,7 +46,7 @@ async fn create(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn describe(config: &Config) -> store::Result<Lines> {
+async fn describe(config: &Config) -> event::Result<Lines> {
     match &config.store.value {
         Store::Sqlite(path) if !path.exists() => Err(Error::not_found(format!(
             "there is no file {}; `almanac table create` makes it",

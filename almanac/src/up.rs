@@ -4,15 +4,15 @@ use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::Router;
+use event::Clock;
 use ingest::Ingest;
 use projector::Projector;
 use query::Query;
-use store::{Clock, Table};
+use table::Table;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
 
-pub use crate::role::Role;
 use crate::{
     cli::UpArgs,
     config::{Config, Store},
@@ -25,6 +25,8 @@ use crate::{
         requests::Requests,
     },
 };
+
+pub use crate::role::Role;
 
 pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
     telemetry::install();

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use store::catalog::Catalog;
+use catalog::Catalog;
 
 use crate::{cli::VerifyArgs, config::Config, open, progress::Progress};
 

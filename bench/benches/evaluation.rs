@@ -5,12 +5,8 @@ use std::{collections::BTreeMap, hint::black_box};
 
 use bench::data::{LABELS, RELEASES};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use event::{Columns, Definition, Task, lane::Place};
 use fold::{LogSegment, evaluate, join};
-use store::{
-    Columns,
-    catalog::{Definition, Task},
-    lane::Place,
-};
 
 mod common;
 

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use event::Kind;
 use fold::Delta;
-use store::Kind;
 
 mod common;
 

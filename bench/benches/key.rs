@@ -5,10 +5,8 @@ use std::hint::black_box;
 
 use bench::data::Data;
 use criterion::{Criterion, criterion_group, criterion_main};
-use store::{
-    Id, Kind, Timestamp,
-    key::{self, LogId},
-};
+use event::{Id, Kind, Timestamp};
+use log::key::{self, LogId};
 
 fn keys(criterion: &mut Criterion) {
     let workspace = Id::new(Timestamp::default());

@@ -9,11 +9,9 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use store::{
-    Item, Result, Table,
-    key::{self, Key},
-    table::{Call, Layer, Write},
-};
+use event::Result;
+use log::key;
+use table::{Call, Item, Key, Layer, Table, Write};
 
 /// The bytes of a write unit.
 const UNIT_BYTES: usize = 1024;

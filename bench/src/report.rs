@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, fs, path::Path, process::Command};
 
 use anyhow::Context;
-use store::{Clock, Day};
+use event::{Clock, Day};
 
 use crate::{
     goals::TOLERANCE,

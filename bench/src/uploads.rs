@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use store::Kind;
+use event::Kind;
 
 use crate::{
     data::{BATCH_ROWS, DAYS, Data, Outcome, Prediction, frame, json},

@@ -1,14 +1,13 @@
 //! Entities as JSON.
 
+use event::Timestamp;
+use log::key::{Counted, EntityId, EntityKind};
 use serde_json::{Map, Value, json};
-use store::{
-    Timestamp,
-    catalog::{
-        Activity, AnyEntity, Entity, FreeCounters, Grant, LiveState, Membership, Release, UserPage,
-        Workspace, WorkspacePage, attributes,
-    },
-    item::Number,
-    key::{Counted, EntityId, EntityKind},
+use table::item::Number;
+
+use crate::{
+    Activity, AnyEntity, Entity, FreeCounters, Grant, LiveState, Membership, Release, UserPage, Workspace,
+    WorkspacePage, attributes,
 };
 
 fn time(at: Option<Timestamp>) -> Value {

@@ -1,36 +1,347 @@
-//! The catalog service: the way in from outside to [`store::catalog`].
+//! The catalog: categories, workspaces, models, configurations and releases; users, groups and systems.
 //!
-//! What the catalog is, its entities, their keys and its transactions, lives in the store, because every
-//! service reads it. Here is what people and programs ask of it over [`http`].
+//! An entity is created in one transaction with the guard of its name and its parent's count, so names
+//! are unique, counts exact, and a repeat of a creation finds what is there.
 
+pub mod activity;
+mod address;
+pub mod attributes;
+mod board;
+mod change;
+mod closing;
+mod counter;
+pub mod counts;
+mod create;
+mod definition;
+mod delete;
+mod entity;
+mod feed;
+mod first;
+mod follow;
 pub mod http;
 pub mod json;
+mod lanes;
+mod list;
+mod live;
+mod member;
+mod names;
 pub mod new;
+mod page;
+mod record;
+mod release;
+mod retention;
+mod service;
+mod settings;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use store::{Clock, Table, catalog::Catalog};
+use event::{Error, Id, Result, Task, Timestamp, id::check_name};
+use log::key::{self, EntityId, EntityKind};
+use table::{Index, Query, Table, query_all};
 
-/// The catalog, and the clock by which entities are created and changed.
-#[derive(Debug)]
-pub struct Service {
-    catalog: Catalog,
-    clock: Clock,
+pub use activity::Activity;
+pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
+pub use board::{MAX_BOARD, Ranked, RankedRelease};
+pub use change::Patch;
+pub use closing::{CACHED_SECONDS, RESERVED_SECONDS};
+pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
+pub use create::{New, NewEntity};
+pub use definition::{DEFINED, Defined, Definitions, record_definitions};
+pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
+pub use feed::{
+    Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES, MAX_MARKS,
+    SEEN_SECONDS,
+};
+pub use first::{First, adopt_definitions};
+pub use follow::{Digest, Followers, MAX_FOLLOWS};
+pub use lanes::Lanes;
+pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
+pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
+pub use member::{Grant, Membership, Role};
+pub use page::{FreeCounters, UserPage, WorkspacePage};
+pub use record::record;
+pub use release::{
+    MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails, ReleaseSpec,
+};
+pub use retention::{
+    EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
+    Retention,
+};
+pub use service::Service;
+pub use settings::{BOARD_DAYS, BOARD_MIN_N, Direction, MAX_BOARD_DAYS, Metric, PrimaryMetric, Settings};
+
+/// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
+const RESERVED: &[&str] = &[
+    "predictions",
+    "outcomes",
+    "metrics",
+    "releases",
+    "joined",
+    "rollups",
+    "evaluations",
+    "models",
+    "configurations",
+    "lanes",
+    "retention",
+    "pins",
+    "settings",
+    "live",
+    "history",
+    "leaderboard",
+    "alerts",
+    "promotions",
+    "rollbacks",
+    "retirements",
+    "definitions",
+    "followers",
+];
+
+/// The catalog in a table.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    table: Arc<dyn Table>,
+    cache_wait: Duration,
 }
 
-impl Service {
-    /// A service on `table`.
-    pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
-        Self { catalog: Catalog::new(table), clock }
+impl Catalog {
+    /// The catalog in `table`.
+    pub fn new(table: Arc<dyn Table>) -> Self {
+        Self { table, cache_wait: Duration::from_secs(closing::CLOSING_SECONDS) }
     }
 
-    /// The catalog.
-    pub fn catalog(&self) -> &Catalog {
-        &self.catalog
+    /// The same, but a deletion waits for so long until nobody takes a workspace for what it was any more:
+    /// less than [`CACHED_SECONDS`] is right only where nobody appends.
+    #[must_use]
+    pub fn waiting(self, cache_wait: Duration) -> Self {
+        Self { cache_wait, ..self }
     }
 
-    /// The clock.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
+    /// The entity, if it exists.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn find(&self, at: &EntityId) -> Result<Option<AnyEntity>> {
+        self.table.get(&at.key()).await?.as_ref().map(AnyEntity::from_item).transpose()
     }
+
+    /// The entity.
+    ///
+    /// # Errors
+    /// `NotFound`, when it does not exist.
+    pub async fn get(&self, at: &EntityId) -> Result<AnyEntity> {
+        let missing = || Error::not_found(format!("there is no {} `{at}`", at.kind()));
+        self.find(at).await?.ok_or_else(missing)
+    }
+
+    /// The category called `name`, created when it is new.
+    ///
+    /// # Errors
+    /// `Invalid`, when the name cannot be one.
+    pub async fn ensure_category(&self, name: &str, now: Timestamp) -> Result<Category> {
+        match self.ensure(None, NewEntity::new(name, New::Category), now).await? {
+            AnyEntity::Category(category) => Ok(category),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The workspace at `category/name`, created when it is new, as is its category.
+    ///
+    /// # Errors
+    /// `Invalid`, when the path is not of that form.
+    pub async fn ensure_workspace(&self, path: &str, now: Timestamp) -> Result<Workspace> {
+        let (category, name) = split_path(path)?;
+        check_name(name)?;
+        create::check_workspace_name(name)?;
+        let category = self.ensure_category(category, now).await?.entity.id;
+        let parent = EntityId::Category(category.clone());
+        match self.ensure(Some(&parent), NewEntity::new(name, New::Workspace { category }), now).await? {
+            AnyEntity::Workspace(workspace) => Ok(workspace),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The model called `name` of a workspace, created when it is new.
+    ///
+    /// # Errors
+    /// `Conflict`, when there is one with another task; `NotFound`, when the workspace is gone.
+    pub async fn ensure_model(
+        &self,
+        workspace: &Id,
+        name: &str,
+        task: &Task,
+        now: Timestamp,
+    ) -> Result<Model> {
+        let parent = EntityId::Workspace(workspace.clone());
+        let what = New::Model { workspace: workspace.clone(), task: task.clone() };
+        match self.ensure(Some(&parent), NewEntity::new(name, what), now).await? {
+            AnyEntity::Model(model) if model.task.plain() == task.plain() => Ok(model),
+            AnyEntity::Model(model) => {
+                let message = format!("the model `{name}` exists with another task ({})", model.task);
+                Err(Error::conflict(message))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The configuration called `name` of a workspace, created when it is new.
+    ///
+    /// # Errors
+    /// `NotFound`, when the workspace is gone.
+    pub async fn ensure_configuration(
+        &self,
+        workspace: &Id,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<Configuration> {
+        let parent = EntityId::Workspace(workspace.clone());
+        let what = New::Configuration { workspace: workspace.clone() };
+        match Box::pin(self.ensure(Some(&parent), NewEntity::new(name, what), now)).await? {
+            AnyEntity::Configuration(configuration) => Ok(configuration),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The release that `spec` describes, created when it is new.
+    ///
+    /// # Errors
+    /// `Conflict`, when there is one of that name made of something else; `NotFound`, when its model
+    /// is unknown.
+    pub async fn ensure_release(
+        &self,
+        workspace: &Id,
+        spec: &ReleaseSpec,
+        now: Timestamp,
+    ) -> Result<Release> {
+        let parent = EntityId::Workspace(workspace.clone());
+        let model = self.id_named(Some(&parent), EntityKind::Model, &spec.model).await?;
+        let model = model.ok_or_else(|| no_model(&spec.model))?;
+        let what = New::Release {
+            workspace: workspace.clone(),
+            model: spec.model.clone(),
+            configuration: spec.configuration.clone(),
+            environment: spec.environment.clone(),
+            details: Box::default(),
+        };
+        match self.ensure(Some(&parent), NewEntity::new(&spec.name, what), now).await? {
+            AnyEntity::Release(mut release) => {
+                // It bears the names of when it was made; what counts is what has them now.
+                if release.model_id != model {
+                    return Err(spec.differs());
+                }
+                release.model.clone_from(&spec.model);
+                if let (Some(id), Some(name)) = (&release.configuration_id, &spec.configuration)
+                    && self.id_named(Some(&parent), EntityKind::Configuration, name).await?.as_ref()
+                        == Some(id)
+                {
+                    release.configuration = Some(name.clone());
+                }
+                spec.check_same(&release).map(|()| release)
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Checks, without writing, that [`Catalog::ensure_release`] would succeed by what `page` shows.
+    ///
+    /// # Errors
+    /// As [`Catalog::ensure_release`].
+    pub fn check_release(page: &WorkspacePage, spec: &ReleaseSpec) -> Result<()> {
+        check_name(&spec.name)?;
+        if let Some(known) = page.releases.iter().find(|release| release.entity.name == spec.name) {
+            return spec.check_same(known);
+        }
+        match page.models.iter().any(|model| model.entity.name == spec.model) {
+            true => Ok(()),
+            false => Err(no_model(&spec.model)),
+        }
+    }
+
+    /// The workspace of an id or of a path `category/name`.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none.
+    pub async fn workspace(&self, id_or_path: &str) -> Result<Workspace> {
+        let at = self.resolve(EntityKind::Workspace, id_or_path).await?;
+        let missing = || Error::not_found(format!("there is no workspace `{id_or_path}`"));
+        match self.find(&at).await?.ok_or_else(missing)? {
+            AnyEntity::Workspace(workspace) => Ok(workspace),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// All workspaces, by the age of their category and then by their own.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn workspaces(&self) -> Result<Vec<Workspace>> {
+        let mut categories = self.every(EntityKind::Category, None).await?;
+        categories.sort_by(|a, b| a.entity().by_age(b.entity()));
+        let mut workspaces = Vec::new();
+        for category in categories {
+            let mut of_category = self.every(EntityKind::Workspace, Some(&category.at())).await?;
+            of_category.sort_by(|a, b| a.entity().by_age(b.entity()));
+            workspaces.extend(of_category.into_iter().filter_map(|any| match any {
+                AnyEntity::Workspace(workspace) => Some(workspace),
+                _ => None,
+            }));
+        }
+        Ok(workspaces)
+    }
+
+    async fn every(&self, kind: EntityKind, parent: Option<&EntityId>) -> Result<Vec<AnyEntity>> {
+        let Some(place) = key::siblings(kind, parent) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for item in query_all(&*self.table, Query::index(Index::Gsi1, place.pk)).await? {
+            if EntityId::of_key(&item.key).is_some_and(|at| at.kind() == kind) {
+                found.push(AnyEntity::from_item(&item)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A workspace with its models, configurations, releases, grants and counters, by one query.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn page(&self, workspace: &Id) -> Result<WorkspacePage> {
+        let query = Query::index(Index::Table, key::workspace_page(workspace));
+        WorkspacePage::from_items(&query_all(&*self.table, query).await?)
+    }
+
+    /// A user with groups, grants, counters, follows and what happened lately, by one query.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such user.
+    pub async fn user_page(&self, user: &Id) -> Result<UserPage> {
+        let query = Query::index(Index::Table, EntityId::User(user.clone()).key().pk);
+        UserPage::from_items(&query_all(&*self.table, query).await?)
+    }
+
+    /// The entity of the same name, or else the new one.
+    async fn ensure(&self, parent: Option<&EntityId>, new: NewEntity, now: Timestamp) -> Result<AnyEntity> {
+        check_name(&new.name)?;
+        let (kind, name) = (new.what.kind(), new.name.clone());
+        if let Some(known) = self.named(parent, kind, &name).await? {
+            return Ok(known);
+        }
+        match self.create(new, now).await {
+            // Somebody else was quicker.
+            Err(error) if error.is_conflict() => self.named(parent, kind, &name).await?.ok_or(error),
+            other => other,
+        }
+    }
+}
+
+fn unexpected(found: &AnyEntity) -> Error {
+    Error::corrupt(format!("{} has another type than its guard", found.at()))
+}
+
+fn no_model(name: &str) -> Error {
+    Error::not_found(format!("there is no model `{name}` in this workspace; create it first"))
+}
+
+fn split_path(path: &str) -> Result<(&str, &str)> {
+    path.split_once('/')
+        .filter(|(_, name)| !name.contains('/'))
+        .ok_or_else(|| Error::invalid(format!("`{path}` is not of the form category/workspace")))
 }

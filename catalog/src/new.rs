@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use event::{Error, Result, Task, Timestamp, Window};
+use log::key::EntityKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use store::{
-    Error, Result, Timestamp, Window,
-    catalog::{AnyEntity, Catalog, New, NewEntity, Patch, ReleaseDetails, Task, attributes},
-    item::Number,
-    key::EntityKind,
-    table::check,
-};
+use table::{check, item::Number};
+
+use crate::{AnyEntity, Catalog, New, NewEntity, Patch, ReleaseDetails, attributes};
 
 /// A JSON object of attributes.
 type Attributes = Option<Map<String, Value>>;

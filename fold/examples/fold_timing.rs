@@ -1,18 +1,16 @@
 //! What the folds cost: one day of a million predictions and a million outcomes in segments of
-//! 10,000 rows, as nanoseconds a row. Run it with `cargo run -p fold --example fold_timing`.
+//! 10,000 rows, as nanoseconds a row. Run it with `cargo run -p almanac-fold --example fold_timing`.
 
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
 
-use fold::{
+use almanac_fold::{
     Delta, ExactSum, LogSegment, evaluate, join,
     rollup::{Merge, wants},
 };
-use store::catalog::{Definition, Task};
-use store::lane::Place;
-use store::{
-    Column, Columns, Kind, Values,
+use event::{
+    Column, Columns, Definition, Kind, Task, Values,
     columns::{Coded, Strings},
-    segment,
+    lane::Place,
 };
 
 const ROWS: usize = 1_000_000;
@@ -111,7 +109,7 @@ fn measure<T>(what: &str, rows: usize, run: impl Fn() -> T) {
     );
 }
 
-fn main() -> fold::Result<()> {
+fn main() -> almanac_fold::Result<()> {
     let mut numbers = Numbers(1);
     let in_order: Vec<usize> = (0..ROWS).collect();
     let mut shuffled = in_order.clone();
@@ -132,7 +130,7 @@ fn main() -> fold::Result<()> {
     let terms: Vec<f64> = (0..ROWS).map(|_| numbers.unit()).collect();
     measure("exact sum", ROWS, || terms.iter().copied().collect::<ExactSum>().value());
     measure("plain sum", ROWS, || terms.iter().sum::<f64>());
-    let rollup = |kind: Kind, segments: &[Columns]| -> fold::Result<Vec<String>> {
+    let rollup = |kind: Kind, segments: &[Columns]| -> almanac_fold::Result<Vec<String>> {
         let mut day = Delta::default();
         segments.iter().try_for_each(|columns| Delta::of(kind, columns).map(|delta| day.merge(&delta)))?;
         let parts = day.parts.iter().map(|(breakdown, part)| format!("{breakdown} {}", part.to_state()));

@@ -58,7 +58,7 @@ pub enum FoldError {
 /// The result of a fold.
 pub type Result<T, E = FoldError> = std::result::Result<T, E>;
 
-impl From<FoldError> for store::Error {
+impl From<FoldError> for event::Error {
     fn from(error: FoldError) -> Self {
         Self::corrupt("the fold refused what it read").because(error)
     }

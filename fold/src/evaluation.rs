@@ -1,7 +1,7 @@
 //! How good the predictions of each release were on one day.
 //!
 //! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
-//! [`crate::metrics`], as the [`Task`](store::catalog::Task) of the release asks. An evaluation is always computed from all
+//! [`crate::metrics`], as the [`Task`](event::Task) of the release asks. An evaluation is always computed from all
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
 //! taken [`Share`] by share; the result is the same to the bit.
 
@@ -11,20 +11,18 @@ mod share;
 
 use std::collections::BTreeMap;
 
-pub use judge::Evaluator;
-pub use meet::Record;
+use event::{Day, Definition, task::POSITIVE_SCORE};
 use serde::{Deserialize, Serialize};
-pub use share::Share;
-use store::{
-    Day,
-    catalog::{Definition, POSITIVE_SCORE},
-};
 
 use crate::{
     LogSegment, Result,
     metrics::{CALIBRATION_BINS, CalibrationBin, Confusion, ratio},
     state,
 };
+
+pub use judge::Evaluator;
+pub use meet::Record;
+pub use share::Share;
 
 /// Version of the text of an evaluation.
 const STATE_VERSION: u32 = 2;
@@ -94,11 +92,11 @@ impl ReleaseEvaluation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measures {
-    /// Of [`Task::Binary`](store::catalog::Task::Binary).
+    /// Of [`Task::Binary`](event::Task::Binary).
     Binary(Box<Binary>),
-    /// Of [`Task::Multiclass`](store::catalog::Task::Multiclass).
+    /// Of [`Task::Multiclass`](event::Task::Multiclass).
     Multiclass(Multiclass),
-    /// Of [`Task::Regression`](store::catalog::Task::Regression).
+    /// Of [`Task::Regression`](event::Task::Regression).
     Regression(Regression),
 }
 

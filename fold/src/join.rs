@@ -1,7 +1,7 @@
 //! Which outcome judges which prediction of a day.
 //!
 //! - A prediction is identified by (release, key, `predicted_at`). If it was sent several times, the
-//!   last one in log order (the [`Place`](store::lane::Place) of its segment, row) counts.
+//!   last one in log order (the [`Place`](event::lane::Place) of its segment, row) counts.
 //! - An outcome with `predicted_at` judges the predictions of its key at exactly that instant; one
 //!   without it, all predictions of its key on that day. Both judge them for every release.
 //! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)
@@ -107,7 +107,7 @@ fn join_in_parts(
 }
 
 /// Segments in log order with their index in the slice that was handed in.
-type Segments<'a> = [(u32, &'a store::Columns)];
+type Segments<'a> = [(u32, &'a event::Columns)];
 
 /// What matters of a prediction besides key and instant.
 struct Prediction {

@@ -17,7 +17,7 @@
 //! Each of them names the columns that it needs, so that readers decode no others.
 //!
 //! ```
-//! use fold::{Delta, Rollup, rollup::Merge};
+//! use almanac_fold::{Delta, Rollup, rollup::Merge};
 //! use store::{Column, Columns, Kind, Values};
 //!
 //! let predictions = Columns {
@@ -33,7 +33,7 @@
 //! assert_eq!(day.events(Kind::Predictions), 3);
 //! assert_eq!(day.predictions.releases.names()["delay-1"].n, 2);
 //! assert_eq!(Rollup::from_state(&day.to_state())?, day);
-//! # Ok::<(), fold::FoldError>(())
+//! # Ok::<(), almanac_fold::FoldError>(())
 //! ```
 
 mod error;

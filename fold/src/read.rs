@@ -1,7 +1,7 @@
 //! Columns as slices of the type that a fold expects, checked once, so that the loops over rows
 //! need not check again.
 
-use store::{
+use event::{
     Column, Columns, Values,
     columns::{Coded, Strings},
 };

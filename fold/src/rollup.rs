@@ -21,12 +21,14 @@ pub mod tag;
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use serde::{Deserialize, Serialize};
-use store::{
+use event::{
     Columns, Kind,
-    event::TAG_PREFIX,
+    fields::TAG_PREFIX,
     lane::{Breakdown, By},
 };
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, state};
 
 pub use bounded::{Bounded, Merge};
 pub use metric::{Metric, MetricPart, Series};
@@ -34,8 +36,6 @@ pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
 pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
 pub use release::{ReleaseCounts, ReleaseDetail, ReleasePart};
 pub use tag::{TagCounts, TagPart, TagScores, TagValues};
-
-use crate::{Result, state};
 
 /// Version of the text of a rollup and of its parts. Version 2 had sketches of fewer cells, sums of a narrower range,
 /// and twentieths in the place of sketches by tag.

@@ -1,6 +1,6 @@
 //! Decoded segments of one day, and rows in them.
 
-use store::{Columns, lane::Place};
+use event::{Columns, lane::Place};
 
 use crate::{FoldError, Result};
 

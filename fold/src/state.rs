@@ -59,8 +59,8 @@ pub(crate) fn read_since<T: DeserializeOwned>(
 
 /// A day as text, where there is one.
 pub(crate) mod day {
+    use event::Day;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use store::Day;
 
     pub(crate) fn serialize<S: Serializer>(day: &Option<Day>, to: S) -> Result<S::Ok, S::Error> {
         match day {

@@ -1,6 +1,6 @@
 //! Columns from rows, for tests.
 
-use store::{
+use event::{
     Column, Columns, Values,
     columns::{Coded, Strings},
 };

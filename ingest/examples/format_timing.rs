@@ -6,12 +6,12 @@
 
 use std::{hint::black_box, io::Write as _, time::Instant};
 
-use ingest::format::{BodyReader, Encoding, Format};
+use almanac_ingest::format::{BodyReader, Encoding, Format};
+use event::{Kind, Timestamp};
 use polars::prelude::{
     Column, DataFrame, DataType, IntoColumn as _, NamedFrom as _, Series, TimeUnit, TimeZone,
 };
 use polars_io::{SerWriter as _, ipc::IpcStreamWriter, parquet::write::ParquetWriter};
-use store::{Kind, Timestamp};
 
 const RUNS: usize = 31;
 const ROWS: usize = 10_000;
@@ -65,7 +65,7 @@ fn main() {
     }
 }
 
-fn read(format: Format, encoding: Encoding, body: &[u8]) -> ingest::Batch {
+fn read(format: Format, encoding: Encoding, body: &[u8]) -> almanac_ingest::Batch {
     let now = Timestamp::parse("2013-06-02T00:00:00Z").expect("a time");
     let mut reader = BodyReader::new(Kind::Predictions, format, encoding, now);
     for piece in body.chunks(PIECE_BYTES) {

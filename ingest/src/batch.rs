@@ -5,13 +5,11 @@ use std::{
     fmt::Write as _,
 };
 
+use event::{Column, Columns, Day, Kind, Values, columns::Coded};
 use sha2::{Digest, Sha256};
-use store::{Column, Columns, Day, Kind, Values, columns::Coded};
 use web::RowProblem;
 
-use crate::limits::MAX_IDEMPOTENCY_KEY_BYTES;
-
-use crate::limits::MAX_BATCH_DAYS;
+use crate::limits::{MAX_BATCH_DAYS, MAX_IDEMPOTENCY_KEY_BYTES};
 
 /// Events of one kind that are appended together or not at all.
 #[derive(Clone, Debug, PartialEq)]

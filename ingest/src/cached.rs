@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use store::{Result, Timestamp};
+use event::{Result, Timestamp};
 use tokio::time::Instant;
 
 /// The most values that are kept.

@@ -3,13 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use catalog::{Action, Definitions, ReleaseSpec, Workspace, WorkspacePage};
+use event::{Column, Day, Definition, Error, Id, Kind, Task, fields::same_label};
+use log::key::EntityId;
 use serde_json::json;
-use store::{
-    Column, Day, Error, Id, Kind,
-    catalog::{Action, Definition, Definitions, ReleaseSpec, Task, Workspace, WorkspacePage},
-    event::same_label,
-    key::EntityId,
-};
 
 use crate::{
     Batch, Ingest, Remember, SubmitError,

@@ -11,11 +11,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use event::Id;
 use meter::{
     Counter, Histogram,
     catalogue::{GATE_REFUSED, GATE_WAIT_SECONDS},
 };
-use store::Id;
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout},
@@ -368,7 +368,7 @@ fn take(counts: &mut Counts, workspace: &Id, amount: usize) {
 mod tests {
     use std::time::Duration;
 
-    use store::Timestamp;
+    use event::Timestamp;
 
     use super::*;
 

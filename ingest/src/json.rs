@@ -1,6 +1,6 @@
 //! Reads the JSON formats whole, for callers that have all of a body.
 
-use store::{Kind, Timestamp};
+use event::{Kind, Timestamp};
 
 use crate::{
     batch::{Batch, Refused},

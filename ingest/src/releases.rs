@@ -3,11 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use catalog::{Action, First, Release, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage};
+use event::{Error, Kind, Task};
 use serde_json::{Value, json};
-use store::{
-    Error, Kind,
-    catalog::{Action, First, Release, ReleaseChange, ReleaseSpec, Task, Workspace, WorkspacePage},
-};
 
 use crate::{Batch, Ingest, Refused, Remember, SubmitError, json::read_json_array, limits::MAX_NOTE_BYTES};
 

@@ -5,14 +5,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use meter::Counter;
-use store::{
-    Clock, Day, Error, ErrorKind, Id, Kind, Table, Window,
-    catalog::{
-        Action, CACHED_SECONDS, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec, Workspace,
-    },
-    id::check_name,
+use catalog::{
+    Action, CACHED_SECONDS, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec, Workspace,
 };
+use event::{Clock, Day, Error, ErrorKind, Id, Kind, Window, id::check_name};
+use meter::Counter;
+use table::Table;
 use web::RowProblem;
 
 use crate::{
@@ -42,7 +40,7 @@ pub struct Ingest {
     catalog: Catalog,
     appender: Appender,
     clock: Clock,
-    /// Releases that are known to have existed and to be used ([`store::catalog::First`]). They never change; one that
+    /// Releases that are known to have existed and to be used ([`catalog::First`]). They never change; one that
     /// is deleted stays known here.
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,

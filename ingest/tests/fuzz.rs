@@ -4,24 +4,22 @@
 
 use std::{io::Write as _, sync::Arc};
 
+use almanac_ingest::{Ingest, format::Format, http::routes};
 use axum::{
     Router,
     body::Body,
     http::{Request, header},
 };
-use ingest::{Ingest, format::Format, http::routes};
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Task, Timestamp};
+use log::scan;
 use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, Series};
 use polars_io::{
     SerWriter,
     ipc::IpcStreamWriter,
     parquet::write::{ParquetCompression, ParquetWriter},
 };
-use store::{
-    Clock, Table, Timestamp,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    scan,
-    table::sqlite::SqliteTable,
-};
+use table::{Table, sqlite::SqliteTable};
 use tower::ServiceExt;
 
 /// How many bodies are sent.

@@ -1,16 +1,16 @@
 //! Keeps the leaderboard: the live releases of a workspace, each with its primary metric over the last days on
-//! which any of them was judged by it ([`store::catalog::RankedRelease`]).
+//! which any of them was judged by it ([`catalog::RankedRelease`]).
 //!
 //! Of several projectors that do so at one time the last write holds; the next evaluation, release event
 //! or sweep puts right what it did not know.
 
 use std::collections::BTreeMap;
 
+use catalog::{Catalog, PrimaryMetric, Ranked};
+use event::{Day, Error, Id, Result};
 use fold::{Figure, Windowed};
-use store::{
-    Day, Error, Id, Result, Table, active,
-    catalog::{Catalog, PrimaryMetric, Ranked},
-};
+use log::active;
+use table::Table;
 
 use crate::recent::Recent;
 
@@ -57,7 +57,7 @@ pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Re
 
 /// Takes off the board what is on it from the time when there was a primary metric.
 async fn clear(catalog: &Catalog, workspace: &Id) -> Result<()> {
-    for release in catalog.leaderboard(workspace, store::catalog::MAX_BOARD).await? {
+    for release in catalog.leaderboard(workspace, catalog::MAX_BOARD).await? {
         catalog.rank(workspace, &release, None).await?;
     }
     Ok(())
@@ -103,7 +103,7 @@ async fn values(
 
 #[cfg(test)]
 mod tests {
-    use store::catalog::{Direction, Metric};
+    use catalog::{Direction, Metric};
 
     use super::*;
 

@@ -4,14 +4,14 @@
 //! went. Whatever covers less than the old version does is replaced by that. Each write is under the version
 //! of what it replaces and counts it up, so a worker that still writes what it folded before is refused.
 
-use store::{
-    Id, Item, Kind, Result, Table,
+use event::{Id, Kind, Result};
+use log::{
     evaluated::{self, At, Content, OfGone},
     expired,
-    key::{self, Key, Projection},
-    rollup::{Applied, Projected},
-    table::{Query, query_all},
+    key::{self, Projection},
+    projection::{Applied, Projected},
 };
+use table::{Item, Key, Query, Table, query_all};
 
 use crate::{MAX_ATTEMPTS, WorkspaceDay, sweep::applied};
 

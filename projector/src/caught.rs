@@ -7,9 +7,9 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use event::{Error, Result};
 use futures::FutureExt;
 use meter::{Counter, catalogue::PROJECTOR_PANICS};
-use store::{Error, Result};
 
 /// What a panic said, as a reason.
 pub(crate) fn said(panic: &(dyn Any + Send)) -> String {

@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use store::{Error, Result, table::Shard};
+use event::{Error, Result};
+use table::Shard;
 use tokio::{
     task::{AbortHandle, JoinSet},
     time::Instant,

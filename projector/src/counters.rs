@@ -5,15 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use catalog::counts::{Kinds, MonthCounts, counts_item, counts_of, read_counts, take_greater};
+use event::{Id, Kind, Result};
 use fold::rollup::release_counts;
 use futures::future::try_join_all;
-use store::{
-    Id, Item, Kind, Result, Table,
-    catalog::counts::{Kinds, MonthCounts, counts_item, counts_of, read_counts, take_greater},
-    item::Value,
-    key::{self, Counted, Key},
-    table::{Condition, Query, query_all},
-};
+use log::key::{self, Counted};
+use table::{Condition, Item, Key, Query, Table, item::Value, query_all};
 
 use crate::{MAX_ATTEMPTS, WorkspaceDay, day::DayFold};
 

@@ -1,14 +1,14 @@
-//! Counts the time of the table ([`store::counted`]): a worker that saw it stand still for a minute of its
+//! Counts the time of the table ([`log::counted`]): a worker that saw it stand still for a minute of its
 //! monotonic clock adds that minute.
 
 use std::time::Duration;
 
-use store::{
-    Result, Timestamp,
+use event::{Result, Timestamp};
+use log::{
     counted::{self, CountedTime},
     key,
-    table::Query,
 };
+use table::Query;
 use tokio::time::Instant;
 
 use crate::worker::Shared;

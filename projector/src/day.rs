@@ -8,18 +8,18 @@
 
 use std::collections::BTreeMap;
 
+use event::{Kind, Result};
 use fold::{
     Delta, Rollup,
     rollup::{Merge, Part},
 };
 use futures::future::try_join_all;
-use store::{
-    Item, Kind, Result, Table,
+use log::{
     key::{self, Breakdown, LogId, Projection},
-    log::Segment,
-    rollup::{Applied, Projected},
-    table::{Query, query_all},
+    projection::{Applied, Projected},
+    segment_item::Segment,
 };
+use table::{Item, Query, Table, query_all};
 
 use crate::WorkspaceDay;
 
@@ -189,7 +189,7 @@ impl Source<'_> {
         Ok((breakdown, part))
     }
 
-    fn key(&self, breakdown: Breakdown) -> key::Key {
+    fn key(&self, breakdown: Breakdown) -> table::Key {
         key::breakdown(&self.day.workspace, self.version, self.day.day, breakdown)
     }
 }

@@ -7,13 +7,13 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use store::{
-    Error, Id, Item, Result, Table, Timestamp, active,
-    item::Value,
+use event::{Error, Id, Result, Timestamp};
+use log::{
+    active,
     key::{self, LogId},
-    rollup::Projected,
-    table::{Condition, Query, Write, query_all},
+    projection::Projected,
 };
+use table::{Condition, Item, Query, Table, Write, item::Value, query_all};
 
 use crate::{
     WorkspaceDay, evaluate,
@@ -27,7 +27,7 @@ const ITEM_VERSION: i64 = 1;
 const MAX_REASON_BYTES: usize = 1_000;
 
 /// The attribute by which two operators cannot overrule each other.
-const STATE: &str = store::skipped::STATE;
+const STATE: &str = log::skipped::STATE;
 
 /// What refused a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Refused {
     /// Its name, as stored and printed.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Rollup => store::skipped::BY_ROLLUP,
+            Self::Rollup => log::skipped::BY_ROLLUP,
             Self::Evaluation => "evaluation",
         }
     }
@@ -65,7 +65,7 @@ impl State {
     pub fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
-            Self::Skipped => store::skipped::SKIPPED,
+            Self::Skipped => log::skipped::SKIPPED,
         }
     }
 }
@@ -105,7 +105,7 @@ impl DeadLetter {
     fn to_item(&self) -> Item {
         Item::new(key::dead_letter(&self.log, self.version, self.seq))
             .with("v", ITEM_VERSION)
-            .with(store::skipped::REFUSED, self.refused.name())
+            .with(log::skipped::REFUSED, self.refused.name())
             .with("reason", self.reason.as_str())
             .with("at", self.at.micros())
             .with(STATE, self.state.name())
@@ -116,7 +116,7 @@ impl DeadLetter {
         let (log, seq, version) = key::parse_dead_letter(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
         let unknown = |name: &str| item.corrupt(format_args!("`{name}` is not known"));
-        let refused = item.text(store::skipped::REFUSED)?;
+        let refused = item.text(log::skipped::REFUSED)?;
         let state = item.text(STATE)?;
         Ok(Self {
             version,
@@ -180,7 +180,7 @@ pub(crate) async fn skipped(
     refused: &[Refused],
 ) -> Result<Skipped> {
     let counts = |name: &str| refused.iter().any(|refused| refused.name() == name);
-    let skipped = store::skipped::between(table, &day.workspace, version, (day.day, day.day), counts).await?;
+    let skipped = log::skipped::between(table, &day.workspace, version, (day.day, day.day), counts).await?;
     Ok(skipped.into_iter().map(|(log, seq)| (log.name(), seq)).collect())
 }
 
@@ -283,7 +283,7 @@ mod tests {
         let log = LogId {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             day: "2013-06-01".parse().unwrap(),
-            kind: store::Kind::Predictions,
+            kind: event::Kind::Predictions,
             lane: 3,
         };
         let stopped = Stopped { log, seq: 7, reason: "ä".repeat(900) };

@@ -2,20 +2,20 @@
 
 use std::{collections::BTreeMap, mem};
 
+use catalog::{DEFINED, Definitions, adopt_definitions};
+use event::{Columns, Definition, Error, ErrorKind, Kind, Result, lane::Place};
 use fold::{
     Evaluation, FoldError, LogSegment,
     evaluation::{self, Evaluator, Share},
 };
-use store::{
-    Columns, Error, ErrorKind, Kind, Result, Table,
-    catalog::{DEFINED, Definition, Definitions, adopt_definitions},
+use log::{
     evaluated::{self, At, Content, Head, OfGone},
     expired,
-    lane::Place,
-    log::Segment,
-    rollup::Applied,
+    projection::Applied,
     scan,
+    segment_item::Segment,
 };
+use table::Table;
 
 use crate::{
     MAX_ATTEMPTS, WorkspaceDay, caught, dlq,
@@ -289,10 +289,9 @@ fn in_log(segments: &[(Place, Columns)]) -> Vec<LogSegment<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use store::{
-        Clock, Column, Id, Timestamp, Values, catalog::Task, key::LogId, table::Condition,
-        table::sqlite::SqliteTable,
-    };
+    use event::{Clock, Column, Id, Task, Timestamp, Values};
+    use log::key::LogId;
+    use table::{Condition, sqlite::SqliteTable};
 
     use super::*;
 

@@ -1,11 +1,11 @@
-//! Deletes the events of days that have expired ([`store::catalog::Retention`]), by the time that the table
-//! has counted ([`store::counted`]) and by the worker's clock: by the earlier of both.
+//! Deletes the events of days that have expired ([`catalog::Retention`]), by the time that the table
+//! has counted ([`log::counted`]) and by the worker's clock: by the earlier of both.
 //!
 //! What had expired by the counted time when retention was set goes at once, after the grace; from then on
 //! the days go as that time moves. It only grows, so who has read it a while ago deletes later, never too early.
 //!
 //! A day is deleted only when its projections cover all of it, so that nothing is lost from them. In
-//! one transaction it is marked ([`store::expired`]), the setting is still what it was, and so is the
+//! one transaction it is marked ([`log::expired`]), the setting is still what it was, and so is the
 //! active version of the projections. Only then its segments are deleted, in any number of tries.
 //!
 //! Who evaluates meanwhile, in whatever version, is refused by the mark, which is demanded to be absent in
@@ -15,16 +15,17 @@
 
 use std::collections::BTreeMap;
 
-use store::{
-    Day, Id, Kind, Result, Table, Timestamp, Window, active,
-    catalog::{Catalog, Definitions, EXPIRY_GRACE_SECONDS},
+use catalog::{Catalog, Definitions, EXPIRY_GRACE_SECONDS};
+use event::{Day, Id, Kind, Result, Timestamp, Window};
+use log::{
+    active,
     counted::{self, CountedTime},
     expired::{self, Expired},
     key,
-    rollup::{Applied, Projected},
+    projection::{Applied, Projected},
     scan::{self, LogHead},
-    table::{Condition, Query, Write},
 };
+use table::{Condition, Query, Table, Write};
 
 use crate::{
     WorkspaceDay,
@@ -135,7 +136,7 @@ async fn is_covered(
     Ok(evaluate::covers(&evaluation, &wanted))
 }
 
-async fn applied(table: &dyn Table, key: &key::Key) -> Result<Applied> {
+async fn applied(table: &dyn Table, key: &table::Key) -> Result<Applied> {
     table.get(key).await?.as_ref().map_or(Ok(Applied::new()), Projected::applied_of)
 }
 

@@ -8,10 +8,9 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    Item, Result, Table, Timestamp, key,
-    table::{Condition, Index, Query, query_all},
-};
+use event::{Result, Timestamp};
+use log::key;
+use table::{Condition, Index, Item, Query, Table, query_all};
 use tokio::time::Instant;
 
 /// Version of the item.
@@ -66,7 +65,7 @@ impl Heartbeat {
 
     fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
-        let figure = |name| Ok::<_, store::Error>(u64::try_from(item.int(name)?).unwrap_or_default());
+        let figure = |name| Ok::<_, event::Error>(u64::try_from(item.int(name)?).unwrap_or_default());
         Ok(Self {
             worker: item.key.sk.clone(),
             beat: item.int("beat")?,

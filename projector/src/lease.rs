@@ -5,12 +5,9 @@
 //! kept from reading a shard, though: what workers write about days is right whoever writes it, and
 //! a lease only keeps them from doing the same work twice.
 
-use store::{
-    Item, Result, Table, Timestamp,
-    item::Value,
-    key,
-    table::{Condition, Position, Query, Shard, query_all},
-};
+use event::{Result, Timestamp};
+use log::key;
+use table::{Condition, Item, Position, Query, Shard, Table, item::Value, query_all};
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;

@@ -42,11 +42,11 @@ pub mod warnings;
 mod work;
 pub mod worker;
 
+use event::{Day, Error, ErrorKind, Id};
+
 pub use day::Taken;
 pub use verify::{Report, verify};
 pub use worker::{Health, Options, Projector, run};
-
-use store::{Day, Error, ErrorKind, Id};
 
 /// How often a write may find that somebody else wrote before it gives up.
 const MAX_ATTEMPTS: usize = 100;

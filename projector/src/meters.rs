@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use event::Kind;
 use meter::{
     Counter, Histogram,
     catalogue::{
@@ -10,7 +11,6 @@ use meter::{
         PROJECTOR_UNRECORDED,
     },
 };
-use store::Kind;
 
 use crate::{caught, day::Taken};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use store::table::{Position, Shard};
+use table::{Position, Shard};
 
 use crate::{
     heartbeat::Life,

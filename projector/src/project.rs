@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use catalog::{Defined, ReleaseChange, record, record_definitions};
+use event::{ErrorKind, Kind, Result};
 use fold::{
     Delta, Rollup,
     rollup::{is_current, wants},
 };
-use store::{
-    ErrorKind, Kind, Result, Table,
-    catalog::{Defined, ReleaseChange, record, record_definitions},
+use log::{
     key::{self, LogId, OfDay},
-    rollup::{Applied, Projected},
+    projection::{Applied, Projected},
     scan,
 };
+use table::Table;
 
 use crate::{
     MAX_ATTEMPTS, WorkspaceDay, caught, counters,

@@ -7,10 +7,9 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    ErrorKind, Result, key,
-    table::{Changes, Position},
-};
+use event::{ErrorKind, Result};
+use log::key;
+use table::{Changes, Position};
 use tokio::time::{Instant, sleep};
 
 use crate::{

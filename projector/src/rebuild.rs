@@ -18,14 +18,14 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    Clock, Day, Error, ErrorKind, Id, Result, Table,
+use event::{Clock, Day, Error, ErrorKind, Id, Result};
+use log::{
     active::{self, Active},
     key::{self, LogId},
-    rollup::Applied,
+    projection::Applied,
     scan,
-    table::{Condition, Query},
 };
+use table::{Condition, Query, Table};
 use tokio::time::{Instant, sleep};
 
 use crate::{

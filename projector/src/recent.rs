@@ -1,12 +1,12 @@
 //! The evaluations of a workspace's last days, from the latest day backwards.
 
+use event::{Day, Error, Id, Result};
 use fold::Evaluation;
-use store::{
-    Day, Error, Id, Result, Table,
+use log::{
     evaluated::{self, At},
     key,
-    table::Query,
 };
+use table::{Query, Table};
 
 /// Reads one day after the other.
 pub(crate) struct Recent<'a> {

@@ -6,7 +6,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use store::{Id, Item, Result, Table, key, table::Condition};
+use event::{Id, Result};
+use log::key;
+use table::{Condition, Item, Table};
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
@@ -53,7 +55,7 @@ pub(crate) async fn note(table: &dyn Table, turn: &[Id]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use store::Timestamp;
+    use event::Timestamp;
 
     use super::*;
 

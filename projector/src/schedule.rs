@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use store::{key::LogId, rollup::Applied};
+use log::{key::LogId, projection::Applied};
 use tokio::time::Instant;
 
 use crate::WorkspaceDay;
@@ -307,7 +307,7 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use store::{Id, Kind};
+    use event::{Id, Kind};
 
     use super::*;
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use store::{
-    Id, Result, Table, Timestamp, active,
-    catalog::Catalog,
+use catalog::Catalog;
+use event::{Id, Result, Timestamp};
+use log::{
+    active,
     key::{self, LogId},
 };
+use table::Table;
 
 use crate::{
     dlq::{self, State},
@@ -117,7 +119,7 @@ async fn workspace_status(
 
 /// When a segment was appended, in microseconds since 1970, if it says so.
 async fn appended_at(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<i64>> {
-    let query = store::table::Query::table(key::segments_between(log, seq, seq)).only(&["appended_at"]);
+    let query = table::Query::table(key::segments_between(log, seq, seq)).only(&["appended_at"]);
     let page = table.query(&query).await?;
     Ok(page.items.first().and_then(|item| item.int("appended_at").ok()))
 }

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use store::{
-    Day, Id, Result, Table, active,
-    catalog::Definitions,
-    expired,
-    key::{self, KeyRange, LogId, Projection},
-    rollup::{Applied, COVERAGE, Projected},
+use catalog::Definitions;
+use event::{Day, Id, Result};
+use log::{
+    active, expired,
+    key::{self, LogId, Projection},
+    projection::{Applied, COVERAGE, Projected},
     scan,
-    table::{Query, query_all},
 };
+use table::{KeyRange, Query, Table, query_all};
 
 use crate::{
     WorkspaceDay,

@@ -13,8 +13,9 @@ use std::{
     time::Duration,
 };
 
+use event::{Day, Id, Result};
 use futures::{StreamExt, stream};
-use store::{Day, Id, Result, active, counted, key::OfDay};
+use log::{active, counted, key::OfDay};
 use tokio::time::Instant;
 
 use crate::{

@@ -5,12 +5,13 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use store::{
-    Error, Id, Item, Result, Table, Timestamp, active,
+use event::{Error, Id, Result, Timestamp};
+use log::{
+    active,
     key::{self, OfDay},
-    rollup::Applied,
-    table::{Condition, Query, query_all},
+    projection::Applied,
 };
+use table::{Condition, Item, Query, Table, query_all};
 
 use crate::{
     WorkspaceDay,
@@ -53,10 +54,10 @@ impl Unwritten {
     fn to_item(&self) -> Item {
         Item::new(key::unwritten(&self.day.workspace, self.version, self.day.day, self.what))
             .with("v", ITEM_VERSION)
-            .with(store::skipped::REFUSED, self.what.name())
+            .with(log::skipped::REFUSED, self.what.name())
             .with("reason", self.reason.as_str())
             .with("at", self.at.micros())
-            .with(store::skipped::STATE, State::Stopped.name())
+            .with(log::skipped::STATE, State::Stopped.name())
     }
 
     fn from_item(item: &Item) -> Result<Self> {
@@ -176,10 +177,8 @@ mod tests {
         }
         let letter = Unwritten::new(2, &day, OfDay::Evaluation, "too large", Timestamp::default());
         assert_eq!(letter.to_string(), "2013-06-01/evaluation");
-        let golden = Item::new(store::key::Key::new(
-            "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/dlq/v2",
-            "day#2013-06-01/evaluation",
-        ));
+        let golden =
+            Item::new(table::Key::new("w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/dlq/v2", "day#2013-06-01/evaluation"));
         let golden =
             golden.with("v", 2).with("refused", "evaluation").with("reason", "too large").with("at", 0);
         assert_eq!(letter.to_item(), golden.with("state", "stopped"));

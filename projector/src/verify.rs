@@ -7,16 +7,18 @@ use std::{
     time::Duration,
 };
 
+use catalog::Catalog;
+use event::{Day, Error, ErrorKind, Id, Kind, Result};
 use fold::{Evaluation, Rollup, rollup::is_current};
-use store::{
-    Day, Error, ErrorKind, Id, Kind, Result, Table, active,
-    catalog::Catalog,
+use log::{
+    active,
     evaluated::{self, At},
     expired,
     key::Counted,
-    rollup::{Applied, Projected},
+    projection::{Applied, Projected},
     scan::{self, LogHead},
 };
+use table::Table;
 
 mod gone;
 

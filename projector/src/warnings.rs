@@ -6,11 +6,12 @@ use std::{
     fmt,
 };
 
+use event::{Day, Id, Result};
 use fold::{
     Evaluation,
     evaluation::{Binary, MAX_DOUBTED_LABELS, Measures},
 };
-use store::{Day, Id, Result, Table};
+use table::Table;
 
 use crate::{recent::Recent, worker::may_pass};
 

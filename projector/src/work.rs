@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store::{Error, Kind, Result, active, key::OfDay};
+use event::{Error, Kind, Result};
+use log::{active, key::OfDay};
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{

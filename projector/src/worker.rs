@@ -15,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use store::{Clock, Error, ErrorKind, Id, Result, Table, catalog::Catalog, key::OfDay};
+use catalog::Catalog;
+use event::{Clock, Error, ErrorKind, Id, Result};
+use log::key::OfDay;
+use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
@@ -145,7 +148,7 @@ impl Shared {
         lock(&self.schedule)
     }
 
-    pub(crate) fn now(&self) -> store::Timestamp {
+    pub(crate) fn now(&self) -> event::Timestamp {
         self.options.clock.now()
     }
 }

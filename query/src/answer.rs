@@ -6,9 +6,10 @@ use std::{
     task::{Context, Poll},
 };
 
+use event::{Error, Result, Timestamp};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use log::cut::Cut;
 use polars::prelude::DataFrame;
-use store::{Error, Result, Timestamp, cut::Cut};
 use tokio::runtime::Handle;
 
 use crate::{

@@ -1,9 +1,10 @@
 //! The leaderboard: of what is live, and of a given day, out of its evaluation.
 
+use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
+use event::{Day, Error, Id, Result};
 use fold::{Evaluation, Figure, evaluation::Record};
-use store::{
-    Day, Error, Id, Result, active,
-    catalog::{MAX_BOARD, PrimaryMetric, RankedRelease},
+use log::{
+    active,
     evaluated::{self, At},
 };
 

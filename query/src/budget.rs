@@ -13,11 +13,11 @@ use std::{
     time::Duration,
 };
 
+use event::{Error, Result};
 use meter::{
     Counter, Gauge,
     catalogue::{QUERY_HELD_BYTES, QUERY_REFUSED},
 };
-use store::{Error, Result};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -358,7 +358,7 @@ mod tests {
         let (waits, refused) = tokio::join!(budget.enter(), budget.enter());
         assert_eq!(began.elapsed(), Duration::from_millis(200));
         for error in [waits.unwrap_err(), refused.unwrap_err()] {
-            assert_eq!(error.kind(), store::ErrorKind::Unavailable);
+            assert_eq!(error.kind(), event::ErrorKind::Unavailable);
         }
         drop(turn);
         assert!(budget.enter().await.is_ok(), "a turn is free although an answer is still held");

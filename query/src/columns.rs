@@ -1,7 +1,7 @@
 //! The columns that an answer may have, as the document of the API tells them.
 
+use event::{Kind, fields::FieldType};
 use fold::figure::Getter;
-use store::{Kind, event::FieldType};
 
 use crate::{
     daily::evaluation_columns,

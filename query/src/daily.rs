@@ -2,20 +2,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use catalog::Catalog;
+use event::{Day, Error, Id, Kind, Result, fields::FieldType};
 use fold::{
     Evaluation, Figure, evaluate, evaluation,
     figure::{self, FIGURES, Getter},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use polars::prelude::{Column as Series, DataFrame};
-use store::{
-    Day, Error, Id, Item, Kind, Result, Table, active,
-    catalog::Catalog,
+use log::{
+    active,
     evaluated::{self, At, Found},
-    event::FieldType,
     key::{self, Projection},
-    table::Query,
 };
+use polars::prelude::{Column as Series, DataFrame};
+use table::{Item, Query, Table};
 
 use crate::{
     budget::Hold,

@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use polars::prelude::{Column as Series, DataFrame};
-use store::{
+use event::{
     Columns, Error, Kind, Result,
-    event::{FieldType, TAG_PREFIX},
+    fields::{FieldType, TAG_PREFIX},
 };
+use polars::prelude::{Column as Series, DataFrame};
 
 use crate::{
     frame::{days, failed, frame},

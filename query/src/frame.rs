@@ -1,10 +1,10 @@
 //! Columns become a dataframe: many pieces, one frame, the columns that were asked for.
 
+use event::{Error, Result};
 use polars::prelude::{
     Column as Series, DataFrame, Float64Chunked, Int32Chunked, Int64Chunked, IntoColumn, NewChunkedArray,
     PolarsError, StringChunked, TimeUnit, TimeZone,
 };
-use store::{Error, Result};
 
 /// Why polars failed, in our terms: what it was given came from the store.
 pub(crate) fn failed(error: PolarsError) -> Error {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use event::{Column, Columns, Day, Error, Kind, Result, fields::FieldType};
 use fold::{LogSegment, RowRef, join};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
-use store::{Column, Columns, Day, Error, Kind, Result, event::FieldType};
 
 use crate::{
     events::{DAY, check_columns, check_tags, tags_of},

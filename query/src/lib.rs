@@ -25,15 +25,11 @@ mod walk;
 
 use std::sync::Arc;
 
+use catalog::{Catalog, Kept};
+use event::{Clock, Error, Id, Result};
+use log::{active, cut::Cut, segment_item::CLOSED_AFTER_SECONDS, skipped};
 use polars::prelude::DataFrame;
-use store::{
-    Clock, Error, Id, Result, Table, active,
-    catalog::{Catalog, Kept},
-    cut::Cut,
-    log::CLOSED_AFTER_SECONDS,
-    skipped,
-};
-
+use table::Table;
 use tokio::time::Instant;
 
 use self::{

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
+use event::{Error, Result, Timestamp, time::DAY_MICROS};
 use polars::prelude::{
     AnyValue, Column, DataFrame, DataType, IntoColumn, NewChunkedArray, Series, StringChunked, TimeUnit,
 };
@@ -13,7 +14,6 @@ use polars_io::{
     json::{JsonFormat, JsonWriter},
     parquet::write::ParquetWriter,
 };
-use store::{Error, Result, Timestamp, time::DAY_MICROS};
 
 use crate::{frame::failed, rollups};
 

@@ -9,12 +9,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use catalog::Kept;
+use event::{Columns, Day, Error, Id, Kind, Result, Timestamp, Window, lane::Place};
 use futures::{StreamExt, TryStreamExt, stream};
+use log::{cut::Cut, key::LogId, segment_item::Segment};
 use meter::catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT};
-use store::{
-    Columns, Day, Error, Id, Kind, Result, Table, Timestamp, Window, catalog::Kept, cut::Cut, key::LogId,
-    lane::Place, log::Segment,
-};
+use table::Table;
 
 use crate::{
     budget::{Full, Hold, in_words},

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use store::{Day, Error, Kind, Result, Timestamp, Window, cut::Cut, event::TAG_PREFIX};
+use event::{Day, Error, Kind, Result, Timestamp, Window, fields::TAG_PREFIX};
+use log::cut::Cut;
 
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;

@@ -4,6 +4,7 @@ mod names;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use event::{Day, Error, Id, Kind, Result, fields::FieldType};
 use fold::{
     Rollup,
     rollup::{
@@ -12,22 +13,22 @@ use fold::{
     },
     sketch::Quantile,
 };
-use polars::prelude::DataFrame;
-use store::{
-    Day, Error, Id, Kind, Result, Table,
-    event::FieldType,
+use log::{
     key::{self, Breakdown, Projection},
-    rollup::Projected,
+    projection::Projected,
 };
+use polars::prelude::DataFrame;
+use table::Table;
 
 use self::names::{METRIC_COLUMNS, RELEASE_COLUMNS, TAG_COLUMNS};
-pub(crate) use self::names::{column_type, columns, is_rank};
 use crate::{
     budget::Hold,
     columns::ColumnType,
     daily::{Cell, Row, active_items, series},
     request::{By, Request},
 };
+
+pub(crate) use self::names::{column_type, columns, is_rank};
 
 /// What stands in the place of a name for all names that a breakdown does not keep apart.
 pub(crate) const OTHERS: &str = "(others)";
@@ -220,7 +221,7 @@ impl Figures {
 
 /// A row for each value of the tag that is called `column`, and one for the events without it.
 fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Figures> {
-    let tag = column.strip_prefix(store::event::TAG_PREFIX).unwrap_or(column);
+    let tag = column.strip_prefix(event::fields::TAG_PREFIX).unwrap_or(column);
     let Some(Part::Tag(part)) = parts.get(&Breakdown::of(key::By::Tag, tag)) else { return Vec::new() };
     let Some(values) = part.tags.get(tag) else { return Vec::new() };
     let counted = |name: &str, names: u64, counts: &TagCounts| {

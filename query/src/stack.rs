@@ -1,6 +1,11 @@
 //! The columns of a day's segments, one under the other, as one column of a dataframe: numbers are
 //! copied in runs, strings become views of the text as it was unpacked.
 
+use event::{
+    Column, Columns, Values,
+    columns::{Coded, Strings},
+    fields::FieldType,
+};
 use polars::prelude::{
     Column as Series, DataType, Float64Chunked, Int64Chunked, IntoColumn, IntoSeries, Series as Plain,
     StringChunked, TimeUnit, TimeZone,
@@ -9,11 +14,6 @@ use polars_arrow::{
     array::{MutablePlString, PrimitiveArray, Utf8ViewArray, View},
     bitmap::{Bitmap, BitmapBuilder},
     types::NativeType,
-};
-use store::{
-    Column, Columns, Values,
-    columns::{Coded, Strings},
-    event::FieldType,
 };
 
 /// One column of a segment, and how many rows the segment has; `None` where it lacks the column.

@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 
-use store::{
-    Day, Error, Item, Kind, Result, Timestamp,
-    key::{self, KeyRange, LogId},
-    table::Query,
-};
+use event::{Day, Error, Kind, Result, Timestamp};
+use log::key::{self, LogId};
+use table::{Item, KeyRange, Query};
 
 use crate::{
     meters,

@@ -7,11 +7,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use store::{
-    Result, Table,
-    key::Key,
-    table::{self, Layer, Query},
-};
+use event::Result;
+use table::{Key, Layer, Query, Table};
 
 /// A call of the process.
 #[derive(Clone, Debug)]

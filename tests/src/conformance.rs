@@ -1,4 +1,4 @@
-//! What every engine of [`store::Table`] must do. An engine runs the whole suite with the macro
+//! What every engine of [`table::Table`] must do. An engine runs the whole suite with the macro
 //! [`conformance!`](crate::conformance!), given a function that makes a [`Subject`].
 //!
 //! The checks assume no more than DynamoDB promises: indexes and the change feed may lag behind
@@ -17,12 +17,8 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    Clock, Error, ErrorKind, Item, Result, Table, Timestamp,
-    item::Value,
-    key::{Key, KeyRange},
-    table::{Index, Position, Query},
-};
+use event::{Clock, Error, ErrorKind, Result, Timestamp};
+use table::{Index, Item, Key, KeyRange, Position, Query, Table, item::Value};
 
 pub mod conditions;
 pub mod expiry;

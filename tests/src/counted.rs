@@ -5,10 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use store::{
-    Error, Result, Table,
-    table::{Answer, Call, Layer},
-};
+use event::{Error, Result};
+use table::{Answer, Call, Layer, Table};
 
 /// What was asked of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,10 +5,8 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use store::{
-    Error, Result, Table,
-    table::{Call, Layer},
-};
+use event::{Error, Result};
+use table::{Call, Layer, Table};
 
 /// A table that makes so many writes and answers nothing any more.
 #[derive(Debug)]

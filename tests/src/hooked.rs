@@ -2,11 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use store::{
-    Error, ErrorKind, Result, Table,
-    key::Key,
-    table::{Call, Layer, Query},
-};
+use event::{Error, ErrorKind, Result};
+use table::{Call, Key, Layer, Query, Table};
 
 /// What is asked of the table.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use store::{
-    Result, Table,
-    key::Key,
-    table::{Call as Asked, Index, Layer, Update, Write},
-};
+use event::Result;
+use table::{Call as Asked, Index, Key, Layer, Table, Update, Write};
 
 /// What a call is made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,16 +13,15 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    Clock, Columns, Day, Item, Kind, Table,
+use catalog::{Catalog, ReleaseSpec};
+use event::{Clock, Column, Columns, Day, Kind, Task, Values};
+use log::{
     batch::{BatchId, BatchPart},
-    catalog::{Catalog, ReleaseSpec, Task},
-    columns::{Column, Values},
-    key::{Key, LogId, parse_segment},
-    log::Segment,
-    table::{Condition, Position, sqlite::SqliteTable},
+    key::{LogId, parse_segment},
+    segment_item::Segment,
 };
 use support::{Located, Place, Store, almanac, block_on, run_ok};
+use table::{Condition, Item, Key, Position, Table, sqlite::SqliteTable};
 
 /// How many projectors.
 const PROJECTORS: usize = 3;

@@ -7,7 +7,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use store::{Clock, table::sqlite::SqliteTable};
+use event::Clock;
+use table::sqlite::SqliteTable;
 
 /// Everything that could be set outside of a test.
 const VARIABLES: [&str; 7] = ["CONFIG", "STORE", "DATA", "REGION", "ENDPOINT", "LISTEN", "LOG_FORMAT"];

@@ -6,14 +6,10 @@ mod support;
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use store::{
-    Item,
-    catalog::Catalog,
-    item::Value,
-    key,
-    table::{Query, query_all},
-};
+use catalog::Catalog;
+use log::key;
 use support::{Located, almanac, block_on, run_ok};
+use table::{Item, Query, item::Value, query_all};
 
 /// How far the demo is replayed: far enough for outcomes that arrive a day late.
 const UNTIL: [&str; 3] = ["demo", "--until", "2013-05-05"];

@@ -25,9 +25,9 @@ use std::{
     time::Duration,
 };
 
+use event::Clock;
 use regex::Regex;
 use serde_json::Value;
-use store::Clock;
 use tempfile::TempDir;
 use tests::local::fresh_table;
 

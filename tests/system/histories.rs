@@ -21,13 +21,13 @@ use std::{
     time::Duration,
 };
 
+use catalog::Catalog;
 use history::{
     Anomaly, anomalies,
     client::{Client, agent, workspaces},
     faults::{Fault, Span},
     world::{World, now},
 };
-use store::catalog::Catalog;
 use support::{Located, Place, block_on, run_ok};
 use tokio::time::Instant;
 

@@ -3,9 +3,11 @@
 
 mod support;
 
+use catalog::Catalog;
+use log::{key, scan};
 use serde_json::Value;
-use store::{catalog::Catalog, item, key, scan, table::Condition};
 use support::{Located, Place, Service, block_on, ndjson, register, run, run_ok};
+use table::{Condition, item};
 
 const NDJSON: &str = "application/x-ndjson";
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
@@ -37,7 +39,7 @@ fn status(place: &Place) -> Value {
 }
 
 /// Damages the newest segment of the first day; returns what it was, and its name.
-fn damage(place: &Place) -> (store::Item, String) {
+fn damage(place: &Place) -> (table::Item, String) {
     block_on(async {
         let table = place.store().open().await;
         let workspace = Catalog::new(table.clone()).workspace("credit/prod").await.unwrap();
@@ -45,7 +47,7 @@ fn damage(place: &Place) -> (store::Item, String) {
         let head = heads
             .iter()
             .find(|head| {
-                head.log.kind == store::Kind::Predictions && head.log.day.to_string() == "2026-06-01"
+                head.log.kind == event::Kind::Predictions && head.log.day.to_string() == "2026-06-01"
             })
             .unwrap();
         let item = table.get(&key::segment(&head.log, head.seq)).await.unwrap().unwrap();
@@ -55,12 +57,12 @@ fn damage(place: &Place) -> (store::Item, String) {
     })
 }
 
-fn mend(place: &Place, item: store::Item) {
+fn mend(place: &Place, item: table::Item) {
     block_on(async { place.store().open().await.put(item, Condition::Exists).await.unwrap() });
 }
 
 /// Appends a prediction while nobody projects, and damages the segment on the first day.
-fn damaged_place() -> (Place, store::Item, String) {
+fn damaged_place() -> (Place, table::Item, String) {
     let place = Place::sqlite();
     {
         let service = Service::start(&place);
@@ -158,8 +160,8 @@ fn a_rebuild_runs_beside_the_service_and_deletes_the_old_version() {
         let workspace = Catalog::new(table.clone()).workspace("credit/prod").await.unwrap();
         let mut left = Vec::new();
         for version in 1..4 {
-            let query = store::table::Query::table(key::all_projections(workspace.id(), version));
-            left.push(store::table::query_all(&*table, query).await.unwrap().len());
+            let query = table::Query::table(key::all_projections(workspace.id(), version));
+            left.push(table::query_all(&*table, query).await.unwrap().len());
         }
         left
     });

@@ -14,16 +14,12 @@ use std::{
 };
 
 use almanac::up::Options;
+use catalog::{Catalog, ReleaseSpec};
+use event::{Clock, Column, Columns, Kind, Task, Values};
+use log::{key::LogId, segment_item::Segment};
 use query::Bounds;
-use store::{
-    Clock, Columns, Kind, Table,
-    catalog::{Catalog, ReleaseSpec, Task},
-    columns::{Column, Values},
-    key::LogId,
-    log::Segment,
-    table::{Condition, sqlite::SqliteTable},
-};
 use support::{Service, block_on};
+use table::{Condition, Table, sqlite::SqliteTable};
 use tests::hooked::{Asked, Hooked, Turn};
 use tokio::{net::TcpSocket, time::Instant};
 
@@ -47,7 +43,7 @@ fn filled(folder: &tempfile::TempDir) -> Arc<dyn Table> {
         let spec =
             ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
         catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
-        let day: store::Day = "2026-06-01".parse().unwrap();
+        let day: event::Day = "2026-06-01".parse().unwrap();
         for seq in 1..=SEGMENTS {
             let keys: Vec<String> = (0..ROWS).map(|row| format!("{seq}-{row}-{}", "x".repeat(300))).collect();
             let columns = vec![

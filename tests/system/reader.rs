@@ -9,16 +9,12 @@ use std::{
     process::Command,
 };
 
+use catalog::Catalog;
+use event::{Columns, Values};
+use log::{key, segment_item::Segment};
 use serde_json::{Value, json};
-use store::{
-    Columns, Values,
-    catalog::Catalog,
-    key,
-    log::Segment,
-    segment,
-    table::{Query, query_all},
-};
 use support::{Located, block_on, ndjson, run_ok};
+use table::{Query, query_all};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -39,7 +35,7 @@ fn read(file: &Path) -> std::process::Output {
 
 /// What the codec says, in the words of the independent reader.
 fn rows(columns: &Columns) -> Vec<Value> {
-    let cell = |column: &store::Column, row: usize| match &column.values {
+    let cell = |column: &event::Column, row: usize| match &column.values {
         Values::Time(_) => json!(column.time(row)),
         // Numbers that JSON does not know are told apart by their text.
         Values::Float(_) => column.float(row).map_or(Value::Null, |number| json!(format!("{number:?}"))),
@@ -90,7 +86,7 @@ fn it_reads_the_segments_of_the_demo() {
 #[test]
 fn it_reads_a_segment_without_rows() {
     let data = tempfile::tempdir().unwrap();
-    let golden = std::fs::read(root().join("store/tests/golden/segment-v1-empty.seg")).unwrap();
+    let golden = std::fs::read(root().join("segment/tests/golden/segment-v1-empty.seg")).unwrap();
     for bytes in [segment::encode(&Columns::default()).unwrap(), golden] {
         let file = data.path().join("empty.seg");
         std::fs::write(&file, &bytes).unwrap();
@@ -101,7 +97,7 @@ fn it_reads_a_segment_without_rows() {
 #[test]
 fn it_refuses_damaged_segments() {
     let data = tempfile::tempdir().unwrap();
-    let golden = root().join("store/tests/golden/segment-v1-one-row.seg");
+    let golden = root().join("segment/tests/golden/segment-v1-one-row.seg");
     let good = std::fs::read(golden).unwrap();
     let file = data.path().join("damaged.seg");
     for at in 0..good.len() {

@@ -13,12 +13,10 @@ use std::{
 };
 
 use almanac::up::{Options, Role};
+use event::{Clock, Error, Result};
 use serde_json::Value;
-use store::{
-    Clock, Error, Result, Table,
-    table::{Call, Layer, sqlite::SqliteTable},
-};
 use support::{Place, Running, Service, ndjson, register, run};
+use table::{Call, Layer, Table, sqlite::SqliteTable};
 
 const NDJSON: &str = "application/x-ndjson";
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";

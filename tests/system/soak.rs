@@ -21,7 +21,8 @@ use std::{
     time::Duration,
 };
 
-use store::{catalog::Catalog, key::Counted, scan};
+use catalog::Catalog;
+use log::{key::Counted, scan};
 use support::{Place, almanac, block_on, run, run_ok};
 
 /// How many services run on the one table.

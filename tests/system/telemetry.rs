@@ -10,10 +10,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use catalog::Catalog;
+use log::key;
 use meter::{Metric, Of, Shape};
 use serde_json::{Value, json};
-use store::{catalog::Catalog, key, table::Condition};
 use support::{Located, Place, Running, Service, block_on, ndjson, register};
+use table::Condition;
 
 const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";

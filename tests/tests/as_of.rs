@@ -7,20 +7,19 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use projector::{dlq, project::Stopped};
-use query::{Answer, Format, Query, Request, What, Words};
-use store::{
-    Clock, Columns, Day, ErrorKind, Kind, Table, Timestamp,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    columns::{Column, Values},
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Column, Columns, Day, ErrorKind, Kind, Task, Timestamp, Values};
+use log::{
     cut::Cut,
     key::LogId,
-    log::{CLOSED_AFTER_SECONDS, Segment},
-    table::{
-        Condition,
-        dynamodb::{self, DynamoTable},
-        sqlite::SqliteTable,
-    },
+    segment_item::{CLOSED_AFTER_SECONDS, Segment},
+};
+use projector::{dlq, project::Stopped};
+use query::{Answer, Format, Query, Request, What, Words};
+use table::{
+    Condition, Table,
+    dynamodb::{self, DynamoTable},
+    sqlite::SqliteTable,
 };
 use tests::local::fresh_table;
 
@@ -233,7 +232,7 @@ async fn a_cut_is_of_one_workspace_window_and_kind(world: World) {
     let of_rollups = Request::parse(What::Rollups, &Words { as_of: None, ..words }).unwrap();
     assert!(world.query.run(world.workspace.id(), &of_rollups).await.is_err());
     let other =
-        Cut { workspace: store::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(), ..cut }.to_string();
+        Cut { workspace: event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(), ..cut }.to_string();
     let request = world.request(WHATS[0], None, Some(&other));
     let error = world.query.run(world.workspace.id(), &request).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -273,7 +272,7 @@ async fn a_segment_that_cannot_be_read_is_left_out_with_its_name(world: World) {
     }
     // An item that is no segment at all is left out as well.
     let item = world.segment(Kind::Predictions, 0, 4, "d", "2026-06-01T12:00:00Z").to_item();
-    let mut bare = store::Item::new(item.key.clone());
+    let mut bare = table::Item::new(item.key.clone());
     bare = bare.with("v", 99);
     world.table.put(bare, Condition::Absent).await.unwrap();
     world.append(Kind::Predictions, 0, 5, "e", "2026-06-01T12:00:00Z").await;

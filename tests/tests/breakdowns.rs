@@ -3,16 +3,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
-use projector::{Report, WorkspaceDay, project};
-use store::{
-    Clock, Item, Kind, Table, Timestamp,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    item::Value,
+use log::{
     key::{self, Breakdown, By, Counted, LogId},
-    rollup::PROJECTION_VERSION,
-    table::{Condition, Query, query_all, sqlite::SqliteTable},
+    projection::PROJECTION_VERSION,
 };
+use projector::{Report, WorkspaceDay, project};
+use table::{Condition, Item, Query, Table, item::Value, query_all, sqlite::SqliteTable};
 
 struct Bench {
     table: Arc<dyn Table>,
@@ -64,7 +63,7 @@ impl Bench {
         projector::verify(&self.table, self.workspace.id(), |_, _| {}).await.unwrap()
     }
 
-    fn rollup(&self) -> key::Key {
+    fn rollup(&self) -> table::Key {
         key::rollup(self.workspace.id(), 1, self.day.day)
     }
 

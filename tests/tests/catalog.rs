@@ -4,18 +4,16 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use catalog::{AnyEntity, Catalog, New, NewEntity, Patch, Role};
+use event::{Clock, ErrorKind, Task, Timestamp};
+use log::key::{self, EntityId, EntityKind};
 use proptest::prelude::*;
-use store::{
-    Clock, ErrorKind, Table, Timestamp,
-    catalog::{AnyEntity, Catalog, New, NewEntity, Patch, Role, Task},
+use table::{
+    Index, Query, Table,
+    dynamodb::{self, DynamoTable},
     item::Value,
-    key::{self, EntityId, EntityKind},
-    table::{
-        Index, Query,
-        dynamodb::{self, DynamoTable},
-        query_all,
-        sqlite::SqliteTable,
-    },
+    query_all,
+    sqlite::SqliteTable,
 };
 use tests::{crashing::Crashing, local::fresh_table};
 
@@ -60,7 +58,7 @@ async fn assert_whole(table: &Arc<dyn Table>, workspace: &EntityId) -> Vec<Strin
     let own = all.iter().find(|item| item.key == workspace.key()).unwrap();
     assert_eq!(own.int("count_of_models").unwrap(), by_id.len() as i64, "the count is the number");
     for id in by_id.keys() {
-        let pointer = table.get(&key::pointer(&store::Id::parse(id).unwrap())).await.unwrap();
+        let pointer = table.get(&key::pointer(&event::Id::parse(id).unwrap())).await.unwrap();
         assert_eq!(pointer.unwrap().text("workspace").unwrap(), workspace.id().as_str());
     }
     by_id.into_values().collect()
@@ -273,7 +271,7 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
     let at = workspace(&catalog).await;
     let category = catalog.get(&at).await.unwrap().parent().unwrap();
     let made = catalog.create(model(&at, "churn"), now()).await.unwrap();
-    let details = store::catalog::ReleaseDetails { author: Some("ann".into()), ..Default::default() };
+    let details = catalog::ReleaseDetails { author: Some("ann".into()), ..Default::default() };
     let user = catalog.create(NewEntity::new("ann", New::User), now()).await.unwrap().at();
     let group = catalog.create(NewEntity::new("risk", New::Group), now()).await.unwrap().at();
     let release = New::Release {
@@ -339,7 +337,7 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
     catalog.change(&at, &Patch::rename("current"), None, now()).await.unwrap();
     assert_eq!(catalog.workspace("lending/current").await.unwrap().path, "lending/current");
     // A model that is renamed keeps its releases.
-    let spec = store::catalog::ReleaseSpec {
+    let spec = catalog::ReleaseSpec {
         name: "v1".into(),
         model: "churn".into(),
         configuration: None,

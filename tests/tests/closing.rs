@@ -10,17 +10,18 @@ use std::{
     time::Duration,
 };
 
+use catalog::{Catalog, Patch, RESERVED_SECONDS, ReleaseSpec, Workspace};
+use event::{Clock, ErrorKind, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
-use serde_json::json;
-use store::{
-    Clock, ErrorKind, Kind, Table, Timestamp,
-    catalog::{Catalog, Patch, RESERVED_SECONDS, ReleaseSpec, Task, Workspace},
+use log::{
     key::{EntityId, EntityKind},
     scan,
-    table::{
-        dynamodb::{self, DynamoTable},
-        sqlite::SqliteTable,
-    },
+};
+use serde_json::json;
+use table::{
+    Table,
+    dynamodb::{self, DynamoTable},
+    sqlite::SqliteTable,
 };
 use tests::{crashing::Crashing, local::fresh_table};
 

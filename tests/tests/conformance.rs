@@ -5,7 +5,8 @@
 mod sqlite {
     use std::sync::Arc;
 
-    use store::{Timestamp, table::sqlite::SqliteTable};
+    use event::Timestamp;
+    use table::sqlite::SqliteTable;
     use tests::conformance::{Subject, TestClock};
 
     async fn subject() -> Subject {
@@ -22,10 +23,8 @@ mod sqlite {
 mod measured {
     use std::sync::Arc;
 
-    use store::{
-        Timestamp,
-        table::{Measured, sqlite::SqliteTable},
-    };
+    use event::Timestamp;
+    use table::{Measured, sqlite::SqliteTable};
     use tests::{
         between::Between,
         conformance::{Subject, TestClock},
@@ -53,10 +52,8 @@ mod measured {
 mod dynamodb_local {
     use std::sync::Arc;
 
-    use store::{
-        Clock, Timestamp,
-        table::dynamodb::{self, DynamoTable},
-    };
+    use event::{Clock, Timestamp};
+    use table::dynamodb::{self, DynamoTable};
     use tests::{
         conformance::{Subject, TestClock},
         local::fresh_table,

@@ -7,16 +7,12 @@ use std::{
     sync::Arc,
 };
 
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, ErrorKind, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
+use log::{key, projection::PROJECTION_VERSION, scan};
 use projector::{WorkspaceDay, evaluate, project};
-use store::{
-    Clock, ErrorKind, Kind, Table, Timestamp,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    key,
-    rollup::PROJECTION_VERSION,
-    scan,
-    table::sqlite::SqliteTable,
-};
+use table::{Table, sqlite::SqliteTable};
 use tests::faulty::{Faults, FaultyTable};
 
 const SEEDS: u64 = 48;
@@ -76,7 +72,7 @@ async fn submit(table: &Arc<dyn Table>, workspace: &Workspace, batch: usize, key
 /// Brings all days up to date, trying again until it worked.
 async fn project_all(table: &Arc<dyn Table>, workspace: &Workspace) {
     for _ in 0..MAX_TRIES {
-        let step = async || -> store::Result<()> {
+        let step = async || -> event::Result<()> {
             let mut days = BTreeMap::<WorkspaceDay, BTreeSet<key::LogId>>::new();
             for head in scan::heads(&**table, workspace.id()).await? {
                 let day = WorkspaceDay { workspace: workspace.id().clone(), day: head.log.day };

@@ -9,19 +9,18 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    Clock, Columns, Day, ErrorKind, Item, Kind, Result, Table, Timestamp,
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Column, Columns, Day, ErrorKind, Kind, Result, Task, Timestamp, Values};
+use log::{
     batch::{BatchId, BatchPart},
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    columns::{Column, Values},
-    key::{Key, LogId},
-    log::Segment,
-    table::{
-        Condition, Index, Position, Query, Shard, Write,
-        dynamodb::{self, DynamoTable},
-        query_all,
-        sqlite::SqliteTable,
-    },
+    key::LogId,
+    segment_item::Segment,
+};
+use table::{
+    Condition, Index, Item, Key, Position, Query, Shard, Table, Write,
+    dynamodb::{self, DynamoTable},
+    query_all,
+    sqlite::SqliteTable,
 };
 use tests::{
     conformance::{Subject, TestClock},

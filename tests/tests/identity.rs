@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, file::Origin, json::read_ndjson};
-use store::{
-    Kind, Table, Timestamp,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    scan,
-};
+use log::scan;
+use table::Table;
 use tests::conformance::{Subject, TestClock};
 
 const WEEK: i64 = 7 * 24 * 60 * 60;
@@ -101,8 +100,9 @@ async fn a_row_of_a_chunk_is_stored_once_however_many_others_are_good(world: Wor
 macro_rules! on_both_engines {
     ($($test:ident),+ $(,)?) => {
         mod sqlite {
+            use table::sqlite::SqliteTable;
+
             use super::*;
-            use store::table::sqlite::SqliteTable;
 
             fn subject() -> Subject {
                 let folder = tempfile::tempdir().unwrap();
@@ -114,9 +114,10 @@ macro_rules! on_both_engines {
             $(#[tokio::test] async fn $test() { super::$test(World::new(subject()).await).await; })+
         }
         mod dynamodb_local {
-            use super::*;
-            use store::table::dynamodb::{self, DynamoTable};
+            use table::dynamodb::{self, DynamoTable};
             use tests::local::fresh_table;
+
+            use super::*;
 
             async fn subject() -> Subject {
                 let clock = TestClock::new(Timestamp::parse("2036-01-15T12:00:00Z").unwrap());

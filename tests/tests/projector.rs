@@ -9,16 +9,15 @@ use std::{
     time::Duration,
 };
 
-use projector::{Options, Projector, dlq, heartbeat, lease, sweep};
-use store::{
-    Clock, Columns, Kind, Result, Table, Timestamp,
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Column, Columns, Kind, Result, Task, Timestamp, Values};
+use log::{
     batch::{BatchId, BatchPart},
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    columns::{Column, Values},
     key::{self, LogId},
-    log::Segment,
-    table::{Condition, Direction, sqlite::SqliteTable},
+    segment_item::Segment,
 };
+use projector::{Options, Projector, dlq, heartbeat, lease, sweep};
+use table::{Condition, Direction, Table, sqlite::SqliteTable};
 use tests::{
     counted::Counted,
     hooked::{Asked, Hooked, Turn},
@@ -45,7 +44,7 @@ async fn register(table: &Arc<dyn Table>) -> Workspace {
 }
 
 async fn append(table: &Arc<dyn Table>, workspace: &Workspace, day: u32, lane: u8, seq: u64) {
-    let day: store::Day = format!("2026-{:02}-{:02}", 1 + day / 28, 1 + day % 28).parse().unwrap();
+    let day: event::Day = format!("2026-{:02}-{:02}", 1 + day / 28, 1 + day % 28).parse().unwrap();
     let texts = |text: &str| Values::Text([text].into_iter().collect());
     let columns = vec![
         Column::new("key", texts("a")),
@@ -119,8 +118,8 @@ async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
     let logs = u64::from(DAYS) * u64::from(LANES);
     let reads = counting.take_reads();
     assert_eq!((reads.queries, reads.gets), (logs + 3, 1), "a page of what is covered, one of definitions");
-    let day = |text: &str| text.parse::<store::Day>().unwrap();
-    let latest = async |first, older: &[store::Day]| {
+    let day = |text: &str| text.parse::<event::Day>().unwrap();
+    let latest = async |first, older: &[event::Day]| {
         let older = older.iter().copied().collect();
         let behind = sweep::sweep_days(&*counting, 1, workspace.id(), first, &older).await.unwrap();
         (
@@ -280,7 +279,7 @@ async fn a_sweep_goes_on_where_a_read_failed() {
             match query.range.pk == bad && fails.load(Ordering::Relaxed) < FAILURES {
                 true => {
                     fails.fetch_add(1, Ordering::Relaxed);
-                    Turn::Fail(store::ErrorKind::Unavailable)
+                    Turn::Fail(event::ErrorKind::Unavailable)
                 }
                 false => Turn::Pass,
             }

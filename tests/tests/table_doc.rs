@@ -4,13 +4,14 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
+use catalog::{Catalog, New, NewEntity, ReleaseDetails, Role};
+use event::{Clock, Day, Task, Timestamp, Window};
+use log::key::{self, EntityId};
 use serde_json::{Value as Json, json};
-use store::{
-    Clock, Day, Item, Table, Timestamp, Window,
-    catalog::{Catalog, New, NewEntity, ReleaseDetails, Role, Task},
+use table::{
+    Item, Key, Table,
     item::{Number, Value},
-    key::{self, EntityId, Key},
-    table::sqlite::SqliteTable,
+    sqlite::SqliteTable,
 };
 
 const INTRODUCTION: &str = "# What is in the table
@@ -20,7 +21,7 @@ One item of each type of the catalog, as it is stored: written by the catalog it
 replaced by others of the same length. Values stand as DynamoDB writes them; SQLite keeps the same text.
 
 `ver` counts the changes that people made; `v` is the version of the form. `GSI1PK` and `GSI1SK` place an item in the
-index `GSI1`. Other items, of logs and projections, are listed in `store/src/key.rs`.
+index `GSI1`. Other items, of logs and projections, are listed in `log/src/key.rs`.
 ";
 
 fn now() -> Timestamp {
@@ -53,7 +54,7 @@ impl Ids {
         let mut replaced = String::new();
         for part in text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric()) {
             let word = part.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
-            match store::Id::parse(word) {
+            match event::Id::parse(word) {
                 Ok(_) => {
                     let at = self.0.iter().position(|known| known == word).unwrap_or_else(|| {
                         self.0.push(word.to_owned());

@@ -4,7 +4,7 @@ use axum::{
     Extension,
     response::{IntoResponse, Response},
 };
-use store::Id;
+use event::Id;
 
 /// What a request was about, as far as that is known. It goes with the answer, to whoever logs it. It
 /// holds nothing of the events themselves.

@@ -13,8 +13,8 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use event::{Error, ErrorKind};
 use serde::Serialize;
-use store::{Error, ErrorKind};
 use utoipa::openapi::{Content, RefOr, Schema};
 
 pub use about::About;

@@ -1,13 +1,13 @@
 //! The JSON Schemas that several services describe their requests and answers with.
 
+use event::id::MAX_NAME_BYTES;
 use serde_json::Value;
-use store::id::MAX_NAME_BYTES;
 use utoipa::openapi::{
     Array, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
     schema::{AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ArrayItems, SchemaType},
 };
 
-/// The pattern of a name, as `store::id::check_name` has it.
+/// The pattern of a name, as `event::id::check_name` has it.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 
 /// The pattern of the name of a column that holds a tag.

@@ -1,15 +1,13 @@
 //! `almanac model define` and `almanac release define`: how predictions are judged, from a day on.
 
+use catalog::{AnyEntity, Workspace};
 use clap::Args;
+use event::{Clock, Error};
 use ingest::{
     Ingest,
     definitions::{DefinedRelease, NewDefinition},
 };
-use store::{
-    Clock, Error,
-    catalog::{AnyEntity, Workspace},
-    key::{EntityId, EntityKind},
-};
+use log::key::{EntityId, EntityKind};
 
 use crate::{config::Config, open};
 

@@ -1,8 +1,11 @@
 //! What every type of entity can do on the command line.
 
 use ::catalog::{Service, http, json, new::Change};
+use catalog::ListOptions;
+use event::Error;
+use log::key::EntityKind;
 use serde_json::{Map, Value, json};
-use store::{Error, catalog::ListOptions, key::EntityKind, table::Cursor};
+use table::Cursor;
 
 use super::{
     aligned,

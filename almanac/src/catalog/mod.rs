@@ -6,13 +6,11 @@ mod entity;
 mod release;
 
 use ::catalog::{Service, json, new};
+use catalog::{AnyEntity, ListOptions, Role, WorkspacePage};
 use comfy_table::{CellAlignment, Table as TextTable, presets};
+use event::{Clock, Error, Kind};
+use log::key::{Counted, EntityKind};
 use serde_json::json;
-use store::{
-    Clock, Error, Kind,
-    catalog::{AnyEntity, ListOptions, Role, WorkspacePage},
-    key::{Counted, EntityKind},
-};
 
 use self::{
     args::{
@@ -212,7 +210,7 @@ pub(crate) async fn model(config: &Config, command: ModelCommand) -> anyhow::Res
             let any = match attributes {
                 // The same model again is left as it is.
                 None => {
-                    let task = store::catalog::Task::parse(&task, positive_label.as_deref())?;
+                    let task = event::Task::parse(&task, positive_label.as_deref())?;
                     let workspace = catalog.workspace(&workspace).await?;
                     AnyEntity::Model(catalog.ensure_model(workspace.id(), &name, &task, now).await?)
                 }

@@ -1,13 +1,11 @@
 //! `almanac release create`: a release in the catalog, and the event of it in the log.
 
 use ::catalog::new::NewRelease;
+use catalog::{AnyEntity, Catalog, Release, ReleaseSpec};
+use event::{Clock, Error, Kind, Timestamp};
 use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
+use log::key::EntityKind;
 use serde_json::json;
-use store::{
-    Clock, Error, Kind, Timestamp,
-    catalog::{AnyEntity, Catalog, Release, ReleaseSpec},
-    key::EntityKind,
-};
 
 use super::{args::ReleaseArgs, entity::parse_attributes};
 use crate::{config::Config, open};
@@ -56,7 +54,7 @@ async fn ensure(
     let path = format!("{workspace}/{}", args.name);
     match catalog.resolve(EntityKind::Release, &path).await {
         Ok(_) => return Ok(catalog.ensure_release(at.id(), &spec, now).await?),
-        Err(error) if error.kind() == store::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == event::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
     let metrics = args.metrics.iter().map(|text| {

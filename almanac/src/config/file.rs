@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use event::{Error, Result};
 use serde::Deserialize;
-use store::{Error, Result};
 use toml::Spanned;
 
 use super::{CONFIG, Origin, Setting};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{ArgMatches, Args, parser::ValueSource};
-use store::{Error, Result};
+use event::{Error, Result};
 
 use crate::telemetry::logs::LogFormat;
 

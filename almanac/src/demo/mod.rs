@@ -6,16 +6,14 @@ mod report;
 
 use std::sync::Arc;
 
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Day, Task};
 use ingest::Ingest;
 use query::Query;
-use store::{
-    Clock, Day,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-};
+use replay::{Replay, ReplayClock};
 use tokio::sync::watch;
 
 use crate::{cli::DemoArgs, config::Config, embed::caught_up, open};
-use replay::{Replay, ReplayClock};
 
 /// Where the demo lives.
 const WORKSPACE: &str = "flights/nyc";
@@ -55,7 +53,7 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
 }
 
 /// Creates what the events refer to; finds it when it is there.
-async fn register(catalog: &Catalog) -> store::Result<Workspace> {
+async fn register(catalog: &Catalog) -> event::Result<Workspace> {
     let clock = Clock::system();
     let workspace = catalog.ensure_workspace(WORKSPACE, clock.now()).await?;
     let task = Task::Binary { positive_label: "late".into() };

@@ -9,6 +9,8 @@ use std::{
 };
 
 use anyhow::Context;
+use catalog::Workspace;
+use event::{Clock, Day, Kind, Timestamp};
 use ingest::{
     Ingest, Refused, Remember,
     file::{FileSpec, Mapping, batches_of, read_parquet},
@@ -16,7 +18,6 @@ use ingest::{
 };
 use polars::prelude::DataFrame;
 use serde_json::json;
-use store::{Clock, Day, Kind, Timestamp, catalog::Workspace};
 
 use super::{MODEL, RELEASES};
 use crate::progress::Progress;
@@ -80,7 +81,7 @@ impl Replay {
         steps.retain(|step| until.is_none_or(|until| step.at.day() <= until));
         if steps.is_empty() {
             let message = "there is nothing to replay until then; the first prediction is of 2013-04-01";
-            return Err(store::Error::invalid(message).into());
+            return Err(event::Error::invalid(message).into());
         }
         steps.sort_by(|a, b| (a.at, a.kind, &a.key).cmp(&(b.at, b.kind, &b.key)));
         Ok(Self { steps })

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use catalog::Workspace;
+use event::Day;
 use polars::prelude::DataFrame;
 use query::{Query, Request, What, Words, output::text_table};
-use store::{Day, catalog::Workspace};
 
 use super::{WORKSPACE, chart::bars};
 use crate::catalog::{aligned, print as print_table};
@@ -87,8 +88,8 @@ trait Days {
 impl Days for polars::prelude::Column {
     fn to_days(&self) -> anyhow::Result<Vec<Day>> {
         let numbers = self.date()?.physical().clone();
-        let day = |number: i32| store::Timestamp::from_micros(i64::from(number) * store::time::DAY_MICROS);
-        let days = numbers.into_no_null_iter().map(|number| day(number).map(store::Timestamp::day));
+        let day = |number: i32| event::Timestamp::from_micros(i64::from(number) * event::time::DAY_MICROS);
+        let days = numbers.into_no_null_iter().map(|number| day(number).map(event::Timestamp::day));
         days.collect::<Option<_>>().ok_or_else(|| anyhow::anyhow!("a day out of range"))
     }
 }

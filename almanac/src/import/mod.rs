@@ -10,11 +10,12 @@ mod rejects;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use catalog::Workspace;
+use event::{Clock, Error, Kind, Timestamp};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
     file::{BadRow, Chunk, FileReader, FileSpec, Mapping, Origin},
 };
-use store::{Clock, Error, Kind, Timestamp, catalog::Workspace};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use self::rejects::{Bad, Rejects};

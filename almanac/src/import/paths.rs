@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use event::Error;
 use ingest::file::is_readable;
-use store::Error;
 
 /// The most files of one import.
 const MAX_FILES: usize = 100_000;

@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use event::{Error, Kind, Timestamp, Values};
 use ingest::{Batch, file::BadRow};
 use serde_json::json;
-use store::{Error, Kind, Timestamp, Values};
 use web::RowProblem;
 
 /// How many bad rows are printed.

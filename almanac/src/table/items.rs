@@ -2,12 +2,11 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};
+use event::{Clock, Error};
+use log::key;
 use serde_json::{Map, Value as Json, json};
-use store::{
-    Clock, Error, Item,
-    item::Value,
-    key::{self, Key, KeyRange},
-    table::{Index, Page, Query, Scan, dynamodb::DynamoTable, sqlite::SqliteTable},
+use table::{
+    Index, Item, Key, KeyRange, Page, Query, Scan, dynamodb::DynamoTable, item::Value, sqlite::SqliteTable,
 };
 
 use crate::{
@@ -162,7 +161,7 @@ impl Whole {
         })
     }
 
-    async fn page(&self, scan: &Scan) -> store::Result<Page> {
+    async fn page(&self, scan: &Scan) -> event::Result<Page> {
         match self {
             Self::Sqlite(table) => table.scan(scan).await,
             Self::DynamoDb(table) => table.scan(scan).await,

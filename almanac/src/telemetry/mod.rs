@@ -5,13 +5,18 @@
 //! comes over HTTP, `logs` says how log lines look and `sink` writes them, `report` writes the line of figures, `process` asks the
 //! system about the process.
 
-use std::{path::PathBuf, sync::Arc, sync::OnceLock, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
+use event::Clock;
 use ingest::gate::Gate;
 use meter::{Shape, catalogue};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use projector::{Health, Projector};
-use store::{Clock, table::sqlite};
+use table::sqlite;
 
 pub(crate) mod logs;
 mod process;

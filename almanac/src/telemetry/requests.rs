@@ -22,12 +22,12 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::Response,
 };
+use event::{Clock, Id};
 use http_body_util::BodyExt;
 use meter::{
     Counter, Gauge, Histogram, InFlight,
     catalogue::{HTTP_IN_FLIGHT, HTTP_REQUEST_BYTES, HTTP_RESPONSE_BYTES, HTTP_RESPONSES, HTTP_SECONDS},
 };
-use store::{Clock, Id};
 use tokio::time::Instant;
 use tracing::Instrument;
 use web::{About, openapi::Paths};

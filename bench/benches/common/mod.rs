@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "every benchmark uses its own part of this")]
 
 use bench::data::{BRANCHES, Data, LABELS, Outcome, Prediction, RELEASES};
-use store::{Column, Columns, Values};
+use event::{Column, Columns, Values};
 
 /// The sizes that are measured, in rows.
 pub(crate) const SIZES: [usize; 3] = [1, 100, 10_000];

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use store::{Timestamp, time::DAY_MICROS};
+use event::{Timestamp, time::DAY_MICROS};
 
 use super::{BRANCHES, LABELS, Outcome, Prediction, RELEASES};
 

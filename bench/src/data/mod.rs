@@ -4,7 +4,7 @@
 //! Events are made a batch at a time, so a hundred million of them take no more memory than one.
 //! [`json`] and [`frame`] write them in the forms in which they travel.
 
-use store::{Day, Timestamp, time::DAY_MICROS};
+use event::{Day, Timestamp, time::DAY_MICROS};
 
 pub mod frame;
 pub mod json;

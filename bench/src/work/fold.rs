@@ -4,7 +4,9 @@ use ::fold::{
     Delta,
     rollup::{Merge, wants},
 };
-use store::{Kind, Table, log::Segment, scan};
+use event::Kind;
+use log::{scan, segment_item::Segment};
+use table::Table;
 use tokio::time::Instant;
 
 use crate::{
@@ -34,7 +36,7 @@ fn backlog(context: &Context, opened: &Opened) -> anyhow::Result<Vec<Vec<Segment
                     segments.extend(scan::segments(table, &head.log, 1, head.seq).await?);
                 }
             }
-            Ok::<_, store::Error>(segments)
+            Ok::<_, event::Error>(segments)
         })?;
         events += segments.iter().map(|segment| segment.rows).sum::<usize>();
         days.push(segments);

@@ -9,8 +9,8 @@ use std::{
 };
 
 use anyhow::ensure;
+use event::{Kind, Timestamp};
 use serde_json::json;
-use store::{Kind, Timestamp};
 use tokio::time::Instant;
 
 use crate::{

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use store::{Clock, Item, Table, Timestamp, key::Key, table::sqlite::SqliteTable};
+use event::{Clock, Timestamp};
+use table::{Item, Key, Table, sqlite::SqliteTable};
 use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{

@@ -1,13 +1,9 @@
 //! What the OpenAPI document says of entities.
 
 use axum::http::StatusCode;
+use event::{Task, id::MAX_NAME_BYTES, lane::MAX_LANES};
+use log::key::EntityKind;
 use serde_json::{Value, json};
-use store::{
-    catalog::{MAX_ATTRIBUTES_BYTES, MAX_PAGE, Task},
-    id::MAX_NAME_BYTES,
-    key::EntityKind,
-    lane::MAX_LANES,
-};
 use web::{
     Named, Operation, answer, content, in_path,
     openapi::{
@@ -21,7 +17,7 @@ use web::{
 };
 
 use super::schemas::{self, new_entity, page_name};
-use crate::json;
+use crate::{MAX_ATTRIBUTES_BYTES, MAX_PAGE, json};
 
 pub(super) const JSON: &str = "application/json";
 

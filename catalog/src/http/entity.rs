@@ -8,19 +8,16 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use event::{Day, Error, Timestamp};
+use log::key::{self, EntityId, EntityKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{
-    Day, Error, Timestamp,
-    catalog::{AnyEntity, ListOptions, OPTIONAL},
-    key::{self, EntityId, EntityKind},
-    table::Cursor,
-};
+use table::Cursor;
 use web::Problem;
 
 use super::body::{Whole, parse};
 use crate::{
-    Service, json,
+    AnyEntity, ListOptions, OPTIONAL, Service, json,
     new::{Change, NewConfiguration, NewModel, NewRelease, NewRoot, NewWorkspace},
 };
 

@@ -8,14 +8,11 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use event::{Error, Id};
+use log::key::{EntityId, EntityKind, Followed};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{
-    Error, Id,
-    catalog::{Catalog, FeedEntry, MAX_ENTRIES, MAX_MARKS},
-    key::{EntityId, EntityKind, Followed},
-    table::Cursor,
-};
+use table::Cursor;
 use web::{
     Named, Operation, Problem, answer, content,
     openapi::{
@@ -31,7 +28,7 @@ use super::{
     body::{Whole, parse},
     live::{Asked, ENTRIES, asked, body, entry, happening_schema, limit},
 };
-use crate::Service;
+use crate::{Catalog, FeedEntry, MAX_ENTRIES, MAX_MARKS, Service};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -263,7 +260,7 @@ pub(super) async fn followers(
     let count = catalog.followers(&followed).await?;
     let after = cursor.as_deref().map(Cursor::from_text).transpose()?;
     let page = catalog.followers_page(&followed, limit, after).await?;
-    let user = |(user, since): &(Id, store::Timestamp)| json!({ "user": EntityId::User(user.clone()).to_string(), "since": since.to_string() });
+    let user = |(user, since): &(Id, event::Timestamp)| json!({ "user": EntityId::User(user.clone()).to_string(), "since": since.to_string() });
     let users: Vec<Value> = page.users.iter().map(user).collect();
     let mut body = json!({ "followers": count, "users": users });
     if let Some(next) = page.next {

@@ -8,14 +8,11 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use event::Timestamp;
+use log::key::EntityId;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{
-    Timestamp,
-    catalog::{Happening, HistoryOf, LiveState, MAX_ENTRIES},
-    key::EntityId,
-    table::Cursor,
-};
+use table::Cursor;
 use web::{
     InPath, Named, Operation, Problem, answer,
     openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
@@ -23,7 +20,7 @@ use web::{
 };
 
 use super::api::{ALWAYS, JSON};
-use crate::Service;
+use crate::{Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
 
 /// How many entries are answered when nobody says how many.
 pub(super) const ENTRIES: usize = 100;

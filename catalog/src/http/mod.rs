@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
-use store::key::EntityKind;
+use log::key::EntityKind;
 use web::{InPath, Named, Operation, Routes};
 
 use crate::Service;
@@ -23,7 +23,7 @@ mod workspace;
 pub use entity::instant;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
-/// [`store::catalog::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
+/// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
 pub const MAX_BODY_BYTES: usize = 2 * 1024 * 1024;
 
 /// The routes of the catalog. An entity is named by its id, or by its path in one segment, slashes

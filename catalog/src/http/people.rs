@@ -8,17 +8,14 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use event::Error;
+use log::key::{EntityId, EntityKind};
 use serde::Deserialize;
 use serde_json::{Number, json};
-use store::{
-    Error,
-    catalog::{Catalog, Role},
-    key::{EntityId, EntityKind},
-};
 use web::Problem;
 
 use super::body::{Whole, parse};
-use crate::{Service, json};
+use crate::{Catalog, Role, Service, json};
 
 /// The most that is added or taken at once: up to here every whole number is exact as JSON has it.
 pub(super) const MOST: i64 = 1 << 53;

@@ -1,8 +1,8 @@
 //! What the OpenAPI document says of groups, roles and counters.
 
 use axum::http::StatusCode;
+use log::key::EntityKind;
 use serde_json::json;
-use store::{catalog::MAX_COUNTER_KEY_BYTES, key::EntityKind};
 use web::{
     Operation, answer, content, in_path,
     openapi::{Response, Type, path::ParameterIn, schema::ObjectBuilder},
@@ -14,6 +14,7 @@ use super::{
     people::MOST,
     schemas,
 };
+use crate::MAX_COUNTER_KEY_BYTES;
 
 fn done(says: &str) -> Response {
     Response::new(says)

@@ -8,12 +8,9 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use event::{Day, Timestamp};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use store::{
-    Day, Timestamp,
-    catalog::{MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention},
-};
 use web::{
     InPath, Named, Operation, Problem, answer, content,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
@@ -24,7 +21,7 @@ use super::{
     api::{ALWAYS, JSON, OF_BODY},
     body::{Whole, parse},
 };
-use crate::Service;
+use crate::{MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention, Service};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,10 +1,7 @@
 //! The schemas of entities, as they are answered and as they are asked for.
 
-use store::{
-    catalog::{MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Role, Task},
-    id::MAX_NAME_BYTES,
-    key::EntityKind,
-};
+use event::{Task, id::MAX_NAME_BYTES};
+use log::key::EntityKind;
 use web::{
     openapi::{
         RefOr, Schema, Type,
@@ -13,7 +10,7 @@ use web::{
     schema,
 };
 
-use crate::json;
+use crate::{MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Role, json};
 
 /// The component of an entity of a type.
 pub(super) fn name(kind: EntityKind) -> &'static str {

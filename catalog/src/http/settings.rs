@@ -8,12 +8,9 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use event::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{
-    Timestamp,
-    catalog::{Alert, Direction, MAX_ALERT_BYTES, MAX_BOARD_DAYS, Metric, PrimaryMetric, Settings},
-};
 use web::{
     InPath, Named, Operation, Problem, answer, content,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
@@ -24,7 +21,7 @@ use super::{
     api::{ALWAYS, JSON, OF_BODY},
     body::{Whole, parse},
 };
-use crate::Service;
+use crate::{Alert, Direction, MAX_ALERT_BYTES, MAX_BOARD_DAYS, Metric, PrimaryMetric, Service, Settings};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,16 +8,13 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use event::{Task, lane::MAX_LANES};
 use serde::Deserialize;
 use serde_json::json;
-use store::{
-    catalog::{AnyEntity, Task},
-    lane::MAX_LANES,
-};
 use web::{InPath, Problem};
 
 use super::body::{Whole, parse};
-use crate::{Service, json};
+use crate::{AnyEntity, Service, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

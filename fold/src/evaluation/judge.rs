@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use event::{Day, Definition, Task, fields::same_label};
+
 use super::{
     Binary, Evaluation, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Record, Regression,
     ReleaseEvaluation, meet,
@@ -11,11 +13,6 @@ use crate::{
     join::{self, Pair},
     metrics::{Auc, Confusion, Errors, Probabilities, mean, ratio},
     read::{Numbers, Texts, floats, texts},
-};
-use store::{
-    Day,
-    catalog::{Definition, Task},
-    event::same_label,
 };
 
 /// Judges a day, all at once or one [`Share`](super::Share) after the other.

@@ -116,11 +116,8 @@ fn meet(places: &mut Vec<Place>, records: &mut [Record]) {
 mod tests {
     use std::collections::BTreeMap;
 
+    use event::{Definition, Task, lane};
     use proptest::{array::uniform3, collection::vec, option, prelude::*, sample::select};
-    use store::{
-        catalog::{Definition, Task},
-        lane,
-    };
 
     use super::*;
     use crate::{

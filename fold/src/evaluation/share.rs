@@ -1,6 +1,6 @@
 //! Shares of a day, for days that are too large to be held as a whole.
 
-use store::Columns;
+use event::Columns;
 
 use crate::{
     Result,

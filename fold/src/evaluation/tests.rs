@@ -1,5 +1,5 @@
+use event::{Columns, Task, lane::Place};
 use proptest::{collection::vec, option, prelude::*, sample::select};
-use store::{Columns, catalog::Task, lane::Place};
 
 use super::*;
 use crate::testing::{self, Outcome, Prediction};

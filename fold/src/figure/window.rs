@@ -95,10 +95,7 @@ impl Windowed {
 mod tests {
     use std::collections::BTreeMap;
 
-    use store::{
-        catalog::{Definition, Task},
-        lane::Place,
-    };
+    use event::{Definition, Task, lane::Place};
 
     use super::*;
     use crate::{

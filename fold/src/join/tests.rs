@@ -1,8 +1,8 @@
-use proptest::{collection::vec, option, prelude::*, sample::select};
-use store::{
+use event::{
     Columns,
     lane::{Place, Placed},
 };
+use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
 use crate::{

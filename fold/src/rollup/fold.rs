@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use store::{
+use event::{
     Columns, Kind,
-    event::TAG_PREFIX,
+    fields::TAG_PREFIX,
     lane::{Breakdown, By},
 };
 

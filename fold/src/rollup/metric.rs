@@ -110,7 +110,7 @@ impl Cell for Metric {
     }
 }
 
-/// Metrics whose names have the same hash modulo [`store::lane::BREAKDOWN_BUCKETS`].
+/// Metrics whose names have the same hash modulo [`event::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricPart {
     /// By name.

@@ -1,12 +1,12 @@
 //! The breakdown by release.
 
+use event::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::{
     bounded::{Bounded, Cell, Merge},
     numbers::{Bins, Distribution, Headline, NumberRollup},
 };
-use store::Kind;
 
 /// Bytes of the sketch of a release's scores, values or latencies.
 pub const RELEASE_SKETCH_BYTES: usize = 3 * 1024;
@@ -144,7 +144,7 @@ impl Cell for ReleaseDetail {
     }
 }
 
-/// Releases whose names have the same hash modulo [`store::lane::BREAKDOWN_BUCKETS`].
+/// Releases whose names have the same hash modulo [`event::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleasePart {
     /// How many events name each.

@@ -103,7 +103,7 @@ impl Cell for TagValues {
     }
 }
 
-/// Tags whose names have the same hash modulo [`store::lane::BREAKDOWN_BUCKETS`].
+/// Tags whose names have the same hash modulo [`event::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TagPart {
     /// By the name of the tag, without `tag.`.

@@ -1,5 +1,5 @@
+use event::{Column, Values};
 use proptest::{collection::vec, option, prelude::*, sample::select};
-use store::{Column, Values};
 
 use super::*;
 use crate::{
@@ -228,7 +228,7 @@ fn bad_columns_are_refused() {
     ];
     for (columns, error) in cases {
         assert_eq!(Delta::of(Kind::Predictions, &columns), Err(error.clone()));
-        assert_eq!(store::Error::from(error).kind(), store::ErrorKind::Corrupt);
+        assert_eq!(event::Error::from(error).kind(), event::ErrorKind::Corrupt);
     }
     let mut under_null = floats("score", &[Some(0.5), None]);
     under_null.values = Values::Float(vec![0.5, f64::NAN]);

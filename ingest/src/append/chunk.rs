@@ -9,16 +9,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use store::{
-    Day, Error, Id, Item, Kind, Result, Timestamp,
+use catalog::Lanes;
+use event::{Day, Error, Id, Kind, Result, Timestamp};
+use log::{
     batch::BatchId,
-    catalog::Lanes,
     indexes,
-    key::{self, Key, LogId},
-    table::Condition,
+    key::{self, LogId},
 };
-
-use crate::{batch::Batch, file::Origin};
+use table::{Condition, Item, Key};
 
 use super::{
     Appender, Receipt,
@@ -26,6 +24,7 @@ use super::{
     identity,
     pack::Look,
 };
+use crate::{batch::Batch, file::Origin};
 
 /// Version of the item; its batches have the scheme of chunks.
 const ITEM_VERSION: i64 = 2;

@@ -5,17 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use store::{
-    Error, Id, Item, Kind, Result, Table, Timestamp,
+use event::{Error, Id, Kind, Result, Timestamp};
+use log::{
     batch::BatchId,
-    item::Value,
-    key::{self, Key, LogId},
-    table::Condition,
+    key::{self, LogId},
 };
-
-use crate::limits::IDEMPOTENCY_SECONDS;
+use table::{Condition, Item, Key, Table, item::Value};
 
 use super::{Remember, identity::Scheme};
+use crate::limits::IDEMPOTENCY_SECONDS;
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 2;

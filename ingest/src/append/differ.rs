@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use store::{
-    Column, Columns, Day, Result, Table, Timestamp, Values, batch::BatchId, key, log::Segment, table::Query,
-};
+use event::{Column, Columns, Day, Result, Timestamp, Values};
+use log::{batch::BatchId, key, segment_item::Segment};
+use table::{Query, Table};
 
 use super::{claim::Claim, place::Dealt};
 

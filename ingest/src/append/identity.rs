@@ -1,8 +1,9 @@
 //! How a batch is named inside of the logs. What was stored under a scheme is looked for under it for
 //! good, so none of them ever changes.
 
+use event::{Id, Timestamp};
+use log::batch::BatchId;
 use sha2::{Digest, Sha256};
-use store::{Id, Timestamp, batch::BatchId};
 
 /// What the name of a claimed batch is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use store::{
-    Error, ErrorKind, Result, Timestamp,
+use event::{Error, ErrorKind, Result, Timestamp};
+use log::{
     batch::BatchId,
     key,
-    log::{SUMMARY, Segment},
-    table::Query,
+    segment_item::{SUMMARY, Segment},
 };
-
-use crate::limits::REPEAT_SECONDS;
+use table::Query;
 
 use super::{
-    log::Log,
+    group_commit::Log,
     pack::{Entry, Look},
     recent::{Recent, Seen},
 };
+use crate::limits::REPEAT_SECONDS;
 
 /// The most rows whose segments are read in a row to see what others appended.
 const MAX_CATCH_UP_ROWS: usize = 500_000;

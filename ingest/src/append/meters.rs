@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use event::Kind;
+use log::segment_item::Segment;
 use meter::{
     Counter, Gauge, Histogram,
     catalogue::{
@@ -9,7 +11,6 @@ use meter::{
         APPEND_SEGMENTS, APPEND_WAITING,
     },
 };
-use store::{Kind, log::Segment};
 
 /// Handles of the metrics, for all logs of an appender.
 #[derive(Debug)]

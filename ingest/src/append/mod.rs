@@ -1,6 +1,6 @@
 //! The append: from a batch to durable segments, exactly once.
 //!
-//! A log remembers which batches are in it: a segment names them ([`store::batch`]). Whoever appends
+//! A log remembers which batches are in it: a segment names them ([`log::batch`]). Whoever appends
 //! at head + 1, under the condition that nothing is there, has read every segment before his own
 //! (`log`), so he knows whether the batch is there already, whoever wrote it.
 //!
@@ -19,8 +19,8 @@
 mod chunk;
 mod claim;
 mod differ;
+mod group_commit;
 mod identity;
-mod log;
 mod look;
 mod meters;
 mod old;
@@ -35,24 +35,24 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    Clock, Day, Error, Id, Kind, Result, Table, Timestamp, batch::BatchId, catalog::Lanes, key::LogId,
-};
-
+use catalog::Lanes;
+use event::{Clock, Day, Error, Id, Kind, Result, Timestamp};
+use log::{batch::BatchId, key::LogId};
+use table::Table;
 use tokio::time::Instant;
 
-use crate::batch::{Batch, Part};
-
-pub use self::chunk::ChunkRows;
 use self::{
     claim::{Claim, Claims},
-    log::Log,
+    group_commit::Log,
     meters::Meters,
     pack::{Entry, GROUPED_ROWS, Look},
     place::{Dealt, Places, as_claimed},
     recent::Budget,
     times::Times,
 };
+use crate::batch::{Batch, Part};
+
+pub use self::chunk::ChunkRows;
 
 /// How many logs are known at once.
 const MAX_KNOWN_LOGS: usize = 10_000;

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use store::{Id, Kind, Result, Timestamp, Values, key, table::Query};
-
-use crate::batch::Batch;
+use event::{Id, Kind, Result, Timestamp, Values};
+use log::key;
+use table::Query;
 
 use super::{Appender, ChunkRows, Job, Remember, aside, claim::Claims, identity, place::as_claimed};
+use crate::batch::Batch;
 
 impl Appender {
     /// Whether any batch of a kind was claimed by its digest before chunks had markers.

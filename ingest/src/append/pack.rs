@@ -2,18 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use store::{
-    Columns, Result, Timestamp,
+use event::{Columns, Result, Timestamp, lane::Placed};
+use log::{
     batch::{BatchId, BatchPart},
-    item::MAX_ITEM_BYTES,
     key::LogId,
-    lane::Placed,
-    log::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
+    segment_item::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
 };
-
-use crate::batch::Part;
+use table::item::MAX_ITEM_BYTES;
 
 use super::{aside, place::Dealt};
+use crate::batch::Part;
 
 /// Parts of up to so many rows share a segment with others.
 pub(super) const GROUPED_ROWS: usize = 2_000;

@@ -5,15 +5,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use store::{
-    Day, Error, Result, Table,
-    key::LogId,
+use event::{
+    Day, Error, Result,
     lane::{Placed, deal, lanes_of_kind},
-    log::Segment,
-    scan,
 };
-
-use crate::batch::Part;
+use log::{key::LogId, scan, segment_item::Segment};
+use table::Table;
 
 use super::{
     aside,
@@ -21,6 +18,7 @@ use super::{
     meters::Meters,
     times::{PUT_WITHIN, Times},
 };
+use crate::batch::Part;
 
 /// How many numbers of lanes are remembered at once; they never change.
 const MAX_KNOWN: usize = 100_000;

@@ -8,10 +8,10 @@ use std::{
     },
 };
 
-use store::{
-    Timestamp,
+use event::Timestamp;
+use log::{
     batch::{BatchId, BatchPart},
-    log::Segment,
+    segment_item::Segment,
 };
 
 /// Of more batches than these, of all logs together, the ones that no batch without a key is compared with
@@ -217,7 +217,8 @@ fn of_part(part: &BatchPart, is_begun: bool, segment: &Segment) -> Seen {
 
 #[cfg(test)]
 mod tests {
-    use store::{Columns, Day, Id, Kind, key::LogId};
+    use event::{Columns, Day, Id, Kind};
+    use log::key::LogId;
 
     use super::*;
 

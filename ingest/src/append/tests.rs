@@ -2,16 +2,13 @@ mod histories;
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use store::{
-    ErrorKind, Item,
-    catalog::Catalog,
-    item::Value,
-    key,
+use catalog::Catalog;
+use event::{
+    ErrorKind,
     lane::{Placed, lane_of},
-    log::Segment,
-    scan,
-    table::{Call, Condition, Layer, sqlite::SqliteTable},
 };
+use log::{key, scan, segment_item::Segment};
+use table::{Call, Condition, Item, Layer, item::Value, sqlite::SqliteTable};
 
 use super::*;
 use crate::{json::read_ndjson, limits::REPEAT_SECONDS};
@@ -227,7 +224,7 @@ async fn what_cannot_be_compared_is_refused_until_it_can() {
         world.append(&appender, world.batch(other, 1), Some(&format!("k{other}"))).await.unwrap();
     }
     let error = world.append(&appender, world.batch(0, 1), None).await.unwrap_err();
-    assert_eq!(error.kind(), store::ErrorKind::Throttled);
+    assert_eq!(error.kind(), event::ErrorKind::Throttled);
     assert!(error.to_string().contains("send it with an Idempotency-Key, or later"), "{error}");
     assert!(world.append(&appender, world.batch(100, 1), Some("k100")).await.unwrap());
     world.wait(REPEAT_SECONDS);

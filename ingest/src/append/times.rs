@@ -8,7 +8,9 @@
 
 use std::time::Duration;
 
-use store::{Clock, Error, Result, Table, Timestamp, key, log::CLOSED_AFTER_SECONDS, table::probe};
+use event::{Clock, Error, Result, Timestamp};
+use log::{key, segment_item::CLOSED_AFTER_SECONDS};
+use table::{Table, probe};
 
 /// How far the clock of who appends may be from the engine's.
 const MAX_SKEW_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use store::{Column, Columns, Day, Kind, Timestamp, event::TAG_PREFIX, time::DAY_MICROS};
+use event::{Column, Columns, Day, Kind, Timestamp, fields::TAG_PREFIX, time::DAY_MICROS};
 use web::RowProblem;
 
 use super::{

@@ -1,6 +1,6 @@
 //! Text of few distinct strings: a string becomes a code as it comes.
 
-use store::columns::{Coded, Strings};
+use event::columns::{Coded, Strings};
 
 /// The most distinct strings that codes of one byte tell apart.
 const MAX_CODES: usize = 256;

@@ -1,9 +1,9 @@
 //! A column being filled.
 
-use store::{
+use event::{
     Column, Values,
     columns::Strings,
-    event::{Field, FieldType},
+    fields::{Field, FieldType},
 };
 
 use super::{

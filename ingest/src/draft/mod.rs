@@ -13,7 +13,7 @@ pub(crate) mod times;
 
 use std::borrow::Cow;
 
-use store::{Day, Kind, Timestamp, event::TAG_PREFIX, id::check_name};
+use event::{Day, Kind, Timestamp, fields::TAG_PREFIX, id::check_name};
 
 use self::{
     filling::Filling,
@@ -75,8 +75,11 @@ impl Draft {
     /// An empty draft of events of `kind` that arrive at `now`.
     pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
         let notes = Notes::new((!reading.import).then_some(MAX_LISTED_ERRORS));
-        let days =
-            store::event::Field { name: PREDICTED_ON, kind: store::event::FieldType::Time, required: false };
+        let days = event::fields::Field {
+            name: PREDICTED_ON,
+            kind: event::fields::FieldType::Time,
+            required: false,
+        };
         Self {
             kind,
             latest: now.plus_seconds(MAX_FUTURE_SECONDS).micros(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::{Kind, event::TAG_PREFIX};
+use event::{Kind, fields::TAG_PREFIX};
 
 /// The field by which an outcome names the day of its prediction. It is not stored: it says in which
 /// log the outcome is.

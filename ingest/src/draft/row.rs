@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use store::Kind;
+use event::Kind;
 
 /// A single value as a format delivers it.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use store::{
-    Day,
-    catalog::{Action, Task},
-    event::{Field, plain_label},
+use catalog::Action;
+use event::{
+    Day, Task,
+    fields::{Field, plain_label},
     id::check_name,
 };
 

@@ -3,7 +3,7 @@
 
 use chrono::{LocalResult, NaiveDate, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
-use store::{Timestamp, time::DAY_MICROS};
+use event::{Timestamp, time::DAY_MICROS};
 
 /// `YYYY-MM-DDTHH:MM:SS`
 const PLAIN_BYTES: usize = 19;

@@ -1,7 +1,7 @@
 //! How the columns of a file become the fields of events.
 
 use chrono_tz::Tz;
-use store::Kind;
+use event::Kind;
 
 use crate::{
     batch::Refused,

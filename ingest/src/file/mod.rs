@@ -6,17 +6,18 @@ mod mapping;
 
 use std::{fs, io::Read, path::Path};
 
+use event::Timestamp;
 use polars::prelude::DataFrame;
 use polars_io::{SerReader, mmap::MmapBytesReader};
-use store::Timestamp;
 
 use self::columns::{ArrowFile, ParquetFile};
-pub use self::mapping::{FileSpec, Mapping};
 use crate::{
     batch::{Batch, Refused},
     format::{Collector, Decoder, Encoding, Format, Parser, fill_frame, parquet},
     limits::MAX_LISTED_ERRORS,
 };
+
+pub use self::mapping::{FileSpec, Mapping};
 pub use crate::{
     format::{BadRow, Chunk, Origin},
     limits::FILE_BATCH_ROWS,

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, io::Write as _};
 
+use event::Kind;
 use polars::prelude::{DataType, IntoColumn as _, NamedFrom as _, Series, TimeUnit, TimeZone};
 use polars_io::{
     SerWriter as _,
     ipc::{IpcStreamWriter, IpcWriter},
     parquet::write::ParquetWriter,
 };
-use store::Kind;
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn digests(chunks: &[Chunk]) -> (Vec<String>, usize) {
 
 /// Rows of many days: more than a batch may touch.
 fn rows(count: usize) -> Vec<(String, i64, f64)> {
-    let day = |row: usize| 1_370_000_000_000_000 + row as i64 / 60 * store::time::DAY_MICROS;
+    let day = |row: usize| 1_370_000_000_000_000 + row as i64 / 60 * event::time::DAY_MICROS;
     (0..count).map(|row| (format!("k{row}"), day(row), row as f64 / count as f64)).collect()
 }
 

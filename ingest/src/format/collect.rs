@@ -3,16 +3,15 @@
 
 use std::collections::VecDeque;
 
-use store::{Kind, Timestamp};
+use event::{Kind, Timestamp};
 use web::RowProblem;
 
+use super::raw::{Origin, Raw};
 use crate::{
     batch::{Batch, Refused},
     draft::{Draft, Reading, row::Row},
     limits::{FILE_BATCH_ROWS, FILE_CHUNK_BYTES, MAX_BATCH_ROWS},
 };
-
-use super::raw::{Origin, Raw};
 
 /// A bad row of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

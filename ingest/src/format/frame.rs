@@ -3,13 +3,13 @@
 
 use std::{borrow::Cow, fmt::Display};
 
+use event::time::DAY_MICROS;
 use polars_arrow::{
     array::{Array, BooleanArray, DictionaryArray, DictionaryKey, PrimitiveArray, Utf8Array, Utf8ViewArray},
     bitmap::Bitmap,
     datatypes::{ArrowDataType, IntegerType, TimeUnit},
     types::NativeType,
 };
-use store::time::DAY_MICROS;
 
 use crate::{
     batch::Refused,

@@ -20,17 +20,18 @@ mod token;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Kind, Timestamp};
+use event::{Kind, Timestamp};
+
+use crate::{
+    batch::{Batch, Refused},
+    draft::{Reading, names::Names},
+    limits::MAX_BODY_BYTES,
+};
 
 pub(crate) use self::{collect::Collector, decode::Decoder, parquet::fill as fill_frame};
 pub use self::{
     collect::{BadRow, Chunk},
     raw::Origin,
-};
-use crate::{
-    batch::{Batch, Refused},
-    draft::{Reading, names::Names},
-    limits::MAX_BODY_BYTES,
 };
 
 /// How the events of a body are written.

@@ -1,8 +1,8 @@
 //! What the OpenAPI document says of the append service.
 
 use axum::http::{HeaderName, StatusCode};
+use event::Kind;
 use serde_json::json;
-use store::Kind;
 use web::{
     Named, Operation, answer,
     openapi::{Header, RefOr, Schema, path::ParameterIn, schema::ObjectBuilder},

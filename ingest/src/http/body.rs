@@ -10,22 +10,21 @@ use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderName, StatusCode, header},
 };
+use event::{Kind, Timestamp};
 use http_body_util::BodyExt;
-use store::{Kind, Timestamp};
 use tokio::{
     task::JoinHandle,
     time::{Instant, timeout, timeout_at},
 };
 use web::Problem;
 
+use super::busy;
 use crate::{
     batch::{Batch, Refused},
     format::{BodyReader, Encoding, Format},
     gate::{Pass, Size},
     limits::MAX_BODY_BYTES,
 };
-
-use super::busy;
 
 /// Bodies of up to so many bytes are small: read whole and parsed at once.
 const SMALL_BODY_BYTES: u64 = 64 * 1024;

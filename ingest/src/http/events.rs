@@ -1,12 +1,12 @@
 //! Events as JSON Schemas, made of the fields that the kinds have.
 
-use serde_json::{Map, Value, json};
-use store::{
-    Kind,
-    catalog::{Action, Task},
-    event::{Field, FieldType, TAG_PREFIX},
+use catalog::Action;
+use event::{
+    Kind, Task,
+    fields::{Field, FieldType, TAG_PREFIX},
     id::MAX_NAME_BYTES,
 };
+use serde_json::{Map, Value, json};
 use web::{
     content,
     openapi::{Content, ContentBuilder, RefOr, Schema, Type, example::ExampleBuilder, schema::ObjectBuilder},
@@ -243,7 +243,7 @@ fn csv(events: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use store::Timestamp;
+    use event::Timestamp;
 
     use super::*;
     use crate::{

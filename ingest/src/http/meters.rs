@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use event::Kind;
 use meter::{
     Counter, Histogram,
     catalogue::{APPEND_BATCHES, APPEND_ROWS, APPEND_SECONDS},
 };
-use store::Kind;
 use web::Problem;
 
 use crate::append::Receipt;

@@ -8,14 +8,13 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use event::Kind;
 use serde_json::json;
-use store::Kind;
 use tokio::time::Instant;
 use tracing::Instrument;
 use web::{About, InPath, Named, Problem, Routes};
 
 use self::meters::Meters;
-
 use crate::{
     append::{Receipt, Remember},
     batch::Refused,

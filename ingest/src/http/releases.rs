@@ -9,12 +9,10 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use catalog::{Action, ReleaseChange};
+use event::{Error, Task};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use store::{
-    Error,
-    catalog::{Action, ReleaseChange, Task},
-};
 use web::{
     InPath, Named, Operation, Problem, answer, content,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},

@@ -1,12 +1,12 @@
 //! What can be said of a day whose events are gone: its projections must cover what was there when it was
 //! marked, and agree with each other.
 
+use event::{Kind, Result};
 use fold::{Evaluation, rollup::Part};
-use store::{
-    Kind, Result,
+use log::{
     evaluated::{self, At},
     expired::Expired,
-    rollup::Applied,
+    projection::Applied,
 };
 
 use super::DayCheck;

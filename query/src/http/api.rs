@@ -1,8 +1,8 @@
 //! What the OpenAPI document says of the query service.
 
 use axum::http::StatusCode;
+use event::fields::FieldType;
 use serde_json::{Value, json};
-use store::event::FieldType;
 use web::{
     Named, Operation,
     openapi::{

@@ -8,12 +8,10 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use catalog::{MAX_BOARD, Metric};
+use event::Day;
 use serde::Deserialize;
 use serde_json::json;
-use store::{
-    Day,
-    catalog::{MAX_BOARD, Metric},
-};
 use web::{
     InPath, Named, Operation, Problem, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},

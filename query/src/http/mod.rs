@@ -8,8 +8,8 @@ use axum::{
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use event::Error;
 use serde::Deserialize;
-use store::Error;
 use web::{About, InPath, Named, Problem, Routes};
 
 mod api;

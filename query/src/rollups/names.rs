@@ -1,6 +1,6 @@
 //! The columns of rollups.
 
-use store::event::{FieldType, TAG_PREFIX};
+use event::fields::{FieldType, TAG_PREFIX};
 
 use crate::columns::ColumnType;
 

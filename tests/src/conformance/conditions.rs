@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use store::{
-    ErrorKind, Result,
-    item::Value,
-    table::{Condition, query_all},
-};
+use event::{ErrorKind, Result};
+use table::{Condition, item::Value, query_all};
 
 use super::{Subject, joined, refused};
 

@@ -1,11 +1,8 @@
 //! Items that end at a time. The engine may remove them much later, so they are hidden by the
 //! clock.
 
-use store::{
-    ErrorKind, Item, Result,
-    item::Value,
-    table::{Condition, Index, Query, Write, query_all},
-};
+use event::{ErrorKind, Result};
+use table::{Condition, Index, Item, Query, Write, item::Value, query_all};
 
 use super::{Subject, eventually, refused, sort_keys};
 

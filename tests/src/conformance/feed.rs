@@ -2,11 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use store::{
-    ErrorKind, Result,
-    key::Key,
-    table::{Condition, Position, Write},
-};
+use event::{ErrorKind, Result};
+use table::{Condition, Key, Position, Write};
 
 use super::{Follower, LOOK, PATIENCE, Subject, joined, refused};
 
@@ -27,7 +24,7 @@ pub async fn every_write_is_told(subject: &Subject) -> Result<()> {
                 (subject.key("p", &format!("{writer}")), subject.key("q", &format!("{writer}")));
             tokio::spawn(async move {
                 for at in 0..10 {
-                    let put = |key: &Key| store::Item::new(key.clone()).with("at", at);
+                    let put = |key: &Key| table::Item::new(key.clone()).with("at", at);
                     table.put(put(&single), Condition::None).await?;
                     let writes = vec![
                         Write::Put(put(&single).with("again", 1), Condition::None),
@@ -80,7 +77,7 @@ pub async fn a_reader_waits_for_a_change(subject: &Subject) -> Result<()> {
         while keys.is_empty() {
             keys = follower.read(PATIENCE).await?;
         }
-        Ok::<_, store::Error>(keys)
+        Ok::<_, event::Error>(keys)
     };
     let woken = tokio::time::timeout(PATIENCE, async { tokio::join!(read, write) });
     let Ok((read, written)) = woken.await else { panic!("the reader was not woken") };
@@ -108,7 +105,7 @@ pub async fn a_position_is_where_one_left_off(subject: &Subject) -> Result<()> {
     let mut follower = Follower::from_oldest(subject);
     for at in 0..5 {
         let key = subject.key("p", &format!("{at}"));
-        subject.table.put(store::Item::new(key.clone()), Condition::Absent).await?;
+        subject.table.put(table::Item::new(key.clone()), Condition::Absent).await?;
         let before = follower.positions.clone();
         let told = follower.read_until(1).await?;
         assert_eq!(told, [key]);

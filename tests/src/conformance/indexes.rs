@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use store::{
-    Item, Result,
+use event::Result;
+use table::{
+    Condition, Index, Item, KeyRange, Query,
     item::{Number, Value},
-    key::KeyRange,
-    table::{Condition, Index, Query, query_all},
+    query_all,
 };
 
 use super::{Subject, eventually, sort_keys};

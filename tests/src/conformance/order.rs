@@ -1,9 +1,7 @@
 //! Reading ranges: order, limits, pages.
 
-use store::{
-    ErrorKind, Item, Result,
-    table::{Condition, MAX_PAGE_BYTES, Query, query_all},
-};
+use event::{ErrorKind, Result};
+use table::{Condition, Item, MAX_PAGE_BYTES, Query, query_all};
 
 use super::{Subject, refused, sort_keys};
 

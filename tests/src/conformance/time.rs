@@ -1,6 +1,6 @@
 //! What an engine tells of the time.
 
-use store::Result;
+use event::Result;
 
 use super::Subject;
 

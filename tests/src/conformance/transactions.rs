@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use store::{
-    ErrorKind, Result,
+use event::{ErrorKind, Result};
+use table::{
+    Condition, Index, MAX_TRANSACTION_WRITES, Query, Update, Write,
     item::{Number, Value},
-    table::{Condition, Index, MAX_TRANSACTION_WRITES, Query, Update, Write, query_all},
+    query_all,
 };
 
 use super::{Subject, joined, refused};

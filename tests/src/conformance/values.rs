@@ -1,14 +1,11 @@
 //! What goes in comes out, and what cannot be stored is refused.
 
-use store::{
-    ErrorKind, Item, Result,
+use event::{ErrorKind, Result};
+use table::{
+    Condition, Item, Key,
+    check::{MAX_DEPTH, MAX_PK_BYTES, MAX_SK_BYTES},
     item::{MAX_ITEM_BYTES, Number, Value},
-    key::Key,
-    table::{
-        Condition,
-        check::{MAX_DEPTH, MAX_PK_BYTES, MAX_SK_BYTES},
-        query_all,
-    },
+    query_all,
 };
 
 use super::{Subject, map, refused};

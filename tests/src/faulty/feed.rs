@@ -6,11 +6,8 @@
 
 use std::{collections::BTreeMap, mem::take, time::Duration};
 
-use store::{
-    Error, Result, Table,
-    key::Key,
-    table::{Changes, Position, Shard},
-};
+use event::{Error, Result};
+use table::{Changes, Key, Position, Shard, Table};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},

@@ -5,11 +5,8 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use store::{
-    Result, Table,
-    key::Key,
-    table::{Condition, Page, Query},
-};
+use event::Result;
+use table::{Condition, Key, Page, Query, Table};
 
 use super::plan::{Dice, Fault};
 

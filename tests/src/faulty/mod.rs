@@ -9,14 +9,14 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use store::{
-    Error, ErrorKind, Item, Result, Table, Timestamp,
-    key::Key,
-    table::{Changes, Condition, Index, Page, Position, Query, Shard, Write, put_one_by_one},
+use event::{Error, ErrorKind, Result, Timestamp};
+use table::{
+    Changes, Condition, Index, Item, Key, Page, Position, Query, Shard, Table, Write, put_one_by_one,
 };
 use tokio::time::sleep;
 
 use self::{feed::Feed, index::LateIndex, plan::Dice};
+
 pub use self::{
     plan::{Fault, Faults},
     settled::Settled,

@@ -11,12 +11,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{
-    Error, ErrorKind, Item, Result, Table, Timestamp,
-    key::Key,
-    table::{
-        Changes, Condition, MAX_TRANSACTION_WRITES, Page, Position, Query, Shard, Write, put_one_by_one,
-    },
+use event::{Error, ErrorKind, Result, Timestamp};
+use table::{
+    Changes, Condition, Item, Key, MAX_TRANSACTION_WRITES, Page, Position, Query, Shard, Table, Write,
+    put_one_by_one,
 };
 
 /// How often a call is tried.

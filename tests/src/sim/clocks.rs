@@ -8,15 +8,15 @@ use std::{
     time::Duration,
 };
 
-use projector::{Options, Projector};
-use store::{
-    Clock, Day, Id, Kind, Table, Timestamp,
+use catalog::{Catalog, ReleaseSpec};
+use event::{Clock, Day, Definition, Id, Kind, Task, Timestamp};
+use log::{
     batch::{BatchId, BatchPart},
-    catalog::{Catalog, Definition, ReleaseSpec, Task},
     key::{self, LogId},
-    log::Segment,
-    table::{Condition, Write},
+    segment_item::Segment,
 };
+use projector::{Options, Projector};
+use table::{Condition, Table, Write};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},

@@ -11,11 +11,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{
-    Columns, Error, ErrorKind, Item, Result, Table, Timestamp,
-    key::{self, Key},
-    log::Segment,
-    table::{Changes, Condition, Direction, Index, Page, Position, Query, Shard, Write, put_one_by_one},
+use event::{Columns, Error, ErrorKind, Result, Timestamp};
+use log::{key, segment_item::Segment};
+use table::{
+    Changes, Condition, Direction, Index, Item, Key, Page, Position, Query, Shard, Table, Write,
+    put_one_by_one,
 };
 use tokio::{
     sync::Notify,

@@ -6,18 +6,17 @@ use std::{
     time::Duration,
 };
 
-use projector::{Options, Projector, dlq, rebuild};
-use store::{
-    Clock, Columns, Day, Id, Item, Kind, Result, Table, active,
+use catalog::{Catalog, ReleaseSpec};
+use event::{Clock, Column, Columns, Day, Definition, Id, Kind, Result, Task, Values};
+use log::{
+    active,
     batch::{BatchId, BatchPart},
-    catalog::{Catalog, Definition, ReleaseSpec, Task},
-    columns::{Column, Values},
-    item::Value,
     key::{self, LogId},
-    log::Segment,
-    rollup::{Applied, Projected},
-    table::{Condition, Query, Write, query_all},
+    projection::{Applied, Projected},
+    segment_item::Segment,
 };
+use projector::{Options, Projector, dlq, rebuild};
+use table::{Condition, Item, Query, Table, Write, item::Value, query_all};
 use tokio::{
     sync::oneshot,
     task::JoinHandle,

@@ -8,17 +8,17 @@ use std::{
     },
 };
 
+use event::{Clock, Columns, Definition, Error, Kind, Result, Timestamp, lane::Place};
 use fold::{Delta, LogSegment, rollup::Merge};
-use store::{
-    Clock, Columns, Error, Item, Kind, Result, Timestamp,
-    catalog::Definition,
+use log::{
     evaluated::{self, Found},
-    item::{MAX_ITEM_BYTES, Value},
-    key::{self, Counted, Key, LogId, Projection},
-    lane::Place,
-    rollup::{Applied, Projected},
+    key::{self, Counted, LogId, Projection},
+    projection::{Applied, Projected},
     scan,
-    table::{Changes, Condition, Position, Shard, Write},
+};
+use table::{
+    Changes, Condition, Item, Key, Position, Shard, Write,
+    item::{MAX_ITEM_BYTES, Value},
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -326,7 +326,7 @@ impl State {
     }
 
     fn check_projection(&self, before: Option<&Item>, item: &Item) -> std::result::Result<(), String> {
-        let told = |error: store::Error| error.to_string();
+        let told = |error: event::Error| error.to_string();
         let (day, projection) = key::parse_projection(&item.key).map_err(told)?;
         // It means something with the head that names it.
         if let Projection::EvaluationPart(..) = projection {
@@ -361,8 +361,8 @@ impl State {
 
     fn fold(
         &self,
-        workspace: &store::Id,
-        day: store::Day,
+        workspace: &event::Id,
+        day: event::Day,
         applied: &Applied,
     ) -> std::result::Result<Delta, String> {
         let mut fold = Delta::default();
@@ -374,8 +374,8 @@ impl State {
 
     fn evaluation(
         &self,
-        workspace: &store::Id,
-        day: store::Day,
+        workspace: &event::Id,
+        day: event::Day,
         applied: &Applied,
     ) -> std::result::Result<String, String> {
         let segments = self.prefix(workspace, day, applied)?;
@@ -391,8 +391,8 @@ impl State {
     /// The segments up to `applied`, without those that were left out.
     fn prefix(
         &self,
-        workspace: &store::Id,
-        day: store::Day,
+        workspace: &event::Id,
+        day: event::Day,
         applied: &Applied,
     ) -> std::result::Result<Vec<Folded<'_>>, String> {
         let mut prefix = Vec::new();
@@ -466,7 +466,7 @@ impl State {
         applied.is_some_and(|stored| stored.applied.keys().any(|name| name.starts_with('p')))
     }
 
-    fn counted(&self, workspace: &store::Id, kind: &str) -> u64 {
+    fn counted(&self, workspace: &event::Id, kind: &str) -> u64 {
         let months: BTreeSet<String> = self.logs.keys().map(|log| log.day.month()).collect();
         let mut sum = 0;
         for month in months {

@@ -11,15 +11,15 @@ use std::{
     time::Duration,
 };
 
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Column, Columns, Day, ErrorKind, Kind, Result, Task, Timestamp, lane::Place};
 use fold::LogSegment;
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
-use store::{
-    Clock, Column, Columns, Day, ErrorKind, Kind, Result, Table, Timestamp,
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
+use log::{
     key,
-    lane::Place,
-    log::{CLOSED_AFTER_SECONDS, Segment},
+    segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
+use table::Table;
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -290,7 +290,7 @@ fn picked(
         };
         let (predictions, outcomes) = (of(Kind::Predictions), of(Kind::Outcomes));
         let joined = fold::join(&predictions, &outcomes)
-            .map_err(|error| store::Error::corrupt(format!("{day} cannot be joined: {error}")))?;
+            .map_err(|error| event::Error::corrupt(format!("{day} cannot be joined: {error}")))?;
         for pair in joined.pairs {
             let at = pair.prediction;
             let (key, value) = cells(predictions[at.segment as usize].columns, at.row as usize);

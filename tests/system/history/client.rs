@@ -2,8 +2,9 @@
 
 use std::{thread, time::Duration};
 
+use event::{Day, Timestamp, time::DAY_MICROS};
+use log::segment_item::CLOSED_AFTER_SECONDS;
 use serde_json::{Value, json};
-use store::{Day, Timestamp, log::CLOSED_AFTER_SECONDS, time::DAY_MICROS};
 use tokio::time::Instant;
 
 use super::{

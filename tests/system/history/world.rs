@@ -16,10 +16,8 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    Clock,
-    catalog::{Catalog, ReleaseSpec, Task},
-};
+use catalog::{Catalog, ReleaseSpec};
+use event::{Clock, Task};
 
 use super::faults::{Fault, Faults};
 use crate::support::{Located, Place, almanac, block_on};

@@ -12,13 +12,12 @@ use std::{
 };
 
 use almanac::up;
+use event::Clock;
 use serde_json::Value;
-use store::{
-    Clock, Table,
-    table::{
-        dynamodb::{DynamoConfig, DynamoTable},
-        sqlite::SqliteTable,
-    },
+use table::{
+    Table,
+    dynamodb::{DynamoConfig, DynamoTable},
+    sqlite::SqliteTable,
 };
 use tests::local::fresh_table;
 use tokio::{net::TcpListener, sync::oneshot};

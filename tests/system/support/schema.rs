@@ -1,7 +1,7 @@
 //! JSON Schema, as much of it as the OpenAPI document uses.
 
+use event::{Day, Timestamp};
 use serde_json::Value;
-use store::{Day, Timestamp};
 
 /// The keywords that say nothing of what is valid.
 const NOTES: [&str; 5] = ["description", "default", "example", "contentMediaType", "title"];

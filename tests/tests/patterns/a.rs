@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use catalog::{AnyEntity, ListOptions, New, NewEntity, Patch};
+use event::{Clock, ErrorKind, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
+use log::key::{EntityId, EntityKind};
 use query::{Query, Request, What, Words};
-use store::{
-    Clock, ErrorKind, Kind, Timestamp,
-    catalog::{AnyEntity, ListOptions, New, NewEntity, Patch, Task},
-    item::Value,
-    key::{EntityId, EntityKind},
-};
+use table::item::Value;
 
 use crate::world::{World, at, cost, model, release, rows, workspace};
 
@@ -170,7 +168,7 @@ async fn a6_children_by_page_by_time_and_by_column(world: World) {
         assert!(reads.items <= 2);
         seen.extend(names(&page.entities));
         match page.next {
-            Some(next) => options.after = Some(store::table::Cursor::from_text(&next.to_text()).unwrap()),
+            Some(next) => options.after = Some(table::Cursor::from_text(&next.to_text()).unwrap()),
             None => break,
         }
     }
@@ -236,7 +234,7 @@ async fn a8_a_window_of_a_time_series(world: World) {
         cut: None,
     };
     let request = Request::parse(What::parse("predictions").unwrap(), &words).unwrap();
-    let query = Query::new(Arc::clone(&world.table()), store::Clock::system());
+    let query = Query::new(Arc::clone(&world.table()), event::Clock::system());
     append(&["2026-06-01", "2026-06-15", "2026-06-30"]).await;
     let (rows, before) = world.reads(query.run(workspace.id(), &request)).await;
     assert_eq!(rows.unwrap().frame.height(), 3);

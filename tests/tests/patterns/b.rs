@@ -1,18 +1,18 @@
 //! B: item collections and an overloaded index.
 
-use projector::counters::move_old;
-use store::{
-    Clock, Item,
-    catalog::{
-        AnyEntity, ListOptions, New, NewEntity, Role,
-        counts::{Kinds, MonthCounts, counts_item},
-    },
-    key::{self, Counted, EntityKind, Key},
-    table::{Condition, Query, query_all},
+use catalog::{
+    AnyEntity, ListOptions, New, NewEntity, Role,
+    counts::{Kinds, MonthCounts, counts_item},
 };
+use event::Clock;
+use log::key::{self, Counted, EntityKind};
+use projector::counters::move_old;
+use table::{Condition, Item, Key, Query, query_all};
 
-use crate::scene::Scene;
-use crate::world::{World, at, cost, model, release, rows, workspace};
+use crate::{
+    scene::Scene,
+    world::{World, at, cost, model, release, rows, workspace},
+};
 
 rows!(
     b1_workspace_page,

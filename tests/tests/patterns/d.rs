@@ -1,11 +1,8 @@
 //! D: tables, and lists by index with a key range.
 
-use store::{
-    Item, Table,
-    catalog::{ListOptions, NewEntity},
-    key::{EntityKind, Key},
-    table::{Condition, Index, Query},
-};
+use catalog::{ListOptions, NewEntity};
+use log::key::EntityKind;
+use table::{Condition, Index, Item, Key, Query, Table};
 
 use crate::world::{World, at, cost, model, release, rows, workspace};
 
@@ -14,7 +11,7 @@ rows!(d3_releases_by_model_and_time);
 /// Some items in two partitions, gone through page by page.
 macro_rules! scanned {
     ($table:expr, $prefix:expr, $keys_only:expr) => {{
-        let mut scan = store::table::Scan { prefix: $prefix.to_owned(), keys_only: $keys_only, after: None };
+        let mut scan = table::Scan { prefix: $prefix.to_owned(), keys_only: $keys_only, after: None };
         let (mut items, mut pages) = (Vec::new(), 0);
         loop {
             let page = $table.scan(&scan).await.unwrap();
@@ -23,7 +20,7 @@ macro_rules! scanned {
             match page.next {
                 Some(next) => {
                     let text = next.to_text();
-                    scan.after = Some(store::table::Cursor::from_text(&text).unwrap());
+                    scan.after = Some(table::Cursor::from_text(&text).unwrap());
                 }
                 None => break,
             }
@@ -59,9 +56,10 @@ async fn use_table(table: &dyn Table) {
 }
 
 mod sqlite_table {
-    use store::{
-        Clock, ErrorKind, Item,
-        table::sqlite::{self, SqliteTable},
+    use event::{Clock, ErrorKind};
+    use table::{
+        Item,
+        sqlite::{self, SqliteTable},
     };
 
     #[tokio::test]
@@ -88,9 +86,10 @@ mod sqlite_table {
 }
 
 mod dynamodb_local_table {
-    use store::{
-        Clock, ErrorKind, Item,
-        table::dynamodb::{self, DynamoTable},
+    use event::{Clock, ErrorKind};
+    use table::{
+        Item,
+        dynamodb::{self, DynamoTable},
     };
     use tests::local::fresh_table;
 

@@ -1,5 +1,11 @@
 //! D5: stories that expire unless they are kept as a memory: retention of events, and pins.
 
+use catalog::Pin;
+use event::{Clock, Day, Error, Kind, Timestamp};
+use log::{
+    counted::{self, CountedTime},
+    expired, scan,
+};
 use projector::{
     expire::{Deleted, expire},
     rebuild::{Pace, rebuild},
@@ -7,12 +13,6 @@ use projector::{
 };
 use query::{Format, Request, What, Words};
 use serde_json::json;
-use store::{
-    Clock, Day, Error, Kind, Timestamp,
-    catalog::Pin,
-    counted::{self, CountedTime},
-    expired, scan,
-};
 
 use crate::{
     scene::Scene,
@@ -167,16 +167,16 @@ async fn d5_marked_days_are_deleted_to_the_end(world: World) {
     // What is not projected waits.
     catalog.set_retention(&id, Some(2), at("2026-06-01T00:00:00Z")).await.unwrap();
     assert_eq!(scene.expire(at("2026-06-01T00:00:00Z")).await, Deleted::default());
-    let key = store::key::evaluation(&id, 1, "2026-06-02".parse().unwrap());
+    let key = log::key::evaluation(&id, 1, "2026-06-02".parse().unwrap());
     let evaluation = scene.table.get(&key).await.unwrap().unwrap();
-    scene.table.delete(&key, store::table::Condition::None).await.unwrap();
+    scene.table.delete(&key, table::Condition::None).await.unwrap();
     assert_eq!(scene.expire(now).await, Deleted { days: 2, segments: 4, waiting: 1 });
-    scene.table.put(evaluation, store::table::Condition::None).await.unwrap();
+    scene.table.put(evaluation, table::Condition::None).await.unwrap();
     // A crash after the mark, and a setting that changed since: the rest is deleted still.
     let heads = scan::heads_before(&*scene.table, &id, "2026-06-03".parse().unwrap()).await.unwrap();
     let heads = heads.into_iter().map(|head| (head.log.name(), head.seq)).collect();
     let mark = expired::Expired { day: "2026-06-02".parse().unwrap(), heads, at: now };
-    scene.table.put(mark.to_item(&id), store::table::Condition::Absent).await.unwrap();
+    scene.table.put(mark.to_item(&id), table::Condition::Absent).await.unwrap();
     catalog.set_retention(&id, None, now).await.unwrap();
     assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"]);
     assert_eq!(scene.expire(now).await, Deleted { days: 1, segments: 3, waiting: 0 });

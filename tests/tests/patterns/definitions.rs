@@ -1,15 +1,13 @@
 //! Then is judged by then: how predictions are judged is said by the release log, whatever becomes of the catalog.
 
+use catalog::{Patch, ReleaseSpec};
+use event::{Day, Definition, Kind, Task, Timestamp};
 use ingest::definitions::NewDefinition;
+use log::key::{EntityId, EntityKind};
 use projector::verify::verify;
 use query::{Request, What, Words};
 use serde_json::{Value, json};
-use store::{
-    Day, Kind, Timestamp,
-    catalog::{Definition, Patch, ReleaseSpec, Task},
-    key::{EntityId, EntityKind},
-    table::Condition,
-};
+use table::Condition;
 
 use crate::{
     scene::Scene,
@@ -84,7 +82,7 @@ impl Scene {
         self.world.catalog.delete(&at_release, None, at(NOW)).await.unwrap();
     }
 
-    async fn register(&self, name: &str, model: &str) -> store::Result<()> {
+    async fn register(&self, name: &str, model: &str) -> event::Result<()> {
         let spec =
             ReleaseSpec { name: name.into(), model: model.into(), configuration: None, environment: None };
         self.world.catalog.ensure_release(self.id(), &spec, at(NOW)).await.map(|_| ())
@@ -236,19 +234,19 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
     let days = ["2026-06-04", "2026-06-05", "2026-06-07", "2026-06-08", "2026-06-30"];
     assert_eq!(days.map(label), ["1", "a", "c", "c", "c"]);
     // Folding the log anew gives the same, and recording it again changes nothing.
-    let range = store::key::definitions(scene.id());
+    let range = log::key::definitions(scene.id());
     let stored = async || {
-        let query = store::table::Query::table(range.clone());
-        store::table::query_all(&*scene.table, query).await.unwrap()
+        let query = table::Query::table(range.clone());
+        table::query_all(&*scene.table, query).await.unwrap()
     };
     let before = stored().await;
-    let numbered = before.iter().filter(|item| store::key::parse_definition(&item.key).is_some());
+    let numbered = before.iter().filter(|item| log::key::parse_definition(&item.key).is_some());
     for item in numbered {
         scene.table.delete(&item.key, Condition::None).await.unwrap();
     }
     scene.project().await;
     scene.world.catalog.record_definitions(scene.id(), "2026-06-06".parse().unwrap()).await.unwrap();
-    let adopted = store::key::definitions_adopted(scene.id());
+    let adopted = log::key::definitions_adopted(scene.id());
     let after: Vec<_> = stored().await.into_iter().filter(|item| item.key != adopted).collect();
     assert_eq!(after, before.into_iter().filter(|item| item.key != adopted).collect::<Vec<_>>());
     // What an event may not say.
@@ -298,8 +296,8 @@ async fn outcomes_without_a_prediction_and_repeated_predictions_are_shown(world:
 
 /// Takes away what version 0.1 did not write.
 async fn as_by_0_1(scene: &Scene) {
-    let query = store::table::Query::table(store::key::definitions(scene.id()));
-    for item in store::table::query_all(&*scene.table, query).await.unwrap() {
+    let query = table::Query::table(log::key::definitions(scene.id()));
+    for item in table::query_all(&*scene.table, query).await.unwrap() {
         scene.table.delete(&item.key, Condition::None).await.unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use store::Clock;
+use event::Clock;
 
 use crate::world::{World, rows};
 

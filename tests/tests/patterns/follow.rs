@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use store::{
-    Id, Timestamp,
-    catalog::{Alert, Attributes, FeedEntry, Followers, New, NewEntity},
-    key::Followed,
-};
+use catalog::{Alert, Attributes, FeedEntry, Followers, New, NewEntity};
+use event::{Id, Timestamp};
+use log::key::Followed;
 
 use crate::{
     scene::Scene,
@@ -62,7 +60,7 @@ async fn e4_followers_are_counted_exactly(world: World) {
             loop {
                 match catalog.follow(&user, &target, now).await {
                     // Transactions on one counter at one time get into each other's way; a client tries again.
-                    Err(error) if error.kind() != store::ErrorKind::Invalid => tokio::task::yield_now().await,
+                    Err(error) if error.kind() != event::ErrorKind::Invalid => tokio::task::yield_now().await,
                     other => return other.unwrap(),
                 }
             }
@@ -118,10 +116,10 @@ async fn e4_followers_are_listed_in_the_order_in_which_they_came(world: World) {
     let of_model = catalog.followers_page(&model, 10, None).await.unwrap();
     assert_eq!(ids(&of_model), users.iter().rev().cloned().collect::<Vec<_>>());
     // A follow of an older version stands in no order, and is found all the same.
-    let key = store::key::follow(&users[0], &target);
+    let key = log::key::follow(&users[0], &target);
     let mut old = scene.table.get(&key).await.unwrap().unwrap();
     old.attributes.retain(|name, _| !["board", "score"].contains(&name.as_str()));
-    scene.table.put(old, store::table::Condition::Exists).await.unwrap();
+    scene.table.put(old, table::Condition::Exists).await.unwrap();
     assert_eq!(ids(&catalog.followers_page(&target, 10, None).await.unwrap()), came);
 }
 

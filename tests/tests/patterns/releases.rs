@@ -1,15 +1,14 @@
 //! A10, B3, B4, C1, C2, E2: the life of releases, and how good they are.
 
+use catalog::{Action, HistoryOf, Patch, PrimaryMetric, ReleaseChange};
+use event::Kind;
 use fold::evaluation::Record;
-use query::{Request, What, Words};
-use serde_json::json;
-use store::{
-    Kind,
-    catalog::{Action, HistoryOf, Patch, PrimaryMetric, ReleaseChange},
+use log::{
     key::{self, EntityId},
     scan,
 };
-
+use query::{Request, What, Words};
+use serde_json::json;
 use tests::hooked::{Asked, Hooked, Turn};
 
 use crate::{
@@ -83,14 +82,14 @@ async fn a10_what_was_live_at_an_instant_is_one_query(world: World) {
     assert_eq!(actions, [Action::Promote, Action::Promote, Action::Rollback, Action::Retire]);
     let stored = async || {
         let range = key::live_changes(scene.id(), "production");
-        let query = store::table::Query::table(range);
-        store::table::query_all(&*scene.table, query).await.unwrap()
+        let query = table::Query::table(range);
+        table::query_all(&*scene.table, query).await.unwrap()
     };
     let before = stored().await;
     for item in &before {
-        scene.table.delete(&item.key, store::table::Condition::None).await.unwrap();
+        scene.table.delete(&item.key, table::Condition::None).await.unwrap();
     }
-    scene.table.delete(&key::live(scene.id(), "production"), store::table::Condition::None).await.unwrap();
+    scene.table.delete(&key::live(scene.id(), "production"), table::Condition::None).await.unwrap();
     scene.project().await;
     assert_eq!(stored().await, before);
     let mut state = Default::default();
@@ -138,11 +137,11 @@ async fn a10_a_late_promotion_of_300_live_models(world: World) {
 /// The event is in the log, so its append is a success; the projector goes on as well, and tells of it.
 async fn a10_what_cannot_be_recorded_as_live_fails_no_append(world: World) {
     let mut scene = Scene::new(world).await;
-    let is_live = |key: &key::Key| key::parse_live(&key.sk).is_some();
+    let is_live = |key: &table::Key| key::parse_live(&key.sk).is_some();
     let plain = std::mem::replace(
         &mut scene.table,
         Hooked::new(scene.world.table(), move |asked| match asked {
-            Asked::Write(key) if is_live(key) => Turn::Fail(store::ErrorKind::Invalid),
+            Asked::Write(key) if is_live(key) => Turn::Fail(event::ErrorKind::Invalid),
             _ => Turn::Pass,
         }),
     );
@@ -189,7 +188,7 @@ async fn a10_unknown_releases_are_registered_where_that_is_set(world: World) {
     assert_eq!(found, [("register", "v3")]);
 
     // With two models it must be said of which it is.
-    let task = store::catalog::Task::Regression;
+    let task = event::Task::Regression;
     scene.world.catalog.ensure_model(scene.id(), "n", &task, at(now)).await.unwrap();
     let unclear = scene.append(Kind::Predictions, prediction("v5"), now).await.unwrap_err();
     assert!(unclear.to_string().contains("of which of the 2 models"), "{unclear}");
@@ -283,7 +282,7 @@ async fn c1_leaderboard_is_one_query_of_the_sparse_index(world: World) {
     scene.ingest(now).promote(workspace, "v1", "production", None).await.unwrap();
     scene.ingest(now).promote(workspace, "v2", "staging", None).await.unwrap();
     scene.project().await;
-    let names = |board: &[(String, store::catalog::Ranked)]| -> Vec<(String, Vec<String>)> {
+    let names = |board: &[(String, catalog::Ranked)]| -> Vec<(String, Vec<String>)> {
         board.iter().map(|(name, of)| (name.clone(), of.environments.clone())).collect()
     };
     let both =
@@ -333,12 +332,12 @@ async fn c1_one_right_answer_does_not_rank_above_days_of_a_hundred(world: World)
         .ensure_model(
             scene.id(),
             "n",
-            &store::catalog::Task::Binary { positive_label: "1".into() },
+            &event::Task::Binary { positive_label: "1".into() },
             at("2026-06-01T00:00:00Z"),
         )
         .await
         .unwrap();
-    let spec = store::catalog::ReleaseSpec {
+    let spec = catalog::ReleaseSpec {
         name: "lucky".into(),
         model: "n".into(),
         configuration: None,
@@ -372,7 +371,7 @@ async fn c1_one_right_answer_does_not_rank_above_days_of_a_hundred(world: World)
     let board = async || {
         let (ranked, reads) = scene.world.reads(catalog.leaderboard(scene.id(), 10)).await;
         assert_eq!(cost(reads), (0, 1), "exactly one query");
-        let of = |one: store::catalog::RankedRelease| {
+        let of = |one: catalog::RankedRelease| {
             let ranked = one.ranked.unwrap();
             (one.release, ranked.is_ranked, ranked.n, ranked.days, ranked.value)
         };

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use catalog::{ReleaseSpec, Workspace};
+use event::{Clock, Id, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
 use projector::{
     WorkspaceDay, board,
@@ -11,10 +13,7 @@ use projector::{
 };
 use query::Query;
 use serde_json::{Value, json};
-use store::{
-    Clock, Id, Kind, Table, Timestamp,
-    catalog::{ReleaseSpec, Task, Workspace},
-};
+use table::Table;
 
 use crate::world::{World, at};
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use store::{
-    Clock, Table, Timestamp,
-    catalog::{Catalog, New, NewEntity, Task},
-    key::EntityId,
-    table::{
-        dynamodb::{self, DynamoTable},
-        sqlite::SqliteTable,
-    },
+use catalog::{Catalog, New, NewEntity};
+use event::{Clock, Task, Timestamp};
+use log::key::EntityId;
+use table::{
+    Table,
+    dynamodb::{self, DynamoTable},
+    sqlite::SqliteTable,
 };
 use tests::{
     counted::{Counted, Reads},

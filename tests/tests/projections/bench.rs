@@ -2,23 +2,22 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use projector::{
-    Report, WorkspaceDay, evaluate::evaluate, expire::expire, project::project, sweep::sweep_version,
-};
-use store::{
-    Clock, Columns, Day, Id, Kind, Table, Timestamp,
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Clock, Column, Columns, Day, Id, Kind, Task, Timestamp, Values};
+use log::{
     batch::{BatchId, BatchPart},
-    catalog::{Catalog, ReleaseSpec, Task, Workspace},
-    columns::{Column, Values},
     counted::{self, CountedTime},
     evaluated::{self, At, Head},
     key::LogId,
-    log::Segment,
-    table::{
-        Condition,
-        dynamodb::{self, DynamoTable},
-        sqlite::SqliteTable,
-    },
+    segment_item::Segment,
+};
+use projector::{
+    Report, WorkspaceDay, evaluate::evaluate, expire::expire, project::project, sweep::sweep_version,
+};
+use table::{
+    Condition, Table,
+    dynamodb::{self, DynamoTable},
+    sqlite::SqliteTable,
 };
 use tests::local::fresh_table;
 

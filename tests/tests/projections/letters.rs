@@ -8,17 +8,15 @@ use std::{
     time::Duration,
 };
 
+use event::{Clock, ErrorKind, Kind};
+use log::key::{self, OfDay};
 use projector::{
     Options, Projector,
     dlq::{self, Retried},
     status::status,
     unwritten,
 };
-use store::{
-    Clock, ErrorKind, Kind, Table,
-    key::{self, OfDay},
-    table::Condition,
-};
+use table::{Condition, Table};
 use tests::hooked::{Asked, Hooked, Turn};
 use tokio::sync::oneshot;
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use event::{Clock, Kind};
 use fold::Evaluation;
-use projector::rebuild::{Pace, rebuild};
-use query::{Format, Query, Request, What, Words};
-use store::{
-    Clock, Item, Kind, Table,
+use log::{
     evaluated::{self, At, Content, OfGone},
     key::{self, Projection},
-    table::{self, query_all},
 };
+use projector::rebuild::{Pace, rebuild};
+use query::{Format, Query, Request, What, Words};
+use table::{Item, Table, query_all};
 use tests::{
     between::{Between, Call, Happens},
     counted::Counted,
@@ -175,7 +175,7 @@ async fn what_a_slow_writer_leaves_behind_is_deleted(bench: Bench) {
         .collect();
     assert_eq!((items.len(), generations.len()), (4, 1));
     // One part that is lost for good is told of, and not waited for.
-    bench.table.delete(&items[2].key, store::table::Condition::None).await.unwrap();
+    bench.table.delete(&items[2].key, table::Condition::None).await.unwrap();
     let lost = evaluated::load(&*bench.table, bench.at(1)).await.unwrap_err();
     assert!(lost.to_string().contains("a part of its generation is missing"), "{lost}");
 }

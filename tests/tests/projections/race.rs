@@ -5,18 +5,19 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use event::{Clock, ErrorKind, Kind};
+use log::{
+    active,
+    evaluated::{self, Content, Head, OfGone},
+    expired, key,
+    projection::Applied,
+    scan,
+};
 use projector::{
     evaluate::evaluate,
     rebuild::{Pace, rebuild},
 };
-use store::{
-    Clock, ErrorKind, Kind, Table, active,
-    evaluated::{self, Content, Head, OfGone},
-    expired, key,
-    rollup::Applied,
-    scan,
-    table::Condition,
-};
+use table::{Condition, Table};
 use tests::between::{Between, Call, Happens};
 
 use crate::bench::{Bench, at, day, on_both};

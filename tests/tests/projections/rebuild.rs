@@ -5,8 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use event::{Clock, ErrorKind, Kind};
+use log::{active, key};
 use projector::rebuild::{Pace, rebuild};
-use store::{Clock, ErrorKind, Kind, active, key, table::Condition};
+use table::Condition;
 use tests::between::{Between, Call, Happens};
 
 use crate::bench::{Bench, at, on_both};

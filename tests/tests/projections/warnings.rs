@@ -1,7 +1,7 @@
 //! What the evaluations of the last days warn of.
 
+use event::Kind;
 use projector::{status::status, warnings::Warning};
-use store::Kind;
 
 use crate::bench::{Bench, at, day, on_both};
 

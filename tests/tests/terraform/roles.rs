@@ -2,20 +2,17 @@
 
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
+use catalog::{Alert, Catalog, New, NewEntity, Patch, Pin, PrimaryMetric, ReleaseSpec, Role, Workspace};
+use event::{Clock, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
-use projector::{Options, Projector, dlq, rebuild, status, verify};
-use query::{Request, What, Words};
-use store::{
-    Clock, Item, Kind, Table, Timestamp,
-    catalog::{
-        Alert, Catalog, New, NewEntity, Patch, Pin, PrimaryMetric, ReleaseSpec, Role, Task, Workspace,
-    },
+use log::{
     counted,
-    item::Value,
     key::{self, EntityId, Followed},
     scan,
-    table::{Condition, sqlite::SqliteTable},
 };
+use projector::{Options, Projector, dlq, rebuild, status, verify};
+use query::{Request, What, Words};
+use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::recorded::{self, On, Recorded};
 use tokio::sync::oneshot;
 
@@ -102,7 +99,7 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
     catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     catalog.set_lanes(workspace.id(), 2).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
-    store::table::probe_write(&*table, key::write_probe(), now).await.unwrap();
+    table::probe_write(&*table, key::write_probe(), now).await.unwrap();
     tend(catalog, &workspace).await;
     let events = [
         (
@@ -321,11 +318,11 @@ fn no_role_writes_what_is_anothers() {
 #[test]
 fn every_key_is_somebodys_to_write() {
     let golden = [
-        "snapshots/store__key__tests__golden_strings.snap",
-        "key/snapshots/store__key__live__tests__golden_strings.snap",
+        "snapshots/almanac_log__key__tests__golden_strings.snap",
+        "key/snapshots/almanac_log__key__live__tests__golden_strings.snap",
     ];
     let golden =
-        golden.map(|path| fs::read_to_string(root().join("store/src").join(path)).unwrap()).join("\n");
+        golden.map(|path| fs::read_to_string(root().join("log/src").join(path)).unwrap()).join("\n");
     let keys: Vec<&str> = golden.lines().filter_map(|line| Some(line.split_once(" / ")?.0)).collect();
     assert!(keys.len() > 20, "only {} keys were found", keys.len());
     for partition in keys {
@@ -344,7 +341,7 @@ fn every_key_is_somebodys_to_write() {
 /// What the engine asks of the SDK is what `Recorded` knows of: another call would go unnoticed.
 #[test]
 fn the_engine_calls_nothing_that_is_not_recorded() {
-    let folder = root().join("store/src/table/dynamodb");
+    let folder = root().join("table/src/dynamodb");
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use store::{Clock, table::dynamodb};
+use event::Clock;
+use table::dynamodb;
 use tests::local;
 
 use crate::{

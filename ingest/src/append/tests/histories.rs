@@ -2,11 +2,11 @@
 //! chunk of a file; tried again, broken off after any write, minutes and days later, by two processes. The
 //! oracle says for each row how often it must be stored.
 
+use log::key;
 use proptest::{collection, prelude::*};
+use table::{Condition, Item};
 
 use super::*;
-use store::{Item, key, table::Condition};
-
 use crate::{file::Origin, limits::IDEMPOTENCY_SECONDS};
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];

@@ -6,13 +6,14 @@ use std::{
     time::Duration,
 };
 
-use projector::expire::expire;
-use store::{
-    Clock, Day, Id, Result, Table,
-    catalog::Catalog,
+use catalog::Catalog;
+use event::{Clock, Day, Id, Result};
+use log::{
     counted::{self, CountedTime},
     key,
 };
+use projector::expire::expire;
+use table::Table;
 use tokio::time::sleep;
 
 use super::{Op, Outcome, Planted, Scene, ops, runtime};
@@ -77,7 +78,7 @@ pub fn retained(seed: u64, planted: Option<Planted>) -> Gone {
         let outcome = scene.settle().await;
         let state = world.lock();
         let expired = state.items.contains_key(&key::expired(&workspace, day()));
-        let is_part = |key: &&key::Key| {
+        let is_part = |key: &&table::Key| {
             matches!(key::parse_projection(key), Ok((_, key::Projection::EvaluationPart(..))))
         };
         Gone { outcome, expired, parts: state.items.keys().filter(is_part).count() }

@@ -1,0 +1,199 @@
+//! Attributes that people give to entities: JSON, and the values that the table stores.
+//!
+//! JSON has no sets. `{"$set": ["a", "b"]}` is one, of texts or of numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Error, Result};
+use serde_json::{Map, Value as Json};
+use table::{
+    check,
+    item::{Number, Value},
+};
+
+/// The most bytes of the attributes of an entity: names and values together, as DynamoDB counts them.
+pub const MAX_ATTRIBUTES_BYTES: usize = 350 * 1024;
+
+/// How deep maps and lists may stand in each other.
+pub const MAX_ATTRIBUTES_DEPTH: usize = check::MAX_DEPTH - 1;
+
+/// The name that marks a set in JSON.
+const SET: &str = "$set";
+
+/// Attributes by name.
+pub type Attributes = BTreeMap<String, Value>;
+
+/// The attributes that a JSON object stands for.
+///
+/// # Errors
+/// `Invalid`, naming the attribute, when a value cannot be stored.
+pub fn from_json(object: &Map<String, Json>) -> Result<Attributes> {
+    object
+        .iter()
+        .map(|(name, value)| {
+            let wrong = |what: String| Error::invalid(format!("the attribute `{}` {what}", cut(name)));
+            Ok((name.clone(), value_of(value, MAX_ATTRIBUTES_DEPTH).map_err(wrong)?))
+        })
+        .collect()
+}
+
+/// Refuses attributes that cannot be stored.
+///
+/// # Errors
+/// `Invalid`, saying how large they are and may be, or which name is empty.
+pub fn check_attributes(attributes: &Attributes) -> Result<()> {
+    if attributes.contains_key("") {
+        return Err(Error::invalid("an attribute has an empty name"));
+    }
+    let size = Value::M(attributes.clone()).size();
+    if size > MAX_ATTRIBUTES_BYTES {
+        return Err(Error::invalid(format!(
+            "the attributes have {size} bytes, more than the {MAX_ATTRIBUTES_BYTES} that an entity may have"
+        )));
+    }
+    Ok(())
+}
+
+/// Attributes as JSON.
+pub fn to_json(attributes: &Attributes) -> Json {
+    Json::Object(attributes.iter().map(|(name, value)| (name.clone(), json_of(value))).collect())
+}
+
+fn cut(name: &str) -> String {
+    name.chars().take(40).collect()
+}
+
+fn value_of(json: &Json, depth: usize) -> Result<Value, String> {
+    if depth == 0 {
+        return Err("is nested too deeply".into());
+    }
+    Ok(match json {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Bool(*truth),
+        Json::Number(number) => Value::N(number_of(number)?),
+        Json::String(text) => Value::S(text.clone()),
+        Json::Array(values) => {
+            Value::L(values.iter().map(|value| value_of(value, depth - 1)).collect::<Result<_, _>>()?)
+        }
+        Json::Object(object) => match object.get(SET) {
+            Some(members) if object.len() == 1 => set_of(members)?,
+            Some(_) => return Err(format!("has a map with `{SET}` and other names; a set stands alone")),
+            None => {
+                if object.contains_key("") {
+                    return Err("has a map with an empty name".into());
+                }
+                let entries = object.iter();
+                let entries = entries.map(|(name, value)| Ok((name.clone(), value_of(value, depth - 1)?)));
+                Value::M(entries.collect::<Result<_, String>>()?)
+            }
+        },
+    })
+}
+
+fn number_of(number: &serde_json::Number) -> Result<Number, String> {
+    let stored = Number::parse(&number.to_string()).map_err(|error| error.to_string())?;
+    match check::is_number(&stored) {
+        true => Ok(stored),
+        false => Err(format!("has the number {number}, which is outside of what can be stored")),
+    }
+}
+
+fn set_of(members: &Json) -> Result<Value, String> {
+    let wrong = || format!("has a `{SET}` that is not a list of texts or of numbers, with one at least");
+    let members = members.as_array().filter(|members| !members.is_empty()).ok_or_else(wrong)?;
+    if let Some(texts) = members.iter().map(Json::as_str).collect::<Option<Vec<_>>>() {
+        return Ok(Value::Ss(texts.into_iter().map(str::to_owned).collect()));
+    }
+    let numbers = members.iter().map(|member| match member {
+        Json::Number(number) => number_of(number),
+        _ => Err(wrong()),
+    });
+    Ok(Value::Ns(numbers.collect::<Result<BTreeSet<_>, _>>()?))
+}
+
+fn json_of(value: &Value) -> Json {
+    let number = |number: &Number| serde_json::from_str(number.as_str()).unwrap_or(Json::Null);
+    let set = |members: Vec<Json>| Json::Object(Map::from_iter([(SET.to_owned(), Json::Array(members))]));
+    match value {
+        Value::S(text) => text.as_str().into(),
+        Value::N(n) => number(n),
+        // People cannot give bytes; what else writes them is shown as their number.
+        Value::B(bytes) => format!("{} bytes", bytes.len()).into(),
+        Value::Bool(truth) => (*truth).into(),
+        Value::Null => Json::Null,
+        Value::L(values) => values.iter().map(json_of).collect(),
+        Value::M(values) => to_json(values),
+        Value::Ss(texts) => set(texts.iter().map(|text| text.as_str().into()).collect()),
+        Value::Ns(numbers) => set(numbers.iter().map(number).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection, prelude::*};
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(json: Json) -> Result<Attributes> {
+        from_json(json.as_object().unwrap())
+    }
+
+    #[test]
+    fn json_is_stored_with_its_types() {
+        let json = json!({
+            "text": "a", "whole": 7, "half": 0.5, "yes": true, "nothing": null, "list": [1, "b"],
+            "map": { "deep": [{}] }, "tags": { "$set": ["b", "a", "a"] }, "sizes": { "$set": [2, 1.5] },
+        });
+        let attributes = read(json).unwrap();
+        assert_eq!(attributes["tags"], Value::Ss(["a", "b"].map(str::to_owned).into()));
+        assert!(matches!(attributes["sizes"], Value::Ns(_)));
+        let again = to_json(&attributes);
+        assert_eq!(again["tags"], json!({ "$set": ["a", "b"] }));
+        assert_eq!(read(again).unwrap(), attributes);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused_with_its_name() {
+        let said = |json| read(json).unwrap_err().to_string();
+        let deep = (0..40).fold(json!(1), |value, _| json!([value]));
+        let lines = [
+            said(json!({ "a": { "$set": [] } })),
+            said(json!({ "a": { "$set": [1, "b"] } })),
+            said(json!({ "a": { "$set": [1], "b": 2 } })),
+            said(json!({ "a": 1e200 })),
+            said(json!({ "a": deep })),
+            check_attributes(&read(json!({ "": 1 })).unwrap()).unwrap_err().to_string(),
+            check_attributes(&read(json!({ "a": "x".repeat(MAX_ATTRIBUTES_BYTES) })).unwrap())
+                .unwrap_err()
+                .to_string(),
+        ];
+        insta::assert_snapshot!(lines.join("\n"));
+        check_attributes(&read(json!({ "a": "x".repeat(MAX_ATTRIBUTES_BYTES - 8) })).unwrap()).unwrap();
+    }
+
+    fn values() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            (-1e9..1e9f64).prop_map(Json::from),
+            ".{0,8}".prop_map(Json::from),
+            Just(Json::Null),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                collection::btree_map("[a-z]{1,4}", inner, 0..4)
+                    .prop_map(|map| Json::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stored_means_the_same(value in values()) {
+            let attributes = read(json!({ "a": value })).unwrap();
+            prop_assert_eq!(read(to_json(&attributes)).unwrap(), attributes);
+        }
+    }
+}

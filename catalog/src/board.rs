@@ -1,0 +1,188 @@
+//! The leaderboard: the live releases of a workspace, by its primary metric. A release is on it by the
+//! attributes `board` and `score`, which place it in a sparse index; the projector keeps them.
+
+use event::{Day, Error, Id, Result};
+use log::key;
+use table::{
+    Condition, Index, Item, Key, Query, Update, Write,
+    item::{Number, Value},
+    query_all,
+};
+
+use super::{Catalog, PrimaryMetric};
+
+/// The most releases of a leaderboard.
+pub const MAX_BOARD: usize = 1_000;
+
+/// Where a release stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The metric, by name.
+    pub metric: String,
+    /// Its value.
+    pub value: f64,
+    /// The last of the days that it is of.
+    pub day: Day,
+    /// On how many of them the release was judged.
+    pub days: u64,
+    /// How many of its predictions were judged on them.
+    pub n: u64,
+    /// Whether these are enough to be ranked; else it stands behind those that are.
+    pub is_ranked: bool,
+    /// The environments in which the release is live.
+    pub environments: Vec<String>,
+}
+
+/// A release and where it stands, if it is on the board.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankedRelease {
+    /// The release, by name.
+    pub release: String,
+    /// Its model, by the name that it had.
+    pub model: String,
+    /// Its model.
+    pub model_id: Id,
+    /// Where it stands.
+    pub ranked: Option<Ranked>,
+    /// Its score: the greater the better.
+    pub score: Option<f64>,
+    key: Key,
+}
+
+/// The score of what is judged too little to be ranked: it stands behind everything that is.
+const UNRANKED: &str = "-9E+120";
+
+/// What is read of a release.
+const READ: [&str; 12] = [
+    "name",
+    "model",
+    "GSI1PK",
+    "board",
+    "score",
+    "board_metric",
+    "board_value",
+    "board_day",
+    "board_days",
+    "board_n",
+    "board_low",
+    "board_in",
+];
+
+/// What of it places it on the board.
+const PLACE: &[&str] = READ.split_at(3).1;
+
+impl RankedRelease {
+    fn from_item(item: &Item) -> Result<Self> {
+        let number = |name: &str| match item.attributes.get(name) {
+            Some(Value::N(number)) => Ok(number.as_f64()),
+            _ => Err(item.corrupt(format_args!("`{name}` is no number"))),
+        };
+        // An older Almanac noted neither days nor how many were judged.
+        let count = |name: &str, missing: u64| match item.attributes.contains_key(name) {
+            true => u64::try_from(item.int(name)?).map_err(|_| item.corrupt(name)),
+            false => Ok(missing),
+        };
+        let is_ranked = item.attributes.contains_key("board");
+        let ranked = || {
+            let text = |value: &Value| match value {
+                Value::S(text) => Ok(text.clone()),
+                _ => Err(item.corrupt("an environment is no text")),
+            };
+            Ok::<_, Error>(Ranked {
+                metric: item.text("board_metric")?.to_owned(),
+                value: number("board_value")?,
+                day: item.text("board_day")?.parse()?,
+                days: count("board_days", 1)?,
+                n: count("board_n", 0)?,
+                is_ranked: !item.attributes.contains_key("board_low"),
+                environments: item.list("board_in")?.iter().map(text).collect::<Result<_>>()?,
+            })
+        };
+        Ok(Self {
+            release: item.text("name")?.to_owned(),
+            model: item.text("model")?.to_owned(),
+            model_id: key::parse_release_index(item.text("GSI1PK")?)
+                .ok_or_else(|| item.corrupt("`GSI1PK` names no model"))?,
+            ranked: is_ranked.then(ranked).transpose()?,
+            score: is_ranked.then(|| number("score")).transpose()?,
+            key: item.key.clone(),
+        })
+    }
+}
+
+/// Where a release stands in the index: the greater the better.
+fn score_of((ranked, primary): (&Ranked, &PrimaryMetric)) -> Result<Number> {
+    match ranked.is_ranked {
+        true => Number::parse(&(primary.score(ranked.value) + 0.0).to_string()),
+        false => Number::parse(UNRANKED),
+    }
+}
+
+impl Catalog {
+    /// The live releases of a workspace, the best first, and behind them those that were judged too little: one query
+    /// of the sparse index.
+    ///
+    /// # Errors
+    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; those of the table.
+    pub async fn leaderboard(&self, workspace: &Id, limit: usize) -> Result<Vec<RankedRelease>> {
+        if !(1..=MAX_BOARD).contains(&limit) {
+            return Err(Error::invalid(format!("the limit is 1 to {MAX_BOARD}")));
+        }
+        let query = Query::index(Index::Board, key::workspace_page(workspace)).backward().limit(limit);
+        self.table.query(&query).await?.items.iter().map(RankedRelease::from_item).collect()
+    }
+
+    /// All releases of a workspace, with where they stand.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn ranks(&self, workspace: &Id) -> Result<Vec<RankedRelease>> {
+        let query = Query::table(key::releases(workspace)).only(&READ);
+        query_all(&*self.table, query).await?.iter().map(RankedRelease::from_item).collect()
+    }
+
+    /// Puts a release where it stands now, or takes it off the board. Nothing else of it is touched;
+    /// where it stands there already, nothing is written.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn rank(
+        &self,
+        workspace: &Id,
+        release: &RankedRelease,
+        ranked: Option<(&Ranked, &PrimaryMetric)>,
+    ) -> Result<()> {
+        let score = ranked.map(score_of).transpose()?;
+        let as_f64 = score.as_ref().map(Number::as_f64);
+        if release.ranked.as_ref() == ranked.map(|(ranked, _)| ranked) && release.score == as_f64 {
+            return Ok(());
+        }
+        let update = Update::new(release.key.clone(), Condition::Exists);
+        let update = match ranked {
+            None => PLACE.iter().fold(update, |update, name| update.remove(name)),
+            Some((ranked, _)) => {
+                let number = |value: f64| Number::parse(&value.to_string()).map(Value::N);
+                let environments = ranked.environments.iter().map(|name| Value::from(name.as_str()));
+                let update = match (ranked.is_ranked, score) {
+                    (true, Some(score)) => update.remove("board_low").set("score", Value::N(score)),
+                    (_, score) => {
+                        update.set("board_low", 1).set("score", score.map_or(Value::Null, Value::N))
+                    }
+                };
+                update
+                    .set("board_days", ranked.days as i64)
+                    .set("board_n", ranked.n as i64)
+                    .set("board", key::workspace_page(workspace))
+                    .set("board_metric", ranked.metric.as_str())
+                    .set("board_value", number(ranked.value)?)
+                    .set("board_day", ranked.day.to_string())
+                    .set("board_in", environments.collect::<Vec<_>>())
+            }
+        };
+        match self.table.transact(vec![Write::Update(update)]).await {
+            // The release was deleted.
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Changing entities: attributes, name, and whether it is archived.
+
+use std::collections::BTreeMap;
+
+use event::{Error, ErrorKind, Result, Timestamp, id::check_name};
+use log::key::{EntityId, EntityKind};
+use table::{Condition, Update, Write, item::Value};
+
+use super::{
+    AnyEntity, Catalog,
+    attributes::check_attributes,
+    closing::{release_name, until},
+    create::{MAX_ATTEMPTS, busy, check_workspace_name, guard_item, pause, taken},
+};
+
+/// What is to be changed. It can name no attribute that a key or an identity is made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Patch {
+    /// Another name. A release keeps its name, since events name it.
+    pub name: Option<String>,
+    /// Whether it is archived: then it takes no more children, and may be deleted with those it has.
+    pub archived: Option<bool>,
+    /// Attributes to set, or, where `None`, to take away. Others stay.
+    pub attributes: BTreeMap<String, Option<Value>>,
+}
+
+impl Patch {
+    /// A patch of the name.
+    pub fn rename(name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// A patch that archives, or takes back from there.
+    pub fn archive(archived: bool) -> Self {
+        Self { archived: Some(archived), ..Self::default() }
+    }
+
+    /// The entity as it will be.
+    ///
+    /// # Errors
+    /// `Invalid`, when it cannot be changed so.
+    pub fn apply(&self, before: &AnyEntity, now: Timestamp) -> Result<AnyEntity> {
+        let mut after = before.clone();
+        if let Some(name) = &self.name {
+            check_name(name)?;
+            match &mut after {
+                AnyEntity::Release(release) if release.entity.name != *name => {
+                    return Err(Error::invalid(format!(
+                        "the release `{}` keeps its name: events name it",
+                        release.entity.name
+                    )));
+                }
+                AnyEntity::Workspace(workspace) => {
+                    check_workspace_name(name)?;
+                    let category = workspace.path.split('/').next().unwrap_or_default();
+                    workspace.path = format!("{category}/{name}");
+                }
+                _ => {}
+            }
+            after.entity_mut().name.clone_from(name);
+        }
+        let kind = after.at().kind();
+        let entity = after.entity_mut();
+        match self.archived {
+            Some(true) => entity.archived_at = entity.archived_at.or(Some(now)),
+            Some(false) => entity.archived_at = None,
+            None => {}
+        }
+        for (name, value) in &self.attributes {
+            if value.is_some() {
+                refuse_own(kind, name)?;
+            }
+            match value {
+                Some(value) => _ = entity.attributes.insert(name.clone(), value.clone()),
+                None => _ = entity.attributes.remove(name),
+            }
+        }
+        check_attributes(&entity.attributes)?;
+        // Who changes it wants it to stay.
+        entity.closing = None;
+        if after != *before {
+            let entity = after.entity_mut();
+            entity.updated_at = now;
+            entity.version += 1;
+        }
+        Ok(after)
+    }
+}
+
+/// What turns the item of `before` into that of `after`, if nobody changed it in between, with `more` attributes
+/// than a [`Patch`] changes. The index is always written anew, together with what it is made of.
+pub(super) fn update(before: &AnyEntity, after: &AnyEntity, more: &[&str]) -> Update {
+    let unchanged = Condition::Equals("ver", before.entity().version.into());
+    let mut update = Update::new(after.at().key(), unchanged);
+    let mut item = after.to_item();
+    let usual =
+        ["name", "path", "ver", "updated_at", "archived_at", "closing", "attributes", "GSI1PK", "GSI1SK"];
+    for name in usual.iter().chain(more) {
+        match item.attributes.remove(*name) {
+            Some(value) => _ = update.set.insert((*name).to_owned(), value),
+            None => update.remove.push((*name).to_owned()),
+        }
+    }
+    update
+}
+
+impl Catalog {
+    /// Changes an entity, and returns what it is then. A rename moves the guard of its name along.
+    ///
+    /// # Errors
+    /// `NotFound`; `Stale`, when its version is not `if_version`; `Conflict`, when the name is taken;
+    /// `Invalid`, when it cannot be changed so.
+    pub async fn change(
+        &self,
+        at: &EntityId,
+        patch: &Patch,
+        if_version: Option<i64>,
+        now: Timestamp,
+    ) -> Result<AnyEntity> {
+        for attempt in 0..MAX_ATTEMPTS {
+            let before = self.get(at).await?;
+            check_fresh(&before, if_version)?;
+            let after = patch.apply(&before, now)?;
+            if after == before {
+                self.rewrite_paths(&after).await?;
+                return Ok(after);
+            }
+            let is_renamed = before.entity().name != after.entity().name;
+            let outcome = match is_renamed {
+                true => self.rename(&before, &after, now).await,
+                false => self.table.transact(vec![Write::Update(update(&before, &after, &[]))]).await,
+            };
+            match outcome {
+                Ok(()) => {
+                    if is_renamed {
+                        self.rewrite_paths(&after).await?;
+                    }
+                    return Ok(after);
+                }
+                Err(error) if error.kind() != ErrorKind::Conflict => return Err(error),
+                Err(_) if is_renamed => {
+                    self.free_name(&after).await?;
+                    let name = &after.entity().name;
+                    let parent = after.parent();
+                    let holder = self.id_named(parent.as_ref(), at.kind(), name).await?;
+                    if holder.is_some_and(|holder| holder != *at.id()) {
+                        return Err(taken(at.kind(), name));
+                    }
+                }
+                Err(_) => {}
+            }
+            pause(attempt).await;
+        }
+        Err(busy())
+    }
+
+    /// Moves the guard with the name, in one transaction.
+    async fn rename(&self, before: &AnyEntity, after: &AnyEntity, now: Timestamp) -> Result<()> {
+        let free = self.free_name(after).await?;
+        self.table
+            .transact(vec![
+                Write::Update(update(before, after, &[])),
+                Write::Put(guard_item(after), free),
+                release_name(before, &before.entity().name, until(now)),
+            ])
+            .await
+    }
+
+    /// The workspaces of a category show its name in their paths. Whoever looks one up goes by the
+    /// guards of names, so a path that is not rewritten yet misleads nobody. Renaming a category
+    /// again to the name that it has ends what was broken off.
+    async fn rewrite_paths(&self, category: &AnyEntity) -> Result<()> {
+        let AnyEntity::Category(category) = category else { return Ok(()) };
+        let at = EntityId::Category(category.entity.id.clone());
+        for (name, id) in self.names_taken(&at, EntityKind::Workspace).await? {
+            let path = format!("{}/{name}", category.entity.name);
+            let own = Condition::Equals("name", name.into());
+            let update = Update::new(EntityId::Workspace(id).key(), own).set("path", path);
+            match self.table.transact(vec![Write::Update(update)]).await {
+                // It was renamed or deleted at the same time.
+                Err(error) if error.is_conflict() => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an attribute that is called like something that an entity has of its own: it would stand
+/// beside it and change nothing.
+fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
+    let own: &[&str] = match kind {
+        EntityKind::Model => &["task", "positive_label", "threshold"],
+        EntityKind::Release => &["model", "configuration", "environment"],
+        _ => &[],
+    };
+    if !own.contains(&name) && !["id", "name", "created_at", "archived_at", "version"].contains(&name) {
+        return Ok(());
+    }
+    let how = match (kind, name) {
+        (EntityKind::Model, "task" | "positive_label" | "threshold") => {
+            "`almanac model define` changes it from a day on"
+        }
+        (EntityKind::Release, "model" | "configuration" | "environment") => "a release never changes",
+        (_, "name") => "`rename` changes it",
+        _ => "it cannot be set",
+    };
+    Err(Error::invalid(format!("`{name}` is no attribute of a {kind} but its own: {how}")))
+}
+
+/// Refuses to go by what the caller has read, when it has changed since.
+pub(super) fn check_fresh(known: &AnyEntity, if_version: Option<i64>) -> Result<()> {
+    let version = known.entity().version;
+    match if_version {
+        Some(wanted) if wanted != version => Err(Error::new(
+            ErrorKind::Stale,
+            format!("it has changed: its version is {version}, not {wanted}; read it again"),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,181 @@
+//! Closing workspaces before they are deleted, and keeping names free for a while after they were given up.
+//!
+//! Who appends takes a path for the workspace that it named a moment ago ([`CACHED_SECONDS`]). So:
+//!
+//! - A deletion marks the workspace as closing, waits until nobody goes by what it was before the mark, and
+//!   deletes it then. An event that was let in before lands in the workspace while it is there; who comes later
+//!   finds it closing and is refused. The wait is counted by who waits: no two clocks are compared. Broken off, the
+//!   deletion goes on when it is called again, and waits anew. Any change of the workspace takes the mark back.
+//! - A name of a workspace or category that was given up, by a deletion or a rename, is nobody's for
+//!   [`RESERVED_SECONDS`]: its guard stays, and expires. So no path leads to a new workspace while it may be taken
+//!   for the old one. (A rename needs no wait: what is still appended by the old path lands in the same workspace.)
+
+use event::{Error, Id, Result, Timestamp};
+use log::key::{self, EntityId, EntityKind};
+use table::{Condition, Item, Query, Update, Write, query_all};
+
+use super::{
+    AnyEntity, Catalog, Workspace,
+    create::{MAX_ATTEMPTS, pause},
+};
+
+/// For how long whoever appends may take a workspace for what it was, in seconds.
+pub const CACHED_SECONDS: i64 = 5;
+
+/// How long a deletion waits for that, in seconds.
+pub(super) const CLOSING_SECONDS: u64 = CACHED_SECONDS as u64 + 1;
+
+/// For how long a name that was given up is nobody's, in seconds: far longer than [`CACHED_SECONDS`], since it
+/// expires by the clocks of those who ask.
+pub const RESERVED_SECONDS: i64 = 60;
+
+/// The attribute of a workspace that is about to be deleted: a mark of its own for each deletion.
+pub(super) const CLOSING: &str = "closing";
+
+/// The attribute of a guard whose name was given up.
+const GIVEN_UP: &str = "given_up";
+
+impl Workspace {
+    /// Refuses a workspace that is about to be deleted.
+    ///
+    /// # Errors
+    /// `Conflict`, when it is.
+    pub fn check_open(&self) -> Result<()> {
+        match self.entity.closing {
+            None => Ok(()),
+            Some(_) => Err(Error::conflict(format!(
+                "the workspace `{}` is being deleted, and takes no events any more; deleting it again ends that, \
+                 any change of it (`almanac workspace unarchive {0}`) takes it back",
+                self.path
+            ))),
+        }
+    }
+}
+
+/// Whether names of a type are kept free for a while, since paths with them are remembered.
+pub(super) fn is_reserved(kind: EntityKind) -> bool {
+    matches!(kind, EntityKind::Category | EntityKind::Workspace)
+}
+
+/// The last second, since 1970, of a name that is given up at `now`.
+pub(super) fn until(now: Timestamp) -> i64 {
+    now.plus_seconds(RESERVED_SECONDS).micros() / 1_000_000
+}
+
+/// The guard of a name that an entity gives up.
+pub(super) fn given_up(any: &AnyEntity, name: &str, until: i64) -> Item {
+    let guard = key::guard(any.parent().as_ref(), any.at().kind(), name);
+    let item = Item::new(guard).with("v", 1).with("id", any.entity().id.as_str()).with(GIVEN_UP, 1);
+    item.with("expires_at", until)
+}
+
+/// Gives a name up: its guard goes, or stays as nobody's for a while.
+pub(super) fn release_name(any: &AnyEntity, name: &str, until: i64) -> Write {
+    let own = Condition::Equals("id", any.entity().id.as_str().into());
+    match is_reserved(any.at().kind()) {
+        true => Write::Put(given_up(any, name, until), own),
+        false => Write::Delete(key::guard(any.parent().as_ref(), any.at().kind(), name), own),
+    }
+}
+
+/// Whether the name of a guard was given up.
+pub(super) fn is_given_up(guard: &Item) -> bool {
+    guard.attributes.contains_key(GIVEN_UP)
+}
+
+fn reserved(kind: EntityKind, name: &str) -> Error {
+    Error::conflict(format!(
+        "the name `{name}` was that of another {kind} a moment ago, and is free again {RESERVED_SECONDS} s after that"
+    ))
+}
+
+impl Catalog {
+    /// The names of children of a type and whose they are; those that were given up are nobody's.
+    pub(super) async fn names_taken(&self, parent: &EntityId, kind: EntityKind) -> Result<Vec<(String, Id)>> {
+        let guards = Query::table(key::names_of(Some(parent), kind)).only(&["id", GIVEN_UP]);
+        let guards = query_all(&*self.table, guards).await?;
+        let taken = guards.into_iter().filter(|guard| !is_given_up(guard));
+        taken.map(|guard| Ok((guard.key.sk.clone(), Id::parse(guard.text("id")?)?))).collect()
+    }
+
+    /// What must hold of the guard of a name that `any` takes: nothing is there, or it gave that name up itself.
+    ///
+    /// # Errors
+    /// `Conflict`, when another one gave it up a moment ago.
+    pub(super) async fn free_name(&self, any: &AnyEntity) -> Result<Condition> {
+        let (kind, name) = (any.at().kind(), &any.entity().name);
+        if !is_reserved(kind) {
+            return Ok(Condition::Absent);
+        }
+        let guard = self.table.get(&key::guard(any.parent().as_ref(), kind, name)).await?;
+        match guard.filter(is_given_up) {
+            None => Ok(Condition::Absent),
+            Some(guard) if guard.text("id")? == any.entity().id.as_str() => Ok(Condition::All(vec![
+                Condition::Equals("id", guard.text("id")?.into()),
+                Condition::Equals(GIVEN_UP, 1.into()),
+            ])),
+            Some(_) => Err(reserved(kind, name)),
+        }
+    }
+
+    /// Marks what would be deleted with an entity and takes events, and waits until nobody goes by what it was
+    /// before; whether there was anything to wait for.
+    pub(super) async fn close(&self, known: &AnyEntity, now: Timestamp) -> Result<bool> {
+        let workspaces = match known {
+            AnyEntity::Workspace(workspace) => vec![workspace.id().clone()],
+            AnyEntity::Category(category) => {
+                let at = EntityId::Category(category.entity.id.clone());
+                self.names_taken(&at, EntityKind::Workspace).await?.into_iter().map(|(_, id)| id).collect()
+            }
+            _ => Vec::new(),
+        };
+        for id in &workspaces {
+            self.mark(&EntityId::Workspace(id.clone()), now).await?;
+        }
+        if workspaces.is_empty() {
+            return Ok(false);
+        }
+        tokio::time::sleep(self.cache_wait).await;
+        Ok(true)
+    }
+
+    /// Marks a workspace as closing, if it is not yet.
+    async fn mark(&self, at: &EntityId, now: Timestamp) -> Result<()> {
+        for attempt in 0..MAX_ATTEMPTS {
+            let Some(known) = self.find(at).await? else { return Ok(()) };
+            if known.entity().closing.is_some() {
+                return Ok(());
+            }
+            let same = Condition::Equals("ver", known.entity().version.into());
+            let free = Condition::All(vec![same, Condition::Without(CLOSING)]);
+            let update = Update::new(at.key(), free).set(CLOSING, Id::new(now).as_str());
+            match self.table.transact(vec![Write::Update(update)]).await {
+                Err(error) if error.is_conflict() => pause(attempt).await,
+                other => return other,
+            }
+        }
+        Err(super::create::busy())
+    }
+
+    /// Takes the mark of a deletion back that is refused.
+    pub(super) async fn reopen(&self, known: &AnyEntity) -> Result<()> {
+        let Some(mark) = &known.entity().closing else { return Ok(()) };
+        let own = Condition::Equals(CLOSING, mark.as_str().into());
+        let update = Update::new(known.at().key(), own).remove(CLOSING);
+        match self.table.transact(vec![Write::Update(update)]).await {
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Refuses to delete a workspace that is not closing.
+pub(super) fn check_closing(known: &AnyEntity) -> Result<()> {
+    match (known, &known.entity().closing) {
+        (AnyEntity::Workspace(workspace), None) => Err(Error::conflict(format!(
+            "the workspace `{}` was changed while it was to be deleted, and stays",
+            workspace.path
+        ))),
+        _ => Ok(()),
+    }
+}

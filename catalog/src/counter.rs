@@ -1,0 +1,131 @@
+//! Free counters: whole numbers under names of their own, on any entity.
+
+use std::collections::BTreeMap;
+
+use event::{Error, Result, id::check_name};
+use log::key::{self, EntityId};
+use table::{Condition, Item, Query, check, item::Value, query_all};
+
+use super::{
+    Catalog,
+    create::{busy, pause},
+};
+
+const ITEM_VERSION: i64 = 1;
+
+/// How many of the latest changes of a counter are known by their idempotency keys.
+pub const MAX_REMEMBERED: usize = 100;
+
+/// The most bytes in an idempotency key.
+pub const MAX_KEY_BYTES: usize = 256;
+
+/// How often a change is tried when others change the same counter.
+const MAX_ATTEMPTS: usize = 200;
+
+impl Catalog {
+    /// Adds `by` to a counter, which is 0 before its first change, and returns what it is then. A change
+    /// that is made again under the same idempotency key is not made twice: the first answer comes again,
+    /// as long as it is among the latest [`MAX_REMEMBERED`] changes of the counter.
+    ///
+    /// # Errors
+    /// `NotFound`, when the entity does not exist; `Invalid`, when the name or the key cannot be one, or
+    /// the sum is too large; `Conflict`, when another change has the same key, or too many come at a time.
+    pub async fn count(
+        &self,
+        of: &EntityId,
+        name: &str,
+        by: i64,
+        idempotency_key: Option<&str>,
+    ) -> Result<i64> {
+        check_name(name)?;
+        if idempotency_key.is_some_and(|key| key.is_empty() || key.len() > MAX_KEY_BYTES) {
+            return Err(Error::invalid(format!("an idempotency key has 1 to {MAX_KEY_BYTES} bytes")));
+        }
+        self.get(of).await?;
+        let key = key::free_counter(of, name);
+        for attempt in 0..MAX_ATTEMPTS {
+            let known = self.table.get(&key).await?;
+            let before = known.clone().unwrap_or_else(|| empty(key.clone()));
+            if let Some(answer) = answered(&before, idempotency_key, by)? {
+                return Ok(answer);
+            }
+            let sum = check::sum(&key, "n", before.attributes.get("n"), by)?;
+            let condition = match known {
+                Some(_) => Condition::Equals("ver", before.int("ver")?.into()),
+                None => Condition::Absent,
+            };
+            let ver = before.int("ver")? + 1;
+            let mut latest = before.list("latest")?.to_vec();
+            latest.extend(idempotency_key.map(|key| {
+                Value::M(BTreeMap::from([
+                    ("key".to_owned(), key.into()),
+                    ("by".to_owned(), by.into()),
+                    ("n".to_owned(), sum.into()),
+                ]))
+            }));
+            latest.drain(..latest.len().saturating_sub(MAX_REMEMBERED));
+            let item = before.with("n", sum).with("ver", ver).with("latest", latest);
+            match self.table.put(item, condition).await {
+                Err(error) if error.is_conflict() => pause(attempt).await,
+                other => return other.map(|()| sum),
+            }
+        }
+        Err(busy())
+    }
+
+    /// What a counter is; 0 when nothing was counted.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn counter(&self, of: &EntityId, name: &str) -> Result<i64> {
+        check_name(name)?;
+        match self.table.get(&key::free_counter(of, name)).await? {
+            Some(item) => value(&item),
+            None => Ok(0),
+        }
+    }
+
+    /// All counters of an entity, by name.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn counters(&self, of: &EntityId) -> Result<BTreeMap<String, i64>> {
+        let items = query_all(&*self.table, Query::table(key::free_counters(of))).await?;
+        let named = items.iter().filter_map(|item| {
+            let (_, name) = key::parse_free_counter(&item.key.sk)?;
+            Some(value(item).map(|value| (name.to_owned(), value)))
+        });
+        named.collect()
+    }
+}
+
+fn empty(key: table::Key) -> Item {
+    Item::new(key).with("v", ITEM_VERSION).with("ver", 0).with("n", 0).with("latest", Vec::<Value>::new())
+}
+
+/// The value of a counter.
+pub(super) fn value(item: &Item) -> Result<i64> {
+    item.check_version(ITEM_VERSION)?;
+    item.int("n")
+}
+
+/// What was answered to this key before.
+fn answered(item: &Item, idempotency_key: Option<&str>, by: i64) -> Result<Option<i64>> {
+    let Some(wanted) = idempotency_key else { return Ok(None) };
+    for change in item.list("latest")? {
+        let Value::M(change) = change else { return Err(item.corrupt("a change is no map")) };
+        if change.get("key") == Some(&Value::from(wanted)) {
+            let number = |name: &str| change.get(name).and_then(check::whole);
+            let (Some(was), Some(n)) = (number("by"), number("n")) else {
+                return Err(item.corrupt("a change lacks a number"));
+            };
+            if was != by {
+                return Err(Error::conflict(format!(
+                    "the idempotency key `{wanted}` was used for a change by {was}, not by {by}"
+                )));
+            }
+            return Ok(Some(n));
+        }
+    }
+    Ok(None)
+}

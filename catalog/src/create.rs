@@ -1,0 +1,252 @@
+//! Creating entities: the entity, the guard of its name, the pointer of its id, and its parent's count.
+
+use event::{Error, Id, Result, Task, Timestamp, id::check_name, task::POSITIVE_SCORE};
+use log::key::{self, EntityId, EntityKind};
+use table::{Condition, Item, Update, Write};
+
+use super::{
+    AnyEntity, Catalog, Category, Configuration, Entity, Model, RESERVED, Release, ReleaseDetails, Workspace,
+    activity,
+    attributes::{Attributes, check_attributes},
+    entity::Children,
+};
+
+/// How often a transaction is made again that met another one.
+pub(super) const MAX_ATTEMPTS: usize = 16;
+
+/// Something to be created.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEntity {
+    /// Its name, unique among its siblings of the same type.
+    pub name: String,
+    /// What people note of it.
+    pub attributes: Attributes,
+    /// What it is.
+    pub what: New,
+}
+
+/// What is created, and in what.
+#[derive(Clone, Debug, PartialEq)]
+pub enum New {
+    /// A category.
+    Category,
+    /// A workspace in a category.
+    Workspace {
+        /// The category.
+        category: Id,
+    },
+    /// A model in a workspace.
+    Model {
+        /// The workspace.
+        workspace: Id,
+        /// What its predictions say.
+        task: Task,
+    },
+    /// A configuration in a workspace.
+    Configuration {
+        /// The workspace.
+        workspace: Id,
+    },
+    /// A release in a workspace.
+    Release {
+        /// The workspace.
+        workspace: Id,
+        /// The model, by name.
+        model: String,
+        /// The configuration, by name; created when it is new.
+        configuration: Option<String>,
+        /// The environment that it is made for.
+        environment: Option<String>,
+        /// Where it comes from.
+        details: Box<ReleaseDetails>,
+    },
+    /// A user.
+    User,
+    /// A group.
+    Group,
+    /// A system.
+    System,
+}
+
+impl New {
+    /// The type.
+    pub fn kind(&self) -> EntityKind {
+        match self {
+            Self::Category => EntityKind::Category,
+            Self::Workspace { .. } => EntityKind::Workspace,
+            Self::Model { .. } => EntityKind::Model,
+            Self::Configuration { .. } => EntityKind::Configuration,
+            Self::Release { .. } => EntityKind::Release,
+            Self::User => EntityKind::User,
+            Self::Group => EntityKind::Group,
+            Self::System => EntityKind::System,
+        }
+    }
+}
+
+impl NewEntity {
+    /// Something without attributes.
+    pub fn new(name: &str, what: New) -> Self {
+        Self { name: name.to_owned(), attributes: Attributes::new(), what }
+    }
+}
+
+/// The guard of an entity's name.
+pub(super) fn guard_item(any: &AnyEntity) -> Item {
+    let entity = any.entity();
+    let guard = key::guard(any.parent().as_ref(), any.at().kind(), &entity.name);
+    Item::new(guard).with("v", 1).with("id", entity.id.as_str())
+}
+
+/// The pointer from its id to its workspace; what stands by itself needs none.
+pub(super) fn pointer_item(any: &AnyEntity) -> Option<Item> {
+    let at = any.at();
+    let workspace = at.workspace()?;
+    let pointer = Item::new(key::pointer(at.id())).with("v", 1).with("type", at.kind().prefix());
+    Some(pointer.with("workspace", workspace.as_str()))
+}
+
+impl Catalog {
+    /// Creates an entity, with its parent's count of children, or nothing at all.
+    ///
+    /// # Errors
+    /// `Conflict`, when the name is taken or the parent is archived; `NotFound`, when the parent, or the
+    /// model of a release, does not exist; `Invalid`, when the name or an attribute cannot be one.
+    pub async fn create(&self, new: NewEntity, now: Timestamp) -> Result<AnyEntity> {
+        check_name(&new.name)?;
+        check_attributes(&new.attributes)?;
+        let any = self.draft(new, now).await?;
+        self.insert(&any, now).await?;
+        Ok(any)
+    }
+
+    /// The entity as it will be.
+    async fn draft(&self, new: NewEntity, now: Timestamp) -> Result<AnyEntity> {
+        let entity = Entity::new(Id::new(now), &new.name, new.attributes, now);
+        Ok(match new.what {
+            New::Category => AnyEntity::Category(Category { entity, count_of_workspaces: 0 }),
+            New::User => AnyEntity::User(entity),
+            New::Group => AnyEntity::Group(entity),
+            New::System => AnyEntity::System(entity),
+            New::Workspace { category } => {
+                check_workspace_name(&entity.name)?;
+                let at = EntityId::Category(category.clone());
+                let parent = self.find(&at).await?.ok_or_else(|| no_parent(&entity.name))?;
+                let path = format!("{}/{}", parent.entity().name, entity.name);
+                let children = EntityKind::Workspace.children().map(|kind| (kind, 0)).collect::<Children>();
+                AnyEntity::Workspace(Workspace { entity, category, path, children })
+            }
+            New::Model { workspace, task } => {
+                let task = task.plain();
+                AnyEntity::Model(Model { entity, workspace, task, threshold: POSITIVE_SCORE })
+            }
+            New::Configuration { workspace } => AnyEntity::Configuration(Configuration { entity, workspace }),
+            New::Release { workspace, model, configuration, environment, details } => {
+                details.check()?;
+                environment.as_deref().map_or(Ok(()), check_name)?;
+                let parent = EntityId::Workspace(workspace.clone());
+                let known = self.id_named(Some(&parent), EntityKind::Model, &model).await?;
+                let model_id = known.ok_or_else(|| super::no_model(&model))?;
+                let configuration_id = match &configuration {
+                    Some(name) => Some(self.ensure_configuration(&workspace, name, now).await?.entity.id),
+                    None => None,
+                };
+                AnyEntity::Release(Release {
+                    entity,
+                    workspace,
+                    model,
+                    model_id,
+                    configuration,
+                    configuration_id,
+                    environment,
+                    details: *details,
+                })
+            }
+        })
+    }
+
+    /// Writes a new entity in one transaction.
+    async fn insert(&self, any: &AnyEntity, now: Timestamp) -> Result<()> {
+        let (at, parent) = (any.at(), any.parent());
+        let mut writes = vec![
+            Write::Put(guard_item(any), Condition::Absent),
+            Write::Put(any.to_item(), Condition::Absent),
+        ];
+        writes.extend(pointer_item(any).map(|pointer| Write::Put(pointer, Condition::Absent)));
+        if let (Some(parent), Some(counter)) = (&parent, at.kind().counter()) {
+            let count = Update::new(parent.key(), Condition::Without("archived_at")).add(counter, 1);
+            writes.push(Write::Update(count));
+        }
+        writes.extend(self.made_by(any, now).await?.map(|item| Write::Put(item, Condition::Absent)));
+        for attempt in 0..MAX_ATTEMPTS {
+            let bindings = self.bind(any).await?;
+            match self.table.transact(writes.iter().cloned().chain(bindings).collect()).await {
+                Err(error) if error.is_conflict() => {}
+                other => return other,
+            }
+            self.free_name(any).await?;
+            match self.id_named(parent.as_ref(), at.kind(), &any.entity().name).await? {
+                // An attempt without an answer was made after all.
+                Some(id) if id == *at.id() => return Ok(()),
+                Some(_) => return Err(taken(at.kind(), &any.entity().name)),
+                None => self.check_parent(parent.as_ref(), &any.entity().name).await?,
+            }
+            pause(attempt).await;
+        }
+        Err(busy())
+    }
+
+    /// Refuses a parent that takes no children.
+    async fn check_parent(&self, parent: Option<&EntityId>, name: &str) -> Result<()> {
+        let Some(parent) = parent else { return Ok(()) };
+        let known = self.find(parent).await?.ok_or_else(|| no_parent(name))?;
+        match known.entity().archived_at {
+            None => Ok(()),
+            Some(_) => Err(Error::conflict(format!(
+                "`{name}` cannot be created: the {} `{}` is archived",
+                parent.kind(),
+                known.entity().name
+            ))),
+        }
+    }
+
+    /// What the author of a release, if it is a user, sees among what happened.
+    async fn made_by(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Item>> {
+        let AnyEntity::Release(release) = any else { return Ok(None) };
+        let Some(author) = &release.details.author else { return Ok(None) };
+        if check_name(author).is_err() {
+            return Ok(None);
+        }
+        let user = self.id_named(None, EntityKind::User, author).await?;
+        let what = format!("made the release {}", release.entity.name);
+        Ok(user.map(|user| activity::item(&user, &what, &any.at(), now)))
+    }
+}
+
+/// Refuses a name that stands for what is in a workspace.
+pub(super) fn check_workspace_name(name: &str) -> Result<()> {
+    match RESERVED.contains(&name) {
+        true => Err(Error::invalid(format!(
+            "`{name}` cannot be the name of a workspace: it stands for what is in one"
+        ))),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn taken(kind: EntityKind, name: &str) -> Error {
+    Error::conflict(format!("there is a {kind} called `{name}` already"))
+}
+
+fn no_parent(name: &str) -> Error {
+    Error::not_found(format!("`{name}` cannot be created: what it belongs to does not exist"))
+}
+
+pub(super) fn busy() -> Error {
+    Error::conflict("others change the same at this time; try again")
+}
+
+/// Waits a little before the next attempt, so that those who met do not meet again.
+pub(super) async fn pause(attempt: usize) {
+    let most = std::time::Duration::from_millis(2 << attempt.min(7));
+    tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
+}

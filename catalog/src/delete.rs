@@ -1,0 +1,200 @@
+//! Deleting entities, and when that is refused.
+//!
+//! What has children or events is deleted only once it is archived, and then with its children. Events
+//! are never deleted here: those of a release stay in the log under its name, which therefore stays with its
+//! model (`first`), and a release of that name and model that is created anew finds them again; those of a workspace
+//! stay in the table, where nothing leads to them any more.
+
+use event::{Error, Result, Timestamp};
+use log::key::{self, Counted, EntityId, EntityKind};
+use table::{Condition, Index, Query, Update, Write, query_all};
+
+use super::{
+    AnyEntity, Catalog, Children,
+    change::check_fresh,
+    closing::{CLOSING, check_closing, release_name, until},
+    create::{MAX_ATTEMPTS, busy, pause, pointer_item},
+    member,
+};
+
+impl Catalog {
+    /// Deletes an entity; when it is archived, with its children. A workspace is closed first, which takes
+    /// some seconds (`closing.rs`).
+    ///
+    /// # Errors
+    /// `NotFound`; `Stale`, when its version is not `if_version`; `Conflict`, when it is not archived
+    /// and has children or events, or a workspace is changed while it is closing.
+    pub async fn delete(&self, at: &EntityId, if_version: Option<i64>, now: Timestamp) -> Result<()> {
+        let known = self.get(at).await?;
+        check_fresh(&known, if_version)?;
+        if known.entity().archived_at.is_none() {
+            self.refuse_if_used(&known).await?;
+        }
+        self.close(&known, now).await?;
+        for attempt in 0..MAX_ATTEMPTS {
+            let known = self.get(at).await?;
+            check_fresh(&known, if_version)?;
+            check_closing(&known)?;
+            match known.entity().archived_at {
+                // What was let in while it was closing is there by now.
+                None => {
+                    if let Err(refused) = self.refuse_if_used(&known).await {
+                        self.reopen(&known).await?;
+                        return Err(refused);
+                    }
+                }
+                Some(_) => self.delete_children(&known, now).await?,
+            }
+            self.delete_traces(at).await?;
+            match self.remove(&known, now).await {
+                Err(error) if error.is_conflict() => pause(attempt).await,
+                other => return other,
+            }
+        }
+        Err(busy())
+    }
+
+    /// Refuses to delete what has children or events.
+    async fn refuse_if_used(&self, known: &AnyEntity) -> Result<()> {
+        let used = |what: String| {
+            Err(Error::conflict(format!(
+                "the {} `{}` has {what}; archive it first, and it is deleted with them",
+                known.at().kind(),
+                known.entity().name
+            )))
+        };
+        for (kind, count) in known.children() {
+            if count > 0 {
+                return used(format!("{count} {}", if count == 1 { kind.name() } else { kind.plural() }));
+            }
+        }
+        let first = async |range| {
+            let query = Query::table(range).limit(1);
+            Ok::<_, Error>(!self.table.query(&query).await?.items.is_empty())
+        };
+        match known {
+            AnyEntity::Workspace(workspace) => {
+                if first(key::segments(workspace.id())).await? {
+                    return used("events".into());
+                }
+            }
+            AnyEntity::Release(release) => {
+                let counted = Counted::Release(release.entity.name.clone());
+                if self.is_used(release).await? {
+                    return used("events".into());
+                }
+                for range in key::counters_of(&release.workspace, &counted) {
+                    if first(range).await? {
+                        return used("events".into());
+                    }
+                }
+            }
+            AnyEntity::Model(_) | AnyEntity::Configuration(_) => {
+                let releases = self.releases_with(&known.at()).await?.len();
+                if releases > 0 {
+                    return used(format!("{releases} releases"));
+                }
+            }
+            AnyEntity::Group(_) => {
+                if let Some(members) = key::memberships(&known.at())
+                    && first(members).await?
+                {
+                    return used("members".into());
+                }
+            }
+            AnyEntity::Category(_) | AnyEntity::User(_) | AnyEntity::System(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The releases of a model, or with a configuration.
+    async fn releases_with(&self, of: &EntityId) -> Result<Vec<EntityId>> {
+        let Some(workspace) = of.workspace() else { return Ok(Vec::new()) };
+        let page = self.page(workspace).await?;
+        let is_with = |release: &&super::Release| match of.kind() {
+            EntityKind::Model => release.model_id == *of.id(),
+            _ => release.configuration_id.as_ref() == Some(of.id()),
+        };
+        let at = |release: &super::Release| EntityId::Release(workspace.clone(), release.entity.id.clone());
+        Ok(page.releases.iter().filter(is_with).map(at).collect())
+    }
+
+    /// Deletes what belongs to an archived entity. Broken off, it goes on when called again. (A
+    /// configuration leaves its releases, which keep its name.)
+    async fn delete_children(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
+        let at = known.at();
+        let children = match at.kind() {
+            EntityKind::Model => self.releases_with(&at).await?,
+            EntityKind::Configuration => Vec::new(),
+            kind => {
+                let mut children = Vec::new();
+                for kind in kind.children() {
+                    for (_, id) in self.names_taken(&at, kind).await? {
+                        let workspace = (kind != EntityKind::Workspace).then(|| at.id().clone());
+                        children.extend(EntityId::new(kind, id, workspace));
+                    }
+                }
+                children
+            }
+        };
+        for child in children {
+            let Some(known) = self.find(&child).await? else { continue };
+            if child.kind() == EntityKind::Workspace {
+                check_closing(&known)?;
+                Box::pin(self.delete_children(&known, now)).await?;
+            }
+            // Its children are gone, and so counted no more.
+            let Some(known) = self.find(&child).await? else { continue };
+            check_closing(&known)?;
+            self.delete_traces(&child).await?;
+            self.remove(&known, now).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what is noted of an entity besides itself: memberships, grants, counters, and what else
+    /// stands in the partition that ends with it.
+    async fn delete_traces(&self, at: &EntityId) -> Result<()> {
+        let own = at.key();
+        let range = match at.workspace() {
+            Some(_) => Query::table(key::free_counters(at)),
+            None => Query::index(Index::Table, own.pk.clone()),
+        };
+        for item in query_all(&*self.table, range.only(&["v"])).await? {
+            if item.key == own || EntityId::of_key(&item.key).is_some() {
+                continue;
+            }
+            if let Some(twin) = member::twin(&item.key) {
+                self.table.delete(&twin, Condition::None).await?;
+            }
+            self.table.delete(&item.key, Condition::None).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes an entity with its guard, its pointer and its share in its parent's count, if it has not
+    /// changed and has no children.
+    async fn remove(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
+        let (at, parent) = (known.at(), known.parent());
+        let mut writes = vec![
+            Write::Delete(at.key(), unchanged(known)),
+            release_name(known, &known.entity().name, until(now)),
+        ];
+        writes.extend(pointer_item(known).map(|pointer| Write::Delete(pointer.key, Condition::None)));
+        writes.extend(self.unbind(known).await?);
+        if let (Some(parent), Some(counter)) = (parent, at.kind().counter()) {
+            writes.push(Write::Update(Update::new(parent.key(), Condition::Exists).add(counter, -1)));
+        }
+        self.table.transact(writes).await
+    }
+}
+
+/// It is as it was read, and has no children.
+fn unchanged(known: &AnyEntity) -> Condition {
+    let version = Condition::Equals("ver", known.entity().version.into());
+    let mark = known.entity().closing.as_ref().map(|mark| Condition::Equals(CLOSING, mark.as_str().into()));
+    let none =
+        |(kind, _): (EntityKind, i64)| kind.counter().map(|counter| Condition::Equals(counter, 0.into()));
+    let children: Children = known.children();
+    Condition::All([version].into_iter().chain(children.into_iter().filter_map(none)).chain(mark).collect())
+}

@@ -1,0 +1,332 @@
+//! What happens: new releases, promotions, alerts; and who has seen it.
+//!
+//! Each happening is an item of its workspace, by time, and by its model in `GSI1`. A feed is read, not
+//! written: it merges the latest happenings of what a user follows. So a happening costs one write
+//! however many follow, and a feed two reads more than the user follows things.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Error, Id, Result, Timestamp, id::check_name};
+use futures::future::try_join_all;
+use log::key::{self, EntityId, EntityKind, Followed};
+use table::{Condition, Cursor, Index, Item, Key, Query, Table, item::Value, query_all};
+
+use super::{Catalog, live::ReleaseChange};
+
+/// How many of the latest happenings of each thing that is followed a feed looks at.
+pub const FEED_LOOK_BACK: usize = 100;
+
+/// The most entries of a feed, and of a page of a history.
+pub const MAX_ENTRIES: usize = 1_000;
+
+/// The most happenings that are marked as seen in one call.
+pub const MAX_MARKS: usize = 100;
+
+/// The most bytes in the text of an alert.
+pub const MAX_ALERT_BYTES: usize = 1_000;
+
+/// For how long a mark of what was seen is kept, in seconds.
+pub const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
+
+/// What an alert is called among happenings.
+const ALERT: &str = "alert";
+
+const ITEM_VERSION: i64 = 1;
+const READS_AT_ONCE: usize = 16;
+
+/// Something that happened in a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Happening {
+    /// When.
+    pub at: Timestamp,
+    /// Its name, by which it is marked as seen.
+    pub name: String,
+    /// The workspace.
+    pub workspace: Id,
+    /// `register`, `promote`, `rollback`, `retire` or `alert`.
+    pub what: String,
+    /// The release, or the alert.
+    pub about: String,
+    /// The model, by name.
+    pub model: Option<String>,
+    /// The environment.
+    pub environment: Option<String>,
+    /// A remark, or the text of the alert.
+    pub note: Option<String>,
+}
+
+/// Something that people should know of a workspace, or of one of its models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// When it was raised.
+    pub at: Timestamp,
+    /// What it is called, such as `drift`. The same name at the same instant is the same alert.
+    pub name: String,
+    /// The model that it is about.
+    pub model: Option<String>,
+    /// What it says.
+    pub text: String,
+}
+
+/// An entry of a feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedEntry {
+    /// What happened.
+    pub happening: Happening,
+    /// Whether the user has seen it.
+    pub is_seen: bool,
+}
+
+/// Of what a history is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryOf<'a> {
+    /// All that happened in the workspace.
+    Workspace,
+    /// What happened to the releases of a model.
+    Model(&'a Id),
+    /// What became live in an environment, and what was taken away.
+    Environment(&'a str),
+}
+
+/// Some of a history.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// What happened, the latest first.
+    pub happenings: Vec<Happening>,
+    /// Where to go on; `None` after the first that happened.
+    pub next: Option<Cursor>,
+}
+
+impl Happening {
+    fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let text = |name| item.optional_text(name).map(str::to_owned);
+        let (what, about, environment) = (item.text("what")?, item.text("about")?, text("environment"));
+        let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
+        // The same for an item of an environment, which has another key.
+        let key = key::happening(workspace, at, what, about, environment.as_deref().unwrap_or_default());
+        Ok(Self {
+            at,
+            name: key::happening_name(&key).ok_or_else(|| item.corrupt("its key is another"))?,
+            workspace: workspace.clone(),
+            what: what.to_owned(),
+            about: about.to_owned(),
+            model: text("model"),
+            environment,
+            note: text("note"),
+        })
+    }
+}
+
+/// Notes that something happened to a release.
+pub(super) async fn note_release(table: &dyn Table, workspace: &Id, change: &ReleaseChange) -> Result<()> {
+    let environment = change.environment.as_deref().unwrap_or_default();
+    let key = key::happening(workspace, change.at, change.action.name(), &change.release, environment);
+    note(table, workspace, change.to_item(key), Some(&change.model)).await
+}
+
+async fn note(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<()> {
+    let id = match model {
+        Some(model) => model_id(table, workspace, model).await?,
+        None => None,
+    };
+    let item = match id {
+        Some(id) => {
+            let sk = item.key.sk.clone();
+            item.with("GSI1PK", key::happenings_of_model(&id).pk).with("GSI1SK", sk)
+        }
+        None => item,
+    };
+    match table.put(item, Condition::Absent).await {
+        Err(error) if error.is_conflict() => Ok(()),
+        other => other,
+    }
+}
+
+/// The id of a model, by its name.
+pub(super) async fn model_id(table: &dyn Table, workspace: &Id, name: &str) -> Result<Option<Id>> {
+    let guard = key::guard(Some(&EntityId::Workspace(workspace.clone())), EntityKind::Model, name);
+    let item = table.get(&guard).await?;
+    item.map(|item| Id::parse(item.text("id")?)).transpose()
+}
+
+impl Catalog {
+    /// Raises an alert, for those who follow the workspace or the model. Raising it again changes nothing.
+    ///
+    /// # Errors
+    /// `Invalid`, when its name is none, or it says nothing or too much; `NotFound`, when there is no
+    /// such model; those of the table.
+    pub async fn raise(&self, workspace: &Id, alert: &Alert) -> Result<()> {
+        check_name(&alert.name)?;
+        if alert.text.is_empty() || alert.text.len() > MAX_ALERT_BYTES {
+            return Err(Error::invalid(format!("the text of an alert has 1 to {MAX_ALERT_BYTES} bytes")));
+        }
+        if let Some(model) = &alert.model
+            && model_id(&*self.table, workspace, model).await?.is_none()
+        {
+            return Err(Error::not_found(format!("there is no model `{model}` in this workspace")));
+        }
+        let item = Item::new(key::happening(workspace, alert.at, ALERT, &alert.name, ""))
+            .with("v", ITEM_VERSION)
+            .with("at", alert.at.micros())
+            .with("what", ALERT)
+            .with("about", alert.name.as_str())
+            .with("note", alert.text.as_str());
+        let item = match &alert.model {
+            Some(model) => item.with("model", model.as_str()),
+            None => item,
+        };
+        note(&*self.table, workspace, item, alert.model.as_deref()).await
+    }
+
+    /// The id of the model of this name.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none.
+    pub async fn model_named(&self, workspace: &Id, name: &str) -> Result<Id> {
+        let missing = || Error::not_found(format!("there is no model `{name}` in this workspace"));
+        check_name(name)?;
+        model_id(&*self.table, workspace, name).await?.ok_or_else(missing)
+    }
+
+    /// What happened, the latest first: one query.
+    ///
+    /// # Errors
+    /// `Invalid`, when `limit` is not 1 to [`MAX_ENTRIES`], or the cursor is of another history.
+    pub async fn history(
+        &self,
+        workspace: &Id,
+        of: HistoryOf<'_>,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> Result<History> {
+        check_limit(limit)?;
+        if let HistoryOf::Environment(environment) = of {
+            check_name(environment)?;
+        }
+        let query = match of {
+            HistoryOf::Workspace => Query::table(key::happenings(workspace)),
+            HistoryOf::Environment(environment) => Query::table(key::live_changes(workspace, environment)),
+            HistoryOf::Model(model) => of_model(model),
+        };
+        let page = self.table.query(&Query { after, ..query.backward().limit(limit) }).await?;
+        let happenings =
+            page.items.iter().map(|item| Happening::from_item(item, workspace)).collect::<Result<_>>()?;
+        Ok(History { happenings, next: page.next })
+    }
+
+    /// What happened lately in what a user follows: at most `limit`, what was not seen first, the
+    /// latest first. It looks at the latest [`FEED_LOOK_BACK`] of each thing that is followed. It reads one
+    /// page of follows, one of each thing, and one of marks.
+    ///
+    /// # Errors
+    /// `Invalid`, when `limit` is not 1 to [`MAX_ENTRIES`]; those of the table.
+    pub async fn feed(&self, user: &Id, limit: usize) -> Result<Vec<FeedEntry>> {
+        self.feed_of_each(user, limit, None).await
+    }
+
+    /// The same with at most `of_each` entries of each publisher, those first that the feed shows first. A publisher
+    /// is what the user follows: a model, for what happened to its releases and where both are followed, else the
+    /// workspace.
+    ///
+    /// # Errors
+    /// As [`Catalog::feed`]; `Invalid`, when `of_each` is not 1 to [`MAX_ENTRIES`].
+    pub async fn feed_of_each(
+        &self,
+        user: &Id,
+        limit: usize,
+        of_each: Option<usize>,
+    ) -> Result<Vec<FeedEntry>> {
+        check_limit(limit)?;
+        check_limit(of_each.unwrap_or(1))?;
+        let follows: Vec<Followed> = self.follows(user).await?.into_iter().collect();
+        let mut happenings = BTreeMap::<Key, Happening>::new();
+        let mut publishers = BTreeMap::<String, Followed>::new();
+        for some in follows.chunks(READS_AT_ONCE) {
+            let found = try_join_all(some.iter().map(|followed| self.latest(followed))).await?;
+            for (followed, found) in some.iter().zip(found) {
+                // Models come after workspaces.
+                publishers.extend(found.iter().map(|(_, one)| (one.name.clone(), followed.clone())));
+                happenings.extend(found);
+            }
+        }
+        let sks: BTreeSet<&str> = happenings.keys().map(|key| key.sk.as_str()).collect();
+        let (Some(first), Some(last)) = (sks.first(), sks.last()) else { return Ok(Vec::new()) };
+        let marks = Query::table(key::seen_between(user, first, last)).only(&["v"]);
+        let marks: BTreeSet<String> =
+            query_all(&*self.table, marks).await?.into_iter().map(|item| item.key.sk).collect();
+        let entry = |(key, happening): (Key, Happening)| {
+            let mark = key::seen(user, &happening.workspace, &key.sk);
+            FeedEntry { is_seen: marks.contains(&mark.sk), happening }
+        };
+        let mut entries: Vec<FeedEntry> = happenings.into_iter().map(entry).collect();
+        let age = |entry: &FeedEntry| std::cmp::Reverse((entry.happening.at, entry.happening.name.clone()));
+        entries.sort_by_cached_key(|entry| (entry.is_seen, age(entry)));
+        if let Some(most) = of_each {
+            let mut shown = BTreeMap::<&Followed, usize>::new();
+            entries.retain(|entry| {
+                let Some(publisher) = publishers.get(&entry.happening.name) else { return true };
+                let count = shown.entry(publisher).or_default();
+                *count += 1;
+                *count <= most
+            });
+        }
+        entries.truncate(limit);
+        Ok(entries)
+    }
+
+    async fn latest(&self, followed: &Followed) -> Result<Vec<(Key, Happening)>> {
+        let (query, workspace) = match followed {
+            Followed::Workspace(workspace) => (Query::table(key::happenings(workspace)), workspace),
+            Followed::Model(workspace, model) => (of_model(model), workspace),
+        };
+        let page = self.table.query(&query.backward().limit(FEED_LOOK_BACK)).await?;
+        let entry = |item: Item| Ok((item.key.clone(), Happening::from_item(&item, workspace)?));
+        page.items.into_iter().map(entry).collect()
+    }
+
+    /// Marks happenings as seen by a user, by their names. A repeat changes nothing.
+    ///
+    /// # Errors
+    /// `Invalid`, when a name is none, or there are more than [`MAX_MARKS`]; those of the table.
+    pub async fn mark_seen(&self, user: &Id, names: &[String], now: Timestamp) -> Result<()> {
+        if names.len() > MAX_MARKS {
+            return Err(Error::invalid(format!("at most {MAX_MARKS} are marked at once")));
+        }
+        let expires_at = now.plus_seconds(SEEN_SECONDS).micros() / 1_000_000;
+        let mark = |name: &String| {
+            let item = Item::new(mark_of(user, name)?).with("v", ITEM_VERSION);
+            Ok(item.with("expires_at", Value::from(expires_at)))
+        };
+        let marks = names.iter().map(mark).collect::<Result<Vec<_>>>()?;
+        for some in marks.chunks(READS_AT_ONCE) {
+            try_join_all(some.iter().cloned().map(|item| self.table.put(item, Condition::None))).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a user has seen something that happened: one read.
+    ///
+    /// # Errors
+    /// `Invalid`, when the name is none; those of the table.
+    pub async fn has_seen(&self, user: &Id, name: &str) -> Result<bool> {
+        Ok(self.table.get(&mark_of(user, name)?).await?.is_some())
+    }
+}
+
+fn of_model(model: &Id) -> Query {
+    Query { index: Index::Gsi1, ..Query::table(key::happenings_of_model(model)) }
+}
+
+fn mark_of(user: &Id, name: &str) -> Result<Key> {
+    let parsed = key::parse_happening_name(name);
+    let (workspace, sk) = parsed.ok_or_else(|| Error::invalid(format!("`{name}` is no name of an entry")))?;
+    Ok(key::seen(user, &workspace, &sk))
+}
+
+fn check_limit(limit: usize) -> Result<()> {
+    match (1..=MAX_ENTRIES).contains(&limit) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("the limit is 1 to {MAX_ENTRIES}"))),
+    }
+}

@@ -1,0 +1,172 @@
+//! Who follows what: each follow is an item of the user, and all of them stand together in `GSI1`; in the index
+//! `board` those of one thing stand by the time at which they came. How many follow something is counted on it, in the
+//! transaction that writes the follow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Error, Id, Result, Timestamp};
+use log::key::{self, EntityId, Followed};
+use table::{Condition, Cursor, Index, Item, Query, Write, query_all};
+
+use super::Catalog;
+
+/// The most that a user follows.
+pub const MAX_FOLLOWS: usize = 200;
+
+/// The attribute of a workspace or model that counts its followers.
+const FOLLOWERS: &str = "count_of_followers";
+
+const ITEM_VERSION: i64 = 1;
+
+/// What users follow, user by user.
+#[derive(Clone, Debug, Default)]
+pub struct Digest {
+    /// Users and what each of them follows. One whose follows do not fit into a page goes on in the next.
+    pub users: Vec<(Id, Vec<Followed>)>,
+    /// Where to go on.
+    pub next: Option<Cursor>,
+}
+
+/// Some of those who follow something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followers {
+    /// Who, and since when, in the order in which they came.
+    pub users: Vec<(Id, Timestamp)>,
+    /// Where to go on; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
+impl Catalog {
+    /// Makes a user follow something; whether that is new. Its count of followers grows in the same
+    /// transaction, so a repeat counts nothing.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such user, or nothing to follow; `Invalid`, when the user follows
+    /// [`MAX_FOLLOWS`] already.
+    pub async fn follow(&self, user: &Id, followed: &Followed, now: Timestamp) -> Result<bool> {
+        let known = self.follows(user).await?;
+        if known.contains(followed) {
+            return Ok(false);
+        }
+        if known.len() >= MAX_FOLLOWS {
+            return Err(Error::invalid(format!("a user follows at most {MAX_FOLLOWS}; unfollow some")));
+        }
+        let key = key::follow(user, followed);
+        let (pk, sk) = key::follow_index(user, followed);
+        let item = Item::new(key.clone()).with("v", ITEM_VERSION).with("at", now.micros());
+        let item = item.with("GSI1PK", pk).with("GSI1SK", sk);
+        let item = item.with("board", key::followers(followed)).with("score", now.micros());
+        let writes = vec![
+            Write::Check(EntityId::User(user.clone()).key(), Condition::Exists),
+            Write::Put(item, Condition::Absent),
+            Write::Add(followed.entity(), FOLLOWERS.to_owned(), 1),
+        ];
+        match self.table.transact(writes).await {
+            Err(error) if error.is_conflict() => match self.table.get(&key).await? {
+                Some(_) => Ok(false),
+                None => Err(Error::not_found("there is no such user, or nothing of this id to follow")),
+            },
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Ends that a user follows something; whether it was so.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn unfollow(&self, user: &Id, followed: &Followed) -> Result<bool> {
+        let key = key::follow(user, followed);
+        let writes = vec![
+            Write::Delete(key.clone(), Condition::Exists),
+            Write::Add(followed.entity(), FOLLOWERS.to_owned(), -1),
+        ];
+        match self.table.transact(writes).await {
+            Err(error) if error.is_conflict() => match self.table.get(&key).await? {
+                None => Ok(false),
+                // What was followed is gone, and its count with it.
+                Some(_) => self.table.delete(&key, Condition::None).await.map(|()| true),
+            },
+            other => other.map(|()| true),
+        }
+    }
+
+    /// What a user follows.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn follows(&self, user: &Id) -> Result<BTreeSet<Followed>> {
+        let items = query_all(&*self.table, Query::table(key::follows(user))).await?;
+        items.iter().map(|item| follow_of(item).map(|(_, followed)| followed)).collect()
+    }
+
+    /// How many follow something: one read.
+    ///
+    /// # Errors
+    /// `NotFound`, when it does not exist.
+    pub async fn followers(&self, followed: &Followed) -> Result<i64> {
+        let item = self.table.get(&followed.entity()).await?;
+        let item = item.ok_or_else(|| Error::not_found("there is nothing of this id to follow"))?;
+        Ok(item.int(FOLLOWERS).unwrap_or(0))
+    }
+
+    /// A page of those who follow something, in the order in which they came: one query. Where follows are told
+    /// that were written before they stood in that order, all follows are gone through to find them.
+    ///
+    /// # Errors
+    /// `NotFound`, when it does not exist; `Invalid`, when `limit` is 0 or the cursor is of another list.
+    pub async fn followers_page(
+        &self,
+        followed: &Followed,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> Result<Followers> {
+        let is_first = after.is_none();
+        let query = Query { after, ..Query::index(Index::Board, key::followers(followed)) };
+        let page = self.table.query(&query.limit(limit)).await?;
+        let since = |item: &Item| Ok((follow_of(item)?.0, time_of(item)?));
+        let users = page.items.iter().map(since).collect::<Result<Vec<_>>>()?;
+        let is_whole = is_first && page.next.is_none();
+        if is_whole && (users.len() as i64) < self.followers(followed).await? {
+            let mut users = self.followers_by_search(followed).await?;
+            users.truncate(limit);
+            return Ok(Followers { users, next: None });
+        }
+        Ok(Followers { users, next: page.next })
+    }
+
+    async fn followers_by_search(&self, followed: &Followed) -> Result<Vec<(Id, Timestamp)>> {
+        let mut users = Vec::new();
+        for item in query_all(&*self.table, Query::index(Index::Gsi1, key::FOLLOWS)).await? {
+            let (user, of) = follow_of(&item)?;
+            if of == *followed {
+                users.push((time_of(&item)?, user));
+            }
+        }
+        users.sort();
+        Ok(users.into_iter().map(|(since, user)| (user, since)).collect())
+    }
+
+    /// A page of all users with what they follow: one query of the index.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn digest(&self, after: Option<Cursor>) -> Result<Digest> {
+        let query = Query { after, ..Query::index(Index::Gsi1, key::FOLLOWS) };
+        let page = self.table.query(&query).await?;
+        let mut users = BTreeMap::<Id, Vec<Followed>>::new();
+        for item in &page.items {
+            let (user, followed) = follow_of(item)?;
+            users.entry(user).or_default().push(followed);
+        }
+        Ok(Digest { users: users.into_iter().collect(), next: page.next })
+    }
+}
+
+fn time_of(item: &Item) -> Result<Timestamp> {
+    Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))
+}
+
+fn follow_of(item: &Item) -> Result<(Id, Followed)> {
+    item.check_version(ITEM_VERSION)?;
+    key::parse_follow(&item.key).ok_or_else(|| item.corrupt("its key is not one of a follow"))
+}

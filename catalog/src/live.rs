@@ -1,0 +1,410 @@
+//! What is live: which release of each model, in each environment, and since when.
+//!
+//! The release log is the truth; what is kept here is a fold of it that answers by one query. In each
+//! environment one release of a model is live at most: `promote` and `rollback` put the release that they
+//! name in the place of the one before, `retire` takes it away. Changes count in the order of
+//! `released_at`, of one instant in that of their action and release. Each is stored with what was live
+//! after it, so the one at or before an instant says what was live then; one that comes late is put
+//! in its place, and those behind it are put right.
+//!
+//! Whoever appends release events records them here, and the projector does it again for those who died
+//! in between. Recording one twice changes nothing.
+
+use std::collections::BTreeMap;
+
+use event::{
+    Columns, Error, Id, Result, Timestamp,
+    id::{self, MAX_NAME_BYTES},
+};
+use futures::future::try_join_all;
+use log::key;
+use table::{
+    Item, MAX_TRANSACTION_BYTES, Query, Table,
+    item::{MAX_ITEM_BYTES, Value},
+    query_all,
+};
+
+use super::{Catalog, record::record};
+
+/// The most models that may be live in one environment; a further one is recorded, but not as live.
+pub const MAX_LIVE: usize = 1_000;
+
+/// The most bytes that one of them takes in an item: two names, an instant, and what DynamoDB counts for a map
+/// and its entries.
+const LIVE_BYTES: usize = 2 * MAX_NAME_BYTES + 48;
+
+/// What else an item of a change holds at most: its keys, names, and a note of 4 KiB.
+const CHANGE_BYTES: usize = 8 * 1024;
+
+// So what is live always fits in an item, and a few such items in a transaction.
+const _: () = assert!(MAX_LIVE * LIVE_BYTES + CHANGE_BYTES <= MAX_ITEM_BYTES);
+const _: () = assert!(3 * MAX_ITEM_BYTES <= MAX_TRANSACTION_BYTES);
+
+/// Version of the items.
+pub(super) const ITEM_VERSION: i64 = 1;
+
+/// What a release event does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// A release is made known.
+    Register,
+    /// It becomes the live one of its model in an environment.
+    Promote,
+    /// The same, because the one before was no good.
+    Rollback,
+    /// It is not live in an environment any more.
+    Retire,
+    /// How its predictions are judged is said anew, from a day on ([`super::Definitions`]).
+    Define,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Register, Self::Promote, Self::Rollback, Self::Retire, Self::Define];
+
+    /// Those that change what is live.
+    pub const OF_LIVE: [Self; 3] = [Self::Promote, Self::Rollback, Self::Retire];
+
+    /// Its name, as in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Register => "register",
+            Self::Promote => "promote",
+            Self::Rollback => "rollback",
+            Self::Retire => "retire",
+            Self::Define => "define",
+        }
+    }
+
+    /// The action of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+}
+
+/// A release event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReleaseChange {
+    /// When it happened: `released_at`.
+    pub at: Timestamp,
+    /// What it does.
+    pub action: Action,
+    /// The release, by name.
+    pub release: String,
+    /// Its model, by name.
+    pub model: String,
+    /// Where. Without it nothing becomes live.
+    pub environment: Option<String>,
+    /// A remark.
+    pub note: Option<String>,
+}
+
+/// A release that is live, or was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The release, by name.
+    pub release: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// What is live in an environment: for each model, by name, its release.
+pub type LiveState = BTreeMap<String, Live>;
+
+/// A change of what is live, and what was live after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveChange {
+    /// The event.
+    pub change: ReleaseChange,
+    /// What was live after it.
+    pub state: LiveState,
+}
+
+impl ReleaseChange {
+    /// The events of columns of a log.
+    ///
+    /// # Errors
+    /// `Corrupt`, when a field is missing that every release event has.
+    pub fn of(columns: &Columns) -> Result<Vec<Self>> {
+        let text = |name, row| columns.column(name).and_then(|column| column.text(row)).map(str::to_owned);
+        let of_row = |row| {
+            let at = columns.column("released_at").and_then(|column| column.time(row));
+            let action = text("action", row).as_deref().and_then(Action::from_name);
+            Some(Self {
+                at: Timestamp::from_micros(at?)?,
+                action: action?,
+                release: text("release", row)?,
+                model: text("model", row)?,
+                environment: text("environment", row),
+                note: text("note", row),
+            })
+        };
+        let missing = |row| Error::corrupt(format!("row {row} of the release events lacks a field"));
+        (0..columns.rows).map(|row| of_row(row).ok_or_else(|| missing(row))).collect()
+    }
+
+    /// Applies the event to what is live.
+    pub fn apply(&self, state: &mut LiveState) {
+        let is_live = state.get(&self.model).is_some_and(|live| live.release == self.release);
+        match self.action {
+            Action::Register | Action::Define => {}
+            Action::Retire if is_live => _ = state.remove(&self.model),
+            Action::Promote | Action::Rollback if !is_live => {
+                if state.len() < MAX_LIVE || state.contains_key(&self.model) {
+                    let live = Live { release: self.release.clone(), since: self.at };
+                    state.insert(self.model.clone(), live);
+                }
+            }
+            Action::Promote | Action::Rollback | Action::Retire => {}
+        }
+    }
+
+    pub(super) fn to_item(&self, key: table::Key) -> Item {
+        let item = Item::new(key)
+            .with("v", ITEM_VERSION)
+            .with("at", self.at.micros())
+            .with("what", self.action.name())
+            .with("about", self.release.as_str())
+            .with("model", self.model.as_str());
+        let texts = [("environment", &self.environment), ("note", &self.note)];
+        texts.into_iter().fold(item, |item, (name, text)| match text {
+            Some(text) => item.with(name, text.as_str()),
+            None => item,
+        })
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let action = Action::from_name(item.text("what")?);
+        Ok(Self {
+            at: time(item, "at")?,
+            action: action.ok_or_else(|| item.corrupt("`what` is no action"))?,
+            release: item.text("about")?.to_owned(),
+            model: item.text("model")?.to_owned(),
+            environment: item.optional_text("environment").map(str::to_owned),
+            note: item.optional_text("note").map(str::to_owned),
+        })
+    }
+}
+
+fn time(item: &Item, name: &str) -> Result<Timestamp> {
+    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+}
+
+/// What is live, as a value.
+pub(super) fn encode(state: &LiveState) -> Value {
+    let entry = |(model, live): (&String, &Live)| {
+        let fields = [
+            ("release".to_owned(), Value::from(live.release.as_str())),
+            ("since".to_owned(), Value::from(live.since.micros())),
+        ];
+        (model.clone(), Value::M(fields.into_iter().collect()))
+    };
+    Value::M(state.iter().map(entry).collect())
+}
+
+/// What an item says is live.
+pub(super) fn state_of(item: &Item) -> Result<LiveState> {
+    let wrong = || item.corrupt("`live` is not releases by model");
+    let entry = |(model, value): (&String, &Value)| {
+        let Value::M(fields) = value else { return None };
+        let (Some(Value::S(release)), Some(Value::N(since))) = (fields.get("release"), fields.get("since"))
+        else {
+            return None;
+        };
+        let since = Timestamp::from_micros(since.as_i64()?)?;
+        Some((model.clone(), Live { release: release.clone(), since }))
+    };
+    item.map("live")?.iter().map(|pair| entry(pair).ok_or_else(wrong)).collect()
+}
+
+impl LiveChange {
+    pub(super) fn to_item(&self, workspace: &Id, environment: &str) -> Item {
+        let change = &self.change;
+        let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
+        change.to_item(key).with("live", encode(&self.state))
+    }
+
+    pub(super) fn from_item(item: &Item) -> Result<Self> {
+        Ok(Self { change: ReleaseChange::from_item(item)?, state: state_of(item)? })
+    }
+}
+
+pub(super) async fn first(table: &dyn Table, mut query: Query) -> Result<Option<Item>> {
+    loop {
+        let page = table.query(&query).await?;
+        match (page.items.into_iter().next(), page.next) {
+            (Some(item), _) => return Ok(Some(item)),
+            // A page may be empty and yet not be the last.
+            (None, Some(next)) => query.after = Some(next),
+            (None, None) => return Ok(None),
+        }
+    }
+}
+
+impl Catalog {
+    /// Records release events: see [`record`].
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn record(&self, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
+        record(&*self.table, workspace, changes).await
+    }
+
+    /// What was live in an environment at an instant, by one query of one item.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn live_at(&self, workspace: &Id, environment: &str, at: Timestamp) -> Result<LiveState> {
+        id::check_name(environment)?;
+        let until = key::live_changes_until(workspace, environment, at);
+        let last = first(&*self.table, Query::table(until).backward().limit(1)).await?;
+        last.as_ref().map(state_of).transpose().map(Option::unwrap_or_default)
+    }
+
+    /// What is live now, by environment.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn live_now(&self, workspace: &Id) -> Result<BTreeMap<String, LiveState>> {
+        let items = query_all(&*self.table, Query::table(key::lives(workspace))).await?;
+        let of = |item: &Item| {
+            let environment =
+                key::parse_live(&item.key.sk).ok_or_else(|| item.corrupt("its key is another"))?;
+            Ok((environment.to_owned(), state_of(item)?))
+        };
+        items.iter().map(of).collect()
+    }
+
+    /// What was live at an instant, by environment: one read, and one of each environment.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn all_live_at(&self, workspace: &Id, at: Timestamp) -> Result<BTreeMap<String, LiveState>> {
+        let environments = self.live_now(workspace).await?.into_keys();
+        let state = async |name: String| Ok((name.clone(), self.live_at(workspace, &name, at).await?));
+        Ok(try_join_all(environments.map(state)).await?.into_iter().collect())
+    }
+
+    /// The release that was live for a model in an environment before the one that is now.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn live_before(
+        &self,
+        workspace: &Id,
+        environment: &str,
+        model: &str,
+    ) -> Result<Option<String>> {
+        let mut query = Query::table(key::live_changes(workspace, environment)).backward().limit(100);
+        let mut current = None;
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                let live = state_of(item)?.remove(model).map(|live| live.release);
+                match (&current, live) {
+                    (None, live) => current = Some(live),
+                    (Some(now), Some(before)) if now.as_ref() != Some(&before) => return Ok(Some(before)),
+                    _ => {}
+                }
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use event::{Clock, Task};
+    use proptest::prelude::*;
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+
+    fn change((second, action, release, model): (i64, usize, u8, u8)) -> ReleaseChange {
+        ReleaseChange {
+            at: Timestamp::default().plus_seconds(second),
+            action: Action::ALL[action],
+            release: format!("v{release}"),
+            model: format!("m{model}"),
+            environment: Some("production".into()),
+            note: None,
+        }
+    }
+
+    fn refold(changes: &[ReleaseChange], at: Timestamp) -> LiveState {
+        let name = |change: &ReleaseChange| (change.at, change.action.name(), change.release.clone());
+        // Of two that stand in one place the first is known.
+        let mut placed = BTreeMap::new();
+        changes.iter().for_each(|change| _ = placed.entry(name(change)).or_insert(change));
+        let mut state = LiveState::new();
+        placed.values().filter(|change| change.at <= at).for_each(|change| change.apply(&mut state));
+        state
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// In whatever order events come, and however often: what is live is what a fold of them in the
+        /// order of their times gives, now and at any time.
+        #[test]
+        fn what_is_live_is_a_fold_of_the_log(
+            changes in prop::collection::vec((0i64..20, 0usize..4, 0u8..4, 0u8..2), 1..30),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let changes: Vec<_> = changes.into_iter().map(change).collect();
+            let dir = tempfile::tempdir().unwrap();
+            let (live, expected) = runtime.block_on(async {
+                let table = SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap();
+                let catalog = Catalog::new(Arc::new(table));
+                let workspace = Id::new(Timestamp::default());
+                for change in &changes {
+                    catalog.record(&workspace, std::slice::from_ref(change)).await.unwrap();
+                }
+                catalog.record(&workspace, &changes).await.unwrap();
+                let (mut live, mut expected) = (Vec::new(), Vec::new());
+                for second in 0..21 {
+                    let at = Timestamp::default().plus_seconds(second);
+                    live.push(catalog.live_at(&workspace, "production", at).await.unwrap());
+                    expected.push(refold(&changes, at));
+                }
+                live.extend(catalog.live_now(&workspace).await.unwrap().into_values());
+                if changes.iter().any(|change| change.action != Action::Register) {
+                    expected.push(refold(&changes, Timestamp::default().plus_seconds(99)));
+                }
+                (live, expected)
+            });
+            prop_assert_eq!(live, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_late_change_puts_many_right_and_two_writers_lose_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap();
+        let catalog = Catalog::new(Arc::new(table));
+        let workspace = catalog.ensure_workspace("a/b", Timestamp::default()).await.unwrap().entity.id;
+        catalog.ensure_model(&workspace, "m0", &Task::Regression, Timestamp::default()).await.unwrap();
+        // 200 changes of another model, behind what comes late.
+        let others: Vec<_> = (0..200).map(|at| change((100 + at, 1, (at % 2) as u8, 1))).collect();
+        catalog.record(&workspace, &others).await.unwrap();
+        let (late, later) = (change((50, 1, 7, 0)), change((60, 1, 8, 0)));
+        let (one, two) = tokio::join!(
+            catalog.record(&workspace, std::slice::from_ref(&late)),
+            catalog.record(&workspace, std::slice::from_ref(&later)),
+        );
+        one.and(two).unwrap();
+        let all: Vec<_> = others.into_iter().chain([late, later]).collect();
+        for second in [55, 60, 150, 299] {
+            let at = Timestamp::default().plus_seconds(second);
+            assert_eq!(catalog.live_at(&workspace, "production", at).await.unwrap(), refold(&all, at));
+        }
+        assert_eq!(catalog.live_before(&workspace, "production", "m0").await.unwrap(), Some("v7".into()));
+        assert_eq!(catalog.live_before(&workspace, "production", "m1").await.unwrap(), Some("v0".into()));
+        assert_eq!(catalog.live_before(&workspace, "staging", "m1").await.unwrap(), None);
+    }
+}

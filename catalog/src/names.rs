@@ -1,0 +1,84 @@
+//! Present names: a release is immutable and bears the names that its model and configuration had when it was
+//! made, so whoever shows it looks up those that they have now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Error, Id, Result};
+use futures::future::try_join_all;
+use log::key::EntityId;
+
+use super::{AnyEntity, Catalog, RankedRelease, Release};
+
+/// Present names by id.
+type Names = BTreeMap<Id, String>;
+
+impl Release {
+    /// Takes the names of its model and configuration from `names`, where they are there.
+    pub(super) fn take_names(&mut self, names: &Names) {
+        if let Some(name) = names.get(&self.model_id) {
+            self.model.clone_from(name);
+        }
+        if let Some(name) = self.configuration_id.as_ref().and_then(|id| names.get(id)) {
+            self.configuration = Some(name.clone());
+        }
+    }
+
+    /// Its model and configuration.
+    fn parts(&self) -> impl Iterator<Item = EntityId> {
+        let model = EntityId::Model(self.workspace.clone(), self.model_id.clone());
+        let configuration = self.configuration_id.clone();
+        let configuration = configuration.map(|id| EntityId::Configuration(self.workspace.clone(), id));
+        [Some(model), configuration].into_iter().flatten()
+    }
+}
+
+impl Catalog {
+    /// The entity; a release with the present names of its model and configuration.
+    ///
+    /// # Errors
+    /// `NotFound`, when it does not exist.
+    pub async fn show(&self, at: &EntityId) -> Result<AnyEntity> {
+        let mut entity = self.get(at).await?;
+        self.name_parts(std::slice::from_mut(&mut entity)).await?;
+        Ok(entity)
+    }
+
+    /// Puts the present names of their models and configurations into releases: a read of each model and
+    /// configuration.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn name_parts(&self, entities: &mut [AnyEntity]) -> Result<()> {
+        let mut releases: Vec<&mut Release> = entities
+            .iter_mut()
+            .filter_map(|any| if let AnyEntity::Release(release) = any { Some(release) } else { None })
+            .collect();
+        let names = self.names(releases.iter().flat_map(|release| release.parts())).await?;
+        releases.iter_mut().for_each(|release| release.take_names(&names));
+        Ok(())
+    }
+
+    /// Puts the present names of their models into the releases of a leaderboard: a read of each model.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn name_models(&self, workspace: &Id, board: &mut [RankedRelease]) -> Result<()> {
+        let models = board.iter().map(|of| EntityId::Model(workspace.clone(), of.model_id.clone()));
+        let names = self.names(models).await?;
+        for of in board {
+            if let Some(name) = names.get(&of.model_id) {
+                of.model.clone_from(name);
+            }
+        }
+        Ok(())
+    }
+
+    async fn names(&self, of: impl Iterator<Item = EntityId>) -> Result<Names> {
+        let name = async |at: EntityId| {
+            let found = self.find(&at).await?;
+            Ok::<_, Error>(found.map(|found| (at.id().clone(), found.entity().name.clone())))
+        };
+        let distinct: BTreeSet<EntityId> = of.collect();
+        Ok(try_join_all(distinct.into_iter().map(name)).await?.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,146 @@
+//! A workspace, and a user, with all that belongs to them, each read by one query.
+
+use std::collections::BTreeMap;
+
+use event::{Error, Id, Result};
+use log::key::{self, Counted, EntityId, EntityKind, Followed};
+use table::Item;
+
+use super::{
+    Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Workspace,
+    counter, counts::Counts, live,
+};
+
+/// Free counters by name.
+pub type FreeCounters = BTreeMap<String, i64>;
+
+/// A workspace with its models, configurations, releases, grants and free counters.
+#[derive(Clone, Debug)]
+pub struct WorkspacePage {
+    /// The workspace.
+    pub workspace: Workspace,
+    /// Its models, oldest first.
+    pub models: Vec<Model>,
+    /// Its configurations, oldest first.
+    pub configurations: Vec<Configuration>,
+    /// Its releases, oldest first, with the present names of their models and configurations.
+    pub releases: Vec<Release>,
+    /// What is live, by environment.
+    pub live: BTreeMap<String, LiveState>,
+    /// Who has which role.
+    pub grants: Vec<Grant>,
+    /// The free counters of the workspace and of what is in it.
+    pub counters: BTreeMap<(EntityKind, Id), FreeCounters>,
+    /// How many events were counted. They stand elsewhere, and are here only when they were asked for
+    /// ([`super::Catalog::page_with_counts`]).
+    pub counts: Counts,
+}
+
+/// The entity of an item, if it is one.
+fn entity(item: &Item) -> Result<Option<AnyEntity>> {
+    EntityId::of_key(&item.key).map(|_| AnyEntity::from_item(item)).transpose()
+}
+
+impl WorkspacePage {
+    pub(super) fn from_items(items: &[Item]) -> Result<Self> {
+        let mut workspace = None;
+        let (mut models, mut configurations, mut releases) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut grants, mut counters) = (Vec::new(), BTreeMap::<_, FreeCounters>::new());
+        let mut live = BTreeMap::new();
+        for item in items {
+            match entity(item)? {
+                Some(AnyEntity::Workspace(found)) => workspace = Some(found),
+                Some(AnyEntity::Model(model)) => models.push(model),
+                Some(AnyEntity::Configuration(configuration)) => configurations.push(configuration),
+                Some(AnyEntity::Release(release)) => releases.push(release),
+                Some(_) => {}
+                // What a newer Almanac keeps here is none of our business.
+                None => {
+                    grants.extend(Grant::from_item(item)?);
+                    if let Some(environment) = key::parse_live(&item.key.sk) {
+                        live.insert(environment.to_owned(), live::state_of(item)?);
+                    }
+                    if let Some((of, name)) = key::parse_free_counter(&item.key.sk) {
+                        counters.entry(of).or_default().insert(name.to_owned(), counter::value(item)?);
+                    }
+                }
+            }
+        }
+        let workspace = workspace.ok_or_else(|| Error::not_found("the workspace does not exist"))?;
+        // Ids of one instant have no order of their own.
+        models.sort_by(|a: &Model, b| a.entity.by_age(&b.entity));
+        configurations.sort_by(|a: &Configuration, b| a.entity.by_age(&b.entity));
+        releases.sort_by(|a: &Release, b| a.entity.by_age(&b.entity));
+        let parts = models.iter().map(|model| &model.entity);
+        let parts = parts.chain(configurations.iter().map(|configuration| &configuration.entity));
+        let names = parts.map(|entity| (entity.id.clone(), entity.name.clone())).collect();
+        releases.iter_mut().for_each(|release| release.take_names(&names));
+        Ok(Self {
+            workspace,
+            models,
+            configurations,
+            releases,
+            live,
+            grants,
+            counters,
+            counts: Counts::new(),
+        })
+    }
+
+    /// How many events of each kind the releases of a model have together. (A release belongs to one
+    /// model for good, so nothing more need be stored.)
+    pub fn model_counts(&self, model: &str) -> BTreeMap<String, i64> {
+        let mut totals = BTreeMap::<String, i64>::new();
+        for release in self.releases.iter().filter(|release| release.model == model) {
+            let counts = self.counts.get(&Counted::Release(release.entity.name.clone()));
+            counts.into_iter().flatten().for_each(|(kind, n)| *totals.entry(kind.clone()).or_default() += n);
+        }
+        totals
+    }
+}
+
+/// A user with all that is noted of them.
+#[derive(Clone, Debug)]
+pub struct UserPage {
+    /// The user.
+    pub user: Entity,
+    /// The groups that they are in.
+    pub groups: Vec<Membership>,
+    /// The roles that they have themselves, not by their groups.
+    pub grants: Vec<Grant>,
+    /// Their free counters.
+    pub counters: FreeCounters,
+    /// What they follow.
+    pub follows: Vec<Followed>,
+    /// What happened lately, the newest first.
+    pub activity: Vec<Activity>,
+}
+
+impl UserPage {
+    pub(super) fn from_items(items: &[Item]) -> Result<Self> {
+        let mut user = None;
+        let (mut groups, mut grants, mut follows, mut activity) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut counters = FreeCounters::new();
+        for item in items {
+            match item.key.sk.split('#').next().unwrap_or_default() {
+                "u" => user = entity(item)?,
+                "g" => groups.extend(Membership::from_item(item)?),
+                "grant" => grants.extend(Grant::from_item(item)?),
+                "act" => activity.push(Activity::from_item(item)?),
+                "follow" => follows.extend(key::parse_follow(&item.key).map(|(_, followed)| followed)),
+                "n" => {
+                    if let Some((_, name)) = key::parse_free_counter(&item.key.sk) {
+                        counters.insert(name.to_owned(), counter::value(item)?);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let Some(AnyEntity::User(user)) = user else {
+            return Err(Error::not_found("the user does not exist"));
+        };
+        activity.sort_by_key(|one: &Activity| std::cmp::Reverse(one.at));
+        Ok(Self { user, groups, grants, counters, follows, activity })
+    }
+}

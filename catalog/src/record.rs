@@ -1,0 +1,121 @@
+//! Recording release events: what happened, and what is live since.
+
+use event::{Error, ErrorKind, Id, Result};
+use log::key;
+use table::{
+    Condition, Item, KeyRange, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, Query, Table, Write,
+    check::write_bytes, item::Value, query_all,
+};
+
+use super::{
+    feed::note_release,
+    live::{Action, ITEM_VERSION, LiveChange, LiveState, ReleaseChange, encode, first, state_of},
+};
+
+/// How often a change may find that somebody else made one.
+const MAX_ATTEMPTS: usize = 100;
+
+/// Records release events: what happened, and what is live since.
+///
+/// # Errors
+/// Those of the table. It may be called again with the same events at any time.
+pub async fn record(table: &dyn Table, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
+    for change in changes {
+        note_release(table, workspace, change).await?;
+        if let Some(environment) = &change.environment
+            && Action::OF_LIVE.contains(&change.action)
+        {
+            put_in_place(table, workspace, environment, change).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a change in its place among those of its environment.
+async fn put_in_place(
+    table: &dyn Table,
+    workspace: &Id,
+    environment: &str,
+    change: &ReleaseChange,
+) -> Result<()> {
+    let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
+    let all = key::live_changes(workspace, environment);
+    for _ in 0..MAX_ATTEMPTS {
+        let control = table.get(&key::live(workspace, environment)).await?;
+        let from = KeyRange { from: key.sk.clone(), ..all.clone() };
+        let after = query_all(table, Query::table(from)).await?;
+        if after.first().is_some_and(|item| item.key == key) {
+            return Ok(());
+        }
+        let until = Query::table(KeyRange { to: key.sk.clone(), ..all.clone() }).backward().limit(1);
+        let before = first(table, until).await?;
+        let mut state = before.as_ref().map(state_of).transpose()?.unwrap_or_default();
+        change.apply(&mut state);
+        let placed = LiveChange { change: change.clone(), state: state.clone() };
+        let mut repairs = Vec::new();
+        for item in &after {
+            let mut known = LiveChange::from_item(item)?;
+            known.change.apply(&mut state);
+            if known.state == state {
+                // From here on everything is as it was.
+                state = after.last().map(state_of).transpose()?.unwrap_or_default();
+                break;
+            }
+            known.state = state.clone();
+            repairs.push(known.to_item(workspace, environment));
+        }
+        let ver = control.as_ref().map_or(Ok(0), |item| item.int("ver"))?;
+        let placed = placed.to_item(workspace, environment);
+        match write_changes(table, (workspace, environment, ver), &state, placed, repairs).await {
+            Err(error) if error.is_conflict() => continue,
+            other => return other,
+        }
+    }
+    Err(Error::new(ErrorKind::Throttled, "too many change what is live at one time; try again"))
+}
+
+/// Writes repairs, the latest first, and the change that called for them last: a crash before that
+/// leaves the change to be made again. Each write demands that nobody else wrote.
+async fn write_changes(
+    table: &dyn Table,
+    (workspace, environment, mut ver): (&Id, &str, i64),
+    state: &LiveState,
+    placed: Item,
+    mut repairs: Vec<Item>,
+) -> Result<()> {
+    let mut placed = Some(placed);
+    while let Some(last) = placed.take() {
+        let unchanged = if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
+        ver += 1;
+        let control = Item::new(key::live(workspace, environment))
+            .with("v", ITEM_VERSION)
+            .with("ver", ver)
+            .with("live", encode(state));
+        let mut writes = vec![Write::Put(control, unchanged)];
+        let last = Write::Put(last, Condition::Absent);
+        // There is room for what comes last in each, so that it goes with the last repairs.
+        let mut bytes = write_bytes(&writes[0]) + write_bytes(&last);
+        while let Some(item) = repairs.pop() {
+            let repair = Write::Put(item, Condition::None);
+            bytes += write_bytes(&repair);
+            if bytes > MAX_TRANSACTION_BYTES || writes.len() + 2 > MAX_TRANSACTION_WRITES {
+                repairs.extend(item_of(repair));
+                break;
+            }
+            writes.push(repair);
+        }
+        match repairs.is_empty() {
+            true => writes.push(last),
+            false => placed = item_of(last),
+        }
+        table.transact(writes).await?;
+    }
+    Ok(())
+}
+
+fn item_of(write: Write) -> Option<Item> {
+    match write {
+        Write::Put(item, _) => Some(item),
+        _ => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! What a release is made of. It is immutable: events name a release by its name, and its figures mean
+//! something only while what it was made of stays what it was.
+
+use std::collections::BTreeMap;
+
+use event::{Day, Error, Id, Result, Window, id::check_name};
+use table::{
+    Item,
+    item::{Number, Value},
+};
+
+use super::entity::Entity;
+
+/// The most bytes in the URI of an artefact.
+pub const MAX_URI_BYTES: usize = 2048;
+
+/// The most bytes in a commit, a digest and the name of an author.
+pub const MAX_DETAIL_BYTES: usize = 128;
+
+/// The most bytes in the notes on a release.
+pub const MAX_NOTES_BYTES: usize = 4096;
+
+/// The most metrics that a release brings along.
+pub const MAX_METRICS: usize = 64;
+
+/// One version of a model with its configuration, put to an environment. Its name and what it is made of
+/// never change; what people note in its `attributes` may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Id, name, age.
+    pub entity: Entity,
+    /// The workspace that it is in.
+    pub workspace: Id,
+    /// The model, by the name that it had.
+    pub model: String,
+    /// The model.
+    pub model_id: Id,
+    /// The configuration, by the name that it had.
+    pub configuration: Option<String>,
+    /// The configuration.
+    pub configuration_id: Option<Id>,
+    /// The environment that it was made for.
+    pub environment: Option<String>,
+    /// Where it comes from.
+    pub details: ReleaseDetails,
+}
+
+/// Where a release comes from: what is known of it once and for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReleaseDetails {
+    /// The commit of the code.
+    pub commit: Option<String>,
+    /// Where the trained model is.
+    pub artefact_uri: Option<String>,
+    /// Its digest, such as `sha256:9f86d081...`.
+    pub artefact_digest: Option<String>,
+    /// The days of the data that it was trained on.
+    pub snapshot: Option<Window>,
+    /// What it measured at training time, by name.
+    pub metrics: BTreeMap<String, Number>,
+    /// Remarks.
+    pub notes: Option<String>,
+    /// Who made it.
+    pub author: Option<String>,
+}
+
+impl ReleaseDetails {
+    /// Refuses what cannot be stored.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the field.
+    pub fn check(&self) -> Result<()> {
+        let texts = [
+            ("commit", &self.commit, MAX_DETAIL_BYTES),
+            ("artefact_uri", &self.artefact_uri, MAX_URI_BYTES),
+            ("artefact_digest", &self.artefact_digest, MAX_DETAIL_BYTES),
+            ("notes", &self.notes, MAX_NOTES_BYTES),
+            ("author", &self.author, MAX_DETAIL_BYTES),
+        ];
+        for (name, text, most) in texts {
+            if let Some(text) = text
+                && (text.is_empty() || text.len() > most)
+            {
+                return Err(Error::invalid(format!("`{name}` should have 1 to {most} bytes")));
+            }
+        }
+        if self.metrics.len() > MAX_METRICS {
+            let found = self.metrics.len();
+            return Err(Error::invalid(format!("`metrics` has {found} names, more than {MAX_METRICS}")));
+        }
+        self.metrics.keys().try_for_each(|name| check_name(name))
+    }
+
+    fn to_item(&self, mut item: Item) -> Item {
+        let texts = [
+            ("commit", &self.commit),
+            ("artefact_uri", &self.artefact_uri),
+            ("artefact_digest", &self.artefact_digest),
+            ("notes", &self.notes),
+            ("author", &self.author),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                item = item.with(name, text.as_str());
+            }
+        }
+        if let Some(window) = self.snapshot {
+            item = item
+                .with("snapshot_from", window.from().to_string())
+                .with("snapshot_to", window.to().to_string());
+        }
+        if !self.metrics.is_empty() {
+            let metrics: BTreeMap<String, Value> =
+                self.metrics.iter().map(|(name, value)| (name.clone(), Value::N(value.clone()))).collect();
+            item = item.with("metrics", metrics);
+        }
+        item
+    }
+
+    pub(super) fn from_item(item: &Item) -> Result<Self> {
+        let text = |name| item.optional_text(name).map(str::to_owned);
+        let day = |name| item.optional_text(name).map(str::parse::<Day>).transpose();
+        let snapshot = match (day("snapshot_from")?, day("snapshot_to")?) {
+            (Some(from), Some(to)) => Some(Window::new(from, to)?),
+            _ => None,
+        };
+        let metrics = match item.attributes.get("metrics") {
+            Some(Value::M(metrics)) => metrics
+                .iter()
+                .map(|(name, value)| match value {
+                    Value::N(number) => Ok((name.clone(), number.clone())),
+                    _ => Err(item.corrupt(format_args!("the metric `{name}` is no number"))),
+                })
+                .collect::<Result<_>>()?,
+            _ => BTreeMap::new(),
+        };
+        Ok(Self {
+            commit: text("commit"),
+            artefact_uri: text("artefact_uri"),
+            artefact_digest: text("artefact_digest"),
+            snapshot,
+            metrics,
+            notes: text("notes"),
+            author: text("author"),
+        })
+    }
+}
+
+/// What a release is made of, by names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseSpec {
+    /// Its name, unique in the workspace.
+    pub name: String,
+    /// The model, by name.
+    pub model: String,
+    /// The configuration, by name; created when it is new.
+    pub configuration: Option<String>,
+    /// The environment that it is made for.
+    pub environment: Option<String>,
+}
+
+impl ReleaseSpec {
+    /// A release never changes: `known` must be made of what this says.
+    pub(super) fn check_same(&self, known: &Release) -> Result<()> {
+        if known.model == self.model
+            && known.configuration == self.configuration
+            && known.environment == self.environment
+        {
+            return Ok(());
+        }
+        Err(self.differs())
+    }
+
+    /// The release of this name is made of something else.
+    pub(super) fn differs(&self) -> Error {
+        Error::conflict(format!(
+            "the release `{}` exists with another model, configuration or environment; \
+             a release never changes, so give the new one a new name",
+            self.name
+        ))
+    }
+}
+
+impl Release {
+    pub(super) fn to_item(&self, item: Item) -> Item {
+        let texts = [
+            ("configuration", self.configuration.as_deref()),
+            ("configuration_id", self.configuration_id.as_ref().map(Id::as_str)),
+            ("environment", self.environment.as_deref()),
+        ];
+        let item = item.with("model", self.model.as_str());
+        let item = texts.into_iter().fold(item, |item, (name, text)| match text {
+            Some(text) => item.with(name, text),
+            None => item,
+        });
+        self.details.to_item(item)
+    }
+}

@@ -1,0 +1,377 @@
+//! How long a workspace keeps its events: the raw segments of predictions, outcomes and metrics.
+//! Release events, rollups, counters and evaluations stay for good.
+//!
+//! The events of a day expire some days after the day has ended. From that instant on nobody reads
+//! them or appends to them, by the setting as it is then and by the clock of who asks; one that is wrong
+//! is put right, and they are there again. The projector deletes them later ([`EXPIRY_GRACE_SECONDS`]), by the
+//! time that the table has counted ([`log::counted`]), and marks the day first ([`log::expired`]). Until it is
+//! marked, a pin or a longer retention brings the day back; after that it is gone for good.
+//!
+//! There is no TTL on segments: it would be fixed at the append, so that no later pin could save a
+//! day; it could take a segment before it is folded; and it takes segments in any order, so that
+//! numbers of a log that were in use would look free.
+
+use std::collections::BTreeSet;
+
+use event::{Day, Error, ErrorKind, Id, Result, Timestamp, Window, id::check_name};
+use log::{
+    expired,
+    key::{self, Counted},
+};
+use table::{Condition, Item, Write, item::Value};
+
+use super::{Catalog, counts::read_counts};
+
+/// The most days of retention: a century.
+pub const MAX_RETENTION_DAYS: u32 = 36_525;
+
+/// The most pinned days of a workspace.
+pub const MAX_PINNED_DAYS: usize = 4_000;
+
+/// The most pinned releases of a workspace.
+pub const MAX_PINNED_RELEASES: usize = 100;
+
+/// How long after a day has expired, and after the setting was changed, nothing is deleted, in
+/// seconds of the table's counted time: time to take a mistake back, and for appends that had begun.
+pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
+
+/// How often a change may find that somebody else made one.
+const MAX_ATTEMPTS: usize = 20;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// How long a workspace keeps its events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// For how many days after their own; for good when `None`.
+    pub days: Option<u32>,
+    /// Days that stay whatever their age.
+    pub pinned_days: BTreeSet<Day>,
+    /// Releases whose days stay: all days on which events name them.
+    pub pinned_releases: BTreeSet<String>,
+    /// When it was last changed.
+    pub changed_at: Timestamp,
+    /// Grows by one with each change; 0 when it was never set.
+    pub ver: i64,
+}
+
+/// What can be pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// The events of a day.
+    Day(Day),
+    /// The events of all days on which a release has some.
+    Release(String),
+}
+
+/// What an append must know of the retention.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// The setting.
+    pub retention: Retention,
+    /// The latest day whose events are gone.
+    pub latest_gone: Option<Day>,
+}
+
+impl Keeping {
+    /// Whether a day is kept at `now` by its age alone; of others [`Catalog::kept`] tells.
+    pub fn is_young(&self, day: Day, now: Timestamp) -> bool {
+        let is_young = self.retention.first_day(now).is_none_or(|first| day >= first);
+        is_young && self.latest_gone.is_none_or(|gone| day > gone)
+    }
+}
+
+/// Which days of a window still have their events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    first: Option<Day>,
+    pinned: BTreeSet<Day>,
+    gone: BTreeSet<Day>,
+}
+
+impl Kept {
+    /// Whether the events of a day may be read and appended to.
+    pub fn keeps(&self, day: Day) -> bool {
+        let is_young = self.first.is_none_or(|first| day >= first);
+        !self.gone.contains(&day) && (is_young || self.pinned.contains(&day))
+    }
+}
+
+impl Retention {
+    /// The first day that is kept at `now` by its age; every day when `None`.
+    pub fn first_day(&self, now: Timestamp) -> Option<Day> {
+        self.days.map(|days| now.plus_seconds(-i64::from(days) * DAY_SECONDS).day())
+    }
+
+    /// When the events of a day expire, unless they are pinned: so many days after the day's end.
+    pub fn expires_at(&self, day: Day) -> Option<Timestamp> {
+        self.days.map(|days| day.start().plus_seconds((1 + i64::from(days)) * DAY_SECONDS))
+    }
+
+    /// The condition that it is still as it was read.
+    pub fn unchanged(&self) -> Condition {
+        match self.ver {
+            0 => Condition::Absent,
+            ver => Condition::Equals("ver", ver.into()),
+        }
+    }
+
+    fn to_item(&self, workspace: &Id) -> Item {
+        let texts = |texts: Vec<String>| Value::L(texts.into_iter().map(Value::S).collect());
+        let item = Item::new(key::retention(workspace))
+            .with("v", ITEM_VERSION)
+            .with("ver", self.ver)
+            .with("changed_at", self.changed_at.micros())
+            .with("pinned_days", texts(self.pinned_days.iter().map(Day::to_string).collect()))
+            .with("pinned_releases", texts(self.pinned_releases.iter().cloned().collect()));
+        match self.days {
+            Some(days) => item.with("days", i64::from(days)),
+            None => item,
+        }
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let text = |value: &Value| match value {
+            Value::S(text) => Ok(text.clone()),
+            _ => Err(item.corrupt("a pin is no text")),
+        };
+        let days = item.attributes.contains_key("days").then(|| item.int("days")).transpose()?;
+        let days =
+            days.map(|days| u32::try_from(days).map_err(|_| item.corrupt("`days` is no number of days")));
+        Ok(Self {
+            days: days.transpose()?,
+            pinned_days: item
+                .list("pinned_days")?
+                .iter()
+                .map(|day| text(day)?.parse().map_err(|_| item.corrupt("a pinned day is no day")))
+                .collect::<Result<_>>()?,
+            pinned_releases: item.list("pinned_releases")?.iter().map(text).collect::<Result<_>>()?,
+            changed_at: Timestamp::from_micros(item.int("changed_at")?)
+                .ok_or_else(|| item.corrupt("`changed_at` is no time"))?,
+            ver: item.int("ver")?,
+        })
+    }
+
+    /// Adds a pin or takes it away.
+    fn with(mut self, pin: &Pin, is_pinned: bool) -> Result<Self> {
+        match (pin, is_pinned) {
+            (Pin::Day(day), true) => _ = self.pinned_days.insert(*day),
+            (Pin::Day(day), false) => _ = self.pinned_days.remove(day),
+            (Pin::Release(name), true) => _ = self.pinned_releases.insert(name.clone()),
+            (Pin::Release(name), false) => _ = self.pinned_releases.remove(name),
+        }
+        if self.pinned_days.len() > MAX_PINNED_DAYS || self.pinned_releases.len() > MAX_PINNED_RELEASES {
+            return Err(Error::invalid(format!(
+                "a workspace pins at most {MAX_PINNED_DAYS} days and {MAX_PINNED_RELEASES} releases; unpin some"
+            )));
+        }
+        Ok(self)
+    }
+}
+
+impl Catalog {
+    /// How long a workspace keeps its events.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn retention(&self, workspace: &Id) -> Result<Retention> {
+        match self.table.get(&key::retention(workspace)).await? {
+            Some(item) => Retention::from_item(&item),
+            None => Ok(Retention::default()),
+        }
+    }
+
+    /// Sets for how many days after their own a workspace keeps its events; for good when `None`. It
+    /// counts at once for reads and appends, of all events whenever they were appended.
+    ///
+    /// # Errors
+    /// `Invalid`, when `days` is not 1 to [`MAX_RETENTION_DAYS`]; those of the table.
+    pub async fn set_retention(
+        &self,
+        workspace: &Id,
+        days: Option<u32>,
+        now: Timestamp,
+    ) -> Result<Retention> {
+        if days.is_some_and(|days| !(1..=MAX_RETENTION_DAYS).contains(&days)) {
+            let message = format!("a retention is 1 to {MAX_RETENTION_DAYS} days, or forever");
+            return Err(Error::invalid(message));
+        }
+        self.change_retention(workspace, now, None, |known| Ok(Retention { days, ..known })).await
+    }
+
+    /// Pins a day or a release, so that its events stay, or takes the pin away.
+    ///
+    /// # Errors
+    /// `Conflict`, when the events of the day are gone; `NotFound`, when there is no such release;
+    /// `Invalid`, with too many pins.
+    pub async fn pin(&self, workspace: &Id, pin: &Pin, is_pinned: bool, now: Timestamp) -> Result<Retention> {
+        let day = match pin {
+            Pin::Day(day) if is_pinned => Some(*day),
+            Pin::Day(_) => None,
+            Pin::Release(name) => {
+                check_name(name)?;
+                let page = self.page(workspace).await?;
+                if is_pinned && !page.releases.iter().any(|release| release.entity.name == *name) {
+                    return Err(Error::not_found(format!("there is no release `{name}` in this workspace")));
+                }
+                None
+            }
+        };
+        self.change_retention(workspace, now, day, |known| known.with(pin, is_pinned)).await
+    }
+
+    /// Changes the setting, if the events of `day` are there.
+    async fn change_retention(
+        &self,
+        workspace: &Id,
+        now: Timestamp,
+        day: Option<Day>,
+        change: impl Fn(Retention) -> Result<Retention>,
+    ) -> Result<Retention> {
+        for _ in 0..MAX_ATTEMPTS {
+            let known = self.retention(workspace).await?;
+            if let Some(day) = day
+                && let Some(gone) = expired::load(&*self.table, workspace, day).await?
+            {
+                let message = format!("the events of {day} expired and were deleted at {}", gone.at);
+                return Err(Error::conflict(message));
+            }
+            let unchanged = known.unchanged();
+            let wanted = change(known.clone())?;
+            if known.ver > 0 && wanted == known {
+                return Ok(known);
+            }
+            let wanted = Retention { ver: known.ver + 1, changed_at: now, ..wanted };
+            let mut writes = vec![Write::Put(wanted.to_item(workspace), unchanged)];
+            writes.extend(day.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
+            match self.table.transact(writes).await {
+                Err(error) if error.is_conflict() => continue,
+                other => return other.map(|()| wanted),
+            }
+        }
+        Err(Error::new(ErrorKind::Throttled, "the retention is changed by many at one time; try again"))
+    }
+
+    /// What an append must know of the retention: two small reads, or one where it was never set.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn keeping(&self, workspace: &Id) -> Result<Keeping> {
+        let retention = self.retention(workspace).await?;
+        let latest_gone = match retention.ver {
+            0 => None,
+            _ => expired::latest(&*self.table, workspace).await?,
+        };
+        Ok(Keeping { retention, latest_gone })
+    }
+
+    /// Which days of a window have their events at `now`. It reads the setting; where it was ever
+    /// set, the days of the window that are gone; and where days have expired, the counters of the
+    /// pinned releases.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn kept(&self, workspace: &Id, window: Window, now: Timestamp) -> Result<Kept> {
+        let retention = self.retention(workspace).await?;
+        if retention.ver == 0 {
+            return Ok(Kept::default());
+        }
+        let (from, to) = (window.from(), window.to());
+        let gone = expired::days(&*self.table, workspace, from, to).await?;
+        let first = retention.first_day(now);
+        let mut pinned = retention.pinned_days;
+        if let Some(first) = first.filter(|first| from < *first) {
+            let (from, to) = (from.month(), to.min(first).month());
+            for release in &retention.pinned_releases {
+                let counted = Counted::Release(release.clone());
+                let ranges = key::counters_between(workspace, &counted, &from, &to);
+                for days in read_counts(&*self.table, ranges).await?.into_values() {
+                    let wrong = |day| {
+                        Error::corrupt(format!("a counter of `{release}` counts `{day}`, which is no day"))
+                    };
+                    let days = days.into_keys().map(|day| day.parse().map_err(|_| wrong(day)));
+                    pinned.extend(days.collect::<Result<Vec<Day>>>()?);
+                }
+            }
+        }
+        Ok(Kept { first, pinned, gone })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use event::{Clock, Task};
+    use table::{Table, sqlite::SqliteTable};
+
+    use super::*;
+    use crate::ReleaseSpec;
+
+    fn time(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    fn day(text: &str) -> Day {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_last_days_are_kept_whole() {
+        let retention = Retention { days: Some(7), ..Retention::default() };
+        let expires_at = retention.expires_at(day("2026-06-01")).unwrap();
+        assert_eq!(expires_at, time("2026-06-09T00:00:00Z"));
+        assert_eq!(retention.first_day(expires_at), Some(day("2026-06-02")));
+        assert_eq!(retention.first_day(expires_at.plus_seconds(-1)), Some(day("2026-06-01")));
+        assert_eq!(Retention::default().first_day(expires_at), None);
+    }
+
+    #[tokio::test]
+    async fn pins_keep_what_is_old_until_it_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = time("2026-06-20T12:00:00Z");
+        let table: Arc<dyn Table> =
+            Arc::new(SqliteTable::open(&dir.path().join("t.db"), Clock::from_fn(move || now)).unwrap());
+        let catalog = Catalog::new(Arc::clone(&table));
+        let workspace = catalog.ensure_workspace("a/b", now).await.unwrap().entity.id;
+        catalog.ensure_model(&workspace, "m", &Task::Regression, now).await.unwrap();
+        let spec =
+            ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
+        catalog.ensure_release(&workspace, &spec, now).await.unwrap();
+        let june = Window::new(day("2026-06-01"), day("2026-06-30")).unwrap();
+        let kept = async || {
+            let kept = catalog.kept(&workspace, june, now).await.unwrap();
+            ["2026-06-01", "2026-06-02", "2026-06-12", "2026-06-13"].map(|text| kept.keeps(day(text)))
+        };
+        assert_eq!(kept().await, [true; 4]);
+        assert!(catalog.set_retention(&workspace, Some(0), now).await.is_err());
+        let set = catalog.set_retention(&workspace, Some(7), now).await.unwrap();
+        assert_eq!(catalog.set_retention(&workspace, Some(7), now).await.unwrap(), set, "the same again");
+        assert_eq!(kept().await, [false, false, false, true]);
+
+        catalog.pin(&workspace, &Pin::Day(day("2026-06-01")), true, now).await.unwrap();
+        let unknown = catalog.pin(&workspace, &Pin::Release("v9".into()), true, now).await.unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::NotFound);
+        let set = catalog.pin(&workspace, &Pin::Release("v1".into()), true, now).await.unwrap();
+        assert_eq!(catalog.retention(&workspace).await.unwrap(), set);
+        let count = BTreeMap::from([("2026-06-12".to_owned(), Value::M(BTreeMap::new()))]);
+        let counter = key::counter(&workspace, &key::Counted::Release("v1".into()), "2026-06");
+        table.put(Item::new(counter).with("v", 1).with("days", count), Condition::None).await.unwrap();
+        assert_eq!(kept().await, [true, false, true, true]);
+
+        let gone = expired::Expired { day: day("2026-06-02"), heads: Default::default(), at: now };
+        table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
+        let late = catalog.pin(&workspace, &Pin::Day(gone.day), true, now).await.unwrap_err();
+        assert!(late.is_conflict(), "{late}");
+        catalog.set_retention(&workspace, None, now).await.unwrap();
+        assert_eq!(kept().await, [true, false, true, true], "gone is gone");
+        let keeping = catalog.keeping(&workspace).await.unwrap();
+        assert_eq!(keeping.latest_gone, Some(gone.day));
+        assert!(!keeping.is_young(day("2026-06-01"), now) && keeping.is_young(day("2026-06-03"), now));
+        assert_eq!(expired::load(&*table, &workspace, gone.day).await.unwrap(), Some(gone));
+    }
+}

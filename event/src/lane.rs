@@ -1,0 +1,179 @@
+//! Lanes: the logs of one day and kind side by side, and the one order of all events in them.
+//!
+//! An event goes to the lane of its key ([`lane_of`]), so all events of a key of a day and kind stand in
+//! one dense log, and which of them is later is a matter of sequence numbers, not of clocks. How many
+//! lanes a day and kind has is said by the first segment of lane 0
+//! ([`Segment::lanes`](log::segment_item::Segment::lanes)) and never changes.
+//!
+//! Almanac 0.1 placed a batch by its name. Such segments ([`Placed::ByBatch`]) come before those that were
+//! placed by key.
+//!
+//! What projections keep by name is dealt as well: a name of a release, metric or tag goes to one of
+//! [`BREAKDOWN_BUCKETS`] items ([`Breakdown::of`]).
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{Column, Columns, Kind};
+
+/// The most lanes.
+pub const MAX_LANES: u8 = 16;
+
+/// By what the events of a segment came into its lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Placed {
+    /// By the name of their batch: events of one key may stand in several lanes.
+    ByBatch,
+    /// By their key.
+    #[default]
+    ByKey,
+}
+
+/// Where a segment stands among those of its day and kind. What has the greater place is later; events of
+/// one segment are in the order of its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// By what its events came into the lane.
+    pub placed: Placed,
+    /// The lane.
+    pub lane: u8,
+    /// The number in the lane.
+    pub seq: u64,
+}
+
+impl Place {
+    /// The place of a segment whose events were placed by key.
+    pub fn of(lane: u8, seq: u64) -> Self {
+        Self { placed: Placed::ByKey, lane, seq }
+    }
+}
+
+/// The lane of a key among `lanes`: the CRC-32 of its UTF-8 bytes modulo their number.
+pub fn lane_of(key: &str, lanes: u8) -> u8 {
+    (crc32fast::hash(key.as_bytes()) % u32::from(lanes.max(1))) as u8
+}
+
+/// The field by which events of a kind are dealt to lanes. Of metrics it is the name, so that all
+/// releases of a metric stand in one log; `None` where all events stay in lane 0.
+fn key_field(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Predictions | Kind::Outcomes => Some("key"),
+        Kind::Metrics => Some("name"),
+        Kind::Releases => None,
+    }
+}
+
+/// How many lanes a day of a kind gets, when its workspace is to have `wanted`.
+pub fn lanes_of_kind(kind: Kind, wanted: u8) -> u8 {
+    if key_field(kind).is_some() { wanted.clamp(1, MAX_LANES) } else { 1 }
+}
+
+/// The rows of each of `lanes` lanes, in their order; lanes without any are left out.
+pub fn deal(kind: Kind, columns: &Columns, lanes: u8) -> BTreeMap<u8, Vec<usize>> {
+    let mut dealt = BTreeMap::<u8, Vec<usize>>::new();
+    let column = key_field(kind).filter(|_| lanes > 1).and_then(|field| columns.column(field));
+    let lane = |column: &Column, row| column.text(row).map_or(0, |key| lane_of(key, lanes));
+    for row in 0..columns.rows {
+        dealt.entry(column.map_or(0, |column| lane(column, row))).or_default().push(row);
+    }
+    dealt
+}
+
+/// Into how many items a breakdown of a day is cut at most. Only those that hold something exist.
+pub const BREAKDOWN_BUCKETS: u32 = 256;
+
+/// By what a breakdown is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum By {
+    /// By release.
+    Release,
+    /// By metric.
+    Metric,
+    /// By tag.
+    Tag,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [By; 3] = [By::Release, By::Metric, By::Tag];
+
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Release => "release",
+            By::Metric => "metric",
+            By::Tag => "tag",
+        }
+    }
+}
+
+/// One item of a breakdown of a day: all that is known of the names in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Breakdown {
+    /// By what it is.
+    pub by: By,
+    /// Which of the items.
+    pub bucket: u8,
+}
+
+impl Breakdown {
+    /// The one that holds `name`: the bucket is the CRC-32 of the name modulo [`BREAKDOWN_BUCKETS`].
+    pub fn of(by: By, name: &str) -> Self {
+        Self { by, bucket: (crc32fast::hash(name.as_bytes()) % BREAKDOWN_BUCKETS) as u8 }
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:02x}", self.by.name(), self.bucket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Values;
+
+    /// Where events stand is stored: it must not change.
+    #[test]
+    fn the_lane_of_a_key_stays_what_it_is() {
+        let keys = ["", "a", "UA1545-EWR-01", "äöü", "loan-0000001", "loan-0000002"];
+        let lanes = |count| keys.map(|key| lane_of(key, count));
+        assert_eq!(lanes(0), [0; 6]);
+        assert_eq!(lanes(1), [0; 6]);
+        assert_eq!(lanes(2), [0, 1, 1, 1, 0, 0]);
+        assert_eq!(lanes(4), [0, 3, 3, 3, 2, 0]);
+        assert_eq!(lanes(16), [0, 3, 3, 15, 6, 12]);
+    }
+
+    #[test]
+    fn keys_are_spread_evenly() {
+        for count in [2, 3, 4, 16] {
+            let mut rows = vec![0; usize::from(count)];
+            (0..16_000).for_each(|n| rows[usize::from(lane_of(&format!("loan-{n:07}"), count))] += 1);
+            let even = 16_000 / usize::from(count);
+            assert!(rows.iter().all(|rows| (even * 3 / 4..even * 5 / 4).contains(rows)), "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn events_are_dealt_in_their_order_and_releases_stay_together() {
+        let names = Values::Text(["a", "b", "a", "c", "b", "a"].into_iter().collect());
+        let columns = |field: &str| Columns { rows: 6, columns: vec![Column::new(field, names.clone())] };
+        for (kind, field) in [(Kind::Predictions, "key"), (Kind::Outcomes, "key"), (Kind::Metrics, "name")] {
+            let dealt = deal(kind, &columns(field), 16);
+            let rows: usize = dealt.values().map(Vec::len).sum();
+            assert_eq!(rows, 6);
+            assert_eq!(dealt[&lane_of("a", 16)], [0, 2, 5]);
+            assert_eq!(deal(kind, &columns(field), 1), BTreeMap::from([(0, vec![0, 1, 2, 3, 4, 5])]));
+        }
+        assert_eq!(deal(Kind::Releases, &columns("release"), 16).len(), 1);
+        assert_eq!((lanes_of_kind(Kind::Releases, 4), lanes_of_kind(Kind::Metrics, 4)), (1, 4));
+    }
+
+    #[test]
+    fn what_was_placed_by_its_batch_comes_first() {
+        let by_batch = Place { placed: Placed::ByBatch, lane: 3, seq: 9 };
+        assert!(by_batch < Place::of(0, 1));
+        assert!(Place::of(0, 9) < Place::of(1, 1));
+    }
+}

@@ -1,0 +1,35 @@
+//! What an event is: the words that every other room shares.
+//!
+//! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
+//! travel; the [`task`] by which predictions are judged; the [`lane`] of an event, and the one order of all
+//! events of a day; the [`Error`] that everything below the rim fails with.
+//!
+//! ```
+//! use almanac_event::{Column, Columns, Kind, Timestamp, Values};
+//!
+//! let columns = Columns {
+//!     rows: 2,
+//!     columns: vec![Column::new("score", Values::Float(vec![0.1, 0.9]))],
+//! };
+//! assert!(Kind::Predictions.may_have("score") && !Kind::Outcomes.may_have("score"));
+//! assert_eq!(columns.column("score").unwrap().values, Values::Float(vec![0.1, 0.9]));
+//! assert_eq!(Timestamp::parse("2013-06-01T12:00:00Z")?.day().to_string(), "2013-06-01");
+//! # Ok::<(), almanac_event::Error>(())
+//! ```
+//!
+//! It knows no storage and no HTTP.
+
+pub mod columns;
+mod error;
+pub mod fields;
+pub mod id;
+pub mod lane;
+pub mod task;
+pub mod time;
+
+pub use columns::{Column, Columns, Values};
+pub use error::{Error, ErrorKind, Result};
+pub use fields::Kind;
+pub use id::Id;
+pub use task::{Definition, Task};
+pub use time::{Clock, Day, Timestamp, Window};

@@ -1,0 +1,128 @@
+//! What the predictions of a model say, and how they are judged.
+
+use std::fmt;
+
+use crate::{Day, Error, Result, fields::plain_label, id::MAX_NAME_BYTES};
+
+/// A prediction without a label is taken as one of the positive class from this score on, unless its definition
+/// says another one.
+pub const POSITIVE_SCORE: f64 = 0.5;
+
+/// What the predictions of a model say, and so how they are judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// One of two labels; `score` is the probability of the positive one.
+    Binary {
+        /// The label that the score is the probability of.
+        positive_label: String,
+    },
+    /// One of several labels.
+    Multiclass,
+    /// A number.
+    Regression,
+}
+
+impl Task {
+    /// All tasks, by name; the one with a positive label comes first.
+    pub const NAMES: [&str; 3] = ["binary", "multiclass", "regression"];
+
+    /// Reads a task from its name and, for `binary`, its positive label (`1` when none is given).
+    ///
+    /// # Errors
+    /// `Invalid`, for a name that is not one of the three, or a positive label where none belongs.
+    pub fn parse(name: &str, positive_label: Option<&str>) -> Result<Self> {
+        match (name, positive_label) {
+            ("binary", Some(label)) if label.is_empty() || label.len() > MAX_NAME_BYTES => {
+                Err(Error::invalid(format!("a positive label has 1 to {MAX_NAME_BYTES} bytes")))
+            }
+            ("binary", label) => Ok(Task::Binary { positive_label: label.unwrap_or("1").to_owned() }),
+            ("multiclass", None) => Ok(Task::Multiclass),
+            ("regression", None) => Ok(Task::Regression),
+            ("multiclass" | "regression", Some(_)) => {
+                Err(Error::invalid(format!("a positive label belongs to a binary task, not to `{name}`")))
+            }
+            _ => Err(Error::invalid(format!("the task `{name}` is none of {}", Self::NAMES.join(", ")))),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Task::Binary { .. } => "binary",
+            Task::Multiclass => "multiclass",
+            Task::Regression => "regression",
+        }
+    }
+
+    /// The same task with its label as the labels of events are kept.
+    pub fn plain(&self) -> Self {
+        match self {
+            Task::Binary { positive_label } if !plain_label(positive_label).is_empty() => {
+                Task::Binary { positive_label: plain_label(positive_label).into_owned() }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it is to tell one of two labels.
+    pub fn is_binary(&self) -> bool {
+        matches!(self, Task::Binary { .. })
+    }
+
+    /// The positive label of a binary task.
+    pub fn positive_label(&self) -> Option<&str> {
+        match self {
+            Task::Binary { positive_label } => Some(positive_label),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.positive_label() {
+            Some(label) => write!(f, "{}, positive `{label}`", self.name()),
+            None => f.write_str(self.name()),
+        }
+    }
+}
+
+/// How the predictions of a release are judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// What they say.
+    pub task: Task,
+    /// From which score on a prediction without a label is one of the positive class.
+    pub threshold: f64,
+    /// The day from which this holds; `None` from the beginning.
+    pub from: Option<Day>,
+}
+
+impl Definition {
+    /// That of a task, from the beginning.
+    pub fn of(task: Task) -> Self {
+        Self { task, threshold: POSITIVE_SCORE, from: None }
+    }
+
+    /// Reads a definition from the words of an event.
+    ///
+    /// # Errors
+    /// `Invalid`, when a word is no good or does not belong to the task.
+    pub fn parse(
+        task: &str,
+        positive_label: Option<&str>,
+        threshold: Option<f64>,
+        from: Option<&str>,
+    ) -> Result<Self> {
+        let task = Task::parse(task, positive_label)?.plain();
+        if threshold.is_some() && task.positive_label().is_none() {
+            let name = task.name();
+            return Err(Error::invalid(format!("a threshold belongs to a binary task, not to `{name}`")));
+        }
+        if threshold.is_some_and(|threshold| !threshold.is_finite()) {
+            return Err(Error::invalid("a threshold is a finite number"));
+        }
+        let from = from.map(str::parse::<Day>).transpose()?;
+        Ok(Self { task, threshold: threshold.unwrap_or(POSITIVE_SCORE), from })
+    }
+}

@@ -1,0 +1,315 @@
+//! One log and those who append to it: whoever's turn it is appends for all who wait.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use event::{Error, ErrorKind, Result};
+use log::{batch::BatchId, key::LogId, scan, segment_item::Segment};
+use meter::InFlight;
+use table::Table;
+use tokio::{
+    sync::{Mutex, Notify, oneshot},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    look::{Missing, State},
+    meters::Meters,
+    pack::{Entry, pack},
+    recent::Budget,
+    times::{MAX_PUT, PUT_WITHIN, Times},
+};
+
+/// How often an append may find its place taken before it gives up.
+const MAX_ATTEMPTS: u32 = 1_000;
+
+/// The longest wait between two of these attempts, in milliseconds.
+const MAX_BACKOFF_MS: u64 = 16;
+
+/// The most rows that are appended together.
+const MAX_TOGETHER_ROWS: usize = 100_000;
+
+/// How long the one whose turn it is waits at most for as many as came the last time.
+const LINGER: Duration = Duration::from_millis(2);
+
+/// Only soon after the last time it is worth waiting.
+const LINGER_WITHIN: Duration = Duration::from_millis(20);
+
+/// How long the end of a log is taken to be where it was seen.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A log that this process appends to.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) id: LogId,
+    pub(super) table: Arc<dyn Table>,
+    times: Times,
+    waiting: StdMutex<VecDeque<Waiting>>,
+    arrived: Notify,
+    /// A segment that stands in the log, and when that was the last one.
+    bound: StdMutex<Option<(u64, Instant)>>,
+    state: Mutex<State>,
+    pub(super) budget: Budget,
+    meters: Arc<Meters>,
+}
+
+/// One who waits for his entry to be stored.
+struct Waiting {
+    entry: Arc<Entry>,
+    answer: oneshot::Sender<Result<Stored>>,
+    _counted: InFlight,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Waiting({})", self.entry.batch)
+    }
+}
+
+impl Log {
+    pub(super) fn new(
+        id: LogId,
+        table: Arc<dyn Table>,
+        times: Times,
+        budget: Budget,
+        meters: Arc<Meters>,
+    ) -> Self {
+        Self {
+            budget,
+            meters,
+            id,
+            table,
+            times,
+            waiting: StdMutex::default(),
+            arrived: Notify::new(),
+            bound: StdMutex::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Stores the rows of an entry that are not there yet.
+    pub(super) async fn append(&self, entry: Arc<Entry>) -> Result<Stored> {
+        loop {
+            let (answer, mut answered) = oneshot::channel();
+            let counted = InFlight::begin(&self.meters.waiting);
+            self.queue().push_back(Waiting { entry: Arc::clone(&entry), answer, _counted: counted });
+            self.arrived.notify_one();
+            loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut answered => match answer {
+                        Ok(answer) => return answer,
+                        // Whoever appended for us was stopped in the middle.
+                        Err(_) => break,
+                    },
+                    mut state = self.state.lock() => self.lead(&mut state).await,
+                }
+            }
+        }
+    }
+
+    /// A segment behind which everything stands that is appended from now on, or 0.
+    pub(super) async fn bound(&self) -> Result<u64> {
+        let known = *self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seq, _)) = known.filter(|(_, seen)| seen.elapsed() < FRESH) {
+            return Ok(seq);
+        }
+        let seq = scan::head(&*self.table, &self.id).await?;
+        self.set_bound(seq);
+        Ok(seq)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_bound(&self, seq: u64) {
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = Some((seq, Instant::now()));
+    }
+
+    /// Appends for those who wait, and answers them.
+    async fn lead(&self, state: &mut State) {
+        self.linger(state).await;
+        let group = self.take_group();
+        if group.is_empty() {
+            return;
+        }
+        let entries: Vec<Arc<Entry>> = group.iter().map(|waiting| Arc::clone(&waiting.entry)).collect();
+        let began = Instant::now();
+        let committed = self.commit(state, &entries).await;
+        self.meters.commit(began.elapsed(), entries.len());
+        for (waiting, appended) in group.into_iter().zip(committed) {
+            // Nobody is waiting any more where an answer is not taken.
+            _ = waiting.answer.send(appended);
+        }
+        state.last = Some((entries.len(), Instant::now()));
+    }
+
+    /// Waits for as many as came the last time: they are answered all at once, so they come again all
+    /// at once. One who comes alone does not wait.
+    async fn linger(&self, state: &State) {
+        let Some((wanted, _)) = state.last.filter(|(_, ended)| ended.elapsed() < LINGER_WITHIN) else {
+            return;
+        };
+        let enough = async {
+            while self.queue().len() < wanted {
+                self.arrived.notified().await;
+            }
+        };
+        // Too few in that time are enough.
+        _ = timeout(LINGER, enough).await;
+    }
+
+    fn take_group(&self) -> Vec<Waiting> {
+        let mut queue = self.queue();
+        let (mut group, mut rows) = (Vec::new(), 0);
+        while let Some(next) = queue.front() {
+            rows += next.entry.columns.rows;
+            if rows > MAX_TOGETHER_ROWS && !group.is_empty() {
+                break;
+            }
+            group.extend(queue.pop_front());
+        }
+        group
+    }
+
+    /// Stores what is missing of `entries`. A failure is none of those that are stored whole when it
+    /// comes.
+    async fn commit(&self, state: &mut State, entries: &[Arc<Entry>]) -> Vec<Result<Stored>> {
+        let begin = |entry| Turn { entry, stored: Stored::default(), end: None };
+        let mut turns: Vec<Turn<'_>> = entries.iter().map(begin).collect();
+        let result = self.try_commit(state, &mut turns).await;
+        let end = |turn: Turn<'_>| match (turn.end, &result) {
+            (Some(Err(error)), _) => Err(error),
+            (Some(Ok(())), _) | (None, Ok(())) => Ok(turn.stored),
+            (None, Err(error)) => Err(Error::new(error.kind(), error.to_string())),
+        };
+        turns.into_iter().map(end).collect()
+    }
+
+    async fn try_commit(&self, state: &mut State, turns: &mut [Turn<'_>]) -> Result<()> {
+        if state.is_doubtful || state.recent.is_none() {
+            self.catch_up(state).await?;
+        }
+        for attempt in 0..MAX_ATTEMPTS {
+            // What was appended lately is judged by the time that the new segments will have.
+            let now = state.time(self.times.now());
+            let mut missing = Vec::new();
+            let mut batches = HashSet::<BatchId>::new();
+            for (at, turn) in turns.iter_mut().enumerate().filter(|(_, turn)| turn.end.is_none()) {
+                match self.missing(state, turn.entry, now).await {
+                    Ok(Missing::Nothing) => turn.end = Some(Ok(())),
+                    // The first segment is there, and says how many lanes there are.
+                    Ok(_) if turn.entry.is_assumed && state.head > 0 => {
+                        turn.stored.is_elsewhere = true;
+                        turn.end = Some(Ok(()));
+                    }
+                    // The same batch twice at one time: the first one stores it for both.
+                    Ok(_) if !batches.insert(turn.entry.batch) => {}
+                    Ok(Missing::From(first)) => missing.push((at, Arc::clone(turn.entry), first)),
+                    Ok(Missing::Rows(rows)) => missing.push((at, Arc::new(turn.entry.only(&rows)), 0)),
+                    Err(error) if error.kind() == ErrorKind::Throttled => turn.end = Some(Err(error)),
+                    Err(error) => return Err(error),
+                }
+            }
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let entries = missing.iter().map(|(_, entry, first)| (Arc::clone(entry), *first));
+            let segments = pack(&self.id, entries.collect()).await?;
+            let (written, result) = self.put(state, segments).await;
+            for (at, entry, first) in missing {
+                let rows = written.get(&entry.batch).copied().unwrap_or_default();
+                turns[at].wrote(rows, entry.columns.rows - first);
+            }
+            match result {
+                Ok(()) => {}
+                // Somebody else took the place, or an earlier try of one of these did.
+                Err(error) if error.is_conflict() => {
+                    self.meters.conflicts.increment(1);
+                    self.catch_up(state).await?;
+                    sleep(backoff(attempt, &turns[0].entry.batch)).await;
+                }
+                // There was not time enough for all of them.
+                Err(error) if error.kind() == ErrorKind::Throttled && !written.is_empty() => {
+                    self.catch_up(state).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let message = format!("too many writers append to {}; try again", self.id);
+        Err(Error::new(ErrorKind::Throttled, message))
+    }
+
+    /// Puts segments at the end of the log, as many as can be; returns how many rows got in of each batch.
+    async fn put(
+        &self,
+        state: &mut State,
+        mut segments: Vec<Segment>,
+    ) -> (HashMap<BatchId, usize>, Result<()>) {
+        let now = match self.times.for_put(&*self.table).await {
+            Ok(now) => state.time(now),
+            Err(error) => return (HashMap::new(), Err(error)),
+        };
+        for (segment, seq) in segments.iter_mut().zip(state.head + 1..) {
+            (segment.seq, segment.appended_at) = (seq, now);
+        }
+        // Until the answer is here, and for good when it never comes.
+        state.is_doubtful = true;
+        let items = segments.iter().map(Segment::to_item).collect();
+        let sent = Instant::now();
+        let (written, result) = self.table.put_new(items, PUT_WITHIN).await;
+        if written > 0 && sent.elapsed() > MAX_PUT {
+            tracing::warn!(log = %self.id, appended_at = %now, took = ?sent.elapsed(),
+                "a segment was stored so late that what was read of that time may lack it");
+        }
+        let mut rows = HashMap::new();
+        for segment in &segments[..written] {
+            state.note(segment);
+            self.meters.appended(segment);
+            for part in &segment.batches {
+                *rows.entry(part.batch).or_default() += part.rows;
+            }
+        }
+        self.set_bound(state.head);
+        state.is_doubtful = result.as_ref().is_err_and(|error| !error.is_conflict());
+        (rows, result)
+    }
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stored {
+    /// How many of its rows were written for it.
+    pub(super) appended: usize,
+    /// The rest belongs into other logs: see [`Entry::is_assumed`].
+    pub(super) is_elsewhere: bool,
+}
+
+/// The turn of one entry.
+struct Turn<'a> {
+    entry: &'a Arc<Entry>,
+    stored: Stored,
+    /// How it ended.
+    end: Option<Result<()>>,
+}
+
+impl Turn<'_> {
+    /// Notes that so many rows were written of those that were missing.
+    fn wrote(&mut self, rows: usize, missing: usize) {
+        self.stored.appended += rows;
+        if rows >= missing {
+            self.end = Some(Ok(()));
+        }
+    }
+}
+
+/// A wait that grows with the attempts and differs between writers.
+fn backoff(attempt: u32, batch: &BatchId) -> Duration {
+    let most = (1 << attempt.min(4)).min(MAX_BACKOFF_MS);
+    let share = u64::from(batch.0[attempt as usize % batch.0.len()]);
+    Duration::from_micros(most * 1_000 * share / 256)
+}

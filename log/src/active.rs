@@ -1,0 +1,84 @@
+//! Which version of a workspace's projections is read. A rebuild writes the next one beside it, and
+//! then one conditional write makes that the active one.
+
+use event::{Id, Result};
+use table::{Condition, Item, Key, Table, item::Value};
+
+use crate::{key, projection::PROJECTION_VERSION};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// Which versions of a workspace's projections there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Active {
+    /// Grows by one with each write; 0 when nothing was written yet.
+    pub ver: i64,
+    /// The version that readers use and workers keep up to date.
+    pub version: u32,
+    /// The version that a rebuild is writing.
+    pub building: Option<u32>,
+    /// The least version of which something may still be stored.
+    pub oldest: u32,
+}
+
+impl Active {
+    /// What holds until the first rebuild.
+    const FIRST: Self =
+        Self { ver: 0, version: PROJECTION_VERSION, building: None, oldest: PROJECTION_VERSION };
+
+    /// The item that replaces the one `self` was read from, and the condition under which it may.
+    pub fn replace(&self, workspace: &Id) -> (Item, Condition) {
+        let mut item = Item::new(key::active(workspace))
+            .with("v", ITEM_VERSION)
+            .with("ver", self.ver + 1)
+            .with("version", i64::from(self.version))
+            .with("oldest", i64::from(self.oldest));
+        if let Some(building) = self.building {
+            item = item.with("building", i64::from(building));
+        }
+        let condition =
+            if self.ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(self.ver)) };
+        (item, condition)
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let version = |name| {
+            let number = u32::try_from(item.int(name)?);
+            number.map_err(|_| item.corrupt(format_args!("`{name}` is not a version")))
+        };
+        let building = item.attributes.contains_key("building").then(|| version("building")).transpose()?;
+        Ok(Self { ver: item.int("ver")?, version: version("version")?, building, oldest: version("oldest")? })
+    }
+}
+
+/// What is active in a workspace.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Active> {
+    let key: Key = key::active(workspace);
+    table.get(&key).await?.as_ref().map_or(Ok(Active::FIRST), Active::from_item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_read_as_it_was_written() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let (item, condition) = Active { building: Some(2), ..Active::FIRST }.replace(&workspace);
+        assert_eq!(condition, Condition::Absent);
+        let read = Active::from_item(&item).unwrap();
+        assert_eq!(read, Active { ver: 1, building: Some(2), ..Active::FIRST });
+        let (item, condition) = Active { version: 2, building: None, ..read }.replace(&workspace);
+        assert_eq!(condition, Condition::Equals("ver", Value::from(1)));
+        assert_eq!(
+            Active::from_item(&item).unwrap(),
+            Active { ver: 2, version: 2, building: None, oldest: 1 }
+        );
+        assert!(Active::from_item(&item.with("version", -1)).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! The time that the table has counted: by it, and by no clock alone, events are deleted for good.
+//!
+//! Workers count minutes by their monotonic clocks ([`CountedTime::after`]): one that saw the item stand still for
+//! a minute adds that minute. The date moves with them towards what the clocks say, by two minutes for each that
+//! was counted at most, and never beyond the least of the clocks. So a clock that is ahead by weeks moves it by one
+//! day in twelve hours, and not at all while a worker with another clock is there; and whatever the clocks say, what
+//! was counted has passed.
+
+use event::{Result, Timestamp};
+use table::{Condition, Item, Table, item::Value};
+
+use crate::key;
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// How many minutes the date moves at most for each that was counted, so that it catches up after a pause.
+pub const MOST_PER_MINUTE: i64 = 2;
+
+/// The time that the table has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedTime {
+    /// Grows by one with each write.
+    pub ver: i64,
+    /// Minutes that were counted, by monotonic clocks alone.
+    pub minutes: i64,
+    /// The date that it has come to. It never moves back.
+    pub at: Timestamp,
+}
+
+impl CountedTime {
+    /// The first of a table, at a date that several witnesses have told.
+    pub fn first(at: Timestamp) -> Self {
+        Self { ver: 1, minutes: 0, at }
+    }
+
+    /// The time after `minutes` more, if the least of the clocks says `clocks`.
+    pub fn after(&self, minutes: i64, clocks: Timestamp) -> Self {
+        let most = self.at.plus_seconds(minutes * 60 * MOST_PER_MINUTE);
+        Self { ver: self.ver + 1, minutes: self.minutes + minutes, at: clocks.min(most).max(self.at) }
+    }
+
+    /// Writes it in place of the one that it came after.
+    ///
+    /// # Errors
+    /// `Conflict`, when somebody else was quicker; those of the table.
+    pub async fn write(&self, table: &dyn Table) -> Result<()> {
+        let item = Item::new(key::counted_time())
+            .with("v", ITEM_VERSION)
+            .with("ver", self.ver)
+            .with("minutes", self.minutes)
+            .with("at", self.at.micros());
+        let before = match self.ver {
+            ..=1 => Condition::Absent,
+            ver => Condition::Equals("ver", Value::from(ver - 1)),
+        };
+        table.put(item, before).await
+    }
+}
+
+/// The time that the table has counted; `None` before the first worker.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn load(table: &dyn Table) -> Result<Option<CountedTime>> {
+    let Some(item) = table.get(&key::counted_time()).await? else { return Ok(None) };
+    item.check_version(ITEM_VERSION)?;
+    let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
+    Ok(Some(CountedTime { ver: item.int("ver")?, minutes: item.int("minutes")?, at }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_moves_at_most_two_minutes_a_minute_and_never_beyond_the_clocks_or_back() {
+        let start = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let days = |days: i64| start.plus_seconds(days * 24 * 60 * 60);
+        let first = CountedTime::first(start);
+        let moved = (0..12 * 60).fold(first, |time, _| time.after(1, days(25)));
+        assert_eq!((moved.at, moved.minutes), (days(1), 12 * 60), "a day in twelve hours");
+        assert_eq!(first.after(10, start.plus_seconds(60)).at, start.plus_seconds(60));
+        let behind = moved.after(10, days(-25));
+        assert_eq!((behind.at, behind.minutes), (days(1), 12 * 60 + 10));
+    }
+}

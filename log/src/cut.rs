@@ -1,0 +1,270 @@
+//! A cut: for each log of a window how far it was read. The log only grows and a segment never changes,
+//! so whoever reads a cut again reads the same events, whatever was appended since.
+//!
+//! As text a cut fits into a header: numbers of variable length, packed by zstd where that is shorter,
+//! with a version in front and a checksum behind, in the letters of URLs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
+
+use crate::key::LogId;
+
+/// The version of the text.
+const VERSION: u8 = 1;
+
+/// What stands behind the version: the cut as it is, or packed by zstd.
+const PLAIN: u8 = 0;
+const PACKED: u8 = 1;
+
+/// The most bytes of a cut before it is packed: a bound for what a text may claim to be.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+const ID_BYTES: usize = 27;
+const CHECKSUM_BYTES: usize = 4;
+
+/// For each log of a window and some kinds the last segment that belongs to an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The workspace.
+    pub workspace: Id,
+    /// The days.
+    pub window: Window,
+    /// The kinds of events.
+    pub kinds: BTreeSet<Kind>,
+    /// The instant by which definitions are chosen: a closed one.
+    pub as_of: Timestamp,
+    /// The last segment of each log; of a log that is not named, none.
+    pub heads: BTreeMap<LogId, u64>,
+    /// Segments before those that were left out: they could not be read, or an operator skipped them.
+    pub left_out: BTreeSet<(LogId, u64)>,
+}
+
+impl Cut {
+    /// The logs of a day and kind, and how far each is read.
+    pub fn logs(&self, day: Day, kind: Kind) -> impl Iterator<Item = (&LogId, u64)> {
+        let log = |lane| LogId { workspace: self.workspace.clone(), day, kind, lane };
+        self.heads.range(log(0)..=log(u8::MAX)).map(|(log, seq)| (log, *seq))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = self.workspace.as_str().as_bytes().to_vec();
+        put_varint(&mut out, zigzag(self.window.from().number().into()));
+        put_varint(&mut out, (self.window.to().number() - self.window.from().number()) as u64);
+        put_varint(&mut out, zigzag(self.as_of.micros()));
+        put_varint(&mut out, self.kinds.len() as u64);
+        self.kinds.iter().for_each(|kind| out.extend(kind.letter().bytes()));
+        put_places(&mut out, self.window.from(), self.heads.iter().map(|(log, seq)| (log, *seq)));
+        put_places(&mut out, self.window.from(), self.left_out.iter().map(|(log, seq)| (log, *seq)));
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Checked<Self> {
+        let mut from = Cursor::new(bytes);
+        let workspace = std::str::from_utf8(from.take(ID_BYTES)?).ok().and_then(|id| Id::parse(id).ok());
+        let workspace = workspace.ok_or("it names no workspace")?;
+        let first = day_of(unzigzag(from.varint()?))?;
+        let last = day_after(first, from.varint()?)?;
+        let window = Window::new(first, last).map_err(|_| "its window is empty")?;
+        let as_of = Timestamp::from_micros(unzigzag(from.varint()?)).ok_or("its instant is none")?;
+        let kinds = (0..from.varint()?).map(|_| kind_of(&mut from)).collect::<Checked<_>>()?;
+        let heads = places(&mut from, &workspace, first)?;
+        let left_out = places(&mut from, &workspace, first)?;
+        if from.remaining() > 0 {
+            return Err("something is left over".into());
+        }
+        let cut = Self {
+            heads: heads.into_iter().collect(),
+            left_out: left_out.into_iter().collect(),
+            workspace,
+            window,
+            kinds,
+            as_of,
+        };
+        // There is one way to write a cut, so a text that says the same in another way is none.
+        let is_inside = |log: &LogId| window.contains(log.day) && cut.kinds.contains(&log.kind);
+        let is_one = cut.heads.keys().chain(cut.left_out.iter().map(|(log, _)| log)).all(is_inside);
+        if is_one && cut.encode() == bytes { Ok(cut) } else { Err("its logs are not in order".into()) }
+    }
+}
+
+/// Segments: first the days of all, then the kinds, the lanes and the numbers, which packs better.
+fn put_places<'a>(out: &mut Vec<u8>, first: Day, places: impl Iterator<Item = (&'a LogId, u64)> + Clone) {
+    put_varint(out, places.clone().count() as u64);
+    let mut day = first;
+    for (log, _) in places.clone() {
+        put_varint(out, (log.day.number() - day.number()) as u64);
+        day = log.day;
+    }
+    places.clone().for_each(|(log, _)| out.extend(log.kind.letter().bytes()));
+    places.clone().for_each(|(log, _)| put_varint(out, log.lane.into()));
+    places.for_each(|(_, seq)| put_varint(out, seq));
+}
+
+fn places(from: &mut Cursor<'_>, workspace: &Id, first: Day) -> Checked<Vec<(LogId, u64)>> {
+    let count = usize::try_from(from.varint()?).ok().filter(|count| *count <= from.remaining());
+    let count = count.ok_or("it is cut short")?;
+    let mut day = first;
+    let mut places = Vec::with_capacity(count);
+    for _ in 0..count {
+        day = day_after(day, from.varint()?)?;
+        places.push((LogId { workspace: workspace.clone(), day, kind: Kind::Predictions, lane: 0 }, 0));
+    }
+    for (log, _) in &mut places {
+        log.kind = kind_of(from)?;
+    }
+    for (log, _) in &mut places {
+        log.lane = u8::try_from(from.varint()?).map_err(|_| "a lane is none")?;
+    }
+    for (_, seq) in &mut places {
+        *seq = from.varint()?;
+    }
+    Ok(places)
+}
+
+fn kind_of(from: &mut Cursor<'_>) -> Checked<Kind> {
+    let letter = std::str::from_utf8(from.take(1)?).ok();
+    letter.and_then(Kind::from_letter).ok_or_else(|| "it names a kind that there is not".into())
+}
+
+fn day_of(number: i64) -> Checked<Day> {
+    let start = number.checked_mul(event::time::DAY_MICROS).and_then(Timestamp::from_micros);
+    start.map(Timestamp::day).ok_or_else(|| "a day of it is none".into())
+}
+
+fn day_after(day: Day, days: u64) -> Checked<Day> {
+    let number = i64::try_from(days).ok().and_then(|days| days.checked_add(day.number().into()));
+    day_of(number.ok_or("a day of it is none")?)
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = self.encode();
+        let packed = zstd::bulk::compress(&plain, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(|_| fmt::Error)?;
+        let (how, body) = if packed.len() < plain.len() { (PACKED, packed) } else { (PLAIN, plain) };
+        let mut bytes = vec![VERSION, how];
+        bytes.extend(body);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl FromStr for Cut {
+    type Err = Error;
+
+    /// # Errors
+    /// `Invalid`, when the text is not one of a cut, or was changed or cut short on its way.
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = |why: &str| {
+            Error::invalid(format!(
+                "this is not a cut that was given out ({why}); take all of what the header Almanac-Cut or --show-cut says"
+            ))
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(text.trim()).map_err(|_| wrong("its letters are others"))?;
+        let (bytes, checksum) =
+            bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(|| wrong("it is too short"))?;
+        let &[version, how, ref body @ ..] = bytes else { return Err(wrong("it is too short")) };
+        if version != VERSION {
+            return Err(wrong(&format!("its version is {version}, this program knows {VERSION}")));
+        }
+        if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
+            return Err(wrong("its checksum does not fit"));
+        }
+        let unpacked = match how {
+            PLAIN => body.to_vec(),
+            PACKED => zstd::bulk::decompress(body, MAX_BYTES).map_err(|_| wrong("it cannot be unpacked"))?,
+            _ => return Err(wrong("it is packed in an unknown way")),
+        };
+        Self::decode(&unpacked).map_err(|why| wrong(&why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(days: i32) -> Cut {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let first: Day = "2026-11-01".parse().unwrap();
+        let all: Vec<Day> =
+            std::iter::successors(Some(first), |day| day.next()).take(days as usize).collect();
+        let log = |day: Day, kind, lane| LogId { workspace: workspace.clone(), day, kind, lane };
+        let heads = all.iter().flat_map(|day| {
+            let of = |kind| move |lane: u8| (kind, lane);
+            let lanes = (0..4).map(of(Kind::Predictions)).chain((0..2).map(of(Kind::Outcomes)));
+            lanes
+                .map(|(kind, lane)| (log(*day, kind, lane), u64::from(lane) * 700 + day.number() as u64 % 40))
+        });
+        Cut {
+            window: Window::new(first, *all.last().unwrap()).unwrap(),
+            kinds: [Kind::Predictions, Kind::Outcomes].into(),
+            as_of: Timestamp::parse("2026-11-20T18:00:00.25Z").unwrap(),
+            heads: heads.collect(),
+            left_out: [(log(first, Kind::Outcomes, 1), 3)].into(),
+            workspace: workspace.clone(),
+        }
+    }
+
+    #[test]
+    fn a_cut_is_read_as_it_was_written() {
+        for days in [1, 30, 365] {
+            let cut = sample(days);
+            let text = cut.to_string();
+            assert_eq!(text.parse::<Cut>().unwrap(), cut);
+            assert!(text.len() < 150 + days as usize * 12, "{days} days take {} letters", text.len());
+        }
+        let cut = sample(2);
+        let second = cut.window.to();
+        let lanes: Vec<u8> = cut.logs(second, Kind::Predictions).map(|(log, _)| log.lane).collect();
+        assert_eq!(lanes, [0, 1, 2, 3]);
+        assert_eq!(cut.logs(second, Kind::Metrics).count(), 0);
+    }
+
+    #[test]
+    fn a_text_that_was_changed_anywhere_is_refused() {
+        let text = sample(3).to_string();
+        for at in 0..text.len() {
+            let other = if text.as_bytes()[at] == b'A' { "B" } else { "A" };
+            let changed = format!("{}{other}{}", &text[..at], &text[at + 1..]);
+            assert!(changed.parse::<Cut>().is_err(), "letter {at}");
+            assert!(text[..at].parse::<Cut>().is_err(), "{at} letters");
+        }
+    }
+
+    #[test]
+    fn what_a_text_claims_is_checked_although_its_checksum_fits() {
+        let mut plain = sample(1).encode();
+        let text = |plain: &[u8]| {
+            let mut bytes = vec![VERSION, PLAIN];
+            bytes.extend(plain);
+            bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+            URL_SAFE_NO_PAD.encode(bytes)
+        };
+        assert_eq!(text(&plain).parse::<Cut>().unwrap(), sample(1));
+        plain.push(0);
+        assert!(text(&plain).parse::<Cut>().is_err(), "something is left over");
+        for at in 0..plain.len() - 1 {
+            // Whatever a changed byte means, it never panics, and what is taken is written as it was read.
+            let mut other = plain[..plain.len() - 1].to_vec();
+            other[at] ^= 0x41;
+            if let Ok(cut) = text(&other).parse::<Cut>() {
+                assert_eq!(cut.encode(), other);
+            }
+        }
+        let newer = URL_SAFE_NO_PAD.encode([9, 0, 0, 0, 0, 0, 0]);
+        assert!(newer.parse::<Cut>().unwrap_err().to_string().contains("its version is 9"));
+    }
+
+    /// What a program gave out, a later one must read.
+    #[test]
+    fn the_text_of_version_1_stays_readable() {
+        const TEXT: &str = "AQAyTkJzMHNMQm5KeEVjb0RMZ1ZuUWRKa2hFZ1asxAIAoOKdtKCusAYCcG8GAAAAAAAAcHBwcG9vAAECAwABJuIFngvaECbiBQEAbwEDEqQ38A";
+        assert_eq!(TEXT.parse::<Cut>().unwrap(), sample(1));
+    }
+}

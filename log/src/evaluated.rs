@@ -1,0 +1,324 @@
+//! An evaluation as it stands in the table: a head, and parts of it when there are many releases.
+//!
+//! The head says what the evaluation covers. A small evaluation stands in it as a whole; of a larger one it
+//! names the *generation* of the parts, which are items of their own and written before it. The key of a
+//! part holds its generation: the `ver` that the head will have and a digest of all parts, so two writers
+//! cannot mix theirs. Parts of older generations are deleted after the head. So whoever reads a head
+//! and lacks one of its parts has been overtaken, and reads again ([`load`]).
+
+use std::collections::BTreeMap;
+
+use event::{Day, Error, Id, Result};
+use futures::future::try_join_all;
+use sha2::{Digest, Sha256};
+use table::{
+    Condition, Item, Key, Query, Table, Write,
+    item::{MAX_ITEM_BYTES, Value},
+    query_all,
+};
+
+use crate::{
+    key::{self, Generation, Projection},
+    projection::{Applied, Projected},
+};
+
+/// The form of a head that is the whole evaluation, and of a part.
+const WHOLE: i64 = 1;
+
+/// The form of a head whose evaluation stands in parts.
+const IN_PARTS: i64 = 2;
+
+/// How many parts are written or deleted at once.
+const AT_ONCE: usize = 16;
+
+/// How often an evaluation is read again that is written anew meanwhile.
+const MAX_READS: usize = 20;
+
+/// The most bytes of a state, on an engine whose items may have `item_bytes`: 340 KiB where they
+/// may have 400, which leaves room for what it covers.
+pub const fn state_bytes(item_bytes: usize) -> usize {
+    item_bytes / 400 * 340
+}
+
+// What covers all lanes of all kinds fits beside a state.
+const _: () = assert!(state_bytes(MAX_ITEM_BYTES) <= 340 * 1024);
+
+/// Which evaluation.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// The workspace.
+    pub workspace: &'a Id,
+    /// The version of the projections.
+    pub version: u32,
+    /// The day.
+    pub day: Day,
+}
+
+impl At<'_> {
+    /// The key of its head.
+    pub fn key(&self) -> Key {
+        key::evaluation(self.workspace, self.version, self.day)
+    }
+}
+
+/// The head of an evaluation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Grows by one with each write; 0 when there is none.
+    pub ver: i64,
+    /// The prefix of the day's predictions and outcomes that it was made of.
+    pub applied: Applied,
+    /// How many predictions and outcomes that were; an older head does not say.
+    pub rows: Option<u64>,
+    place: Place,
+}
+
+/// Where the states are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Here(String),
+    Parts { generation: Generation, count: u32 },
+}
+
+/// What an evaluation says, and of what it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// See [`Head::applied`].
+    pub applied: Applied,
+    /// See [`Head::rows`].
+    pub rows: Option<u64>,
+    /// The results, in as many texts as are needed for each to fit an item: at least one.
+    pub states: Vec<String>,
+}
+
+/// Whether an evaluation may be written of a day whose events are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfGone {
+    /// No: it was computed of events. The write demands that the day is not marked, so whatever was deleted
+    /// while it was computed, it is refused.
+    Refused,
+    /// Yes: it is a copy of one that covers the day.
+    Allowed,
+}
+
+impl Head {
+    /// There is no evaluation yet.
+    pub fn none() -> Self {
+        Self { ver: 0, applied: Applied::new(), rows: None, place: Place::Here(String::new()) }
+    }
+
+    /// Reads a head from its item.
+    ///
+    /// # Errors
+    /// `Corrupt`, when it is none, or of a form that is not known.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        let wrong = |what: &str| item.corrupt(what);
+        let whole = |name| item.attributes.contains_key(name).then(|| item.int(name)).transpose();
+        let rows = whole("rows")?.map(|rows| u64::try_from(rows).map_err(|_| wrong("`rows` is no count")));
+        let place = match item.int("v")? {
+            IN_PARTS => Place::Parts {
+                generation: Generation::parse(item.text("generation")?)
+                    .ok_or_else(|| wrong("`generation` is none"))?,
+                count: u32::try_from(item.int("parts")?).map_err(|_| wrong("`parts` is no count"))?,
+            },
+            _ => Place::Here(item.text("state")?.to_owned()),
+        };
+        Ok(Self {
+            ver: item.int("ver")?,
+            applied: Projected::applied_of(item)?,
+            rows: rows.transpose()?,
+            place,
+        })
+    }
+
+    fn to_item(&self, key: Key) -> Item {
+        let applied = self.applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
+        let mut item =
+            Item::new(key).with("ver", self.ver).with("applied", applied.collect::<BTreeMap<_, _>>());
+        if let Some(rows) = self.rows {
+            item = item.with("rows", rows as i64);
+        }
+        match &self.place {
+            Place::Here(state) => item.with("v", WHOLE).with("state", state.as_str()),
+            Place::Parts { generation, count } => item
+                .with("v", IN_PARTS)
+                .with("generation", generation.to_string())
+                .with("parts", i64::from(*count)),
+        }
+    }
+
+    fn generation(&self) -> Option<Generation> {
+        match self.place {
+            Place::Here(_) => None,
+            Place::Parts { generation, .. } => Some(generation),
+        }
+    }
+}
+
+/// What was read of a day's evaluation at one go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There is none.
+    Nothing,
+    /// All of it.
+    Whole(Head, Vec<String>),
+    /// The head of this `ver`, but not all of its parts.
+    Torn(i64),
+}
+
+/// Puts together what was read of a day: a head, parts of any generations, and whatever else there is.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Found> {
+    let (mut head, mut parts) = (None, BTreeMap::new());
+    for item in items {
+        match key::parse_projection(&item.key)? {
+            (_, Projection::Evaluation) => head = Some(Head::from_item(item)?),
+            (_, Projection::EvaluationPart(generation, part)) => _ = parts.insert((generation, part), item),
+            _ => {}
+        }
+    }
+    let Some(head) = head else { return Ok(Found::Nothing) };
+    let states = match &head.place {
+        Place::Here(state) => vec![state.clone()],
+        Place::Parts { generation, count } => {
+            let found: Option<Vec<&Item>> =
+                (0..*count).map(|part| parts.get(&(*generation, part)).copied()).collect();
+            let Some(found) = found else { return Ok(Found::Torn(head.ver)) };
+            let state = |item: &&Item| {
+                item.check_version(WHOLE)?;
+                item.text("state").map(str::to_owned)
+            };
+            found.iter().map(state).collect::<Result<_>>()?
+        }
+    };
+    Ok(Found::Whole(head, states))
+}
+
+/// Reads the head of an evaluation; [`Head::none`], when there is none.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Head> {
+    table.get(&at.key()).await?.as_ref().map_or(Ok(Head::none()), Head::from_item)
+}
+
+/// Reads an evaluation: one query, and again when it was written anew meanwhile.
+///
+/// # Errors
+/// `Corrupt`, when a part of it is missing for good; those of the table.
+pub async fn load(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<String>)>> {
+    let range = key::evaluation_items(at.workspace, at.version, at.day);
+    let mut before = None;
+    for _ in 0..MAX_READS {
+        let items = query_all(table, Query::table(range.clone())).await?;
+        match assemble(&items)? {
+            Found::Nothing => return Ok(None),
+            Found::Whole(head, states) => return Ok(Some((head, states))),
+            // The head was the same from the read before to this one: nobody has deleted its parts.
+            Found::Torn(ver) if before == Some(ver) => {
+                return Err(Error::corrupt(format!(
+                    "item {}: a part of its generation is missing; `almanac rebuild` makes it anew",
+                    at.key()
+                )));
+            }
+            Found::Torn(ver) => before = Some(ver),
+        }
+    }
+    Err(Error::unavailable(format!("the evaluation {} is written again and again; try again", at.key())))
+}
+
+/// Writes an evaluation in the place of `before`: parts first, then the head, then what is left of older
+/// generations is deleted.
+///
+/// # Errors
+/// `Conflict`, when somebody else wrote it since `before` was read, or the day was marked and that is
+/// [`OfGone::Refused`]; those of the table.
+pub async fn write(
+    table: &dyn Table,
+    at: At<'_>,
+    before: &Head,
+    new: Content,
+    of_gone: OfGone,
+) -> Result<()> {
+    let Content { applied, rows, mut states } = new;
+    let ver = before.ver + 1;
+    let place = match states.len() {
+        0 | 1 => Place::Here(states.pop().unwrap_or_default()),
+        count => {
+            let generation = Generation { ver: ver as u64, digest: digest(&states) };
+            write_parts(table, at, generation, states).await?;
+            Place::Parts { generation, count: count as u32 }
+        }
+    };
+    let head = Head { ver, applied, rows, place };
+    let condition = match before.ver {
+        0 => Condition::Absent,
+        ver => Condition::Equals("ver", ver.into()),
+    };
+    let item = head.to_item(at.key());
+    if of_gone == OfGone::Refused {
+        let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
+        table.transact(vec![Write::Put(item, condition), is_kept]).await?;
+    } else {
+        table.put(item, condition).await?;
+    }
+    match before.generation().or(head.generation()) {
+        Some(_) => tidy(table, at).await,
+        None => Ok(()),
+    }
+}
+
+async fn write_parts(
+    table: &dyn Table,
+    at: At<'_>,
+    generation: Generation,
+    states: Vec<String>,
+) -> Result<()> {
+    let parts = (0..).zip(states).map(|(part, state)| {
+        let key = key::evaluation_part(at.workspace, at.version, at.day, generation, part);
+        Item::new(key).with("v", WHOLE).with("state", state)
+    });
+    let parts: Vec<Item> = parts.collect();
+    for some in parts.chunks(AT_ONCE) {
+        // The same generation is the same parts, whoever writes them.
+        try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the parts that no head names any more, and those whose writer came too late. Parts of a `ver`
+/// that is still to come stay: somebody is about to write the head that names them.
+///
+/// # Errors
+/// Those of the table.
+pub async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
+    let now = head(table, at).await?;
+    let range = key::evaluation_parts(at.workspace, at.version, at.day);
+    let mut old = Vec::new();
+    for item in query_all(table, Query::table(range).only(&["v"])).await? {
+        if let (_, Projection::EvaluationPart(generation, _)) = key::parse_projection(&item.key)?
+            && generation.ver <= now.ver as u64
+            && Some(generation) != now.generation()
+        {
+            old.push(item.key);
+        }
+    }
+    for some in old.chunks(AT_ONCE) {
+        try_join_all(some.iter().map(|key| table.delete(key, Condition::None))).await?;
+    }
+    Ok(())
+}
+
+fn digest(states: &[String]) -> u64 {
+    let mut sha = Sha256::new();
+    for state in states {
+        sha.update((state.len() as u64).to_le_bytes());
+        sha.update(state);
+    }
+    sha.finalize().first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+use event::Clock;
+use table::sqlite::SqliteTable;
+
+use super::*;
+
+const WORKSPACE: &str = "2NBs0sLBnJxEcoDLgVnQdJkhEgV";
+
+fn applied(seq: u64) -> Applied {
+    Applied::from([("p/00".to_owned(), seq), ("o/00".to_owned(), seq)])
+}
+
+/// As every version before wrote it: a projection like any other.
+#[test]
+fn a_head_of_the_first_form_is_read() {
+    let workspace = Id::parse(WORKSPACE).unwrap();
+    let at = At { workspace: &workspace, version: 1, day: "2013-06-01".parse().unwrap() };
+    let (item, _) = Projected::empty().replace(at.key(), &applied(3), "{\"v\":1,\"releases\":{}}".into());
+    let head = Head::from_item(&item).unwrap();
+    assert_eq!((head.ver, &head.applied, head.rows), (1, &applied(3), None));
+    let found = assemble([&item]).unwrap();
+    assert_eq!(found, Found::Whole(head, vec!["{\"v\":1,\"releases\":{}}".to_owned()]));
+}
+
+#[test]
+fn heads_are_read_as_they_are_written() {
+    let workspace = Id::parse(WORKSPACE).unwrap();
+    let key = key::evaluation(&workspace, 1, "2013-06-01".parse().unwrap());
+    let generation = Generation { ver: 7, digest: 0xab };
+    let head = |rows, place| Head { ver: 7, applied: applied(3), rows, place };
+    let heads = [
+        head(Some(12), Place::Here("{}".to_owned())),
+        head(None, Place::Here("{}".to_owned())),
+        head(Some(12), Place::Parts { generation, count: 2 }),
+    ];
+    for head in &heads {
+        let item = head.to_item(key.clone());
+        assert_eq!(Head::from_item(&item).as_ref().unwrap(), head);
+        assert_eq!(Projected::applied_of(&item).unwrap(), head.applied);
+    }
+    // An older Almanac refuses what it cannot read, instead of showing nothing.
+    let item = heads[2].to_item(key);
+    assert!(Projected::from_item(&item).is_err());
+    assert!(Head::from_item(&item.clone().with("v", 3)).is_err());
+    assert!(Head::from_item(&item.with("generation", "7-ab")).is_err());
+    insta::assert_snapshot!(
+        heads.map(|head| format!("{:?}", head.to_item(Key::new("", "")).attributes)).join("\n")
+    );
+}
+
+#[tokio::test]
+async fn who_was_overtaken_is_refused_and_a_smaller_evaluation_leaves_no_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+    let workspace = Id::parse(WORKSPACE).unwrap();
+    let at = At { workspace: &workspace, version: 1, day: "2013-06-01".parse().unwrap() };
+    let content = |seq, states: &[&str]| Content {
+        applied: applied(seq),
+        rows: Some(seq),
+        states: states.iter().map(|state| (*state).to_owned()).collect(),
+    };
+    let none = head(&table, at).await.unwrap();
+    assert_eq!((&none, load(&table, at).await.unwrap()), (&Head::none(), None));
+    write(&table, at, &none, content(1, &["a", "b"]), OfGone::Refused).await.unwrap();
+    let late = write(&table, at, &none, content(2, &["c", "d"]), OfGone::Refused).await;
+    assert!(late.unwrap_err().is_conflict());
+    let (first, states) = load(&table, at).await.unwrap().unwrap();
+    assert_eq!((first.rows, states), (Some(1), vec!["a".to_owned(), "b".to_owned()]));
+    write(&table, at, &first, content(3, &["all"]), OfGone::Refused).await.unwrap();
+    assert_eq!(load(&table, at).await.unwrap().unwrap().1, ["all"]);
+    let parts = key::evaluation_parts(&workspace, 1, at.day);
+    assert_eq!(query_all(&table, Query::table(parts)).await.unwrap(), []);
+}

@@ -1,0 +1,117 @@
+//! The days of a workspace whose events are gone. Such a day is marked before its first segment is
+//! deleted, and stays marked for good: nobody shows what is left of it, appends to it, or takes
+//! its missing segments for a hole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Id, Result, Timestamp};
+use table::{Condition, Item, Query, Table, item::Value, query_all};
+
+use crate::{key, projection::Applied};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// A day whose events are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The day.
+    pub day: Day,
+    /// For each of its logs the last segment, all of which were folded when it was marked.
+    pub heads: Applied,
+    /// When it was marked.
+    pub at: Timestamp,
+}
+
+impl Expired {
+    /// The item that stores it.
+    pub fn to_item(&self, workspace: &Id) -> Item {
+        let heads = self.heads.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
+        Item::new(key::expired(workspace, self.day))
+            .with("v", ITEM_VERSION)
+            .with("at", self.at.micros())
+            .with("heads", heads.collect::<BTreeMap<_, _>>())
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let mut heads = Applied::new();
+        for (log, seq) in item.map("heads")? {
+            let seq = match seq {
+                Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
+                _ => None,
+            };
+            heads.insert(log.clone(), seq.ok_or_else(|| item.corrupt("`heads` is not segment numbers"))?);
+        }
+        Ok(Self {
+            day: day_of(item)?,
+            heads,
+            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
+        })
+    }
+}
+
+fn day_of(item: &Item) -> Result<Day> {
+    key::parse_expired(&item.key).ok_or_else(|| item.corrupt("its key is not one of an expired day"))
+}
+
+/// The mark of a day, when its events are gone.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn load(table: &dyn Table, workspace: &Id, day: Day) -> Result<Option<Expired>> {
+    table.get(&key::expired(workspace, day)).await?.as_ref().map(Expired::from_item).transpose()
+}
+
+/// All marks of a workspace, by day.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn all(table: &dyn Table, workspace: &Id) -> Result<Vec<Expired>> {
+    let items = query_all(table, Query::table(key::all_expired(workspace))).await?;
+    items.iter().map(Expired::from_item).collect()
+}
+
+/// The days from `from` to `to` whose events are gone.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn days(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<BTreeSet<Day>> {
+    let query = Query::table(key::expired_between(workspace, from, to)).only(&["v"]);
+    query_all(table, query).await?.iter().map(day_of).collect()
+}
+
+/// The latest day whose events are gone.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
+    let mut query = Query::table(key::all_expired(workspace)).backward().limit(1).only(&["v"]);
+    loop {
+        let page = table.query(&query).await?;
+        match (page.items.first(), page.next) {
+            (Some(item), _) => return day_of(item).map(Some),
+            // A page may be empty and yet not be the last.
+            (None, Some(next)) => query.after = Some(next),
+            (None, None) => return Ok(None),
+        }
+    }
+}
+
+/// The minute of the table's counted time in which the setting `ver` of a retention was noticed; notes `minute` when
+/// nobody did. Of two who note it the later holds, so that nothing is deleted too early.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn noticed(table: &dyn Table, workspace: &Id, ver: i64, minute: i64) -> Result<i64> {
+    let key = key::noticed(workspace);
+    if let Some(item) = table.get(&key).await? {
+        item.check_version(ITEM_VERSION)?;
+        if item.int("ver")? == ver {
+            return item.int("minute");
+        }
+    }
+    let item = Item::new(key).with("v", ITEM_VERSION).with("ver", ver).with("minute", minute);
+    table.put(item, Condition::None).await?;
+    Ok(minute)
+}

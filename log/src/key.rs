@@ -1,0 +1,384 @@
+//! Every key of the table, built and parsed here and nowhere else. A key is a total function of
+//! what it stands for; names and ids are checked ([`event::id`]) so that none of
+//! them can hold a separator.
+
+use std::fmt;
+
+use event::{Day, Id, Kind};
+use table::{Key, KeyRange, key::END};
+
+mod count;
+mod definition;
+mod entity;
+mod live;
+mod projector;
+mod retention;
+
+pub use count::*;
+pub use definition::*;
+pub use entity::*;
+pub use live::*;
+pub use projector::*;
+pub use retention::*;
+
+/// A log: all events of one workspace, day, kind and lane.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogId {
+    /// The workspace.
+    pub workspace: Id,
+    /// The day that the events belong to.
+    pub day: Day,
+    /// What kind of events.
+    pub kind: Kind,
+    /// The parallel sub-log.
+    pub lane: u8,
+}
+
+impl LogId {
+    /// Its name inside a day, such as `p/00`: what `applied` is counted by.
+    pub fn name(&self) -> String {
+        format!("{}/{:02}", self.kind.letter(), self.lane)
+    }
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "day#{}/{}", self.day, self.name())
+    }
+}
+
+/// The partition of `GSI1` that holds the workspaces of a category, by age.
+fn workspaces_of(category: &Id) -> String {
+    format!("wc#{category}/w")
+}
+
+/// The partition that holds a workspace with its models, configurations, releases and free counters.
+pub fn workspace_page(workspace: &Id) -> String {
+    format!("w#{workspace}")
+}
+
+/// Where a release stands in `GSI1`: the releases of a model, by age.
+pub fn release_index(model: &Id, release: &Id) -> (String, String) {
+    (format!("m#{model}/r"), format!("r#{release}"))
+}
+
+/// The guard that keeps a name unique among the children of one type under a parent (a key such
+/// as `w#<id>`, or `` for the root). It holds the id of who has the name.
+fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
+    Key::new(format!("@name#{parent}/{kind}"), name)
+}
+
+/// A key beside the names of categories that no name can have, for asking whether the table answers:
+/// whoever reads the catalog may read there.
+pub fn probe() -> Key {
+    name_guard("", "wc", "@")
+}
+
+/// Whether an item holds what is shown to nobody: the partitions of tokens.
+pub fn is_secret(key: &Key) -> bool {
+    key.pk.starts_with("token#")
+}
+
+/// What a service writes to ask whether the table takes writes.
+pub fn write_probe() -> Key {
+    Key::new("sys/probe", "write")
+}
+
+/// The partition of the segments of a workspace.
+fn day_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/day")
+}
+
+/// The greatest number of a segment: ten digits.
+pub const MAX_SEQ: u64 = 9_999_999_999;
+
+/// The segment `seq` of a log; the first is 1.
+pub fn segment(log: &LogId, seq: u64) -> Key {
+    Key::new(day_partition(&log.workspace), format!("{log}/{seq:010}"))
+}
+
+/// The segments of a log from `first` on.
+pub fn segments_from(log: &LogId, first: u64) -> KeyRange {
+    KeyRange {
+        pk: day_partition(&log.workspace),
+        from: format!("{log}/{first:010}"),
+        to: format!("{log}/{END}"),
+    }
+}
+
+/// The segments of a log from `first` to `last`.
+pub fn segments_between(log: &LogId, first: u64, last: u64) -> KeyRange {
+    KeyRange { to: format!("{log}/{last:010}"), ..segments_from(log, first) }
+}
+
+/// The segments of one day and kind, of all lanes.
+pub fn segments_of_kind(workspace: &Id, day: Day, kind: Kind) -> KeyRange {
+    KeyRange::prefix(day_partition(workspace), &format!("day#{day}/{}/", kind.letter()))
+}
+
+/// All segments of a workspace that stand after those of `log`, for skipping from log to log.
+pub fn segments_after(log: &LogId) -> KeyRange {
+    KeyRange { pk: day_partition(&log.workspace), from: format!("{log}/{END}"), to: format!("day#{END}") }
+}
+
+/// All segments of a workspace from the day `first` on.
+pub fn segments_since(workspace: &Id, first: Day) -> KeyRange {
+    KeyRange { from: format!("day#{first}"), ..segments(workspace) }
+}
+
+/// All segments of a day.
+pub fn segments_of_day(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange::prefix(day_partition(workspace), &format!("day#{day}/"))
+}
+
+/// All segments of a workspace.
+pub fn segments(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(day_partition(workspace), "day#")
+}
+
+/// The log and number of a segment's key. `None`, when the key is not one of a segment.
+pub fn parse_segment(key: &Key) -> Option<(LogId, u64)> {
+    parse_place(key.pk.strip_prefix("w#")?.strip_suffix("/day")?, &key.sk)
+}
+
+/// The log and number of a segment as people name it: day, kind, lane and number, such as
+/// `2013-06-01/p/00/42`.
+pub fn parse_segment_name(workspace: &Id, name: &str) -> Option<(LogId, u64)> {
+    let (log, seq) = name.rsplit_once('/')?;
+    let seq: u64 = seq.parse().ok().filter(|seq| *seq <= MAX_SEQ)?;
+    parse_place(workspace.as_str(), &format!("day#{log}/{seq:010}"))
+}
+
+/// The log and number that a sort key names in a workspace.
+fn parse_place(workspace: &str, sk: &str) -> Option<(LogId, u64)> {
+    let workspace = Id::parse(workspace).ok()?;
+    let mut parts = sk.strip_prefix("day#")?.split('/');
+    let day = parts.next()?.parse().ok()?;
+    let kind = Kind::from_letter(parts.next()?)?;
+    let lane = parts.next().filter(|lane| lane.len() == 2)?.parse().ok()?;
+    let seq = parts.next().filter(|seq| seq.len() == 10)?.parse().ok()?;
+    parts.next().is_none().then_some((LogId { workspace, day, kind, lane }, seq))
+}
+
+/// The log of a workspace that displays as `text`, such as `day#2013-06-01/p/03`.
+pub fn parse_log(workspace: &Id, text: &str) -> Option<LogId> {
+    parse_segment(&Key::new(day_partition(workspace), format!("{text}/{:010}", 1))).map(|(log, _)| log)
+}
+
+/// How many lanes the logs of a workspace have.
+pub fn lanes(workspace: &Id) -> Key {
+    Key::new(workspace_page(workspace), "set#lanes")
+}
+
+/// Over how many partitions the markers of batches are spread: each takes about 1,000 a second.
+const BATCH_PARTITIONS: u32 = 256;
+
+/// The marker of a batch of a kind, by its idempotency key.
+pub fn batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
+    let sk = format!("{}/key/{idempotency_key}", kind.letter());
+    let bucket = crc32fast::hash(sk.as_bytes()) % BATCH_PARTITIONS;
+    Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
+}
+
+/// The marker of a chunk of a file, by the digest of its bytes and the group of days.
+pub fn chunk(workspace: &Id, kind: Kind, digest: &str, group: i32) -> Key {
+    let sk = format!("{}/chunk/{digest}/{group}", kind.letter());
+    let bucket = crc32fast::hash(sk.as_bytes()) % BATCH_PARTITIONS;
+    Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
+}
+
+/// Where the markers stood of all batches of a kind that were named by their digest, files among them,
+/// before they were spread.
+pub fn old_batches_by_digest(workspace: &Id, kind: Kind) -> KeyRange {
+    KeyRange::prefix(format!("w#{workspace}/batch"), &format!("{}/sha256-", kind.letter()))
+}
+
+/// Where the marker of a batch stood before they were spread.
+pub fn old_batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
+    Key::new(format!("w#{workspace}/batch"), format!("{}/{idempotency_key}", kind.letter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{projector::rollup_partition, *};
+
+    fn log() -> LogId {
+        LogId {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            day: "2013-06-01".parse().unwrap(),
+            kind: Kind::Predictions,
+            lane: 3,
+        }
+    }
+
+    #[test]
+    fn golden_strings() {
+        let w = log().workspace;
+        let day = log().day;
+        let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
+        let (gsi1pk, gsi1sk) = release_index(&w, &other);
+        let lines = [
+            EntityId::Category(w.clone()).key().to_string(),
+            EntityId::Workspace(w.clone()).key().to_string(),
+            EntityId::Model(w.clone(), other.clone()).key().to_string(),
+            EntityId::Configuration(w.clone(), other.clone()).key().to_string(),
+            EntityId::Release(w.clone(), other.clone()).key().to_string(),
+            format!("{gsi1pk} / {gsi1sk}"),
+            counter(&w, &Counted::Workspace, &day.month()).to_string(),
+            counter(&w, &Counted::Release("v1".into()), &day.month()).to_string(),
+            guard(None, EntityKind::Category, "flights").to_string(),
+            guard(Some(&EntityId::Workspace(w.clone())), EntityKind::Model, "late-arrival").to_string(),
+            segment(&log(), 42).to_string(),
+            batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
+            old_batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
+            chunk(&w, Kind::Predictions, "0af1", 61).to_string(),
+            lanes(&w).to_string(),
+            retention(&w).to_string(),
+            expired(&w, day).to_string(),
+            rollup(&w, 1, day).to_string(),
+            evaluation(&w, 1, day).to_string(),
+            evaluation_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
+            breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
+            breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
+            breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
+            breakdown(&w, 1, day, Breakdown { by: By::Tag, bucket: 0 }).to_string(),
+            active(&w).to_string(),
+            dead_letter(&log(), 2, 42).to_string(),
+            unwritten(&w, 2, day, OfDay::Evaluation).to_string(),
+            lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
+            worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
+            write_probe().to_string(),
+            EntityId::User(w.clone()).key().to_string(),
+            EntityId::Group(w.clone()).key().to_string(),
+            EntityId::System(w.clone()).key().to_string(),
+            pointer(&w).to_string(),
+            member(&w, &other).to_string(),
+            membership(&other, &w).to_string(),
+            grant(&w, &EntityId::System(other.clone())).to_string(),
+            granted(&EntityId::System(other.clone()), &w).to_string(),
+            free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
+            activity(&w, &other).to_string(),
+            format!("{:?}", entity_index(EntityKind::User, None, &w)),
+            format!(
+                "{:?}",
+                entity_index(EntityKind::Workspace, Some(&EntityId::Category(w.clone())), &other)
+            ),
+        ];
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn what_is_no_segment_is_not_parsed_as_one() {
+        let good = segment(&log(), 42);
+        assert_eq!(parse_segment(&good), Some((log(), 42)));
+        for sk in [
+            "day#2013-06-01",
+            "day#2013-06-31/p/03/0000000042",
+            "day#2013-06-01/x/03/0000000042",
+            "day#2013-06-01/p/3/0000000042",
+            "day#2013-06-01/p/03/42",
+            "day#2013-06-01/p/03/0000000042/x",
+        ] {
+            assert_eq!(parse_segment(&Key::new(good.pk.clone(), sk)), None, "{sk}");
+        }
+        assert_eq!(parse_log(&log().workspace, &log().to_string()), Some(log()));
+        assert_eq!(parse_log(&log().workspace, "day#2013-06-01/p"), None);
+        assert_eq!(parse_segment(&rollup(&log().workspace, 1, log().day)), None);
+    }
+
+    #[test]
+    fn projections_are_parsed_as_what_they_are() {
+        let (w, day) = (log().workspace, log().day);
+        let tag = Breakdown::of(By::Tag, "carrier");
+        let generation = Generation { ver: 12, digest: u64::MAX };
+        for (key, expected) in [
+            (rollup(&w, 2, day), Projection::Rollup),
+            (evaluation(&w, 2, day), Projection::Evaluation),
+            (evaluation_part(&w, 2, day, generation, 99), Projection::EvaluationPart(generation, 99)),
+            (breakdown(&w, 2, day, tag), Projection::Breakdown(tag)),
+        ] {
+            assert_eq!(parse_projection(&key).unwrap(), (day, expected));
+            let range = projections(&w, 2, day, day);
+            assert!(range.from <= key.sk && key.sk <= range.to);
+        }
+        for sk in [
+            "day#2013-06-31",
+            "day#2013-06-01/",
+            "day#2013-06-01/eval/00",
+            "day#2013-06-01/eval/0000000001-00000000000000ab",
+            "day#2013-06-01/eval/0000000001-00000000000000ab/1",
+            "day#2013-06-01/eval/0000000001-ab/00001",
+            "day#2013-06-01/eval/0000000001-00000000000000ab/00001/x",
+            "day#2013-06-01/tag",
+            "day#2013-06-01/tag/0",
+            "day#2013-06-01/tag/0A",
+            "day#2013-06-01/tag/+a",
+            "day#2013-06-01/tag/00/00",
+            "day#2013-06-01/carrier/00",
+        ] {
+            assert!(parse_projection(&Key::new(rollup_partition(&w, 1), sk)).is_err(), "{sk}");
+        }
+    }
+
+    #[test]
+    fn keys_of_the_projector_are_parsed() {
+        assert_eq!(parse_active(&active(&log().workspace)), Some(log().workspace));
+        assert_eq!(parse_active(&segment(&log(), 1)), None);
+        assert_eq!(parse_segment_name(&log().workspace, "2013-06-01/p/03/42"), Some((log(), 42)));
+        assert_eq!(parse_segment_name(&log().workspace, "2013-06-01/p/03"), None);
+        assert_eq!(parse_dead_letter(&dead_letter(&log(), 7, 42)), Some((log(), 42, 7)));
+        assert_eq!(parse_dead_letter(&segment(&log(), 42)), None);
+        for what in OfDay::ALL {
+            let key = unwritten(&log().workspace, 7, log().day, what);
+            assert_eq!(parse_unwritten(&key), Some((log().workspace, 7, log().day, what)));
+            assert_eq!(parse_dead_letter(&key), None);
+        }
+        assert_eq!(parse_unwritten(&dead_letter(&log(), 7, 42)), None);
+        assert_eq!(parse_lease(&lease("s", "a/b")), Some("a/b"));
+        assert_eq!(parse_lease(&worker("shard#1")), None);
+    }
+
+    #[test]
+    fn an_entity_is_known_by_its_key_and_by_what_people_write() {
+        let (w, other) = (log().workspace, Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap());
+        for kind in EntityKind::ALL {
+            let within = (kind.parent() == Some(EntityKind::Workspace)).then(|| w.clone());
+            let entity = EntityId::new(kind, other.clone(), within).unwrap();
+            assert_eq!(EntityId::of_key(&entity.key()), Some(entity.clone()));
+            assert_eq!(parse_id(&entity.to_string()), Some((Some(kind), other.clone())));
+        }
+        assert_eq!(EntityId::new(EntityKind::Model, other.clone(), None), None);
+        for key in [
+            member(&w, &other),
+            grant(&w, &EntityId::User(other.clone())),
+            counter(&w, &Counted::Workspace, "2013-06"),
+            segment(&log(), 1),
+        ] {
+            assert_eq!(EntityId::of_key(&key), None, "{key}");
+        }
+        assert_eq!(parse_id(other.as_str()), Some((None, other.clone())));
+        assert_eq!(parse_id("x_2NBs0tD5Ihm2PVFzM3kZvMYdQX9"), None);
+        let counter = free_counter(&EntityId::Group(w.clone()), "a/b");
+        assert_eq!(parse_free_counter(&counter.sk), Some(((EntityKind::Group, w), "a/b")));
+    }
+
+    proptest! {
+        #[test]
+        fn segment_keys_round_trip_and_sort_by_day_kind_lane_seq(
+            a in (0i32..40_000, 0usize..4, 0u8..16, 1u64..9_999_999_999),
+            b in (0i32..40_000, 0usize..4, 0u8..16, 1u64..9_999_999_999),
+        ) {
+            let make = |(day, kind, lane, seq): (i32, usize, u8, u64)| {
+                let day = event::Timestamp::from_micros(i64::from(day) * event::time::DAY_MICROS).unwrap().day();
+                (LogId { day, kind: Kind::ALL[kind], lane, ..log() }, seq)
+            };
+            let (x, y) = (make(a), make(b));
+            let (kx, ky) = (segment(&x.0, x.1), segment(&y.0, y.1));
+            prop_assert_eq!(parse_segment(&kx), Some(x.clone()));
+            let letters = |log: &LogId, seq: u64| (log.day, log.kind.letter(), log.lane, seq);
+            prop_assert_eq!(kx.sk.cmp(&ky.sk), letters(&x.0, x.1).cmp(&letters(&y.0, y.1)));
+        }
+    }
+}

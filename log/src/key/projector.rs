@@ -1,0 +1,250 @@
+//! The keys of what the projector writes: projections, dead letters, leases and heartbeats.
+
+use std::fmt;
+
+use event::{Day, Error, Id, Result};
+use table::{Key, KeyRange};
+
+use super::{END, LogId, parse_place};
+
+pub use event::lane::{Breakdown, By};
+
+pub(super) fn rollup_partition(workspace: &Id, version: u32) -> String {
+    format!("w#{workspace}/rollup/v{version}")
+}
+
+/// The rollup of a day.
+pub fn rollup(workspace: &Id, version: u32, day: Day) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}"))
+}
+
+/// The evaluation of a day.
+pub fn evaluation(workspace: &Id, version: u32, day: Day) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/eval"))
+}
+
+/// Which writing of an evaluation a part of it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation {
+    /// The version of the head that names it.
+    pub ver: u64,
+    /// A digest of all its parts.
+    pub digest: u64,
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:010}-{:016x}", self.ver, self.digest)
+    }
+}
+
+impl Generation {
+    /// The one that displays as `text`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (ver, digest) = text.split_once('-')?;
+        let found = Self { ver: ver.parse().ok()?, digest: u64::from_str_radix(digest, 16).ok()? };
+        (found.to_string() == text).then_some(found)
+    }
+}
+
+/// A part of the evaluation of a day.
+pub fn evaluation_part(workspace: &Id, version: u32, day: Day, generation: Generation, part: u32) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/eval/{generation}/{part:05}"))
+}
+
+/// All parts of the evaluation of a day, of any generation.
+pub fn evaluation_parts(workspace: &Id, version: u32, day: Day) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), &format!("day#{day}/eval/"))
+}
+
+/// The evaluation of a day with its parts.
+pub fn evaluation_items(workspace: &Id, version: u32, day: Day) -> KeyRange {
+    KeyRange { from: evaluation(workspace, version, day).sk, ..evaluation_parts(workspace, version, day) }
+}
+
+/// An item of a breakdown of a day.
+pub fn breakdown(workspace: &Id, version: u32, day: Day, breakdown: Breakdown) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/{breakdown}"))
+}
+
+/// All items of one breakdown of a day.
+pub fn breakdowns(workspace: &Id, version: u32, day: Day, by: By) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), &format!("day#{day}/{}/", by.name()))
+}
+
+/// The rollups, breakdowns and evaluations from day `from` to day `to`.
+pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: rollup_partition(workspace, version),
+        from: format!("day#{from}"),
+        to: format!("day#{to}/{END}"),
+    }
+}
+
+/// The rollups, breakdowns and evaluations from day `first` on.
+pub fn projections_since(workspace: &Id, version: u32, first: Day) -> KeyRange {
+    KeyRange { from: format!("day#{first}"), ..all_projections(workspace, version) }
+}
+
+/// All rollups, breakdowns and evaluations.
+pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), "day#")
+}
+
+/// What is stored under a day of the projections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projection {
+    /// Counts, sums, histograms.
+    Rollup,
+    /// The same by release, metric or tag.
+    Breakdown(Breakdown),
+    /// Predictions judged by outcomes.
+    Evaluation,
+    /// A part of the same, by its generation and its number.
+    EvaluationPart(Generation, u32),
+}
+
+/// The day of a projection and which of them it is.
+///
+/// # Errors
+/// `Corrupt`, when the key is of none.
+pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
+    let parse = || {
+        let mut parts = key.sk.strip_prefix("day#")?.split('/');
+        let day = parts.next()?.parse().ok()?;
+        let found = match (parts.next(), parts.next()) {
+            (None, None) => Projection::Rollup,
+            (Some("eval"), None) => Projection::Evaluation,
+            (Some("eval"), Some(generation)) => {
+                let part = parts.next().filter(|part| part.len() == 5)?;
+                part.bytes().all(|digit| digit.is_ascii_digit()).then_some(())?;
+                Projection::EvaluationPart(Generation::parse(generation)?, part.parse().ok()?)
+            }
+            (Some(by), Some(bucket)) => {
+                let by = By::ALL.into_iter().find(|one| one.name() == by)?;
+                let breakdown = Breakdown { by, bucket: u8::from_str_radix(bucket, 16).ok()? };
+                (format!("{breakdown}") == format!("{}/{bucket}", by.name())).then_some(())?;
+                Projection::Breakdown(breakdown)
+            }
+            (None, Some(_)) | (Some(_), None) => return None,
+        };
+        parts.next().is_none().then_some((day, found))
+    };
+    parse().ok_or_else(|| Error::corrupt(format!("{key} is not the key of a projection")))
+}
+
+/// Which version of its projections a workspace is read from.
+pub fn active(workspace: &Id) -> Key {
+    Key::new(format!("w#{workspace}/proj"), "active")
+}
+
+/// The workspace of a key of [`active`]. `None`, when it is another key.
+pub fn parse_active(key: &Key) -> Option<Id> {
+    let workspace = key.pk.strip_prefix("w#")?.strip_suffix("/proj").filter(|_| key.sk == "active")?;
+    Id::parse(workspace).ok()
+}
+
+fn dead_letter_partition(workspace: &Id, version: u32) -> String {
+    format!("w#{workspace}/dlq/v{version}")
+}
+
+/// The dead letter of a segment that a projection of this version refused.
+pub fn dead_letter(log: &LogId, version: u32, seq: u64) -> Key {
+    Key::new(dead_letter_partition(&log.workspace, version), format!("{log}/{seq:010}"))
+}
+
+/// All dead letters of a version.
+pub fn dead_letters(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(dead_letter_partition(workspace, version), "day#")
+}
+
+/// The dead letters from day `from` to day `to`.
+pub fn dead_letters_between(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: dead_letter_partition(workspace, version),
+        from: format!("day#{from}/"),
+        to: format!("day#{to}/{END}"),
+    }
+}
+
+/// The segment and the version of a dead letter. `None`, when the key is another one.
+pub fn parse_dead_letter(key: &Key) -> Option<(LogId, u64, u32)> {
+    let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
+    let (log, seq) = parse_place(workspace, &key.sk)?;
+    Some((log, seq, version.parse().ok()?))
+}
+
+/// What a day has beside its log, and that may turn out to be no item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OfDay {
+    /// Its rollup, with the breakdowns and counters that are written before it.
+    Rollup,
+    /// Its evaluation.
+    Evaluation,
+    /// What its release events say of what is live.
+    Live,
+}
+
+impl OfDay {
+    /// All of them.
+    pub const ALL: [OfDay; 3] = [OfDay::Rollup, OfDay::Evaluation, OfDay::Live];
+
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            OfDay::Rollup => "rollup",
+            OfDay::Evaluation => "evaluation",
+            OfDay::Live => "live",
+        }
+    }
+
+    /// The one that is called so.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// The dead letter of what a day has and cannot be written.
+pub fn unwritten(workspace: &Id, version: u32, day: Day, what: OfDay) -> Key {
+    Key::new(dead_letter_partition(workspace, version), format!("day#{day}/{}", what.name()))
+}
+
+/// What a key of [`unwritten`] is of. `None`, when it is another key.
+pub fn parse_unwritten(key: &Key) -> Option<(Id, u32, Day, OfDay)> {
+    let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
+    let (day, what) = key.sk.strip_prefix("day#")?.split_once('/')?;
+    Some((Id::parse(workspace).ok()?, version.parse().ok()?, day.parse().ok()?, OfDay::of_name(what)?))
+}
+
+fn lease_partition(stream: &str) -> String {
+    format!("sys/lease#{stream}")
+}
+
+/// The lease of a shard of a stream.
+pub fn lease(stream: &str, shard: &str) -> Key {
+    Key::new(lease_partition(stream), format!("shard#{shard}"))
+}
+
+/// All leases of a stream.
+pub fn leases(stream: &str) -> KeyRange {
+    KeyRange::prefix(lease_partition(stream), "shard#")
+}
+
+/// The shard of a lease. `None`, when the key is another one.
+pub fn parse_lease(key: &Key) -> Option<&str> {
+    key.pk.strip_prefix("sys/lease#")?;
+    key.sk.strip_prefix("shard#")
+}
+
+/// After which workspace the sweep of all days goes on.
+pub fn sweep_cursor() -> Key {
+    Key::new("sys/sweep", "cursor")
+}
+
+/// The partition of the heartbeats of workers.
+pub const WORKERS: &str = "sys/worker";
+
+/// The heartbeat of a worker.
+pub fn worker(id: &str) -> Key {
+    Key::new(WORKERS, id)
+}

@@ -1,0 +1,84 @@
+//! A projection as it stands in the table: the state of a fold, the prefix of the logs that it
+//! covers, and the version by which two writers cannot overwrite each other.
+
+use std::collections::BTreeMap;
+
+use event::Result;
+use table::{Condition, Item, Key, item::Value};
+
+/// Version of the item around the state. The head of an evaluation whose states stand in items of their
+/// own has the next one ([`crate::evaluated`]).
+const ITEM_VERSION: i64 = 1;
+
+/// The version of the projections that is written and read.
+pub const PROJECTION_VERSION: u32 = 1;
+
+/// Version of the items of counters.
+pub const COUNTER_VERSION: i64 = 1;
+
+/// For each log of a day by its name (`p/00`), the last segment that is folded in.
+pub type Applied = BTreeMap<String, u64>;
+
+/// The attributes that say what a projection covers.
+pub const COVERAGE: &[&str] = &["v", "applied"];
+
+/// A rollup or an evaluation, with what it covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Projected {
+    /// Grows by one with each write.
+    pub ver: i64,
+    /// The prefix of the day's logs that the state is a fold of.
+    pub applied: Applied,
+    /// The state, in a text that is the same for the same prefix, byte for byte.
+    pub state: String,
+}
+
+impl Projected {
+    /// Nothing folded yet.
+    pub fn empty() -> Self {
+        Self { ver: 0, applied: Applied::new(), state: String::new() }
+    }
+
+    /// The item that replaces the version of `self` by `state` up to `applied`, and the condition
+    /// under which it may.
+    pub fn replace(&self, key: Key, applied: &Applied, state: String) -> (Item, Condition) {
+        let applied = applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
+        let item = Item::new(key)
+            .with("v", ITEM_VERSION)
+            .with("ver", self.ver + 1)
+            .with("applied", applied.collect::<BTreeMap<_, _>>())
+            .with("state", state);
+        let condition =
+            if self.ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(self.ver)) };
+        (item, condition)
+    }
+
+    /// Reads it from its item.
+    ///
+    /// # Errors
+    /// `Corrupt`, when the item is no projection, or of a version that is not known.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        let applied = Self::applied_of(item)?;
+        Ok(Self { ver: item.int("ver")?, applied, state: item.text("state")?.to_owned() })
+    }
+
+    /// Only the prefix that a projection covers, from an item that was read with [`COVERAGE`]: of a rollup, a
+    /// part of a breakdown, or the head of an evaluation.
+    ///
+    /// # Errors
+    /// As [`Projected::from_item`].
+    pub fn applied_of(item: &Item) -> Result<Applied> {
+        if item.int("v")? != ITEM_VERSION + 1 {
+            item.check_version(ITEM_VERSION)?;
+        }
+        let mut applied = Applied::new();
+        for (log, seq) in item.map("applied")? {
+            let seq = match seq {
+                Value::N(number) => number.as_i64().and_then(|seq| u64::try_from(seq).ok()),
+                _ => None,
+            };
+            applied.insert(log.clone(), seq.ok_or_else(|| item.corrupt("`applied` is not segment numbers"))?);
+        }
+        Ok(applied)
+    }
+}

@@ -1,0 +1,303 @@
+//! A segment as it stands in the table: the packed events with what must be known about them
+//! without unpacking.
+
+use std::collections::BTreeMap;
+
+use event::{
+    Column, Columns, Error, Result, Timestamp,
+    lane::{MAX_LANES, Place, Placed},
+};
+use table::{Item, item::Value};
+
+use crate::{
+    batch,
+    batch::BatchPart,
+    key::{self, LogId},
+};
+
+/// Version of the item around the packed events. Version 1 is that of segments whose events were placed by
+/// their batch ([`Placed`]); it is the same otherwise.
+const ITEM_VERSION: i64 = 2;
+const BY_BATCH_VERSION: i64 = 1;
+
+/// The most rows in a segment.
+pub const MAX_SEGMENT_ROWS: usize = 10_000;
+
+/// About how many bytes of packed events a segment may have before it is cut in two.
+pub const MAX_SEGMENT_BYTES: usize = 256 * 1024;
+
+/// How long after an instant all that was appended by then is in the log, in seconds: a segment is stored
+/// sooner than this after its `appended_at`, by every clock. An instant that is as far back is closed,
+/// and what had been appended by it never changes any more.
+pub const CLOSED_AFTER_SECONDS: i64 = 30;
+
+/// A segment of a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// The log.
+    pub log: LogId,
+    /// Its number in the log, from 1, without holes.
+    pub seq: u64,
+    /// By what its events came into its lane.
+    pub placed: Placed,
+    /// How many lanes its day and kind has. Only the first segment of lane 0 says so, and only if there are
+    /// several; it may pack no event.
+    pub lanes: Option<u8>,
+    /// How many events it packs.
+    pub rows: usize,
+    /// When it was appended; never before the segments before it in its log.
+    pub appended_at: Timestamp,
+    /// The least and greatest [`event::Kind::time_field`] in it, in microseconds.
+    pub times: (i64, i64),
+    /// The batches whose events it holds, in row order.
+    pub batches: Vec<BatchPart>,
+    /// For each part which rows of its chunk it holds, where batches are chunks of files; empty for a part
+    /// that is a row range, and as a whole where no part is of a chunk.
+    pub indexes: Vec<Vec<u32>>,
+    /// How many events name each release.
+    pub releases: BTreeMap<String, u64>,
+    /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
+    pub data: Vec<u8>,
+}
+
+/// The attribute that holds the events.
+const DATA: &str = "data";
+
+/// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
+const INDEXES: &str = "indexes";
+
+/// The attributes that say everything about a segment but its events.
+pub const SUMMARY: &[&str] =
+    &["v", "n", "lanes", "appended_at", "first_at", "last_at", "batches", INDEXES, "releases"];
+
+impl Segment {
+    /// Packs events, which are placed by their keys, into a segment.
+    ///
+    /// # Errors
+    /// Those of [`segment::encode`].
+    pub fn pack(
+        log: LogId,
+        seq: u64,
+        appended_at: Timestamp,
+        batches: Vec<BatchPart>,
+        columns: &Columns,
+    ) -> Result<Self> {
+        let times = time_bounds(log.kind.time_field(), columns);
+        let releases = columns.column("release").map(Column::counts).unwrap_or_default();
+        let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
+        let data = segment::encode(columns)?;
+        let (placed, rows) = (Placed::ByKey, columns.rows);
+        let (indexes, lanes) = (Vec::new(), None);
+        Ok(Self { log, seq, placed, lanes, rows, appended_at, times, batches, indexes, releases, data })
+    }
+
+    /// The first segment of a lane 0, without events: its day and kind has `lanes` lanes.
+    ///
+    /// # Errors
+    /// Those of [`segment::encode`].
+    pub fn opening(log: LogId, lanes: u8, appended_at: Timestamp) -> Result<Self> {
+        let segment = Self::pack(log, 1, appended_at, Vec::new(), &Columns::default())?;
+        Ok(Self { lanes: Some(lanes), ..segment })
+    }
+
+    /// Where it stands among the segments of its day and kind.
+    pub fn place(&self) -> Place {
+        Place { placed: self.placed, lane: self.log.lane, seq: self.seq }
+    }
+
+    /// The item that stores it.
+    pub fn to_item(&self) -> Item {
+        self.summary().with(DATA, self.data.clone())
+    }
+
+    /// How many bytes that item has, as [`Item::size`] counts them.
+    pub fn item_bytes(&self) -> usize {
+        self.summary().size() + DATA.len() + self.data.len()
+    }
+
+    /// The item without the events.
+    fn summary(&self) -> Item {
+        let releases = self.releases.iter().map(|(name, rows)| (name.clone(), Value::from(*rows as i64)));
+        let version = match self.placed {
+            Placed::ByBatch => BY_BATCH_VERSION,
+            Placed::ByKey => ITEM_VERSION,
+        };
+        let item = Item::new(key::segment(&self.log, self.seq));
+        let item = match self.lanes {
+            Some(lanes) => item.with("lanes", i64::from(lanes)),
+            None => item,
+        };
+        let item = match self.indexes.is_empty() {
+            true => item,
+            false => item.with(INDEXES, batch::encode_indexes(&self.indexes)),
+        };
+        item.with("v", version)
+            .with("n", self.rows as i64)
+            .with("appended_at", self.appended_at.micros())
+            .with("first_at", self.times.0)
+            .with("last_at", self.times.1)
+            .with("batches", batch::encode(&self.batches))
+            .with("releases", releases.collect::<BTreeMap<_, _>>())
+    }
+
+    /// Reads a segment from its item; without `data`, when the item was read without it. Every
+    /// older version of the item is understood here and nowhere else.
+    ///
+    /// # Errors
+    /// `Corrupt`, when the item is none of a segment, or of a version that is not known.
+    pub fn from_item(mut item: Item) -> Result<Self> {
+        let (log, seq) =
+            key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
+        let placed = match item.int("v")? {
+            BY_BATCH_VERSION => Placed::ByBatch,
+            _ => item.check_version(ITEM_VERSION).map(|()| Placed::ByKey)?,
+        };
+        let lanes = match item.attributes.get("lanes") {
+            None => None,
+            Some(_) => Some(lanes(&item)?),
+        };
+        let data = item.take_bytes(DATA)?.unwrap_or_default();
+        let time = |name| {
+            Timestamp::from_micros(item.int(name)?)
+                .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+        };
+        let mut releases = BTreeMap::new();
+        for (name, rows) in item.map("releases")? {
+            releases
+                .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
+        }
+        let batches = batch::decode(item.bytes("batches")?)
+            .map_err(|what| item.corrupt(format_args!("`batches`: {what}")))?;
+        let indexes = match item.attributes.contains_key(INDEXES) {
+            true => batch::decode_indexes(item.bytes(INDEXES)?, &batches)
+                .map_err(|what| item.corrupt(format_args!("`{INDEXES}`: {what}")))?,
+            false => Vec::new(),
+        };
+        Ok(Self {
+            log,
+            seq,
+            placed,
+            lanes,
+            rows: item.int("n")? as usize,
+            appended_at: time("appended_at")?,
+            times: (time("first_at")?.micros(), time("last_at")?.micros()),
+            batches,
+            indexes,
+            releases,
+            data,
+        })
+    }
+
+    /// The batches with which rows of a chunk they hold; none where they are row ranges.
+    pub fn parts(&self) -> impl Iterator<Item = (&BatchPart, &[u32])> {
+        let indexes = self.indexes.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+        self.batches.iter().zip(indexes)
+    }
+
+    /// Unpacks the events, only the columns that are wanted.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the segment, when they cannot be unpacked.
+    pub fn unpack(&self, wanted: impl Fn(&str) -> bool) -> Result<Columns> {
+        let named =
+            |error: Error| Error::corrupt(format!("segment {}: {error}", key::segment(&self.log, self.seq)));
+        let columns = segment::decode_only(&self.data, wanted).map_err(named)?;
+        if columns.rows != self.rows {
+            let message = format!("the item says {} rows, its events are {}", self.rows, columns.rows);
+            return Err(named(Error::corrupt(message)));
+        }
+        Ok(columns)
+    }
+}
+
+fn lanes(item: &Item) -> Result<u8> {
+    let lanes = u8::try_from(item.int("lanes")?).ok().filter(|lanes| (1..=MAX_LANES).contains(lanes));
+    lanes.ok_or_else(|| item.corrupt(format_args!("`lanes` is not 1 to {MAX_LANES}")))
+}
+
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::N(number) => number.as_i64().and_then(|number| u64::try_from(number).ok()),
+        _ => None,
+    }
+}
+
+fn time_bounds(field: &str, columns: &Columns) -> (i64, i64) {
+    let column = columns.column(field);
+    let times = (0..columns.rows).filter_map(|row| column?.time(row));
+    times
+        .fold(None, |bounds: Option<(i64, i64)>, time| {
+            Some(bounds.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
+        })
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Id, Kind, Values};
+
+    use super::*;
+    use crate::batch::BatchId;
+
+    #[test]
+    fn the_size_of_its_item_is_known_without_the_item() {
+        let workspace = Id::new(Timestamp::default());
+        let day = "2026-06-01".parse().unwrap();
+        let log = LogId { workspace, day, kind: Kind::Predictions, lane: 0 };
+        let release = Values::Text(["v1", "v2"].into_iter().collect());
+        let columns = Columns { rows: 2, columns: vec![Column::new("release", release)] };
+        let parts = vec![BatchPart { batch: BatchId([7; 16]), first: 0, rows: 2 }];
+        let segment = Segment::pack(log, 1, Timestamp::default(), parts, &columns).unwrap();
+        assert_eq!(segment.item_bytes(), segment.to_item().size());
+        assert_eq!(segment.releases, BTreeMap::from([("v1".to_owned(), 1), ("v2".to_owned(), 1)]));
+        let of_chunk = Segment { indexes: vec![vec![3, 7]], ..segment };
+        assert_eq!(of_chunk.item_bytes(), of_chunk.to_item().size());
+        assert_eq!(Segment::from_item(of_chunk.to_item()).unwrap(), of_chunk);
+        let wrong = Segment { indexes: vec![vec![3]], ..of_chunk };
+        let error = Segment::from_item(wrong.to_item()).unwrap_err().to_string();
+        assert!(error.contains("`indexes`: 1 rows of a part of 2"), "{error}");
+    }
+
+    fn log() -> LogId {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Predictions, lane: 3 }
+    }
+
+    /// What 0.1 wrote.
+    #[test]
+    fn an_item_of_version_1_stays_readable() {
+        let key = Values::Text(["a", "b"].into_iter().collect());
+        let columns = Columns { rows: 2, columns: vec![Column::new("key", key)] };
+        let item = Item::new(key::segment(&log(), 7))
+            .with("v", 1)
+            .with("n", 2)
+            .with("appended_at", 1_370_000_000_000_000)
+            .with("first_at", 1_369_900_000_000_000)
+            .with("last_at", 1_369_900_000_000_001)
+            .with("batches", b"0123456789abcdef\x00\x02".to_vec())
+            .with("releases", BTreeMap::from([("v1".to_owned(), Value::from(2))]))
+            .with("data", segment::encode(&columns).unwrap());
+        let segment = Segment::from_item(item.clone()).unwrap();
+        assert_eq!(segment.place(), Place { placed: Placed::ByBatch, lane: 3, seq: 7 });
+        assert_eq!((segment.rows, segment.lanes), (2, None));
+        assert_eq!(segment.unpack(|_| true).unwrap(), columns);
+        assert_eq!(segment.to_item(), item, "and is written as it was");
+        let error = Segment::from_item(item.with("v", 3)).unwrap_err().to_string();
+        assert!(error.contains("version 3, this Almanac knows 2"), "{error}");
+    }
+
+    #[test]
+    fn the_first_segment_of_several_lanes_says_how_many_and_may_be_empty() {
+        let first = LogId { lane: 0, ..log() };
+        let segment = Segment::opening(first, 4, Timestamp::default()).unwrap();
+        let read = Segment::from_item(segment.to_item()).unwrap();
+        assert_eq!(read, segment);
+        assert_eq!((read.rows, read.lanes, read.seq), (0, Some(4), 1));
+        assert_eq!(read.unpack(|_| true).unwrap(), Columns::default());
+        assert_eq!(segment.item_bytes(), segment.to_item().size());
+        for lanes in [0, 17] {
+            let error = Segment::from_item(segment.to_item().with("lanes", lanes)).unwrap_err();
+            assert!(error.to_string().contains("`lanes` is not 1 to 16"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Writes the golden segments into the folder given as argument:
+//! `cargo run -p almanac-segment --example segment_golden -- segment/tests/golden`.
+//!
+//! Existing golden files are what was really stored by some version, so they are never rewritten.
+//! A new version of the format adds files of its own.
+
+use std::path::PathBuf;
+
+use event::{Column, Columns, Values, columns::Coded};
+
+#[path = "../tests/golden/fixtures.rs"]
+mod fixtures;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = PathBuf::from(std::env::args().nth(1).ok_or("give the folder to write to")?);
+    for (name, columns) in fixtures::all() {
+        let path = folder.join(format!("segment-v{}-{name}.seg", almanac_segment::VERSION));
+        if path.exists() {
+            println!("{} exists and is kept", path.display());
+            continue;
+        }
+        let bytes = almanac_segment::encode(&columns)?;
+        println!("{}: {} bytes", path.display(), bytes.len());
+        std::fs::write(path, bytes)?;
+    }
+    Ok(())
+}

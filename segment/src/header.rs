@@ -1,0 +1,249 @@
+//! The header: what a segment holds and where, readable without touching the columns.
+
+use super::bytes::{Checked, Cursor, put_varint};
+use super::{MAX_CELLS, MAX_COLUMNS, MAX_ROWS, MAX_TEXT_BYTES, VERSION};
+
+/// The first bytes of every segment.
+pub(super) const MAGIC: [u8; 4] = *b"ALMS";
+
+/// Blocks up to this length stand in the header: a checksum of their own would be a large part of
+/// them, and of a segment that holds a single event.
+const MAX_INLINE_BYTES: usize = 32;
+/// No block is longer: this keeps sums of lengths far from overflow.
+const MAX_STORED_BYTES: usize = MAX_TEXT_BYTES * 4;
+
+const BOUNDS: u8 = 0b0000_0011;
+const HAS_NULLS: u8 = 0b0000_0100;
+
+/// What a segment says about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// The version of the format.
+    pub version: u8,
+    /// How many rows each column has.
+    pub rows: usize,
+    /// The columns in the order in which they are stored.
+    pub columns: Vec<ColumnHeader>,
+}
+
+impl Header {
+    /// The column called `name`.
+    pub fn column(&self, name: &str) -> Option<&ColumnHeader> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// What a segment says about one column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnHeader {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub kind: ColumnKind,
+    /// How the values are stored; see `docs/segment.md`.
+    pub encoding: u8,
+    /// How many rows are null.
+    pub nulls: usize,
+    /// The smallest and the largest value, where the type has them.
+    pub range: Option<Range>,
+    /// How many bytes the column takes, its entry in the header not counted.
+    pub stored_bytes: usize,
+    /// Where the block is: from the start of the segment when it is read, among all blocks while
+    /// it is written.
+    pub(super) place: std::ops::Range<usize>,
+    pub(super) checksum: u32,
+}
+
+impl ColumnHeader {
+    /// Whether the block is part of the header, whose checksum covers it.
+    pub(super) fn is_inline(&self) -> bool {
+        self.stored_bytes <= MAX_INLINE_BYTES
+    }
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    Time,
+    /// Doubles.
+    Float,
+    /// Strings.
+    Text,
+    /// A type that this version does not know; decoding leaves the column out.
+    Unknown(u8),
+}
+
+impl ColumnKind {
+    fn code(self) -> u8 {
+        match self {
+            ColumnKind::Time => 1,
+            ColumnKind::Float => 2,
+            ColumnKind::Text => 3,
+            ColumnKind::Unknown(code) => code,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        match code {
+            1 => ColumnKind::Time,
+            2 => ColumnKind::Float,
+            3 => ColumnKind::Text,
+            code => ColumnKind::Unknown(code),
+        }
+    }
+}
+
+/// The smallest and the largest value of a column that are not null.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Range {
+    /// Of times, in microseconds.
+    Time {
+        /// The earliest.
+        min: i64,
+        /// The latest.
+        max: i64,
+    },
+    /// Of doubles. NaN counts as absent.
+    Float {
+        /// The smallest.
+        min: f64,
+        /// The largest.
+        max: f64,
+    },
+}
+
+impl Range {
+    fn of(kind: ColumnKind, [min, max]: [u64; 2]) -> Option<Self> {
+        match kind {
+            ColumnKind::Time => Some(Range::Time { min: min as i64, max: max as i64 }),
+            ColumnKind::Float => Some(Range::Float { min: f64::from_bits(min), max: f64::from_bits(max) }),
+            ColumnKind::Text | ColumnKind::Unknown(_) => None,
+        }
+    }
+
+    /// Both ends as they are stored.
+    pub(super) fn bits(self) -> [u64; 2] {
+        match self {
+            Range::Time { min, max } => [min as u64, max as u64],
+            Range::Float { min, max } => [min.to_bits(), max.to_bits()],
+        }
+    }
+}
+
+/// Appends the header, with those blocks in it that are short enough. The other blocks follow it.
+pub(super) fn put(out: &mut Vec<u8>, header: &Header, blocks: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(&MAGIC);
+    out.push(header.version);
+    put_varint(out, header.rows as u64);
+    put_varint(out, header.columns.len() as u64);
+    for column in &header.columns {
+        put_column(out, column, blocks);
+    }
+    let checksum = crc32fast::hash(&out[start..]);
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+fn put_column(out: &mut Vec<u8>, column: &ColumnHeader, blocks: &[u8]) {
+    out.push(column.name.len() as u8);
+    out.extend_from_slice(column.name.as_bytes());
+    out.push(column.kind.code() | column.encoding << 4);
+    let bits = column.range.map(Range::bits);
+    let bounds: &[u64] = match &bits {
+        None => &[],
+        Some([min, max]) if min == max => &[*min],
+        Some(both) => both,
+    };
+    out.push(bounds.len() as u8 | if column.nulls > 0 { HAS_NULLS } else { 0 });
+    if column.nulls > 0 {
+        put_varint(out, column.nulls as u64);
+    }
+    bounds.iter().for_each(|bound| out.extend_from_slice(&bound.to_le_bytes()));
+    put_varint(out, column.stored_bytes as u64);
+    if column.is_inline() {
+        out.extend_from_slice(&blocks[column.place.clone()]);
+    } else {
+        out.extend_from_slice(&column.checksum.to_le_bytes());
+    }
+}
+
+/// Reads the header of `bytes`; also returns how long the segment is with all its blocks.
+pub(super) fn take(bytes: &[u8]) -> Checked<(Header, usize)> {
+    let mut cursor = Cursor::new(bytes);
+    if cursor.take(MAGIC.len()).ok() != Some(&MAGIC) {
+        return Err("these are not the bytes of a segment".into());
+    }
+    let version = cursor.u8()?;
+    if version != VERSION {
+        return Err(format!(
+            "version {version} is unknown, this program reads version {VERSION}; \
+             it was written by a newer Almanac, read it with that"
+        )
+        .into());
+    }
+    let rows = cursor.varint_at_most(MAX_ROWS, "the number of rows")?;
+    let count = cursor.varint_at_most(MAX_COLUMNS, "the number of columns")?;
+    if rows * count > MAX_CELLS {
+        return Err(format!("{rows} rows of {count} columns are more than {MAX_CELLS} values").into());
+    }
+    let mut columns =
+        (0..count).map(|_| take_column(&mut cursor, rows, bytes.len())).collect::<Checked<Vec<_>>>()?;
+    let checked = &bytes[..bytes.len() - cursor.remaining()];
+    if cursor.u32()? != crc32fast::hash(checked) {
+        return Err("the checksum of the header does not match".into());
+    }
+    let mut end = bytes.len() - cursor.remaining();
+    for column in columns.iter_mut().filter(|column| !column.is_inline()) {
+        column.place = end..end + column.stored_bytes;
+        end = column.place.end;
+    }
+    if let Some(name) = repeated_name(columns.iter().map(|column| column.name.as_str())) {
+        return Err(format!("column `{name}` occurs twice").into());
+    }
+    Ok((Header { version, rows, columns }, end))
+}
+
+/// `total` is the length of the segment, from which the place of an inline block follows.
+pub(super) fn take_column(cursor: &mut Cursor, rows: usize, total: usize) -> Checked<ColumnHeader> {
+    let length = usize::from(cursor.u8()?);
+    let name = str::from_utf8(cursor.take(length)?).map_err(|_| "the name of a column is not UTF-8")?;
+    let code = cursor.u8()?;
+    let (kind, encoding) = (ColumnKind::from_code(code & 15), code >> 4);
+    let flags = cursor.u8()?;
+    if flags & !(BOUNDS | HAS_NULLS) != 0 || flags & BOUNDS == 3 {
+        return Err(format!(
+            "column `{name}` has flags {flags:#04x}, which are unknown; \
+             it was written by a newer Almanac, read it with that"
+        )
+        .into());
+    }
+    let nulls = match flags & HAS_NULLS {
+        0 => 0,
+        _ => cursor.varint_at_most(rows, "the number of nulls")?,
+    };
+    let range = match flags & BOUNDS {
+        0 => None,
+        1 => Range::of(kind, [cursor.u64()?; 2]),
+        _ => Range::of(kind, [cursor.u64()?, cursor.u64()?]),
+    };
+    let stored_bytes = cursor.varint_at_most(MAX_STORED_BYTES, "the length of a column")?;
+    let name = name.to_owned();
+    let mut column =
+        ColumnHeader { name, kind, encoding, nulls, range, stored_bytes, place: 0..0, checksum: 0 };
+    if column.is_inline() {
+        let start = total - cursor.remaining();
+        cursor.take(stored_bytes)?;
+        column.place = start..start + stored_bytes;
+    } else {
+        column.checksum = cursor.u32()?;
+    }
+    Ok(column)
+}
+
+/// A name that occurs more than once.
+pub(super) fn repeated_name<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names.array_windows().find(|[one, next]| one == next).map(|[name, _]| *name)
+}

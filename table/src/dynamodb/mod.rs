@@ -1,0 +1,130 @@
+//! The table in DynamoDB: what runs where one machine is not enough.
+//!
+//! - **Reads and writes** are single calls (`query`, `write`) or small transactions
+//!   (`transact`), with the conditions of `expression`.
+//! - **Failed calls** are sorted by what they mean (`fault`), and tried again for a while
+//!   (`retry`). A write that was left without an answer is settled by reading.
+//! - **Changes** come from the table's stream (`shards`, `changes`, `position`).
+//! - **The table** itself is checked at start (`describe`, `schema`), and made and removed
+//!   when asked to (`manage`).
+//!
+//! The AWS SDK is named here and nowhere else.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{Clock, Result, Timestamp};
+
+use self::{client::Client, position::Iterators, units::Units};
+use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
+use crate::{Item, Key, item::MAX_ITEM_BYTES};
+
+pub use self::{
+    describe::{IndexDescription, StreamDescription, TableDescription},
+    manage::{create, delete, describe},
+};
+
+mod changes;
+mod client;
+mod codec;
+mod cursor;
+mod dates;
+mod describe;
+mod expression;
+mod fault;
+mod manage;
+mod position;
+mod query;
+mod retry;
+mod schema;
+mod shards;
+#[cfg(test)]
+mod tests;
+mod transact;
+mod units;
+mod write;
+
+/// Which table, and where. Credentials come by the SDK's usual chain: environment, profile, role.
+#[derive(Clone, Debug)]
+pub struct DynamoConfig {
+    /// The table's name.
+    pub table: String,
+    /// The region; when `None`, by the SDK's usual chain.
+    pub region: Option<String>,
+    /// Another address than the one of the region, as of an emulator.
+    pub endpoint: Option<String>,
+    /// Tells what has expired.
+    pub clock: Clock,
+}
+
+/// The table in DynamoDB.
+#[derive(Debug)]
+pub struct DynamoTable {
+    client: Client,
+    clock: Clock,
+    /// The Amazon resource name of the table, with which those of its streams begin.
+    arn: String,
+    iterators: Iterators,
+    units: Units,
+}
+
+impl DynamoTable {
+    /// Connects to the table, and checks that it can be used, within seconds.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such table; `Invalid`, when it has another shape, or when there
+    /// is no region or are no credentials; `Unavailable`, when nobody answers. Each says in one
+    /// line what to do.
+    pub async fn connect(config: DynamoConfig) -> Result<Self> {
+        let client = Client::new(&config).await?;
+        let found = describe::look(&client).await?;
+        found.check(&client)?;
+        let arn = found.table.table_arn.unwrap_or_default();
+        Ok(Self { client, clock: config.clock, arn, iterators: Iterators::default(), units: Units::new() })
+    }
+}
+
+#[async_trait]
+impl Table for DynamoTable {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        check::check_key(key)?;
+        let item = self.read(key, None).await?;
+        Ok(item.filter(|item| !codec::has_expired(item, self.clock.now())))
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        self.page(query).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.put_item(&item, &condition).await
+    }
+
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        self.put_new_items(items, within).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.delete_item(key, &condition).await
+    }
+
+    fn item_bytes(&self) -> usize {
+        MAX_ITEM_BYTES
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        self.transact_all(&writes).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.client.dates.now()
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.list_shards().await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        self.read_changes(shard, from, wait).await
+    }
+}

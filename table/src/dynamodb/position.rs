@@ -1,0 +1,192 @@
+//! Positions in a shard, and the iterators that stand at them.
+//!
+//! A position is the sequence number of the last change that was read. A reader that has seen
+//! none yet has no such number, and to begin again at `LATEST` would lose what came between two
+//! calls. So it is given a name under which its iterator is kept; and when that is lost (with the
+//! process, or after 15 minutes), reading goes on from the oldest change, which repeats changes
+//! but loses none as long as the stream still has all of them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use event::{Error, Id, Result, Timestamp};
+use tokio::time::Instant;
+
+use crate::Position;
+
+/// How long an iterator is kept. DynamoDB gives them up after 15 minutes.
+const ITERATOR_LIFE: Duration = Duration::from_secs(14 * 60);
+
+/// The most iterators kept of one shard. One more is one call less, but no change more or less.
+const MAX_ITERATORS: usize = 16;
+
+/// For how long the stream has surely all changes: 24 hours, less an hour for clocks that differ.
+const KEPT_SECONDS: i64 = 23 * 60 * 60;
+
+/// Begins the name of a position without a sequence number.
+const SINCE: &str = "since";
+
+/// What a position means, when no iterator stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The oldest change that is kept.
+    Oldest,
+    /// What changes from now on.
+    Latest,
+    /// After this sequence number.
+    After(String),
+    /// Everything since this second, of which nothing has been read.
+    Since(i64),
+}
+
+impl Start {
+    /// Reads a position.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is not one in a DynamoDB stream.
+    pub(super) fn of(position: &Position) -> Result<Self> {
+        let text = match position {
+            Position::Oldest => return Ok(Start::Oldest),
+            Position::Latest => return Ok(Start::Latest),
+            Position::After(text) => text,
+        };
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Start::After(text.clone()));
+        }
+        let mut parts = text.split(':');
+        match (
+            parts.next(),
+            parts.next().and_then(|seconds| seconds.parse().ok()),
+            parts.next(),
+            parts.next(),
+        ) {
+            (Some(SINCE), Some(seconds), Some(_), None) => Ok(Start::Since(seconds)),
+            _ => {
+                Err(Error::invalid(format!("`{text}` is not a position in the changes of a DynamoDB stream")))
+            }
+        }
+    }
+
+    /// Whether changes may be gone when reading goes on from the oldest one instead.
+    pub(super) fn may_have_lost(&self, now: Timestamp) -> bool {
+        match self {
+            Start::Oldest | Start::Latest => false,
+            Start::After(_) => true,
+            Start::Since(seconds) => {
+                now.micros().div_euclid(1_000_000).saturating_sub(*seconds) > KEPT_SECONDS
+            }
+        }
+    }
+}
+
+/// A position of which nothing is known but that nothing was read before it. When its iterator is
+/// lost, changes may be gone.
+pub(super) fn unread(now: Timestamp) -> Position {
+    since(0, now)
+}
+
+/// The position `now`. When its iterator is lost, the oldest changes are older than it, for a day.
+pub(super) fn from_now(now: Timestamp) -> Position {
+    since(now.micros().div_euclid(1_000_000), now)
+}
+
+/// The id tells positions of one second apart, in this process and in others: each has an
+/// iterator of its own.
+fn since(seconds: i64, now: Timestamp) -> Position {
+    Position::After(format!("{SINCE}:{seconds}:{}", Id::new(now)))
+}
+
+/// Iterators by shard and position.
+#[derive(Debug, Default)]
+pub(super) struct Iterators(Mutex<HashMap<String, VecDeque<Kept>>>);
+
+#[derive(Debug)]
+struct Kept {
+    position: Position,
+    iterator: String,
+    until: Instant,
+}
+
+impl Iterators {
+    /// The iterator that stands at a position. It stays there: others may begin there too.
+    pub(super) fn get(&self, shard: &str, position: &Position) -> Option<String> {
+        let shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = shards.get(shard)?.iter().find(|kept| kept.position == *position)?;
+        (kept.until > Instant::now()).then(|| kept.iterator.clone())
+    }
+
+    /// Keeps an iterator, in place of the one that stood at this position before.
+    pub(super) fn keep(&self, shard: &str, position: &Position, iterator: String) {
+        let now = Instant::now();
+        let mut shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of shards that nobody reads any more.
+        shards.retain(|_, all| all.back().is_some_and(|newest| newest.until > now));
+        let all = shards.entry(shard.to_owned()).or_default();
+        all.retain(|kept| kept.position != *position && kept.until > now);
+        if all.len() >= MAX_ITERATORS {
+            all.pop_front();
+        }
+        all.push_back(Kept { position: position.clone(), iterator, until: now + ITERATOR_LIFE });
+    }
+
+    /// Forgets the iterators of a shard that has ended.
+    pub(super) fn forget(&self, shard: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(shard);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::parse("2026-01-15T12:00:00Z").unwrap()
+    }
+
+    #[test]
+    fn positions_are_read_back() {
+        let sequence = "000000000000000000001".to_owned();
+        assert_eq!(Start::of(&Position::After(sequence.clone())).unwrap(), Start::After(sequence));
+        assert_eq!(Start::of(&unread(now())).unwrap(), Start::Since(0));
+        assert_eq!(Start::of(&from_now(now())).unwrap(), Start::Since(now().micros() / 1_000_000));
+        for wrong in ["", "shardId-1", "since:x:y", "since:1", "-5", "since:1:a:b"] {
+            assert!(Start::of(&Position::After(wrong.into())).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_position_older_than_changes_are_kept_may_have_lost_some() {
+        let since = Start::of(&from_now(now())).unwrap();
+        assert!(!since.may_have_lost(now().plus_seconds(22 * 60 * 60)));
+        assert!(since.may_have_lost(now().plus_seconds(24 * 60 * 60)));
+        assert!(Start::of(&unread(now())).unwrap().may_have_lost(now()), "what was unread may have been old");
+        assert!(!Start::Oldest.may_have_lost(now()));
+    }
+
+    #[test]
+    fn positions_of_one_moment_have_iterators_of_their_own() {
+        let iterators = Iterators::default();
+        let (a, b) = (from_now(now()), from_now(now()));
+        assert_ne!(a, b);
+        iterators.keep("s", &a, "1".into());
+        iterators.keep("s", &b, "2".into());
+        iterators.keep("s", &b, "3".into());
+        assert_eq!(iterators.get("s", &a).as_deref(), Some("1"));
+        assert_eq!(iterators.get("s", &b).as_deref(), Some("3"));
+        assert_eq!(iterators.get("other", &a), None);
+        iterators.forget("s");
+        assert_eq!(iterators.get("s", &a), None);
+    }
+
+    #[test]
+    fn iterators_are_bounded() {
+        let iterators = Iterators::default();
+        let positions: Vec<_> = (0..=MAX_ITERATORS).map(|_| from_now(now())).collect();
+        positions.iter().for_each(|position| iterators.keep("s", position, "i".into()));
+        assert_eq!(iterators.get("s", &positions[0]), None);
+        assert!(positions[1..].iter().all(|position| iterators.get("s", position).is_some()));
+    }
+}

@@ -1,0 +1,138 @@
+//! Reading: one item, or a page of them.
+
+use aws_sdk_dynamodb::operation::query::{QueryOutput, builders::QueryFluentBuilder};
+use event::{Error, Result};
+
+use super::{
+    DynamoTable, codec, cursor,
+    expression::{Terms, key_condition, not_expired, projection},
+    fault::Fault,
+    retry::{self, CALL_BUDGET},
+    schema::along,
+    units::TOLD,
+};
+use crate::{Cursor, Direction, Index, Item, Key, MAX_PAGE_BYTES, Page, Query};
+
+impl DynamoTable {
+    /// The item at `key` as it is stored, also when it has expired.
+    pub(super) async fn read(&self, key: &Key, only: Option<&[String]>) -> Result<Option<Item>> {
+        let mut terms = Terms::default();
+        let projection = projection(&mut terms, Index::Table, only);
+        let request = self
+            .client
+            .db
+            .get_item()
+            .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
+            .set_key(Some(codec::encode_key(key)))
+            .consistent_read(true)
+            .set_projection_expression(projection)
+            .set_expression_attribute_names(terms.finish().0);
+        let answer = retry::call(CALL_BUDGET, || {
+            let request = request.clone();
+            async move { request.send().await.map_err(|error| Fault::of(&error)) }
+        });
+        let answer = answer.await.map_err(|failed| failed.fault.error(&self.client.place))?;
+        self.units.get.note(answer.consumed_capacity());
+        answer.item.map(codec::decode_item).transpose()
+    }
+
+    /// A page of `query`. DynamoDB leaves expired items out only after it has read a page, so
+    /// a page may come out short, or even empty; empty ones are passed over here.
+    pub(super) async fn page(&self, query: &Query) -> Result<Page> {
+        let Some(mut request) = self.request(query)? else { return Ok(Page::default()) };
+        loop {
+            let answer = self.answer(&request).await?;
+            let items = answer.items.unwrap_or_default();
+            let last = answer.last_evaluated_key.filter(|last| !last.is_empty());
+            if let (true, Some(last)) = (items.is_empty(), &last) {
+                request = request.set_exclusive_start_key(Some(last.clone()));
+                continue;
+            }
+            let next = last.map(|last| cursor::write(last, query.index)).transpose()?;
+            return bounded(query, items, next);
+        }
+    }
+
+    /// The request of a page; `None` when there can be nothing in it.
+    fn request(&self, query: &Query) -> Result<Option<QueryFluentBuilder>> {
+        if query.limit == Some(0) {
+            return Err(Error::invalid("a page needs a limit of at least 1"));
+        }
+        let mut terms = Terms::default();
+        let Some(key_condition) = key_condition(&mut terms, query) else { return Ok(None) };
+        let filter = not_expired(&mut terms, self.clock.now());
+        let projection = projection(&mut terms, query.index, query.attributes.as_deref());
+        let start = query.after.as_ref().map(|after| cursor::read(after, query)).transpose()?;
+        let (names, values) = terms.finish();
+        let request = self
+            .client
+            .db
+            .query()
+            .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
+            .set_index_name(along(query.index).index.map(str::to_owned))
+            // An index cannot be read consistently.
+            .consistent_read(query.index == Index::Table)
+            .key_condition_expression(key_condition)
+            .filter_expression(filter)
+            .set_projection_expression(projection)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .scan_index_forward(query.direction == Direction::Forward)
+            .set_limit(query.limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX)))
+            .set_exclusive_start_key(start);
+        Ok(Some(request))
+    }
+
+    async fn answer(&self, request: &QueryFluentBuilder) -> Result<QueryOutput> {
+        let answer = retry::call(CALL_BUDGET, || {
+            let request = request.clone();
+            async move { request.send().await.map_err(|error| Fault::of(&error)) }
+        });
+        let answer = answer.await.map_err(|failed| failed.fault.error(&self.client.place))?;
+        self.units.query.note(answer.consumed_capacity());
+        Ok(answer)
+    }
+}
+
+/// The page of what was read. An emulator may give the item that crosses the bound as well; then
+/// it is left to the next page.
+fn bounded(query: &Query, read: Vec<codec::Attributes>, next: Option<Cursor>) -> Result<Page> {
+    let mut page = Page { items: Vec::with_capacity(read.len()), next };
+    let mut bytes = 0;
+    for attributes in read {
+        let item = codec::decode_item(attributes)?;
+        bytes += item.size();
+        if let (Some(last), true) = (page.items.last(), bytes > MAX_PAGE_BYTES) {
+            page.next = Some(cursor::after(last, query.index)?);
+            break;
+        }
+        page.items.push(item);
+    }
+    // What orders an index was read for the cursor, whether it was asked for or not.
+    let sort = along(query.index).range;
+    if query.attributes.as_ref().is_some_and(|wanted| !wanted.iter().any(|name| name == sort)) {
+        page.items.iter_mut().for_each(|item| drop(item.attributes.remove(sort)));
+    }
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_beyond_the_bound_is_left_to_the_next_page() {
+        let item = |sk: &str| Item::new(Key::new("p", sk)).with("data", vec![0; 300_000]).with("GSI1SK", sk);
+        let read = || ["a", "b", "c", "d"].map(|sk| codec::encode_item(&item(sk))).to_vec();
+        let query = Query::index(Index::Gsi1, "g").only(&["data"]);
+        let page = bounded(&query, read(), None).unwrap();
+        assert_eq!(page.items.len(), 3);
+        assert!(!page.items[0].attributes.contains_key("GSI1SK"), "it was not asked for");
+        assert_eq!(page.next, Some(cursor::after(&item("c"), Index::Gsi1).unwrap()));
+        let page = bounded(&Query::index(Index::Gsi1, "g"), read()[..3].to_vec(), None).unwrap();
+        assert_eq!((page.items.len(), page.next), (3, None));
+        assert!(page.items[0].attributes.contains_key("GSI1SK"));
+    }
+}

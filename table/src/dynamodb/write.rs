@@ -1,0 +1,137 @@
+//! Single writes. What was left without an answer is settled by reading.
+
+use std::time::Duration;
+
+use event::{Error, Result};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    DynamoTable, codec,
+    expression::{Terms, condition},
+    fault::{Class, Fault},
+    retry::{self, CALL_BUDGET, Failed},
+    units::TOLD,
+};
+use crate::{Condition, Item, Key, check, too_late};
+
+/// What an attempt needs at least to be worth making.
+const MIN_ATTEMPT: Duration = Duration::from_secs(1);
+
+impl DynamoTable {
+    /// Writes an item whole.
+    pub(super) async fn put_item(&self, item: &Item, demand: &Condition) -> Result<()> {
+        self.put_item_until(item, demand, Instant::now() + CALL_BUDGET).await
+    }
+
+    /// Writes new items, one after the other; none is sent, and no answer is waited for, after `within`.
+    pub(super) async fn put_new_items(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        let until = Instant::now() + within;
+        for (written, item) in items.iter().enumerate() {
+            // With less time it would be broken off for nothing.
+            let result = match written > 0 && Instant::now() + MIN_ATTEMPT > until {
+                true => Err(too_late(&item.key)),
+                false => self.put_item_until(item, &Condition::Absent, until).await,
+            };
+            if result.is_err() {
+                return (written, result);
+            }
+        }
+        (items.len(), Ok(()))
+    }
+
+    /// Writes an item whole, trying for as long as an attempt can be answered by `until`.
+    async fn put_item_until(&self, item: &Item, demand: &Condition, until: Instant) -> Result<()> {
+        check::check_item(item)?;
+        let mut terms = Terms::default();
+        let condition = condition(&mut terms, demand, self.clock.now());
+        let (names, values) = terms.finish();
+        let request = self
+            .client
+            .db
+            .put_item()
+            .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
+            .set_item(Some(codec::encode_item(item)))
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values);
+        let outcome = retry::call_until(until, || {
+            let request = request.clone();
+            async move {
+                let answer = timeout_at(until, request.send()).await;
+                let answer = answer.map_err(|_| Fault::new(Class::Unanswered, "no answer in time"))?;
+                answer.map_err(|error| Fault::of(&error))
+            }
+        });
+        match outcome.await {
+            Ok(answer) => {
+                self.units.put.note(answer.consumed_capacity());
+                Ok(())
+            }
+            Err(failed) => self.settle(&failed, &item.key, Some(item), demand).await,
+        }
+    }
+
+    /// Deletes an item.
+    pub(super) async fn delete_item(&self, key: &Key, demand: &Condition) -> Result<()> {
+        check::check_key(key)?;
+        let mut terms = Terms::default();
+        let condition = condition(&mut terms, demand, self.clock.now());
+        let (names, values) = terms.finish();
+        let request = self
+            .client
+            .db
+            .delete_item()
+            .table_name(&self.client.place.table)
+            .return_consumed_capacity(TOLD)
+            .set_key(Some(codec::encode_key(key)))
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values);
+        let outcome = retry::call(CALL_BUDGET, || {
+            let request = request.clone();
+            async move { request.send().await.map_err(|error| Fault::of(&error)) }
+        });
+        match outcome.await {
+            Ok(answer) => {
+                self.units.delete.note(answer.consumed_capacity());
+                Ok(())
+            }
+            Err(failed) => self.settle(&failed, key, None, demand).await,
+        }
+    }
+
+    /// When an attempt was left without an answer, looks at what is stored: if that is what was
+    /// wanted, the write has been made, whatever became of the attempts after it.
+    async fn settle(
+        &self,
+        failed: &Failed,
+        key: &Key,
+        wanted: Option<&Item>,
+        demand: &Condition,
+    ) -> Result<()> {
+        if failed.is_unsettled {
+            match self.read(key, None).await {
+                Ok(stored) if stored.as_ref() == wanted => return Ok(()),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%key, %error, "it could not be read whether the write was made")
+                }
+            }
+        }
+        Err(refusal(&failed.fault, key, demand))
+    }
+}
+
+/// The error of a write that failed, naming its item.
+pub(super) fn refusal(fault: &Fault, key: &Key, demand: &Condition) -> Error {
+    match (fault.class, demand) {
+        (Class::Refused, Condition::Absent) => Error::conflict(format!("item {key} exists already")),
+        (Class::Refused, Condition::Exists) => Error::conflict(format!("item {key} does not exist")),
+        (Class::Refused, Condition::Equals(..) | Condition::Without(_) | Condition::All(_)) => {
+            Error::conflict(format!("item {key} has changed"))
+        }
+        (Class::Unanswered, _) => fault.error(format_args!("item {key} may or may not have been written")),
+        _ => fault.error(format_args!("item {key}")),
+    }
+}

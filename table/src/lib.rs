@@ -1,0 +1,385 @@
+//! The one table that holds everything, behind one narrow trait: get, query a range of keys, put
+//! or delete one item under a condition, a small transaction, and a feed of what changed.
+
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use event::{Error, ErrorKind, Result, Timestamp};
+
+use crate::item::Value;
+
+pub mod check;
+pub mod dynamodb;
+pub mod item;
+pub mod key;
+mod layer;
+mod measured;
+pub mod sqlite;
+
+pub use item::Item;
+pub use key::{Key, KeyRange};
+pub use layer::{Answer, Call, Layer, put_one_by_one};
+pub use measured::Measured;
+
+/// The most bytes of items in one page.
+pub const MAX_PAGE_BYTES: usize = 1024 * 1024;
+
+/// The most writes in one transaction.
+pub const MAX_TRANSACTION_WRITES: usize = 100;
+
+/// The most bytes in one transaction.
+pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a query reads along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Index {
+    /// The table itself: by `PK`, in the order of `SK`.
+    #[default]
+    Table,
+    /// By `GSI1PK`, in the order of `GSI1SK`.
+    Gsi1,
+    /// Items that carry `board`: by `board`, in the order of the number `score`.
+    Board,
+}
+
+/// In which order a query reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The least first.
+    #[default]
+    Forward,
+    /// The greatest first.
+    Backward,
+}
+
+/// A read of one partition of the table or of an index.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The table or an index.
+    pub index: Index,
+    /// The partition, and the least and greatest sort key. `Board` has numbers as sort keys and
+    /// reads the whole partition, whatever the range says.
+    pub range: KeyRange,
+    /// The order.
+    pub direction: Direction,
+    /// The most items in a page; a page may hold fewer ([`MAX_PAGE_BYTES`]) and yet not be the last.
+    pub limit: Option<usize>,
+    /// Continue after this, from [`Page::next`].
+    pub after: Option<Cursor>,
+    /// Only these attributes; all when `None`.
+    pub attributes: Option<Vec<String>>,
+}
+
+impl Query {
+    /// All items of `range`, in order.
+    pub fn table(range: KeyRange) -> Self {
+        Self {
+            index: Index::Table,
+            range,
+            direction: Direction::Forward,
+            limit: None,
+            after: None,
+            attributes: None,
+        }
+    }
+
+    /// The whole partition `pk` of `index`.
+    pub fn index(index: Index, pk: impl Into<String>) -> Self {
+        let range = KeyRange { pk: pk.into(), from: String::new(), to: char::MAX.to_string() };
+        Self { index, ..Self::table(range) }
+    }
+
+    /// The same, the greatest first.
+    pub fn backward(self) -> Self {
+        Self { direction: Direction::Backward, ..self }
+    }
+
+    /// The same with at most `limit` items in a page.
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// The same with only these attributes.
+    pub fn only(self, attributes: &[&str]) -> Self {
+        Self { attributes: Some(attributes.iter().map(|name| (*name).to_owned()).collect()), ..self }
+    }
+}
+
+/// Where a page ended. Only the engine that made it can read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(pub(crate) Vec<String>);
+
+impl Cursor {
+    /// The cursor as text that fits into a URL.
+    pub fn to_text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0.join("\n"))
+    }
+
+    /// The cursor of a text. Whether it belongs to a query is found by the engine.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is no such text.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let wrong = || Error::invalid("the cursor is not one that was given out");
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong())?;
+        Ok(Self(text.split('\n').map(str::to_owned).collect()))
+    }
+}
+
+/// A read of the whole table, or of the partitions whose names begin in one way. The trait [`Table`] has none, so
+/// that no service can fall back on it: the engines have it, for people who look at their table.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// What the partitions begin with.
+    pub prefix: String,
+    /// Whether only the keys are wanted.
+    pub keys_only: bool,
+    /// Continue after this, from [`Page::next`].
+    pub after: Option<Cursor>,
+}
+
+/// Some items, and where to go on.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The items, in order.
+    pub items: Vec<Item>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
+/// What must hold for a write to happen. An item whose `expires_at` has passed counts as absent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// Nothing.
+    None,
+    /// No item has this key.
+    Absent,
+    /// An item has this key.
+    Exists,
+    /// An item has this key, and its attribute of this name equals this value.
+    Equals(&'static str, Value),
+    /// An item has this key, and no attribute of this name.
+    Without(&'static str),
+    /// All of these.
+    All(Vec<Condition>),
+}
+
+/// A change of some attributes of an item that is there; the others stay as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// Which item.
+    pub key: Key,
+    /// Attributes and their new values.
+    pub set: BTreeMap<String, Value>,
+    /// Attributes that are taken away.
+    pub remove: Vec<String>,
+    /// What is added to the whole numbers of attributes, which count as 0 when absent.
+    pub add: BTreeMap<String, i64>,
+    /// What must hold besides that the item exists.
+    pub condition: Condition,
+}
+
+impl Update {
+    /// A change of nothing yet, if `condition` holds and the item exists.
+    pub fn new(key: Key, condition: Condition) -> Self {
+        Self { key, set: BTreeMap::new(), remove: Vec::new(), add: BTreeMap::new(), condition }
+    }
+
+    /// The same, and `name` is set.
+    pub fn set(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.set.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same, and `name` is taken away.
+    pub fn remove(mut self, name: &str) -> Self {
+        self.remove.push(name.to_owned());
+        self
+    }
+
+    /// The same, and `amount` is added to `name`.
+    pub fn add(mut self, name: &str, amount: i64) -> Self {
+        self.add.insert(name.to_owned(), amount);
+        self
+    }
+
+    /// Changes an item in the way that the engines do.
+    ///
+    /// # Errors
+    /// `Invalid`, when there is no whole number to add to, or the sum is too large.
+    pub fn apply(&self, item: &mut Item) -> Result<()> {
+        for (name, amount) in &self.add {
+            let sum = check::sum(&item.key, name, item.attributes.get(name), *amount)?;
+            item.attributes.insert(name.clone(), sum.into());
+        }
+        item.attributes.extend(self.set.clone());
+        self.remove.iter().for_each(|name| _ = item.attributes.remove(name));
+        Ok(())
+    }
+}
+
+/// One write of a transaction.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Write the whole item.
+    Put(Item, Condition),
+    /// Delete the item.
+    Delete(Key, Condition),
+    /// Write nothing, but demand the condition.
+    Check(Key, Condition),
+    /// Add to the whole number of an attribute, which counts as 0 when absent. The item must exist.
+    Add(Key, String, i64),
+    /// Change some attributes. The item must exist.
+    Update(Update),
+}
+
+impl Write {
+    /// The key of the item that is written or checked.
+    pub fn key(&self) -> &Key {
+        match self {
+            Write::Put(item, _) => &item.key,
+            Write::Delete(key, _) | Write::Check(key, _) | Write::Add(key, _, _) => key,
+            Write::Update(update) => &update.key,
+        }
+    }
+}
+
+/// A part of the change feed. Changes of one item are always in one shard, or in its children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its id.
+    pub id: String,
+    /// The shard that it goes on from.
+    pub parent: Option<String>,
+}
+
+impl Shard {
+    /// The stream that it belongs to: what stands before the `/` of its id, else the name of the
+    /// only stream that such an engine has.
+    pub fn stream(&self) -> &str {
+        self.id.rsplit_once('/').map_or("feed", |(stream, _)| stream)
+    }
+}
+
+/// Where to read a shard from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// The oldest change still kept.
+    Oldest,
+    /// After this, from [`Changes::next`].
+    After(String),
+    /// Only what changes from now on.
+    Latest,
+}
+
+/// Some changes of a shard, in the order in which they happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The keys of the items that were written or deleted.
+    pub keys: Vec<Key>,
+    /// Where to go on; `None` when the shard is closed and read to its end.
+    pub next: Option<Position>,
+    /// Whether changes between the position and these are gone. Then the reader must look at the
+    /// table itself for what it may have missed.
+    pub gap: bool,
+}
+
+/// The table. Every write is durable when its call returns, and happens whole or not at all.
+///
+/// No method has a body here: an engine says how it does each of them, and a wrapper is a [`Layer`].
+#[async_trait]
+pub trait Table: Debug + Send + Sync {
+    /// The item at `key`, as last written.
+    async fn get(&self, key: &Key) -> Result<Option<Item>>;
+
+    /// A page of items. Reads of the table itself see every write that returned before.
+    async fn query(&self, query: &Query) -> Result<Page>;
+
+    /// Writes an item whole.
+    ///
+    /// # Errors
+    /// `Conflict`, when the condition does not hold; `Invalid`, when the item is too large
+    /// ([`Table::item_bytes`]).
+    async fn put(&self, item: Item, condition: Condition) -> Result<()>;
+
+    /// Writes new items in their order, each under [`Condition::Absent`], up to the first that cannot
+    /// be written. Returns how many surely were, and why it ended early. After another error than
+    /// `Conflict` the next one may have been written as well.
+    ///
+    /// What they say may be true only for a while: no write is begun later than `within` from now, and
+    /// an engine that asks another machine waits for no answer any longer than that.
+    ///
+    /// # Errors
+    /// As [`Table::put`]; `Throttled`, when the time was up before the next item was begun.
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>);
+
+    /// Deletes an item; one that does not exist is deleted already.
+    ///
+    /// # Errors
+    /// `Conflict`, when the condition does not hold.
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()>;
+
+    /// The most bytes of an item that it takes; at most [`MAX_ITEM_BYTES`](crate::item::MAX_ITEM_BYTES).
+    fn item_bytes(&self) -> usize;
+
+    /// Makes all writes or none. No two of them may have the same key.
+    ///
+    /// # Errors
+    /// `Conflict`, naming the item whose condition does not hold; `Invalid`, with more than
+    /// [`MAX_TRANSACTION_WRITES`].
+    async fn transact(&self, writes: Vec<Write>) -> Result<()>;
+
+    /// The time that the engine's own clock has reached for sure, without asking it; `None` while it
+    /// has told none. Of DynamoDB it is the `Date` of an answer and what has passed since, so at most some
+    /// seconds behind; of a file the clock that it was opened with. Whoever goes by a clock that may be
+    /// wrong compares it with this one.
+    fn engine_time(&self) -> Option<Timestamp>;
+
+    /// The shards of the change feed, parents before children.
+    async fn shards(&self) -> Result<Vec<Shard>>;
+
+    /// Changes of a shard after `from`: at once when there are any, else as soon as one comes, else
+    /// none after about `wait`. Changes are kept for 24 hours.
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes>;
+}
+
+/// The error of a write that was not begun in time.
+pub(crate) fn too_late(key: &Key) -> Error {
+    Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
+}
+
+/// Asks the table for the item at `key`, which is never there: whether it answers at all.
+///
+/// # Errors
+/// Those of [`Table::get`].
+pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
+    table.get(key).await.map(drop)
+}
+
+/// Writes an item at `key`, which nobody reads: whether the table takes writes, all the way to where they are
+/// durable.
+///
+/// # Errors
+/// Those of [`Table::put`].
+pub async fn probe_write(table: &dyn Table, key: Key, now: Timestamp) -> Result<()> {
+    let item = Item::new(key).with("v", 1).with("at", now.micros());
+    table.put(item, Condition::None).await
+}
+
+/// All items of a query, page after page.
+///
+/// # Errors
+/// Those of [`Table::query`].
+pub async fn query_all(table: &dyn Table, mut query: Query) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    loop {
+        let page = table.query(&query).await?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(items),
+        }
+    }
+}

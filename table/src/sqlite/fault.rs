@@ -1,0 +1,84 @@
+//! What went wrong inside the engine, and what that means to the caller.
+
+use std::path::Path;
+
+use event::{Error, ErrorKind};
+use rusqlite::ErrorCode;
+
+/// Why something did not work.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The request was refused, and nothing else is wrong: others of the same group go on.
+    Refused(Error),
+    /// SQLite failed: whatever transaction was open must be given up.
+    Failed(rusqlite::Error),
+}
+
+/// The result of anything that talks to SQLite.
+pub(super) type Outcome<T> = Result<T, Fault>;
+
+impl Fault {
+    /// The error as callers see it, naming the file where SQLite failed.
+    pub(super) fn at(self, path: &Path) -> Error {
+        match self {
+            Fault::Refused(error) => error,
+            Fault::Failed(error) => Error::new(kind(&error), format!("{}: {error}", path.display())),
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Fault::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Failed(error)
+    }
+}
+
+/// What the caller should do next after `error`.
+fn kind(error: &rusqlite::Error) -> ErrorKind {
+    match error {
+        rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
+            // Another process holds the file for longer than the busy timeout.
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => ErrorKind::Throttled,
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => ErrorKind::Corrupt,
+            ErrorCode::TooBig => ErrorKind::Invalid,
+            // A full disk, a failing one, a file that went away: for the operator to see to.
+            _ => ErrorKind::Unavailable,
+        },
+        // A column that has not the type it was written with.
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..)
+        | rusqlite::Error::InvalidColumnType(..) => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn kinds_name_the_next_move() {
+        let cases = [
+            (ffi::SQLITE_BUSY, ErrorKind::Throttled),
+            (ffi::SQLITE_FULL, ErrorKind::Unavailable),
+            (ffi::SQLITE_IOERR_FSYNC, ErrorKind::Unavailable),
+            (ffi::SQLITE_CORRUPT, ErrorKind::Corrupt),
+            (ffi::SQLITE_NOTADB, ErrorKind::Corrupt),
+        ];
+        for (code, expected) in cases {
+            let failure = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let error = Fault::from(failure).at(Path::new("log.db"));
+            assert_eq!(error.kind(), expected, "{error}");
+            assert!(error.to_string().starts_with("log.db: "), "{error}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The table in one SQLite file: what runs on one machine, without anything else to install.
+//!
+//! - **Writes** go to one thread, which commits what is waiting together (`writer.rs`). A write
+//!   returns when it is on the disk (write-ahead log, `synchronous=FULL`).
+//! - **Reads** run on a few connections of their own, on threads that may block (`readers.rs`).
+//! - **Changes** are rows of the same file, written in the same commit (`feed.rs`).
+//! - **Several processes** on one machine may share the file. Conditions are looked at inside of
+//!   the write transaction, of which SQLite admits one at a time, whoever asks.
+//!
+//! SQL stands here and nowhere else.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use event::{Clock, Error, Result, Timestamp};
+use tokio::time::Instant;
+
+use self::{
+    open::Create,
+    readers::Readers,
+    write::Prepared,
+    writer::{Request, Writer},
+};
+use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
+use crate::{Item, Key, item::MAX_ITEM_BYTES};
+
+pub use self::manage::{FileDescription, FileIndex, delete, describe, file_bytes};
+
+mod codec;
+mod cursor;
+mod fault;
+mod feed;
+mod manage;
+mod open;
+mod query;
+mod readers;
+mod row;
+mod scan;
+mod schema;
+mod upkeep;
+mod write;
+mod writer;
+
+/// How often the feed looks for changes that other processes made. Those of this process are
+/// told of at once.
+const POLL: Duration = Duration::from_millis(40);
+
+/// The table in one SQLite file.
+#[derive(Debug)]
+pub struct SqliteTable {
+    clock: Clock,
+    // Before the writer, since fields are dropped in this order: the last connection to close
+    // folds the write-ahead log in, and that should be the writer's.
+    readers: Arc<Readers>,
+    // Dropping it waits for what is still to be written.
+    writer: Writer,
+}
+
+impl SqliteTable {
+    /// Opens the file at `path`; creates it, and its folder, when it is missing.
+    ///
+    /// # Errors
+    /// `Invalid`, when something else than a file of Almanac is there, or one of a newer version;
+    /// `Unavailable`, when it cannot be read and written.
+    pub fn open(path: &Path, clock: Clock) -> Result<Self> {
+        Self::open_with(path, clock, Create::Missing, open::BUSY_TIMEOUT)
+    }
+
+    /// Opens the file at `path`, which must be there.
+    ///
+    /// # Errors
+    /// `NotFound`, when it is not; else those of [`SqliteTable::open`].
+    pub fn open_existing(path: &Path, clock: Clock) -> Result<Self> {
+        Self::open_with(path, clock, Create::Never, open::BUSY_TIMEOUT)
+    }
+
+    fn open_with(path: &Path, clock: Clock, create: Create, busy: Duration) -> Result<Self> {
+        let connection = open::writer(path, create, busy)?;
+        let readers = Readers::new(path.to_owned(), busy);
+        let writer = Writer::start(connection, path, clock.clone())?;
+        Ok(Self { clock, readers, writer })
+    }
+
+    async fn write(&self, write: Write) -> Result<()> {
+        let bytes = check::write_bytes(&write);
+        self.writer.write(vec![Prepared::new(write)?].into(), bytes).await
+    }
+
+    /// Makes all writes or none, and none when that cannot begin by `until`.
+    async fn write_all(&self, writes: Vec<Write>, until: Option<Instant>) -> Result<()> {
+        check::check_writes(&writes)?;
+        let bytes = writes.iter().map(check::write_bytes).sum();
+        let writes = writes.into_iter().map(Prepared::new).collect::<Result<_>>()?;
+        self.writer.write(Request { writes, until }, bytes).await
+    }
+
+    async fn read_changes(&self, from: &Position) -> Result<Changes> {
+        let from = from.clone();
+        self.readers.run(move |connection| feed::read(connection, &from)).await
+    }
+}
+
+#[async_trait]
+impl Table for SqliteTable {
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        check::check_key(key)?;
+        let (key, now) = (key.clone(), self.clock.now());
+        self.readers.run(move |connection| row::load(connection, &key, now, None)).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        let (query, now) = (query.clone(), self.clock.now());
+        self.readers.run(move |connection| query::page(connection, &query, now)).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        self.write(Write::Put(item, condition)).await
+    }
+
+    /// In one commit, or in several when they are more than a transaction may hold.
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        let until = Instant::now() + within;
+        let mut written = 0;
+        for writes in check::transactions(items) {
+            let count = writes.len();
+            match self.write_all(writes, Some(until)).await {
+                Ok(()) => written += count,
+                Err(error) => return (written, Err(error)),
+            }
+        }
+        (written, Ok(()))
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        self.write(Write::Delete(key.clone(), condition)).await
+    }
+
+    fn item_bytes(&self) -> usize {
+        MAX_ITEM_BYTES
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        self.write_all(writes, None).await
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        Some(self.clock.now())
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        Ok(vec![Shard { id: feed::SHARD.to_owned(), parent: None }])
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        if shard != feed::SHARD {
+            return Err(Error::not_found(format!("there is no shard `{shard}` in an SQLite file")));
+        }
+        // Before the first look, so that no commit after it goes unnoticed.
+        let mut commits = self.writer.subscribe();
+        let first = self.read_changes(from).await?;
+        let Some(position) = first.next.clone().filter(|_| first.keys.is_empty() && !first.gap) else {
+            return Ok(first);
+        };
+        let more = async {
+            loop {
+                tokio::select! {
+                    _ = commits.changed() => {}
+                    () = tokio::time::sleep(POLL) => {}
+                }
+                let changes = self.read_changes(&position).await?;
+                if !changes.keys.is_empty() || changes.gap {
+                    return Ok(changes);
+                }
+            }
+        };
+        tokio::time::timeout(wait, more).await.unwrap_or(Ok(first))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Opening the file: creating it, recognising it, refusing what is not ours.
+
+use std::{fs, path::Path, thread, time::Duration};
+
+use event::{Error, Result};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig, ffi::ErrorCode};
+
+use super::{
+    fault::{Fault, Outcome},
+    schema,
+};
+
+/// How long a write waits for another process that is writing.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes in a page of the file. Items are some hundred bytes or some hundred kilobytes; larger
+/// pages than this waste space, smaller ones make longer chains for the long items.
+const PAGE_BYTES: u32 = 16 * 1024;
+
+/// The log of writes goes back into the file when it has grown to this.
+const CHECKPOINT_PAGES: u32 = 4 * 1024;
+
+/// How many prepared statements a connection keeps.
+const STATEMENTS: usize = 64;
+
+/// How often turning on the write-ahead log is tried while another process is opening the file;
+/// SQLite itself does not wait there.
+const WAL_ATTEMPTS: u32 = 200;
+
+/// Whether a file may be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Create {
+    /// When it is missing.
+    Missing,
+    /// No, the file must be there.
+    Never,
+}
+
+/// Opens the file at `path` for writing, after which it exists and is ours.
+///
+/// # Errors
+/// `NotFound`, when there is none and none may be created; `Invalid`, when it is not ours;
+/// `Unavailable`, when it cannot be read and written.
+pub(super) fn writer(path: &Path, create: Create, busy: Duration) -> Result<Connection> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Error::invalid(format!("{shown} is a folder; give the path of a file in it")));
+    }
+    if create == Create::Never && !path.exists() {
+        return Err(Error::not_found(format!("{shown} does not exist")));
+    }
+    if let Some(folder) = path.parent().filter(|_| create == Create::Missing) {
+        fs::create_dir_all(folder).map_err(|error| {
+            Error::unavailable(format!("the folder {} cannot be created", folder.display())).because(error)
+        })?;
+    }
+    let mut connection = connect(path, create, busy).map_err(|fault| unreadable(path, fault))?;
+    if connection.is_readonly("main").unwrap_or(false) {
+        return Err(Error::unavailable(format!("{shown} may be read but not written")));
+    }
+    match look(&mut connection).map_err(|fault| unreadable(path, fault))? {
+        Found::Ours => {}
+        Found::Empty if create == Create::Missing => {
+            initialise(&mut connection, path).map_err(|fault| unreadable(path, fault))?;
+        }
+        found => return Err(refusal(path, &found)),
+    }
+    turn_on_wal(&connection, path).map_err(|fault| unreadable(path, fault))?;
+    Ok(connection)
+}
+
+/// Opens the file for reading, once [`writer`] has opened it.
+pub(super) fn reader(path: &Path, busy: Duration) -> Outcome<Connection> {
+    let connection = connect(path, Create::Never, busy)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, create: Create, busy: Duration) -> Outcome<Connection> {
+    // No mutex: a connection is only ever used by one thread at a time. No URI: a path is a path.
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if create == Create::Missing {
+        flags |= OpenFlags::SQLITE_OPEN_CREATE;
+    }
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(busy)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A statement is planned once: SQLite would otherwise plan anew whenever the bounds of a range change.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // Only has an effect on a file that is still empty.
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    // A commit returns when it is on the disk.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", CHECKPOINT_PAGES * PAGE_BYTES)?;
+    // Nobody but this engine writes what the file says, so what it says is not trusted to run.
+    connection.pragma_update(None, "trusted_schema", false)?;
+    Ok(connection)
+}
+
+/// What a file turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Ours,
+    Empty,
+    Foreign,
+    Version(i32),
+}
+
+fn look(connection: &mut Connection) -> Outcome<Found> {
+    // One state of the file: another process may be creating its tables right now.
+    let transaction = connection.transaction()?;
+    recognise(&transaction)
+}
+
+fn recognise(connection: &Connection) -> Outcome<Found> {
+    let header = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let (application, version) = (header("application_id")?, header("user_version")?);
+    if application == schema::APPLICATION_ID {
+        return Ok(if version == schema::VERSION { Found::Ours } else { Found::Version(version) });
+    }
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(if application == 0 && version == 0 && tables == 0 { Found::Empty } else { Found::Foreign })
+}
+
+fn initialise(connection: &mut Connection, path: &Path) -> Outcome<()> {
+    turn_on_wal(connection, path)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have done it meanwhile.
+    match recognise(&transaction)? {
+        Found::Ours => return Ok(()),
+        Found::Empty => {}
+        found => return Err(refusal(path, &found).into()),
+    }
+    transaction.execute_batch(schema::CREATE)?;
+    transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", schema::VERSION)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn turn_on_wal(connection: &Connection, path: &Path) -> Outcome<()> {
+    let mut attempts = 0;
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(_) => {
+                let message = format!("{}: its file system allows no write-ahead log", path.display());
+                return Err(Error::unavailable(message).into());
+            }
+            Err(error) if busy(&error) && attempts < WAL_ATTEMPTS => {
+                attempts += 1;
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn refusal(path: &Path, found: &Found) -> Error {
+    let path = path.display();
+    match found {
+        Found::Empty => Error::not_found(format!("{path} is empty: nothing has been written to it yet")),
+        Found::Version(version) if *version > schema::VERSION => Error::invalid(format!(
+            "{path} was written by a newer Almanac (file version {version}); update this one"
+        )),
+        Found::Version(version) => Error::invalid(format!("{path} has the unknown file version {version}")),
+        _ => Error::invalid(format!("{path} is an SQLite file, but not one of Almanac")),
+    }
+}
+
+/// The error of a file that SQLite could not open.
+fn unreadable(path: &Path, fault: Fault) -> Error {
+    match &fault {
+        Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            Error::invalid(format!("{} is not a file of Almanac", path.display()))
+        }
+        Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+            Error::unavailable(format!("{} cannot be opened for reading and writing", path.display()))
+        }
+        _ => fault.at(path),
+    }
+}
