@@ -1,4 +1,4 @@
-# What people are told of. docs/operating.md says what each means and what to do; a test holds the two
+# Alarms. docs/operating.md says what each means and what to do; a test holds the two
 # together. All figures are of CloudWatch itself, but lag and dead letters, which are read from the log
 # of the projectors: each writes a line with the message "telemetry" once a minute.
 

@@ -199,7 +199,7 @@ data "aws_iam_policy_document" "query" {
   }
 }
 
-# With a key of one's own, DynamoDB uses it in the name of whoever calls.
+# With a key of one's own, DynamoDB uses it in the name of the caller.
 data "aws_iam_policy_document" "key" {
   count = var.kms_key_arn == null ? 0 : 1
 

@@ -116,7 +116,7 @@ resource "aws_lb_target_group" "this" {
   }
 }
 
-# Whatever writes goes to ingest, whatever reads to query; their paths are the same.
+# Writes go to ingest and reads to query; their paths are the same.
 resource "aws_lb_listener" "https" {
   load_balancer_arn = aws_lb.this.arn
   port              = 443

@@ -170,7 +170,7 @@ resource "aws_appautoscaling_policy" "cpu" {
   }
 }
 
-# Adds projectors while they lag, whatever their CPU does; the policy above takes them away again.
+# Adds projectors while they lag, even if their CPU is idle; the policy above removes them again.
 resource "aws_appautoscaling_policy" "lag" {
   name               = "${var.name}-projector-lag"
   policy_type        = "StepScaling"

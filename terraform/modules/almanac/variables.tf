@@ -239,7 +239,7 @@ variable "log_retention_days" {
 }
 
 variable "alarm_topic_arns" {
-  description = "SNS topics that are told of alarms, and of their end."
+  description = "SNS topics that get each alarm, and a message when it ends."
   type        = list(string)
   default     = []
 
