@@ -321,8 +321,7 @@ fn every_key_is_somebodys_to_write() {
         "snapshots/almanac_log__key__tests__golden_strings.snap",
         "key/snapshots/almanac_log__key__live__tests__golden_strings.snap",
     ];
-    let golden =
-        golden.map(|path| fs::read_to_string(root().join("log/src").join(path)).unwrap()).join("\n");
+    let golden = golden.map(|path| fs::read_to_string(root().join("log/src").join(path)).unwrap()).join("\n");
     let keys: Vec<&str> = golden.lines().filter_map(|line| Some(line.split_once(" / ")?.0)).collect();
     assert!(keys.len() > 20, "only {} keys were found", keys.len());
     for partition in keys {
