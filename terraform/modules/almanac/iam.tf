@@ -1,7 +1,7 @@
 # One role a service, with what it does and nothing else. A test records what each service calls in a
 # run of the whole pipeline, and compares both ways.
 #
-# Rights to write are bound to partitions (store/src/key.rs lists them). An id has 27 characters, and
+# Rights to write are bound to partitions (log/src/key.rs lists them). An id has 27 characters, and
 # `?` stands for exactly one, so `w#<id>` here is not the beginning of `w#<id>/rollup/v1`.
 
 locals {
