@@ -5,13 +5,20 @@
 //! [`between`] lets others work between two calls; [`counted`] counts what is
 //! read; [`recorded`] notes what DynamoDB would be asked for; [`sim`] runs several projectors on a table in
 //! memory, in virtual time.
+//!
+//! [`engine`] makes a table of a test's own on either engine, [`register()`](register::register) a workspace with a model
+//! and releases, and [`scene`] the services on it.
 
 pub mod between;
 pub mod conformance;
 pub mod counted;
 pub mod crashing;
+pub mod engine;
 pub mod faulty;
 pub mod hooked;
 pub mod local;
 pub mod recorded;
+pub mod register;
+pub mod scene;
 pub mod sim;
+pub mod world;

@@ -1,0 +1,96 @@
+//! The two engines, each with an empty table of a test's own, and [`on_both_engines!`](crate::on_both_engines), which
+//! makes a test for each.
+
+use std::sync::Arc;
+
+use event::Clock;
+use table::{
+    Table,
+    dynamodb::{self, DynamoTable},
+    sqlite::SqliteTable,
+};
+
+use crate::local::fresh_table;
+
+/// What stores a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Engine {
+    /// A file, in a folder that goes with the table.
+    Sqlite,
+    /// A table of DynamoDB Local, which `tests/run` starts.
+    DynamodbLocal,
+}
+
+/// An empty table that no other test uses.
+#[derive(Clone, Debug)]
+pub struct Fresh {
+    /// The table.
+    pub table: Arc<dyn Table>,
+    folder: Option<Arc<tempfile::TempDir>>,
+}
+
+impl Engine {
+    /// A new table whose time is that of `clock`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn fresh(self, clock: Clock) -> Fresh {
+        match self {
+            Engine::Sqlite => Fresh::sqlite(clock),
+            Engine::DynamodbLocal => {
+                let config = fresh_table(clock);
+                dynamodb::create(&config).await.expect("a new table");
+                let table = DynamoTable::connect(config).await.expect("it is there");
+                Fresh { table: Arc::new(table), folder: None }
+            }
+        }
+    }
+}
+
+impl Fresh {
+    /// A new file whose time is that of `clock`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn sqlite(clock: Clock) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the file");
+        Self { table: open(&folder, clock), folder: Some(Arc::new(folder)) }
+    }
+
+    /// The same file, opened once more.
+    ///
+    /// # Panics
+    /// When the table is no file.
+    pub fn open_again(&self, clock: Clock) -> Arc<dyn Table> {
+        open(self.folder.as_ref().expect("it is a file"), clock)
+    }
+}
+
+fn open(folder: &tempfile::TempDir, clock: Clock) -> Arc<dyn Table> {
+    Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock).expect("the file opens"))
+}
+
+/// Makes a test on SQLite and one on DynamoDB Local of each of the named functions. They take what `open` makes of the
+/// [`Engine`](crate::engine::Engine): `on_both_engines!(World::on: first_test, second_test)`.
+#[macro_export]
+macro_rules! on_both_engines {
+    ($open:path: $($name:ident),+ $(,)?) => {
+        mod sqlite {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name($open($crate::engine::Engine::Sqlite).await).await;
+            })+
+        }
+
+        mod dynamodb_local {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name($open($crate::engine::Engine::DynamodbLocal).await).await;
+            })+
+        }
+    };
+}

@@ -1,0 +1,220 @@
+//! A workspace with a model and two releases, to which a test appends events, and whose log it projects.
+//!
+//! What a method asks for must succeed, unless it returns a result: a refusal fails the test.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::Arc;
+
+use catalog::{Patch, Workspace};
+use event::{Clock, Day, Id, Kind, Timestamp};
+use ingest::{Ingest, Remember, SubmitError, definitions::NewDefinition, json::read_json_array};
+use log::{
+    counted::{self, CountedTime},
+    key::EntityId,
+    scan,
+};
+use projector::{
+    WorkspaceDay, board,
+    evaluate::evaluate,
+    expire::{Deleted, expire},
+    project::{self, project},
+    sweep::sweep,
+    verify::verify,
+};
+use query::{Format, Query, Request, What, Words};
+use serde_json::{Value, json};
+use table::Table;
+
+use crate::{
+    engine::Engine,
+    register::{register, release_of},
+    world::{World, at},
+};
+
+/// When the past is looked at.
+pub const NOW: &str = "2026-06-10T00:00:00Z";
+
+/// A workspace on a table, and the services that a test drives.
+#[derive(Debug)]
+pub struct Scene {
+    /// The table, on which reads are counted, and the catalog.
+    pub world: World,
+    /// The table that the services use.
+    pub table: Arc<dyn Table>,
+    /// `credit/prod`.
+    pub workspace: Workspace,
+}
+
+impl Scene {
+    /// A scene on a new table of an engine.
+    pub async fn on(engine: Engine) -> Self {
+        Self::new(World::on(engine).await).await
+    }
+
+    /// `credit/prod` with the binary model `m` and its releases `v1` and `v2`, which are not live.
+    pub async fn new(world: World) -> Self {
+        let table = world.table();
+        let workspace = register(&table, "credit/prod", &["v1", "v2"], at("2026-06-01T00:00:00Z")).await;
+        Self { table, world, workspace }
+    }
+
+    /// The id of the workspace.
+    pub fn id(&self) -> &Id {
+        self.workspace.id()
+    }
+
+    /// The append service at an instant.
+    pub fn ingest(&self, now: Timestamp) -> Ingest {
+        Ingest::replaying(Arc::clone(&self.table), Clock::from_fn(move || now))
+    }
+
+    /// The query service at an instant.
+    pub fn query(&self, now: Timestamp) -> Query {
+        Query::new(Arc::clone(&self.table), Clock::from_fn(move || now))
+    }
+
+    /// Appends events at an instant.
+    pub async fn append(&self, kind: Kind, events: Value, now: &str) -> Result<(), SubmitError> {
+        let ingest = self.ingest(at(now));
+        let batch = read_json_array(kind, events.to_string().as_bytes(), at(now))?;
+        ingest.submit(&self.workspace, batch, None, Remember::Week).await.map(|_| ())
+    }
+
+    /// A prediction of `v1` or `v2` on a day, with a score.
+    pub async fn predict(&self, day: &str, release: &str, score: f64) {
+        let events = json!([
+            { "key": "k", "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score },
+        ]);
+        self.append(Kind::Predictions, events, "2026-06-04T12:00:00Z").await.unwrap();
+    }
+
+    /// That the prediction of a day came true.
+    pub async fn judge(&self, day: &str) {
+        let events = json!([
+            { "key": "k", "predicted_on": day, "observed_at": "2026-06-04T00:00:00Z", "label": "1" },
+        ]);
+        self.append(Kind::Outcomes, events, "2026-06-04T12:00:00Z").await.unwrap();
+    }
+
+    /// Folds, evaluates and ranks what is behind, as a worker does.
+    pub async fn project(&self) {
+        let behind = sweep(&*self.table, self.id()).await.unwrap();
+        for log in behind.logs.keys() {
+            let day = WorkspaceDay { workspace: self.id().clone(), day: log.day };
+            let projection = project(&*self.table, 1, &day, &[log.clone()].into()).await.unwrap();
+            evaluate(&*self.table, 1, &day, &projection.applied).await.unwrap();
+        }
+        for day in sweep(&*self.table, self.id()).await.unwrap().evaluations {
+            let (stored, _) = project::read(&*self.table, 1, &day).await.unwrap();
+            evaluate(&*self.table, 1, &day, &stored.applied).await.unwrap();
+        }
+        board::refresh(&*self.table, &self.world.catalog, self.id()).await.unwrap();
+    }
+
+    /// Deletes what has expired at `now`, by the clock and by the time that the table has counted.
+    pub async fn expire(&self, now: Timestamp) -> Deleted {
+        let before = counted::load(&*self.table).await.unwrap();
+        let ver = before.map_or(0, |time| time.ver) + 1;
+        let time = CountedTime { ver, minutes: now.micros() / 60_000_000, at: now };
+        time.write(&*self.table).await.unwrap();
+        self.expire_by_clock(now).await
+    }
+
+    /// Deletes what has expired by the clock of a worker, which says `now`, and by the time that the table has counted.
+    pub async fn expire_by_clock(&self, now: Timestamp) -> Deleted {
+        expire(&*self.table, &self.world.catalog, self.id(), now).await.unwrap()
+    }
+
+    /// The days of which a query of June finds `what`.
+    pub async fn days(&self, what: What, now: Timestamp) -> Vec<String> {
+        let words = Words { from: "2026-06-01", to: "2026-06-30", columns: Some("day"), ..Words::default() };
+        let request = Request::parse(what, &words).unwrap();
+        let mut frame = self.query(now).run(self.id(), &request).await.unwrap().frame;
+        let mut text = Vec::new();
+        Format::Csv.write(&mut frame, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let mut days: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+        days.dedup();
+        days
+    }
+
+    /// The days that have logs.
+    pub async fn logs(&self) -> Vec<Day> {
+        let heads = scan::heads(&*self.table, self.id()).await.unwrap();
+        let mut days: Vec<Day> = heads.into_iter().map(|head| head.log.day).collect();
+        days.dedup();
+        days
+    }
+
+    /// Evaluations of June, as they stand, or as of an instant.
+    pub async fn figures(&self, as_of: Option<&str>) -> String {
+        let words = Words {
+            from: "2026-06-01",
+            to: "2026-06-30",
+            columns: Some(
+                "day,release,predictions,positives,accuracy,repeated,unmatched,definition_from,positive_label,threshold",
+            ),
+            as_of,
+            ..Words::default()
+        };
+        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let frame = self.query(at(NOW)).run(self.id(), &request).await.unwrap().frame;
+        let cells = frame.columns().iter().map(|column| format!("{}: {:?}", column.name(), column));
+        cells.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Predictions of `k0`, `k1`, ... on a day, with scores 0.1, 0.2, ...
+    pub async fn predict_many(&self, day: &str, release: &str, count: usize, now: &str) {
+        let events = (0..count).map(|n| {
+            let score = (n + 1) as f64 / 10.0;
+            json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score })
+        });
+        self.append(Kind::Predictions, events.collect::<Value>(), now).await.unwrap();
+    }
+
+    /// Outcomes of the same, every other one with the label.
+    pub async fn observe_many(&self, day: &str, label: &str, count: usize, now: &str) {
+        let events = (0..count).map(|n| {
+            let label = if n % 2 == 0 { label } else { "other" };
+            json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T02:00:00Z"), "label": label })
+        });
+        self.append(Kind::Outcomes, events.collect::<Value>(), now).await.unwrap();
+    }
+
+    /// Asserts that everything is as the log says, and nothing is behind.
+    pub async fn assert_verified(&self) {
+        let report = verify(&self.table, self.id(), |_, _| {}).await.unwrap();
+        assert_eq!((report.faults, report.behind), (Vec::<String>::new(), 0));
+    }
+
+    /// The release of a name.
+    pub async fn release(&self, name: &str) -> EntityId {
+        let page = self.world.catalog.page(self.id()).await.unwrap();
+        let id = page.releases.iter().find(|release| release.entity.name == name).unwrap().entity.id.clone();
+        EntityId::Release(self.id().clone(), id)
+    }
+
+    /// Archives and deletes the release of a name.
+    pub async fn delete_release(&self, name: &str) {
+        let at_release = self.release(name).await;
+        self.world.catalog.change(&at_release, &Patch::archive(true), None, at(NOW)).await.unwrap();
+        self.world.catalog.delete(&at_release, None, at(NOW)).await.unwrap();
+    }
+
+    /// Registers a release of a model.
+    pub async fn register(&self, name: &str, model: &str) -> event::Result<()> {
+        let spec = release_of(model, name);
+        self.world.catalog.ensure_release(self.id(), &spec, at(NOW)).await.map(|_| ())
+    }
+
+    /// Gives a release another positive label, from a day on.
+    pub async fn define(&self, release: &str, label: &str, from: &str, now: &str) {
+        let new = NewDefinition {
+            positive_label: Some(label.into()),
+            from: Some(from.parse().unwrap()),
+            ..NewDefinition::default()
+        };
+        let ingest = self.ingest(at(now));
+        ingest.define_release(&self.workspace, release, &new).await.unwrap();
+    }
+}

@@ -1,0 +1,86 @@
+//! A table of a test's own, on which reads are counted.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, New, NewEntity};
+use event::{Clock, Task, Timestamp};
+use log::key::EntityId;
+use table::Table;
+
+use crate::{
+    counted::{Counted, Reads},
+    engine::{Engine, Fresh},
+};
+
+/// A table, the catalog in it, and a count of what is read.
+#[derive(Debug)]
+pub struct World {
+    /// The table, which counts.
+    pub counted: Arc<Counted>,
+    /// The catalog in it.
+    pub catalog: Catalog,
+    _fresh: Fresh,
+}
+
+impl World {
+    /// On a new table of an engine.
+    pub async fn on(engine: Engine) -> Self {
+        let fresh = engine.fresh(Clock::system()).await;
+        let counted = Arc::new(Counted::new(Arc::clone(&fresh.table)));
+        Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, _fresh: fresh }
+    }
+
+    /// The table, with the count.
+    pub fn table(&self) -> Arc<dyn Table> {
+        Arc::clone(&self.counted) as _
+    }
+
+    /// What `asked` answers, and what it read.
+    pub async fn reads<T>(&self, asked: impl Future<Output = T>) -> (T, Reads) {
+        self.counted.take_reads();
+        let answer = asked.await;
+        (answer, self.counted.take_reads())
+    }
+
+    /// The workspace `credit/prod`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn workspace(&self) -> EntityId {
+        let made = self.catalog.ensure_workspace("credit/prod", at("2026-06-01T00:00:00Z")).await;
+        EntityId::Workspace(made.expect("a workspace").entity.id)
+    }
+
+    /// A new model of a workspace.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn model(&self, workspace: &EntityId, name: &str, now: Timestamp) -> EntityId {
+        let what = New::Model { workspace: workspace.id().clone(), task: Task::Regression };
+        self.catalog.create(NewEntity::new(name, what), now).await.expect("a model").at()
+    }
+}
+
+/// How many items were read by their keys, and how many pages of queries; however many items these held.
+pub fn cost(reads: Reads) -> (u64, u64) {
+    (reads.gets, reads.queries)
+}
+
+/// An instant.
+///
+/// # Panics
+/// When the text is none.
+pub fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).expect("an instant")
+}
+
+/// What a new release of a model is.
+pub fn release(workspace: &EntityId, model: &str) -> New {
+    New::Release {
+        workspace: workspace.id().clone(),
+        model: model.to_owned(),
+        configuration: Some("deep".to_owned()),
+        environment: Some("production".to_owned()),
+        details: Box::default(),
+    }
+}

@@ -1,0 +1,281 @@
+//! Answers that can be had again: as of an instant, at a cut, and without segments that cannot be read.
+//! Each on a SQLite file and on DynamoDB Local.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Workspace};
+use event::{Clock, Column, Columns, Day, ErrorKind, Kind, Values};
+use log::{
+    cut::Cut,
+    key::LogId,
+    segment_item::{CLOSED_AFTER_SECONDS, Segment},
+};
+use projector::{dlq, project::Stopped};
+use query::{Answer, Format, Query, Request, What, Words};
+use table::{Condition, Table};
+use tests::{
+    conformance::TestClock,
+    engine::{Engine, Fresh},
+    on_both_engines,
+    register::register,
+    world::at,
+};
+
+const DAY: &str = "2026-06-01";
+const WHATS: [What; 3] = [What::Events(Kind::Predictions), What::Joined, What::Evaluations];
+
+struct World {
+    table: Arc<dyn Table>,
+    workspace: Workspace,
+    query: Query,
+    clock: TestClock,
+    _fresh: Fresh,
+}
+
+impl World {
+    async fn on(engine: Engine) -> Self {
+        let fresh = engine.fresh(Clock::system()).await;
+        let table = Arc::clone(&fresh.table);
+        let workspace = register(&table, "sim/one", &["v1"], at("2026-06-01T00:00:00Z")).await;
+        let clock = TestClock::new(at("2026-06-01T13:00:00Z"));
+        let query = Query::new(Arc::clone(&table), clock.clock());
+        Self { table, workspace, query, clock, _fresh: fresh }
+    }
+
+    /// Moves the clock of the queries on to an instant.
+    fn set_now(&self, now: &str) {
+        self.clock.forward((at(now).micros() - self.clock.now().micros()) / 1_000_000);
+    }
+
+    fn log(&self, kind: Kind, lane: u8) -> LogId {
+        LogId { workspace: self.workspace.id().clone(), day: day(), kind, lane }
+    }
+
+    /// A segment of one event.
+    fn segment(&self, kind: Kind, lane: u8, seq: u64, key: &str, appended_at: &str) -> Segment {
+        let text = |text: &str| Values::Text([text].into_iter().collect());
+        let time = || Values::Time(vec![at("2026-06-01T10:00:00Z").micros()]);
+        let columns = match kind {
+            Kind::Predictions => vec![
+                Column::new("key", text(key)),
+                Column::new("predicted_at", time()),
+                Column::new("release", text("v1")),
+                Column::new("score", Values::Float(vec![0.75])),
+            ],
+            _ => vec![
+                Column::new("key", text(key)),
+                Column::new("observed_at", time()),
+                Column::new("label", text("1")),
+            ],
+        };
+        let columns = Columns { rows: 1, columns };
+        Segment::pack(self.log(kind, lane), seq, at(appended_at), Vec::new(), &columns).unwrap()
+    }
+
+    async fn append(&self, kind: Kind, lane: u8, seq: u64, key: &str, appended_at: &str) {
+        let item = self.segment(kind, lane, seq, key, appended_at).to_item();
+        self.table.put(item, Condition::Absent).await.unwrap();
+    }
+
+    fn request(&self, what: What, as_of: Option<&str>, cut: Option<&str>) -> Request {
+        Request::parse(what, &Words { from: DAY, to: DAY, as_of, cut, ..Words::default() }).unwrap()
+    }
+
+    async fn ask(&self, what: What, as_of: Option<&str>, cut: Option<&str>) -> (String, Answer) {
+        let mut answer = self.query.run(self.workspace.id(), &self.request(what, as_of, cut)).await.unwrap();
+        let mut text = Vec::new();
+        Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+        (String::from_utf8(text).unwrap(), answer)
+    }
+
+    /// The keys of the predictions of an answer.
+    async fn keys(&self, as_of: Option<&str>, cut: Option<&str>) -> String {
+        let (_, answer) = self.ask(What::Events(Kind::Predictions), as_of, cut).await;
+        let keys = answer.frame.column("key").unwrap().str().unwrap().iter();
+        keys.map(Option::unwrap).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn day() -> Day {
+    DAY.parse().unwrap()
+}
+
+on_both_engines!(
+    World::on:
+    a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since,
+    an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one,
+    where_append_times_fall_the_longest_prefix_counts,
+    a_cut_is_of_one_workspace_window_and_kind,
+    a_segment_that_cannot_be_read_is_left_out_with_its_name,
+    what_an_operator_skipped_is_left_out_and_a_cut_stays_as_it_was,
+    a_cut_of_which_segments_are_gone_is_refused,
+);
+
+async fn a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since(world: World) {
+    world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
+    world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:10Z").await;
+    world.append(Kind::Predictions, 3, 1, "c", "2026-06-01T12:00:05Z").await;
+    world.append(Kind::Outcomes, 0, 1, "a", "2026-06-01T12:00:05Z").await;
+    const THEN: &str = "2026-06-01T12:00:07Z";
+    let mut before = Vec::new();
+    for what in WHATS {
+        for as_of in
+            [Some(THEN), None].into_iter().filter(|as_of| as_of.is_some() || what != What::Evaluations)
+        {
+            let (text, answer) = world.ask(what, as_of, None).await;
+            assert_eq!(answer.as_of.map(|as_of| as_of.to_string()).as_deref(), as_of);
+            let cut = answer.cut.unwrap().to_string();
+            let resolved = world.query.cut(world.workspace.id(), &world.request(what, as_of, None)).await;
+            assert_eq!(resolved.unwrap().heads, cut.parse::<Cut>().unwrap().heads);
+            before.push((what, as_of, text, cut));
+        }
+    }
+    assert!(before[0].2.contains("a,") && before[0].2.contains("c,") && !before[0].2.contains("b,"));
+    // Later ones, in a lane of its own too, and one that says it was earlier: its writer was slow.
+    world.append(Kind::Predictions, 0, 3, "d", "2026-06-01T12:30:00Z").await;
+    world.append(Kind::Predictions, 1, 1, "e", "2026-06-01T12:00:06Z").await;
+    world.append(Kind::Outcomes, 0, 2, "b", "2026-06-01T12:00:06Z").await;
+    world.append(Kind::Outcomes, 1, 1, "c", "2026-06-01T12:30:00Z").await;
+    for (what, as_of, text, cut) in &before {
+        let (again, answer) = world.ask(*what, None, Some(cut)).await;
+        assert_eq!(&again, text, "{what:?} as of {as_of:?}");
+        assert_eq!(&answer.cut.unwrap().to_string(), cut);
+        let (later, _) = world.ask(*what, None, None).await;
+        assert_ne!(&later, text);
+    }
+    assert_eq!(world.keys(Some("2026-06-01T12:59:00Z"), None).await, "a b d e c");
+}
+
+async fn an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one(world: World) {
+    world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:59:00Z").await;
+    world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:59:40Z").await;
+    let closed = at("2026-06-01T13:00:00Z").plus_seconds(-CLOSED_AFTER_SECONDS).to_string();
+    for asked in ["2026-06-01T12:59:50Z", "2026-06-01T13:00:00Z", "2100-01-01"] {
+        let (_, answer) = world.ask(WHATS[0], Some(asked), None).await;
+        assert_eq!(answer.as_of.unwrap().to_string(), closed);
+        assert_eq!(answer.frame.height(), 1, "{asked}");
+    }
+    let before = world.ask(WHATS[1], Some(&closed), None).await.0;
+    // A writer that was slow: it comes after it was asked, with a time that was open still.
+    world.append(Kind::Predictions, 1, 1, "c", "2026-06-01T12:59:45Z").await;
+    world.set_now("2026-06-01T14:00:00Z");
+    assert_eq!(world.ask(WHATS[1], Some(&closed), None).await.0, before);
+    assert_eq!(world.keys(Some("2026-06-01T12:59:50Z"), None).await, "a b c");
+}
+
+async fn where_append_times_fall_the_longest_prefix_counts(world: World) {
+    for (seq, appended_at) in (1..).zip(["12:00:00Z", "12:00:09Z", "12:00:03Z", "12:00:20Z"]) {
+        world.append(Kind::Predictions, 0, seq, &seq.to_string(), &format!("{DAY}T{appended_at}")).await;
+    }
+    for (as_of, keys) in
+        [("12:00:05Z", "1"), ("12:00:09Z", "1 2 3"), ("12:00:20Z", "1 2 3 4"), ("11:00:00Z", "")]
+    {
+        assert_eq!(world.keys(Some(&format!("{DAY}T{as_of}")), None).await, keys, "{as_of}");
+    }
+}
+
+async fn a_cut_is_of_one_workspace_window_and_kind(world: World) {
+    world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
+    let cut = world.ask(WHATS[0], None, None).await.1.cut.unwrap();
+    let text = cut.to_string();
+    let refused = |what, from: &str, to: &str| {
+        Request::parse(what, &Words { from, to, cut: Some(&text), ..Words::default() })
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(refused(WHATS[0], DAY, "2026-06-02"), "cut: it is of 2026-06-01 to 2026-06-01");
+    assert_eq!(refused(What::Joined, DAY, DAY), "cut: it does not say how far outcomes were read");
+    let words = Words { from: DAY, to: DAY, cut: Some(&text), as_of: Some(DAY), ..Words::default() };
+    assert!(Request::parse(WHATS[0], &words).is_err(), "two times at once");
+    let of_rollups = Request::parse(What::Rollups, &Words { as_of: None, ..words }).unwrap();
+    assert!(world.query.run(world.workspace.id(), &of_rollups).await.is_err());
+    let other =
+        Cut { workspace: event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(), ..cut }.to_string();
+    let request = world.request(WHATS[0], None, Some(&other));
+    let error = world.query.run(world.workspace.id(), &request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+/// Three predictions and outcomes, of which the second segment of predictions is bad.
+async fn with_bad_segment(world: &World) {
+    for (seq, key) in (1..).zip(["a", "b", "c"]) {
+        let mut segment = world.segment(Kind::Predictions, 0, seq, key, "2026-06-01T12:00:00Z");
+        if key == "b" {
+            let middle = segment.data.len() / 2;
+            segment.data[middle..].fill(0xff);
+        }
+        world.table.put(segment.to_item(), Condition::Absent).await.unwrap();
+        world.append(Kind::Outcomes, 0, seq, key, "2026-06-01T12:00:00Z").await;
+    }
+}
+
+async fn a_segment_that_cannot_be_read_is_left_out_with_its_name(world: World) {
+    with_bad_segment(&world).await;
+    for as_of in [None, Some("2026-06-01T12:30:00Z")] {
+        assert_eq!(world.keys(as_of, None).await, "a c");
+        for what in WHATS.into_iter().filter(|what| as_of.is_some() || *what != What::Evaluations) {
+            let (text, answer) = world.ask(what, as_of, None).await;
+            let [warning] = answer.warnings.as_slice() else { panic!("{:?}", answer.warnings) };
+            assert!(
+                warning.starts_with("segment 2026-06-01/p/00/2 is left out: it cannot be read"),
+                "{warning}"
+            );
+            if what == What::Evaluations {
+                assert!(text.contains("v1,2,2,"), "{text}");
+            }
+            let cut = answer.cut.unwrap().to_string();
+            let (again, answer) = world.ask(what, None, Some(&cut)).await;
+            assert_eq!((again, answer.warnings.len()), (text, 1));
+        }
+    }
+    // An item that is no segment at all is left out as well.
+    let item = world.segment(Kind::Predictions, 0, 4, "d", "2026-06-01T12:00:00Z").to_item();
+    let mut bare = table::Item::new(item.key.clone());
+    bare = bare.with("v", 99);
+    world.table.put(bare, Condition::Absent).await.unwrap();
+    world.append(Kind::Predictions, 0, 5, "e", "2026-06-01T12:00:00Z").await;
+    assert_eq!(world.keys(None, None).await, "a c e");
+    assert_eq!(world.keys(Some("2026-06-01T12:30:00Z"), None).await, "a c e");
+}
+
+async fn what_an_operator_skipped_is_left_out_and_a_cut_stays_as_it_was(world: World) {
+    with_bad_segment(&world).await;
+    world.append(Kind::Predictions, 1, 1, "e", "2026-06-01T12:00:00Z").await;
+    let (text, answer) = world.ask(WHATS[0], None, None).await;
+    let cut = answer.cut.unwrap().to_string();
+    let log = world.log(Kind::Predictions, 1);
+    let stopped = Stopped { log: log.clone(), seq: 1, reason: "it does not please".into() };
+    let letter = dlq::DeadLetter::new(1, stopped, dlq::Refused::Rollup, at("2026-06-01T12:10:00Z"));
+    assert!(dlq::record(&*world.table, &letter).await.unwrap());
+    assert_eq!(world.keys(None, None).await, "a c e", "nobody has skipped it yet");
+    dlq::skip(&*world.table, &letter).await.unwrap();
+    assert_eq!(world.keys(None, None).await, "a c");
+    let warnings = world.ask(What::Joined, None, None).await.1.warnings;
+    assert!(warnings.contains(&"segment 2026-06-01/p/01/1 is left out: an operator skipped it".to_owned()));
+    assert_eq!(world.ask(WHATS[0], None, Some(&cut)).await.0, text);
+    // What only evaluations could not read is still an event.
+    let stopped = Stopped { log, seq: 1, reason: "no".into() };
+    let letter = dlq::DeadLetter::new(1, stopped, dlq::Refused::Evaluation, at("2026-06-01T12:10:00Z"));
+    let other = LogId { lane: 0, ..letter.log.clone() };
+    let letter = dlq::DeadLetter { log: other, ..letter };
+    dlq::record(&*world.table, &letter).await.unwrap();
+    dlq::skip(&*world.table, &letter).await.unwrap();
+    assert_eq!(world.keys(None, None).await, "a c");
+    assert_eq!(world.ask(What::Joined, None, None).await.1.frame.height(), 1);
+}
+
+async fn a_cut_of_which_segments_are_gone_is_refused(world: World) {
+    world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
+    world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:00Z").await;
+    let cut = world.ask(WHATS[0], None, None).await.1.cut.unwrap().to_string();
+    let last = world.segment(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:00Z").to_item().key;
+    world.table.delete(&last, Condition::None).await.unwrap();
+    let request = world.request(WHATS[0], None, Some(&cut));
+    let error = world.query.run(world.workspace.id(), &request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let catalog = Catalog::new(Arc::clone(&world.table));
+    world.set_now("2026-09-01T00:00:00Z");
+    catalog.set_retention(world.workspace.id(), Some(30), world.clock.now()).await.unwrap();
+    let error = world.query.run(world.workspace.id(), &request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}

@@ -1,0 +1,107 @@
+//! Counters: free ones, and the counts of events.
+
+use catalog::counts::{Kinds, MonthCounts, counts_item};
+use event::Timestamp;
+use log::key::{self, Counted};
+use projector::counters::move_old;
+use table::{Condition, Item, Key, Query, query_all};
+use tests::{
+    on_both_engines,
+    scene::Scene,
+    world::{World, at, cost},
+};
+
+on_both_engines!(
+    World::on:
+    free_counters_belong_to_any_entity,
+    the_page_of_a_workspace_does_not_grow_with_counters,
+    counters_of_an_older_version_are_read_and_moved,
+);
+
+fn now() -> Timestamp {
+    at("2026-06-10T00:00:00Z")
+}
+
+/// Access pattern A4.
+async fn free_counters_belong_to_any_entity(world: World) {
+    let catalog = &world.catalog;
+    let at = world.workspace().await;
+    let churn = world.model(&at, "churn", now()).await;
+    for of in [&at, &churn] {
+        assert_eq!(catalog.counter(of, "example").await.unwrap(), 0);
+        assert_eq!(catalog.count(of, "example", 1, None).await.unwrap(), 1);
+        let (two, reads) = world.reads(catalog.count(of, "example", 1, Some("k"))).await;
+        assert_eq!((two.unwrap(), cost(reads)), (2, (2, 0)), "the entity and the counter");
+        assert_eq!(catalog.count(of, "example", 1, Some("k")).await.unwrap(), 2, "a retry");
+        assert_eq!(catalog.count(of, "example", -5, None).await.unwrap(), -3);
+        catalog.count(of, "other", 7, None).await.unwrap();
+        let (value, reads) = world.reads(catalog.counter(of, "example")).await;
+        assert_eq!((value.unwrap(), cost(reads)), (-3, (1, 0)));
+        let (all, reads) = world.reads(catalog.counters(of)).await;
+        assert_eq!((all.unwrap().len(), cost(reads)), (2, (0, 1)));
+    }
+}
+
+/// Counts of a day, as a counter holds them.
+fn counter(key: Key, day: &str, predictions: u64) -> Item {
+    let kinds = Kinds::from([("predictions".to_owned(), predictions)]);
+    counts_item(key, 1, &MonthCounts::from([(day.to_owned(), kinds)]))
+}
+
+/// Access pattern B1.
+async fn the_page_of_a_workspace_does_not_grow_with_counters(world: World) {
+    let workspace = world.workspace().await;
+    let (id, table) = (workspace.id(), world.table());
+    let read = async || {
+        let (page, reads) = world.reads(world.catalog.page(id)).await;
+        page.unwrap();
+        (cost(reads), reads.items)
+    };
+    let before = read().await;
+    assert_eq!(before.0, (0, 1));
+    let month = |number: usize| format!("{}-{:02}", 2024 + number / 12, number % 12 + 1);
+    for number in 0..24 {
+        for release in 0..10 {
+            let key = key::counter(id, &Counted::Release(format!("v{release}")), &month(number));
+            table.put(counter(key, &format!("{}-01", month(number)), 1), Condition::None).await.unwrap();
+        }
+    }
+    assert_eq!(read().await, before, "not an item more");
+    // Counts are read by months when they are asked for.
+    let v3 = Counted::Release("v3".into());
+    let (counts, reads) = world.reads(world.catalog.counts(id, &v3, ("2024-03", "2024-08"))).await;
+    assert_eq!((counts.unwrap()["predictions"], reads.items, reads.gets), (6, 6, 0));
+    let page = world.catalog.page_with_counts(id).await.unwrap();
+    assert_eq!(page.counts[&v3]["predictions"], 24);
+}
+
+/// Access pattern B1.
+async fn counters_of_an_older_version_are_read_and_moved(world: World) {
+    let scene = Scene::new(world).await;
+    let (catalog, id, table) = (&scene.world.catalog, scene.id(), &scene.table);
+    let v1 = Counted::Release("v1".into());
+    for counted in [&Counted::Workspace, &v1] {
+        for month in ["2026-05", "2026-06"] {
+            let key = key::old_counter(id, counted, month);
+            table.put(counter(key, &format!("{month}-09"), 5), Condition::Absent).await.unwrap();
+        }
+    }
+    let counted = async || catalog.counts(id, &v1, ("", "")).await.unwrap()["predictions"];
+    let old = async || {
+        let [_, old] = key::counters(id);
+        query_all(&**table, Query::table(old)).await.unwrap().len()
+    };
+    assert_eq!((counted().await, old().await), (10, 4));
+    // What is written is moved: what was counted stays, and the greater count holds.
+    scene.predict("2026-06-02", "v1", 0.5).await;
+    scene.project().await;
+    assert_eq!((counted().await, old().await), (11, 2));
+    let late = counter(key::old_counter(id, &v1, "2026-06"), "2026-06-09", 7);
+    table.put(late, Condition::Absent).await.unwrap();
+    assert_eq!(counted().await, 13, "an older projector that still runs counts as well");
+    // The rest when the workspace is swept.
+    assert_eq!(move_old(&**table, id).await.unwrap(), 3);
+    assert_eq!((counted().await, old().await), (13, 0));
+    let all = catalog.page_with_counts(id).await.unwrap().counts;
+    assert_eq!(all[&Counted::Workspace]["predictions"], 11);
+}

@@ -1,0 +1,198 @@
+//! How predictions are judged: by the definition that the release log held then, whatever becomes of the catalog.
+
+use catalog::Patch;
+use event::Kind;
+use ingest::definitions::NewDefinition;
+use log::key::EntityId;
+use projector::verify::verify;
+use query::{Request, What, Words};
+use serde_json::{Value, json};
+use table::Condition;
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    a_mended_positive_label_counts_from_its_day_on,
+    definitions_of_a_day_are_those_of_its_log,
+    outcomes_without_a_prediction_and_repeated_predictions_are_shown,
+    labels_that_nothing_knows_are_warned_of,
+    an_attribute_does_not_stand_beside_the_positive_label,
+);
+
+async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
+    let scene = Scene::new(world).await;
+    for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {
+        scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
+        scene.observe_many(day, "yes", 9, "2026-06-04T12:00:00Z").await;
+    }
+    scene.project().await;
+    let then = Some("2026-06-05T00:00:00Z");
+    let before = scene.figures(then).await;
+    assert_eq!(before, scene.figures(None).await);
+    // The evaluations are behind, and right by what they knew.
+    let new = NewDefinition {
+        positive_label: Some("yes".into()),
+        from: Some("2026-06-02".parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    let ingest = scene.ingest(at("2026-06-06T00:00:00Z"));
+    let defined = ingest.define_model(&scene.workspace, "m", &new).await.unwrap();
+    let names: Vec<_> =
+        defined.iter().map(|(name, one)| (name.as_str(), one.task.positive_label())).collect();
+    assert_eq!(names, [("v1", Some("yes")), ("v2", Some("yes"))]);
+    assert_eq!(ingest.define_model(&scene.workspace, "m", &new).await.unwrap(), [], "it is said already");
+    let report = verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
+    assert_eq!(report.faults, Vec::<String>::new());
+    assert!(report.behind >= 2, "{}", report.behind);
+    scene.project().await;
+    scene.assert_verified().await;
+    let binary = async |day: &str, as_of: Option<&str>| {
+        let columns = Some("positives,positive_label,definition_from,accuracy");
+        let words = Words { from: day, to: day, columns, as_of, ..Words::default() };
+        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let frame = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().frame;
+        let text = |name: &str| frame.column(name).unwrap().str().unwrap().get(0).map(str::to_owned);
+        let positives = frame.column("positives").unwrap().i64().unwrap().get(0);
+        (positives, text("positive_label"), text("definition_from"))
+    };
+    let (old, mended) = (Some("1".to_owned()), Some("yes".to_owned()));
+    assert_eq!(binary("2026-06-01", None).await, (Some(0), old.clone(), None));
+    for day in ["2026-06-02", "2026-06-03"] {
+        let from = Some("2026-06-02".to_owned());
+        assert_eq!(binary(day, None).await, (Some(5), mended.clone(), from.clone()));
+        assert_eq!(binary(day, Some("2026-06-06T00:00:00Z")).await, (Some(5), mended.clone(), from));
+        assert_eq!(binary(day, Some("2026-06-05T23:59:59Z")).await, (Some(0), old.clone(), None));
+    }
+    assert_eq!(scene.figures(then).await, before, "as of an earlier instant");
+    // Releases that come begin with it, those before keep what they began with.
+    scene.register("v3", "m").await.unwrap();
+    let first = scene.world.catalog.definitions(scene.id()).await.unwrap();
+    let label = |name: &str| first.first(name).unwrap().task.positive_label().unwrap().to_owned();
+    assert_eq!((label("v1"), label("v3")), ("1".to_owned(), "yes".to_owned()));
+    // And it may be changed back, for some days of it.
+    scene.define("v1", "1", "2026-06-03", "2026-06-07T00:00:00Z").await;
+    scene.project().await;
+    scene.assert_verified().await;
+    assert_eq!(binary("2026-06-02", None).await.1, mended);
+    assert_eq!(binary("2026-06-03", None).await.1, old);
+}
+
+async fn definitions_of_a_day_are_those_of_its_log(world: World) {
+    let scene = Scene::new(world).await;
+    scene.define("v1", "a", "2026-06-05", "2026-06-06T00:00:00Z").await;
+    scene.define("v1", "b", "2026-06-08", "2026-06-06T01:00:00Z").await;
+    // What is said later holds from its day on, also where something else was said before.
+    scene.define("v1", "c", "2026-06-07", "2026-06-06T02:00:00Z").await;
+    let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
+    let label = |day: &str| {
+        let definition = definitions.of_release("v1", day.parse().unwrap()).unwrap();
+        definition.task.positive_label().unwrap().to_owned()
+    };
+    let days = ["2026-06-04", "2026-06-05", "2026-06-07", "2026-06-08", "2026-06-30"];
+    assert_eq!(days.map(label), ["1", "a", "c", "c", "c"]);
+    // Folding the log anew gives the same, and recording it again changes nothing.
+    let range = log::key::definitions(scene.id());
+    let stored = async || {
+        let query = table::Query::table(range.clone());
+        table::query_all(&*scene.table, query).await.unwrap()
+    };
+    let before = stored().await;
+    let numbered = before.iter().filter(|item| log::key::parse_definition(&item.key).is_some());
+    for item in numbered {
+        scene.table.delete(&item.key, Condition::None).await.unwrap();
+    }
+    scene.project().await;
+    scene.world.catalog.record_definitions(scene.id(), "2026-06-06".parse().unwrap()).await.unwrap();
+    let adopted = log::key::definitions_adopted(scene.id());
+    let after: Vec<_> = stored().await.into_iter().filter(|item| item.key != adopted).collect();
+    assert_eq!(after, before.into_iter().filter(|item| item.key != adopted).collect::<Vec<_>>());
+    // What an event may not say.
+    for (wrong, says) in [
+        (json!({ "action": "define", "task": "binary", "positive_label": "x" }), "effective_from"),
+        (json!({ "action": "define", "effective_from": "2026-06-01" }), "task"),
+        (
+            json!({ "action": "define", "task": "regression", "positive_label": "x", "effective_from": "2026-06-01" }),
+            "positive label",
+        ),
+        (
+            json!({ "action": "define", "task": "multiclass", "threshold": 0.5, "effective_from": "2026-06-01" }),
+            "threshold",
+        ),
+        (json!({ "action": "promote", "environment": "production", "task": "binary" }), "does not belong"),
+        (json!({ "action": "register", "task": "regression" }), "begins with"),
+        (json!({ "action": "define", "task": "binary", "effective_from": "2026-06-31" }), "effective_from"),
+    ] {
+        let mut event = json!({ "release": "v1", "released_at": "2026-06-06T03:00:00Z", "model": "m" });
+        event.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+        let error = scene.append(Kind::Releases, json!([event]), NOW).await.unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(says), "{wrong}: {text}");
+    }
+}
+
+async fn outcomes_without_a_prediction_and_repeated_predictions_are_shown(world: World) {
+    let scene = Scene::new(world).await;
+    scene.predict_many("2026-06-01", "v1", 6, "2026-06-04T12:00:00Z").await;
+    // Two exports overlap, and more is observed than was predicted; on the next day nothing was.
+    scene.predict_many("2026-06-01", "v1", 4, "2026-06-04T13:00:00Z").await;
+    scene.observe_many("2026-06-01", "1", 9, "2026-06-04T14:00:00Z").await;
+    scene.observe_many("2026-06-02", "1", 3, "2026-06-04T14:00:00Z").await;
+    scene.project().await;
+    scene.assert_verified().await;
+    for as_of in [None, Some("2026-06-05T00:00:00Z")] {
+        let columns = Some("release,predictions,repeated,unmatched");
+        let words = Words { from: "2026-06-01", to: "2026-06-02", columns, as_of, ..Words::default() };
+        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let frame = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().frame;
+        let count = |name: &str| frame.column(name).unwrap().i64().unwrap().iter().collect::<Vec<_>>();
+        assert_eq!(count("predictions"), [Some(6), None]);
+        assert_eq!(count("repeated"), [Some(4), None]);
+        assert_eq!(count("unmatched"), [Some(3), Some(3)]);
+    }
+}
+
+async fn labels_that_nothing_knows_are_warned_of(world: World) {
+    let scene = Scene::new(world).await;
+    let ingest = scene.ingest(at(NOW));
+    let warnings = async |label: &str, rows: usize| {
+        let events = (0..rows).map(|n| {
+            let key = format!("k{n}");
+            json!({ "key": key, "predicted_on": "2026-06-01", "observed_at": "2026-06-02T00:00:00Z", "label": label })
+        });
+        let events = events.collect::<Value>().to_string();
+        let batch = ingest::json::read_json_array(Kind::Outcomes, events.as_bytes(), at(NOW)).unwrap();
+        ingest.warnings(&scene.workspace, &batch).await
+    };
+    assert_eq!(warnings("1", 30).await, Vec::<String>::new());
+    assert_eq!(warnings("yes", 3).await, Vec::<String>::new(), "too few");
+    let found = warnings("yes", 30).await;
+    assert!(found.len() == 1 && found[0].contains("`1`") && found[0].contains("`yes`"), "{found:?}");
+}
+
+async fn an_attribute_does_not_stand_beside_the_positive_label(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    let model = EntityId::Model(scene.id().clone(), model);
+    let set = |name: &str| {
+        let attributes = [(name.to_owned(), Some("yes".into()))].into();
+        Patch { attributes, ..Patch::default() }
+    };
+    for (of, name, says) in [
+        (&model, "positive_label", "almanac model define"),
+        (&model, "task", "almanac model define"),
+        (&model, "name", "rename"),
+        (&scene.release("v1").await, "model", "never changes"),
+    ] {
+        let refused = catalog.change(of, &set(name), None, at(NOW)).await.unwrap_err();
+        assert!(refused.to_string().contains(says), "{name}: {refused}");
+    }
+    catalog.change(&model, &set("team"), None, at(NOW)).await.unwrap();
+    // One that an older Almanac took can be taken away.
+    let unset = Patch { attributes: [("task".to_owned(), None)].into(), ..Patch::default() };
+    catalog.change(&model, &unset, None, at(NOW)).await.unwrap();
+}

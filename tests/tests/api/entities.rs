@@ -1,0 +1,147 @@
+//! Entities: their ids, the keys of children, their counts on the parent, their names and their size.
+
+use catalog::{ListOptions, New, NewEntity, Patch};
+use event::{ErrorKind, Task, Timestamp};
+use log::key::{EntityId, EntityKind};
+use table::item::Value;
+use tests::{
+    on_both_engines,
+    world::{World, at, cost, release},
+};
+
+on_both_engines!(
+    World::on:
+    every_entity_has_an_id_and_is_found_by_it,
+    the_key_of_a_child_carries_its_parent,
+    a_child_counts_on_its_parent_or_is_not_made,
+    names_are_unique_and_found,
+    each_child_has_its_own_400_kb,
+);
+
+fn now() -> Timestamp {
+    at("2026-06-10T00:00:00Z")
+}
+
+/// Access pattern A1.
+async fn every_entity_has_an_id_and_is_found_by_it(world: World) {
+    let catalog = &world.catalog;
+    let at = world.workspace().await;
+    let within = || at.id().clone();
+    world.model(&at, "churn", now()).await;
+    let category = catalog.get(&at).await.unwrap().parent().unwrap();
+    let mut all = vec![(category, "credit"), (at.clone(), "credit/prod")];
+    for (what, path) in [
+        (New::Model { workspace: within(), task: Task::Multiclass }, "credit/prod/next"),
+        (New::Configuration { workspace: within() }, "credit/prod/deep"),
+        (release(&at, "churn"), "credit/prod/churn@v1"),
+        (New::User, "ann"),
+        (New::Group, "risk"),
+        (New::System, "nightly"),
+    ] {
+        let name = path.rsplit(['/', '@']).next().unwrap();
+        all.push((catalog.create(NewEntity::new(name, what), now()).await.unwrap().at(), path));
+    }
+    let kinds: Vec<EntityKind> = all.iter().map(|(at, _)| at.kind()).collect();
+    assert_eq!(kinds, EntityKind::ALL);
+    for (at, path) in all {
+        // With its prefix, without it, and by its path.
+        for text in [at.to_string(), at.id().to_string(), path.to_owned()] {
+            let (found, reads) = world.reads(catalog.resolve(at.kind(), &text)).await;
+            assert_eq!(found.unwrap(), at, "{text}");
+            assert_eq!(reads.queries, 0);
+            assert!(reads.gets <= 5, "{text}: {reads:?}");
+        }
+        let (any, reads) = world.reads(catalog.get(&at)).await;
+        assert_eq!((any.unwrap().at(), cost(reads)), (at, (1, 0)));
+    }
+}
+
+/// Access pattern A2.
+async fn the_key_of_a_child_carries_its_parent(world: World) {
+    let at = world.workspace().await;
+    let child = world.model(&at, "churn", now()).await;
+    let key = child.key();
+    assert!(key.pk.contains(at.id().as_str()) && key.sk.contains(child.id().as_str()));
+    assert_eq!(EntityId::of_key(&key), Some(child.clone()));
+    // The same name in another workspace is another child.
+    let other = world.catalog.ensure_workspace("credit/test", now()).await.unwrap();
+    let other = EntityId::Workspace(other.entity.id);
+    let twin = world.model(&other, "churn", now()).await;
+    assert_ne!(twin, child);
+    let moved = EntityId::Model(other.id().clone(), child.id().clone());
+    let (found, reads) = world.reads(world.catalog.find(&moved)).await;
+    assert_eq!((found.unwrap(), cost(reads)), (None, (1, 0)));
+}
+
+/// Access pattern A3.
+async fn a_child_counts_on_its_parent_or_is_not_made(world: World) {
+    let catalog = &world.catalog;
+    let at = world.workspace().await;
+    for (n, name) in (1..).zip(["a", "b", "c"]) {
+        world.model(&at, name, now()).await;
+        let (known, reads) = world.reads(catalog.get(&at)).await;
+        assert_eq!(known.unwrap().children()[&EntityKind::Model], n);
+        assert_eq!(cost(reads), (1, 0));
+    }
+    let first = catalog.resolve(EntityKind::Model, "credit/prod/a").await.unwrap();
+    catalog.delete(&first, None, now()).await.unwrap();
+    assert_eq!(catalog.get(&at).await.unwrap().children()[&EntityKind::Model], 2);
+    let category = catalog.get(&catalog.get(&at).await.unwrap().parent().unwrap()).await.unwrap();
+    assert_eq!(category.children()[&EntityKind::Workspace], 1);
+    // Never on a parent that does not exist.
+    let nowhere = EntityId::Workspace(first.id().clone());
+    let new = NewEntity::new("x", New::Model { workspace: nowhere.id().clone(), task: Task::Multiclass });
+    assert_eq!(catalog.create(new, now()).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(catalog.find(&nowhere).await.unwrap(), None);
+    assert!(
+        catalog
+            .list(EntityKind::Model, Some(&nowhere), &ListOptions::default())
+            .await
+            .unwrap()
+            .entities
+            .is_empty()
+    );
+}
+
+/// Access pattern A5.
+async fn names_are_unique_and_found(world: World) {
+    let catalog = &world.catalog;
+    let at = world.workspace().await;
+    let churn = world.model(&at, "churn", now()).await;
+    let again = NewEntity::new("churn", New::Model { workspace: at.id().clone(), task: Task::Multiclass });
+    assert!(catalog.create(again, now()).await.unwrap_err().is_conflict());
+    // Among siblings of one type: a configuration may have the same name.
+    catalog.ensure_configuration(at.id(), "churn", now()).await.unwrap();
+    let (found, reads) = world.reads(catalog.resolve(EntityKind::Model, "credit/prod/churn")).await;
+    assert_eq!((found.unwrap(), cost(reads)), (churn.clone(), (3, 0)), "a guard a name");
+    let other = world.model(&at, "other", now()).await;
+    let taken = catalog.change(&other, &Patch::rename("churn"), None, now()).await.unwrap_err();
+    assert!(taken.is_conflict(), "{taken}");
+    catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
+    assert_eq!(catalog.resolve(EntityKind::Model, "credit/prod/leaving").await.unwrap(), churn);
+    let gone = catalog.resolve(EntityKind::Model, "credit/prod/churn").await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    catalog.change(&other, &Patch::rename("churn"), None, now()).await.unwrap();
+}
+
+/// Access pattern A7.
+async fn each_child_has_its_own_400_kb(world: World) {
+    let at = world.workspace().await;
+    let large = |bytes: usize| {
+        let mut new = NewEntity::new(
+            &format!("m{bytes}"),
+            New::Model { workspace: at.id().clone(), task: Task::Regression },
+        );
+        let text = Value::L(vec![Value::from("x".repeat(bytes)), Value::Ss(["a".to_owned()].into())]);
+        new.attributes.insert("large".into(), Value::M([("in".to_owned(), text)].into()));
+        new
+    };
+    for bytes in [340_000, 345_000, 350_000] {
+        let made = world.catalog.create(large(bytes), now()).await.unwrap();
+        let (found, reads) = world.reads(world.catalog.get(&made.at())).await;
+        assert_eq!((found.unwrap(), cost(reads)), (made, (1, 0)));
+    }
+    let error = world.catalog.create(large(360_000), now()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("358400"), "{error}");
+}

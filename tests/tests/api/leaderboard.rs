@@ -1,0 +1,199 @@
+//! How good releases are: their records, and the leaderboard of the live ones.
+
+use catalog::{Patch, PrimaryMetric};
+use event::{Kind, Task};
+use fold::evaluation::Record;
+use log::key::EntityId;
+use query::{Request, What, Words};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    register::release_of,
+    scene::Scene,
+    world::{World, at, cost},
+};
+
+on_both_engines!(
+    World::on:
+    the_leaderboard_of_a_day_reads_one_evaluation,
+    a_release_is_read_with_its_record,
+    the_leaderboard_is_one_query_of_the_sparse_index,
+    one_right_answer_does_not_rank_above_days_of_a_hundred,
+);
+
+/// 1 June is judged, 2 June is not yet; `v2` is better by the Brier score, which is better when less.
+async fn judged(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    for day in ["2026-06-01", "2026-06-02"] {
+        scene.predict(day, "v1", 0.6).await;
+        scene.predict(day, "v2", 0.9).await;
+    }
+    scene.judge("2026-06-01").await;
+    let primary = PrimaryMetric::parse(Some("brier"), None).unwrap();
+    let set = scene.world.catalog.change_settings(scene.id(), |settings| {
+        settings.primary_metric = primary;
+        settings.board_min_n = Some(1);
+    });
+    set.await.unwrap();
+    scene.project().await;
+    scene
+}
+
+/// Access pattern B3.
+async fn the_leaderboard_of_a_day_reads_one_evaluation(world: World) {
+    let scene = judged(world).await;
+    let query = scene.query(at("2026-06-10T00:00:00Z"));
+    let asked = query.leaderboard_of(scene.id(), "2026-06-01".parse().unwrap(), 10);
+    let (ranked, reads) = scene.world.reads(asked).await;
+    assert_eq!(cost(reads), (2, 1), "what is set, which projections are read, the evaluation with its parts");
+    let (_, places) = ranked.unwrap();
+    let names: Vec<_> = places.iter().map(|place| (place.release.as_str(), place.labelled)).collect();
+    assert_eq!(names, [("v2", 1), ("v1", 1)], "live or not");
+    assert!((places[0].value - 0.01).abs() < 1e-12);
+    let (_, none) = query.leaderboard_of(scene.id(), "2026-06-02".parse().unwrap(), 10).await.unwrap();
+    assert_eq!(none, [], "nothing is judged yet");
+}
+
+/// Access pattern C2.
+async fn a_release_is_read_with_its_record(world: World) {
+    let scene = judged(world).await;
+    scene.judge("2026-06-02").await;
+    scene.project().await;
+    let query = scene.query(at("2026-06-10T00:00:00Z"));
+    // Of the whole time, and of a day.
+    let words = Words {
+        from: "2026-06-01",
+        to: "2026-06-30",
+        columns: Some("wins,losses,ties"),
+        release: Some("v2"),
+        ..Words::default()
+    };
+    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let (frame, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
+    assert_eq!(reads.queries, 2, "all days at once, and which have expired");
+    let frame = frame.unwrap().frame;
+    let sum = |name: &str| frame.column(name).unwrap().i64().unwrap().iter().flatten().sum::<i64>();
+    assert_eq!(["wins", "losses", "ties"].map(sum), [2, 0, 0]);
+    let asked = query.leaderboard_of(scene.id(), "2026-06-01".parse().unwrap(), 10);
+    let records: Vec<_> =
+        asked.await.unwrap().1.into_iter().map(|place| (place.release, place.record)).collect();
+    let (won, lost) = (Record { wins: 1, ..Record::default() }, Record { losses: 1, ..Record::default() });
+    assert_eq!(records, [("v2".to_owned(), won), ("v1".to_owned(), lost)]);
+}
+
+/// Access pattern C1.
+async fn the_leaderboard_is_one_query_of_the_sparse_index(world: World) {
+    let scene = judged(world).await;
+    let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
+    let board = async |limit| {
+        let (ranked, reads) = scene.world.reads(catalog.leaderboard(scene.id(), limit)).await;
+        assert_eq!(cost(reads), (0, 1), "exactly one query");
+        let ranked = ranked.unwrap();
+        assert_eq!(reads.items, ranked.len() as u64, "of nothing but what is on the board");
+        ranked.into_iter().map(|one| (one.release, one.ranked.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(board(10).await, [], "nothing is live");
+    let now = at("2026-06-05T00:00:00Z");
+    scene.ingest(now).promote(workspace, "v1", "production", None).await.unwrap();
+    scene.ingest(now).promote(workspace, "v2", "staging", None).await.unwrap();
+    scene.project().await;
+    let names = |board: &[(String, catalog::Ranked)]| -> Vec<(String, Vec<String>)> {
+        board.iter().map(|(name, of)| (name.clone(), of.environments.clone())).collect()
+    };
+    let both =
+        [("v2".to_owned(), vec!["staging".to_owned()]), ("v1".to_owned(), vec!["production".to_owned()])];
+    assert_eq!(names(&board(10).await), both);
+    assert_eq!(names(&board(1).await), both[..1]);
+    // The other day is judged: the latest counts, and other attributes of the release stay.
+    let release = || async { catalog.page(scene.id()).await.unwrap().releases };
+    let before = release().await;
+    scene.judge("2026-06-02").await;
+    scene.project().await;
+    let days: Vec<_> = board(10).await.iter().map(|(_, of)| of.day.to_string()).collect();
+    assert_eq!(days, ["2026-06-02"; 2]);
+    assert_eq!(release().await, before);
+    // By accuracy they are equal, by what cannot be judged there is nobody; who is retired is gone.
+    let set = async |metric| {
+        let primary = PrimaryMetric::parse(metric, None).unwrap();
+        let change = catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary);
+        change.await.unwrap();
+        scene.project().await;
+    };
+    set(Some("accuracy")).await;
+    assert!(board(10).await.iter().all(|(_, of)| of.value == 1.0 && of.metric == "accuracy"));
+    scene.ingest(now.plus_seconds(60)).retire(workspace, "v2", None, None).await.unwrap();
+    scene.project().await;
+    assert_eq!(names(&board(10).await), both[1..]);
+    set(Some("rmse")).await;
+    assert_eq!(board(10).await, []);
+    set(Some("brier")).await;
+    assert_eq!(board(10).await.len(), 1);
+    // As it is shown: with the name that the model has now.
+    let model = catalog.page(scene.id()).await.unwrap().models[0].entity.id.clone();
+    let model = EntityId::Model(scene.id().clone(), model);
+    catalog.change(&model, &Patch::rename("renamed"), None, now).await.unwrap();
+    let query = scene.query(now);
+    let (shown, reads) = scene.world.reads(query.leaderboard(scene.id(), 10)).await;
+    assert_eq!(cost(reads), (1, 1), "one query, and a read of the model");
+    assert_eq!(shown.unwrap()[0].model, "renamed");
+    set(None).await;
+    assert_eq!(board(10).await, []);
+}
+
+/// Access pattern C1.
+async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    let task = Task::Binary { positive_label: "1".into() };
+    catalog.ensure_model(scene.id(), "n", &task, at("2026-06-01T00:00:00Z")).await.unwrap();
+    catalog.ensure_release(scene.id(), &release_of("n", "lucky"), at("2026-06-01T00:00:00Z")).await.unwrap();
+    let predict = async |day: usize, release: &str, rows: std::ops::Range<usize>| {
+        let events = rows.map(|n| {
+            json!({ "key": format!("k{n}"), "predicted_at": format!("2026-06-0{day}T01:00:00Z"), "release": release,
+                    "score": if n % 10 == 0 { 0.4 } else { 0.9 } })
+        });
+        scene.append(Kind::Predictions, events.collect(), "2026-06-11T00:00:00Z").await.unwrap();
+    };
+    for day in 1..=9 {
+        predict(day, "v1", 0..100).await;
+        if day == 9 {
+            predict(day, "lucky", 1..2).await;
+        }
+        let events = (0..100).map(|n| {
+            json!({ "key": format!("k{n}"), "predicted_on": format!("2026-06-0{day}"), "observed_at": "2026-06-10T00:00:00Z", "label": "1" })
+        });
+        scene.append(Kind::Outcomes, events.collect(), "2026-06-11T00:00:00Z").await.unwrap();
+    }
+    let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
+    catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary).await.unwrap();
+    let now = at("2026-06-11T00:00:00Z");
+    for release in ["v1", "lucky"] {
+        scene.ingest(now).promote(&scene.workspace, release, "production", None).await.unwrap();
+    }
+    scene.project().await;
+    let board = async || {
+        let (ranked, reads) = scene.world.reads(catalog.leaderboard(scene.id(), 10)).await;
+        assert_eq!(cost(reads), (0, 1), "exactly one query");
+        let of = |one: catalog::RankedRelease| {
+            let ranked = one.ranked.unwrap();
+            (one.release, ranked.is_ranked, ranked.n, ranked.days, ranked.value)
+        };
+        ranked.unwrap().into_iter().map(of).collect::<Vec<_>>()
+    };
+    let v1 = |days| ("v1".to_owned(), true, 100 * days, days, 0.9);
+    assert_eq!(board().await, [v1(7), ("lucky".to_owned(), false, 1, 1, 1.0)]);
+    let day = scene.query(now).leaderboard_of(scene.id(), "2026-06-09".parse().unwrap(), 10).await.unwrap().1;
+    let day: Vec<_> = day.iter().map(|place| (place.release.as_str(), place.is_ranked, place.n)).collect();
+    assert_eq!(day, [("v1", true, 100), ("lucky", false, 1)]);
+    // As it is set.
+    let set = async |days, least| {
+        let change = catalog.change_settings(scene.id(), |settings| {
+            (settings.board_days, settings.board_min_n) = (Some(days), Some(least));
+        });
+        change.await.map(|_| ())
+    };
+    set(9, 1).await.unwrap();
+    scene.project().await;
+    assert_eq!(board().await, [("lucky".to_owned(), true, 1, 1, 1.0), v1(9)]);
+    assert!(set(32, 1).await.unwrap_err().to_string().contains("1 to 31 days"));
+}

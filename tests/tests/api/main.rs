@@ -1,0 +1,22 @@
+//! What the catalog, the append service and the queries promise to a program that calls them.
+//!
+//! Among these tests are the access patterns that Almanac must serve, on every engine: each drives the public API and
+//! counts the reads that it costs. The table has no scan to fall back on.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod as_of;
+mod catalog;
+mod counters;
+mod definitions;
+mod entities;
+mod follow;
+mod identity;
+mod leaderboard;
+mod lists;
+mod live;
+mod operations;
+mod pages;
+mod past;
+mod retention;
+mod series;
+mod table_doc;

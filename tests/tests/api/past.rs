@@ -1,0 +1,208 @@
+//! Answers about the past, which no change of the catalog changes.
+
+use catalog::Patch;
+use event::{Day, Definition, Kind, Task, Timestamp};
+use ingest::definitions::NewDefinition;
+use log::key::{EntityId, EntityKind};
+use serde_json::json;
+use table::Condition;
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    a_deleted_release_changes_no_answer_about_the_past,
+    a_name_that_was_used_stays_with_its_model,
+    what_an_older_almanac_wrote_is_judged_by_its_catalog,
+    no_change_of_the_catalog_changes_an_answer_about_the_past,
+);
+
+async fn a_deleted_release_changes_no_answer_about_the_past(world: World) {
+    let scene = Scene::new(world).await;
+    scene.predict_many("2026-06-01", "v1", 8, "2026-06-04T12:00:00Z").await;
+    scene.predict_many("2026-06-01", "v2", 8, "2026-06-04T12:00:00Z").await;
+    scene.observe_many("2026-06-01", "1", 8, "2026-06-04T12:00:00Z").await;
+    scene.project().await;
+    let then = Some("2026-06-05T00:00:00Z");
+    let before = (scene.figures(None).await, scene.figures(then).await);
+    assert_eq!(before.0, before.1);
+    scene.delete_release("v1").await;
+    scene.world.catalog.ensure_model(scene.id(), "n", &Task::Regression, at(NOW)).await.unwrap();
+    assert_eq!((scene.figures(None).await, scene.figures(then).await), before, "deleted");
+    scene.assert_verified().await;
+    let refused = scene.register("v1", "n").await.unwrap_err();
+    assert!(refused.is_conflict() && refused.to_string().contains("stays with the model"), "{refused}");
+    // Nor by an event.
+    let event = json!([{ "release": "v1", "released_at": "2026-06-05T00:00:00Z", "model": "n", "action": "register" }]);
+    let refused = scene.append(Kind::Releases, event, NOW).await.unwrap_err();
+    assert!(refused.to_string().contains("stays with the model"), "{refused}");
+    // Of the model that it had it may be registered again. Late events find what they had.
+    scene.register("v1", "m").await.unwrap();
+    scene.predict_many("2026-06-02", "v1", 2, "2026-06-06T12:00:00Z").await;
+    scene.project().await;
+    assert!(scene.figures(None).await.contains("v1"));
+    assert_eq!(scene.figures(then).await, before.1, "registered again");
+    // The model goes with all its releases.
+    let model = scene.world.catalog.model_named(scene.id(), "m").await.unwrap();
+    let model = EntityId::Model(scene.id().clone(), model);
+    let now_before = scene.figures(None).await;
+    for patch in [Patch::rename("gone"), Patch::archive(true)] {
+        scene.world.catalog.change(&model, &patch, None, at(NOW)).await.unwrap();
+    }
+    scene.world.catalog.delete(&model, None, at(NOW)).await.unwrap();
+    assert_eq!((scene.figures(None).await, scene.figures(then).await), (now_before, before.1.clone()));
+    scene.assert_verified().await;
+    scene.project().await;
+    // A model of the same name is another one.
+    scene.world.catalog.ensure_model(scene.id(), "m", &Task::Multiclass, at(NOW)).await.unwrap();
+    assert!(scene.register("v1", "m").await.unwrap_err().is_conflict());
+    assert_eq!(scene.figures(then).await, before.1);
+    scene.assert_verified().await;
+}
+
+async fn a_name_that_was_used_stays_with_its_model(world: World) {
+    let scene = Scene::new(world).await;
+    scene.world.catalog.ensure_model(scene.id(), "n", &Task::Regression, at(NOW)).await.unwrap();
+    // Registered by mistake, never named by an event: the name is free again.
+    let v2 = scene.release("v2").await;
+    scene.world.catalog.delete(&v2, None, at(NOW)).await.unwrap();
+    scene.register("v2", "n").await.unwrap();
+    let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
+    assert_eq!(definitions.of("2026-06-01".parse().unwrap())["v2"].task, Task::Regression);
+    // One event, that no projector has counted yet.
+    scene.predict("2026-06-01", "v1", 0.5).await;
+    let v1 = scene.release("v1").await;
+    let used = scene.world.catalog.delete(&v1, None, at(NOW)).await.unwrap_err();
+    assert!(used.is_conflict() && used.to_string().contains("has events"), "{used}");
+    scene.delete_release("v1").await;
+    assert!(scene.register("v1", "n").await.unwrap_err().is_conflict());
+    let again = scene.world.catalog.resolve(EntityKind::Release, "credit/prod/v1").await;
+    assert!(again.is_err(), "refused as a whole");
+}
+
+/// Takes away what version 0.1 did not write.
+async fn as_by_0_1(scene: &Scene) {
+    let query = table::Query::table(log::key::definitions(scene.id()));
+    for item in table::query_all(&*scene.table, query).await.unwrap() {
+        scene.table.delete(&item.key, Condition::None).await.unwrap();
+    }
+}
+
+async fn what_an_older_almanac_wrote_is_judged_by_its_catalog(world: World) {
+    let scene = Scene::new(world).await;
+    scene.predict_many("2026-06-01", "v1", 8, "2026-06-04T12:00:00Z").await;
+    scene.observe_many("2026-06-01", "1", 8, "2026-06-04T12:00:00Z").await;
+    scene.project().await;
+    let before = scene.figures(Some("2026-06-05T00:00:00Z")).await;
+    assert!(before.contains("\"1\"") || before.contains('1'));
+    as_by_0_1(&scene).await;
+    assert_eq!(scene.figures(Some("2026-06-05T00:00:00Z")).await, before);
+    scene.assert_verified().await;
+    // Its releases keep what they have before anything changes.
+    scene.delete_release("v1").await;
+    assert_eq!(scene.figures(Some("2026-06-05T00:00:00Z")).await, before, "deleted before a projector came");
+    scene.assert_verified().await;
+    as_by_0_1(&scene).await;
+    scene.register("v1", "m").await.unwrap();
+    as_by_0_1(&scene).await;
+    let new = NewDefinition {
+        positive_label: Some("other".into()),
+        from: Some("2026-06-02".parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    let ingest = scene.ingest(at("2026-06-06T00:00:00Z"));
+    assert_eq!(ingest.define_model(&scene.workspace, "m", &new).await.unwrap().len(), 2);
+    scene.project().await;
+    assert_eq!(scene.figures(None).await, before, "its day is before the change");
+    scene.assert_verified().await;
+}
+
+/// Changes of the catalog and the log in a random order. What was answered as of an instant is answered so
+/// for ever, and everything is as a list of definitions says.
+async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World) {
+    const ROUNDS: usize = 16;
+    let scene = Scene::new(world).await;
+    let mut random = fastrand::Rng::with_seed(20_260_601);
+    let mut said: Vec<(String, Day, String)> = Vec::new();
+    let mut firsts =
+        std::collections::BTreeMap::from(["v1", "v2"].map(|name| (name.to_owned(), "1".to_owned())));
+    let (mut label_of_model, mut model, mut answers) = ("1".to_owned(), "m".to_owned(), Vec::new());
+    let days = ["2026-06-01", "2026-06-02", "2026-06-03"];
+    for round in 0..ROUNDS {
+        let hour = Timestamp::parse("2026-06-04T00:00:00Z").unwrap().plus_seconds(3_600 * round as i64);
+        let now = hour.to_string();
+        let day = days[random.usize(..days.len())];
+        let release = ["v1", "v2"][random.usize(..2)];
+        let label = ["1", "yes", "other"][random.usize(..3)];
+        let exists =
+            scene.world.catalog.resolve(EntityKind::Release, &format!("credit/prod/{release}")).await.is_ok();
+        let parsed = day.parse::<Day>().unwrap();
+        match random.usize(..7) {
+            0 if exists => scene.predict_many(day, release, 4 + random.usize(..5), &now).await,
+            1 => scene.observe_many(day, label, 6, &now).await,
+            2 if exists => {
+                scene.define(release, label, day, &now).await;
+                said.push((release.to_owned(), parsed, label.to_owned()));
+            }
+            3 => {
+                let new = NewDefinition {
+                    positive_label: Some(label.into()),
+                    from: Some(parsed),
+                    ..NewDefinition::default()
+                };
+                let defined = scene.ingest(hour).define_model(&scene.workspace, &model, &new).await.unwrap();
+                said.extend(defined.into_iter().map(|(name, _)| (name, parsed, label.to_owned())));
+                label_of_model = label.to_owned();
+            }
+            4 if exists => {
+                let used = scene.world.catalog.definitions(scene.id()).await.unwrap();
+                let used = used.first(release).unwrap().is_used;
+                scene.delete_release(release).await;
+                if !used {
+                    firsts.remove(release);
+                }
+            }
+            5 if !exists => {
+                scene.register(release, &model).await.unwrap();
+                firsts.entry(release.to_owned()).or_insert_with(|| label_of_model.clone());
+            }
+            6 => {
+                let id = scene.world.catalog.model_named(scene.id(), &model).await.unwrap();
+                model = format!("m{round}");
+                let at_model = EntityId::Model(scene.id().clone(), id);
+                scene.world.catalog.change(&at_model, &Patch::rename(&model), None, hour).await.unwrap();
+            }
+            _ => {}
+        }
+        if random.bool() {
+            scene.project().await;
+            scene.assert_verified().await;
+        }
+        let then = hour.plus_seconds(60).to_string();
+        let answer = scene.figures(Some(&then)).await;
+        answers.push((then, answer));
+        let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
+        for day in days {
+            let day = day.parse::<Day>().unwrap();
+            for (release, first) in &firsts {
+                let last = said.iter().rfind(|(of, from, _)| of == release && *from <= day);
+                let expected = last.map_or(first, |(_, _, label)| label);
+                let found: Definition = definitions.of_release(release, day).unwrap();
+                assert_eq!(
+                    found.task.positive_label(),
+                    Some(expected.as_str()),
+                    "{release} on {day} in {round}"
+                );
+            }
+        }
+    }
+    scene.project().await;
+    scene.assert_verified().await;
+    for (then, answer) in answers {
+        assert_eq!(scene.figures(Some(&then)).await, answer, "as of {then}");
+    }
+    assert_eq!(scene.figures(None).await, scene.figures(Some(NOW)).await);
+}

@@ -1,0 +1,194 @@
+//! Events that expire unless they are pinned.
+
+use catalog::Pin;
+use event::{Clock, Day, Error, Kind};
+use log::{counted::CountedTime, expired, scan};
+use projector::{
+    expire::Deleted,
+    rebuild::{Pace, rebuild},
+    sweep::sweep,
+};
+use query::What;
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::Scene,
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    events_expire_unless_they_are_pinned,
+    a_rebuild_keeps_what_expired,
+    marked_days_are_deleted_to_the_end,
+    one_clock_ahead_deletes_nothing_for_good,
+    retention_on_old_data_comes_down_at_once_and_then_day_by_day,
+);
+
+const DAYS: [&str; 4] = ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"];
+
+/// `v1` predicts each of the days, `v2` on 2 June as well; all of it is projected.
+async fn scene(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    for day in DAYS {
+        scene.predict(day, "v1", 0.9).await;
+        scene.judge(day).await;
+    }
+    scene.predict("2026-06-02", "v2", 0.9).await;
+    scene.project().await;
+    scene
+}
+
+fn prediction(day: &str, release: &str) -> serde_json::Value {
+    json!({ "key": "k", "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": 0.9 })
+}
+
+fn days(days: &[&str]) -> Vec<Day> {
+    days.iter().map(|day| day.parse().unwrap()).collect()
+}
+
+/// Access pattern D5.
+async fn events_expire_unless_they_are_pinned(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    // Two days are kept after their own: on 6 June those before 4 June have expired.
+    let now = at("2026-06-06T00:00:00Z");
+    assert_eq!(scene.days(What::Joined, now).await, DAYS);
+    catalog.set_retention(&id, Some(2), now).await.unwrap();
+    assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"], "filtered on read, deleted or not");
+    assert_eq!(scene.logs().await, days(&DAYS));
+
+    // A pin brings back what is not deleted: a day, and the days of a release.
+    catalog.pin(&id, &Pin::Day("2026-06-01".parse().unwrap()), true, now).await.unwrap();
+    catalog.pin(&id, &Pin::Release("v2".into()), true, now).await.unwrap();
+    let kept = ["2026-06-01", "2026-06-02", "2026-06-04"];
+    assert_eq!(scene.days(What::Events(Kind::Predictions), now).await, kept);
+
+    // Nothing is deleted within the hour after the setting was noticed, then only what is not pinned.
+    assert_eq!(scene.expire(now).await, Deleted::default());
+    assert_eq!(scene.expire(now.plus_seconds(3_599)).await, Deleted::default());
+    let later = now.plus_seconds(3_600);
+    assert_eq!(scene.expire(later).await, Deleted { days: 1, segments: 2, waiting: 0 });
+    assert_eq!(scene.expire(later).await, Deleted::default());
+    assert_eq!(scene.logs().await, days(&kept));
+    // Its rollup and evaluation stay, nothing is behind, and verification says what it cannot compare.
+    assert_eq!(scene.days(What::Rollups, later).await, DAYS);
+    assert_eq!(scene.days(What::Evaluations, later).await, DAYS);
+    let behind = sweep(&*scene.table, &id).await.unwrap();
+    assert!(behind.logs.is_empty() && behind.evaluations.is_empty());
+    let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
+    assert_eq!((report.faults.as_slice(), report.expired, report.rollups), ([].as_slice(), 1, 3));
+
+    // Too late for a pin and for a longer retention, and for new events.
+    let pin = catalog.pin(&id, &Pin::Day("2026-06-03".parse().unwrap()), true, later).await;
+    assert!(pin.unwrap_err().is_conflict());
+    catalog.set_retention(&id, None, later).await.unwrap();
+    assert_eq!(scene.days(What::Joined, later).await, kept);
+    let late = scene
+        .append(Kind::Predictions, json!([prediction("2026-06-03", "v1")]), "2026-06-06T02:00:00Z")
+        .await;
+    let refused = late.unwrap_err().to_string();
+    assert!(refused.contains("2026-06-03, whose events have expired"), "{refused}");
+    // A pinned day takes more of them.
+    catalog.set_retention(&id, Some(2), later).await.unwrap();
+    let more = json!([prediction("2026-06-01", "v2")]);
+    scene.append(Kind::Predictions, more, "2026-06-06T02:00:00Z").await.unwrap();
+}
+
+/// Access pattern D5.
+async fn a_rebuild_keeps_what_expired(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let now = at("2026-06-06T00:00:00Z");
+    catalog.set_retention(&id, Some(2), now).await.unwrap();
+    assert_eq!(scene.expire(now).await, Deleted::default());
+    assert_eq!(scene.expire(now.plus_seconds(3_600)).await.days, 3);
+    // What comes when a day is marked, if its writer slept for an hour, does not spoil its evaluation.
+    let before = scene.days(What::Evaluations, now).await;
+    let pace = Pace { share: 1.0, clock: Clock::from_fn(move || now) };
+    let report = rebuild(&*scene.table, &id, &pace, |_| {}).await.unwrap();
+    assert_eq!((report.version, report.stopped.len()), (2, 0));
+    assert!(report.deleted > 0);
+    assert_eq!(scene.days(What::Rollups, now).await, DAYS);
+    assert_eq!(scene.days(What::Evaluations, now).await, before);
+    let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
+    assert_eq!((report.faults.as_slice(), report.expired), ([].as_slice(), 3));
+    let behind = sweep(&*scene.table, &id).await.unwrap();
+    assert!(behind.logs.is_empty() && behind.evaluations.is_empty());
+}
+
+/// Access pattern D5.
+async fn marked_days_are_deleted_to_the_end(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let now = at("2026-06-06T02:00:00Z");
+    // What is not projected waits.
+    catalog.set_retention(&id, Some(2), at("2026-06-01T00:00:00Z")).await.unwrap();
+    assert_eq!(scene.expire(at("2026-06-01T00:00:00Z")).await, Deleted::default());
+    let key = log::key::evaluation(&id, 1, "2026-06-02".parse().unwrap());
+    let evaluation = scene.table.get(&key).await.unwrap().unwrap();
+    scene.table.delete(&key, table::Condition::None).await.unwrap();
+    assert_eq!(scene.expire(now).await, Deleted { days: 2, segments: 4, waiting: 1 });
+    scene.table.put(evaluation, table::Condition::None).await.unwrap();
+    // A crash after the mark, and a setting that changed since: the rest is deleted still.
+    let heads = scan::heads_before(&*scene.table, &id, "2026-06-03".parse().unwrap()).await.unwrap();
+    let heads = heads.into_iter().map(|head| (head.log.name(), head.seq)).collect();
+    let mark = expired::Expired { day: "2026-06-02".parse().unwrap(), heads, at: now };
+    scene.table.put(mark.to_item(&id), table::Condition::Absent).await.unwrap();
+    catalog.set_retention(&id, None, now).await.unwrap();
+    assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"]);
+    assert_eq!(scene.expire(now).await, Deleted { days: 1, segments: 3, waiting: 0 });
+    assert_eq!(scene.logs().await, days(&["2026-06-04"]));
+    let missing: Result<_, Error> = expired::load(&*scene.table, &id, "2026-06-04".parse().unwrap()).await;
+    assert_eq!(missing.unwrap(), None);
+}
+
+/// Access pattern D5. The clock of a worker, or of whoever sets the retention, is 25 days ahead: the table's own time says what has
+/// expired. Readers with such a clock leave days out until it is put right, and no longer.
+async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let now = at("2026-06-05T12:00:00Z");
+    let ahead = now.plus_seconds(25 * 24 * 60 * 60);
+    catalog.set_retention(&id, Some(2), now).await.unwrap();
+    // Nobody has counted yet; then a setting that is new; then an hour has passed, and 2 June has not expired.
+    assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
+    for hours in 0..3 {
+        scene.expire(now.plus_seconds(hours * 3_600)).await;
+    }
+    let left = days(&["2026-06-03", "2026-06-04"]);
+    assert_eq!(scene.logs().await, left, "1 and 2 June have expired by both");
+    assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
+    assert_eq!(scene.logs().await, left);
+    assert!(scene.days(What::Joined, ahead).await.is_empty(), "left out while the clock is wrong");
+    assert_eq!(scene.days(What::Joined, now).await, ["2026-06-03", "2026-06-04"]);
+    // Set by such a clock, the grace begins when it is noticed, and no day is older for it.
+    catalog.set_retention(&id, Some(3), ahead).await.unwrap();
+    let behind = now.plus_seconds(-25 * 24 * 60 * 60);
+    assert_eq!(scene.expire_by_clock(behind).await, Deleted::default());
+    assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
+    assert_eq!(scene.logs().await, left);
+}
+
+/// Access pattern D5. What had expired by the table's time when retention was set goes after the grace; the rest as that time moves, by a
+/// day in twelve hours at most.
+async fn retention_on_old_data_comes_down_at_once_and_then_day_by_day(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let start = at("2026-06-03T12:00:00Z");
+    let ahead = start.plus_seconds(25 * 24 * 60 * 60);
+    catalog.set_retention(&id, Some(1), start).await.unwrap();
+    let mut time = CountedTime::first(start);
+    time.write(&*scene.table).await.unwrap();
+    let mut left = Vec::new();
+    for _ in 0..12 {
+        scene.expire_by_clock(ahead).await;
+        left.push(scene.logs().await.len());
+        time = time.after(3 * 60, ahead);
+        time.write(&*scene.table).await.unwrap();
+    }
+    // 1 June at once, but for the hour of grace; a day less for every twelve hours that were counted.
+    assert_eq!((left[0], left[1]), (4, 3), "{left:?}");
+    assert!(left.windows(2).all(|two| two[0] - two[1] <= 1), "{left:?}");
+    assert_eq!([2, 3, 6, 7, 10, 11].map(|at| left[at]), [3, 2, 2, 1, 1, 0], "{left:?}");
+}

@@ -1,0 +1,157 @@
+//! docs/table.md shows each entity as it is stored, with a real item. This test makes the items and compares;
+//! with `INSTA_UPDATE=always` it writes the page.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+
+use catalog::{Catalog, New, NewEntity, ReleaseDetails, Role};
+use event::{Clock, Day, Task, Timestamp, Window};
+use log::key::{self, EntityId};
+use serde_json::{Value as Json, json};
+use table::{
+    Item, Key, Table,
+    item::{Number, Value},
+    sqlite::SqliteTable,
+};
+
+const INTRODUCTION: &str = "# What is in the table
+
+One item of each type of the catalog, as it is stored: written by the catalog itself and printed by
+`tests/tests/api/table_doc.rs`, which compares this page with what it finds (`INSTA_UPDATE=always` writes it anew). Ids are
+replaced by others of the same length. Values stand as DynamoDB writes them; SQLite keeps the same text.
+
+`ver` counts the changes that people made; `v` is the version of the form. `GSI1PK` and `GSI1SK` place an item in the
+index `GSI1`. Other items, of logs and projections, are listed in `log/src/key.rs`.
+";
+
+fn now() -> Timestamp {
+    Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
+}
+
+/// A value as DynamoDB writes it.
+fn wire(value: &Value) -> Json {
+    match value {
+        Value::S(text) => json!({ "S": text }),
+        Value::N(number) => json!({ "N": number.as_str() }),
+        Value::B(bytes) => json!({ "B": format!("{} bytes", bytes.len()) }),
+        Value::Bool(truth) => json!({ "BOOL": truth }),
+        Value::Null => json!({ "NULL": true }),
+        Value::L(values) => json!({ "L": values.iter().map(wire).collect::<Vec<_>>() }),
+        Value::M(values) => {
+            json!({ "M": values.iter().map(|(name, value)| (name.clone(), wire(value))).collect::<BTreeMap<_, _>>() })
+        }
+        Value::Ss(texts) => json!({ "SS": texts }),
+        Value::Ns(numbers) => json!({ "NS": numbers.iter().map(Number::as_str).collect::<Vec<_>>() }),
+    }
+}
+
+/// Ids by the order in which they are met, so that every run prints the same.
+#[derive(Default)]
+struct Ids(Vec<String>);
+
+impl Ids {
+    fn replace(&mut self, text: &str) -> String {
+        let mut replaced = String::new();
+        for part in text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric()) {
+            let word = part.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+            match event::Id::parse(word) {
+                Ok(_) => {
+                    let at = self.0.iter().position(|known| known == word).unwrap_or_else(|| {
+                        self.0.push(word.to_owned());
+                        self.0.len() - 1
+                    });
+                    replaced += &format!("3F0000000000000000000000{:03}", at + 1);
+                    replaced += &part[word.len()..];
+                }
+                Err(_) => replaced += part,
+            }
+        }
+        replaced
+    }
+}
+
+async fn section(table: &Arc<dyn Table>, ids: &mut Ids, title: &str, key: Key) -> String {
+    let item: Item = table.get(&key).await.unwrap().unwrap_or_else(|| panic!("{title}: {key}"));
+    let keys = [("PK", &key.pk), ("SK", &key.sk)].map(|(name, text)| (name.to_owned(), json!({ "S": text })));
+    let attributes = item.attributes.iter().map(|(name, value)| (name.clone(), wire(value)));
+    let lines: Vec<String> = keys
+        .into_iter()
+        .chain(attributes)
+        .map(|(name, value)| format!("  {}: {value}", json!(name)))
+        .collect();
+    ids.replace(&format!("\n## {title}\n\n```json\n{{\n{}\n}}\n```\n", lines.join(",\n")))
+}
+
+#[tokio::test]
+async fn the_page_shows_what_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let table: Arc<dyn Table> =
+        Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::from_fn(now)).unwrap());
+    let catalog = Catalog::new(Arc::clone(&table));
+    let create = async |name: &str, what: New| {
+        let mut new = NewEntity::new(name, what);
+        new.attributes.insert("team".into(), "lending".into());
+        catalog.create(new, now()).await.unwrap().at()
+    };
+    let category = create("credit", New::Category).await;
+    let workspace = create("prod", New::Workspace { category: category.id().clone() }).await;
+    let within = || workspace.id().clone();
+    let task = Task::Binary { positive_label: "default".into() };
+    let model = create("churn", New::Model { workspace: within(), task }).await;
+    let configuration = create("deep", New::Configuration { workspace: within() }).await;
+    let user = create("ann", New::User).await;
+    let day = |text: &str| text.parse::<Day>().unwrap();
+    let details = ReleaseDetails {
+        commit: Some("9f2c1e7".into()),
+        artefact_uri: Some("s3://models/churn/v1.onnx".into()),
+        artefact_digest: Some("sha256:9f86d081884c7d65".into()),
+        snapshot: Some(Window::new(day("2026-01-01"), day("2026-05-31")).unwrap()),
+        metrics: [("auc".to_owned(), Number::parse("0.81").unwrap())].into(),
+        notes: Some("Trained on five months.".into()),
+        author: Some("ann".into()),
+    };
+    let release = New::Release {
+        workspace: within(),
+        model: "churn".into(),
+        configuration: Some("deep".into()),
+        environment: Some("production".into()),
+        details: Box::new(details),
+    };
+    let release = create("v1", release).await;
+    let group = create("risk", New::Group).await;
+    let system = create("nightly", New::System).await;
+    catalog.add_member(&group, &user, now()).await.unwrap();
+    catalog.grant(&workspace, &group, Role::Writer, now()).await.unwrap();
+    catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
+
+    let mut ids = Ids::default();
+    let mut page = INTRODUCTION.to_owned();
+    for (title, key) in [
+        ("Category", category.key()),
+        ("Workspace", workspace.key()),
+        ("Model", model.key()),
+        ("Configuration", configuration.key()),
+        ("Release", release.key()),
+        ("User", user.key()),
+        ("Group", group.key()),
+        ("System", system.key()),
+        ("The guard of a name", key::guard(Some(&workspace), model.kind(), "churn")),
+        ("The pointer of an id", key::pointer(model.id())),
+        ("A member of a group, as the group has it", key::member(group.id(), user.id())),
+        ("The same, as the user has it", key::membership(user.id(), group.id())),
+        ("A role, as the workspace has it", key::grant(workspace.id(), &group)),
+        ("The same, as the principal has it", key::granted(&group, workspace.id())),
+        ("A free counter", key::free_counter(&model, "reviews")),
+    ] {
+        page += &section(&table, &mut ids, title, key).await;
+    }
+    assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/table.md");
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        fs::write(&path, &page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/table.md is not what is stored; INSTA_UPDATE=always writes it anew. Now it is:\n{page}"
+    );
+}

@@ -1,0 +1,4 @@
+//! What every engine of the table does.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod manage;

@@ -1,0 +1,117 @@
+//! Projections that cannot be written.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use event::{Clock, ErrorKind, Kind};
+use log::key::{self, OfDay};
+use projector::{
+    Options, Projector,
+    dlq::{self, Retried},
+    status::status,
+    unwritten,
+};
+use table::{Condition, Table};
+use tests::{
+    hooked::{Asked, Hooked, Turn},
+    on_both_engines,
+    world::at,
+};
+use tokio::sync::oneshot;
+
+use crate::bench::{Bench, day};
+
+on_both_engines!(
+    Bench::on:
+    an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_written,
+    a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written,
+);
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begin = tokio::time::Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < PATIENCE, "{what} never came");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A worker, and what stops it.
+fn work(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
+    let options = Options { period: Duration::from_millis(100), ..Options::new(Clock::system()) };
+    let projector = Projector::new(Arc::clone(table), options);
+    let (stop, stopped) = oneshot::channel();
+    let runs = projector.clone();
+    tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
+    (projector, stop)
+}
+
+impl Bench {
+    /// What cannot be written, by name.
+    async fn unwritten(&self) -> Vec<String> {
+        let letters = unwritten::list(&*self.table, self.id()).await.unwrap();
+        letters.iter().map(ToString::to_string).collect()
+    }
+}
+
+async fn an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_written(bench: Bench) {
+    bench.append_some().await;
+    let is_too_large = Arc::new(AtomicBool::new(true));
+    let refuses = Arc::clone(&is_too_large);
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&bench.table), move |asked| match asked {
+        Asked::Write(key) if key.sk.ends_with("/eval") && refuses.load(Ordering::Relaxed) => {
+            Turn::Fail(ErrorKind::Invalid)
+        }
+        _ => Turn::Pass,
+    });
+    let (worker, stop) = work(&table);
+    until("the letter", async || bench.unwritten().await == ["2026-06-01/evaluation"]).await;
+    until("its figure", async || worker.health().unwritten == 1).await;
+    let health = worker.health();
+    let example = health.unwritten_example.unwrap();
+    assert!(example.starts_with("the evaluation of ") && example.ends_with("fails this call"), "{example}");
+    until("the count of the sweeper", async || worker.health().stopped == 1).await;
+    let now = at("2026-06-02T00:00:00Z");
+    let found = status(&*bench.table, &bench.catalog, now).await.unwrap();
+    assert_eq!((found.workspaces[0].unwritten, found.workspaces[0].dead_letters), (1, 0));
+    // The rollup is there, and segments that cannot be read are another matter.
+    assert_eq!(dlq::list(&*bench.table, bench.id()).await.unwrap(), []);
+    assert_eq!(bench.verify().await.rollups, 1);
+    let letter = unwritten::find(&*bench.table, &bench.workspace_day(), OfDay::Evaluation).await.unwrap();
+    let refused = unwritten::retry(&*table, &letter).await.unwrap();
+    assert!(matches!(refused, Retried::Refused(reason) if reason.ends_with("fails this call")));
+    stop.send(()).unwrap();
+    // What stood in the way is gone: the sweep with which a worker begins tries again.
+    is_too_large.store(false, Ordering::Relaxed);
+    let (worker, stop) = work(&table);
+    until("the evaluation", async || bench.unwritten().await.is_empty()).await;
+    assert_eq!(bench.evaluation(1).await.unwrap().0.rows, Some(12));
+    until("nothing to tell of", async || worker.health().unwritten == 0).await;
+    stop.send(()).unwrap();
+}
+
+async fn a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written(bench: Bench) {
+    bench.append_some().await;
+    bench.project(1).await;
+    let rollup = bench.table.get(&key::rollup(bench.id(), 1, day())).await.unwrap().unwrap();
+    let broken = rollup.clone().with("state", "{\"v\":99}");
+    bench.table.put(broken, Condition::None).await.unwrap();
+    bench.append(Kind::Predictions, 4, &["v0".into()]).await;
+    let (worker, stop) = work(&bench.table);
+    until("the letter", async || bench.unwritten().await == ["2026-06-01/rollup"]).await;
+    until("its figure", async || worker.health().unwritten == 1).await;
+    stop.send(()).unwrap();
+    let letter = unwritten::find(&*bench.table, &bench.workspace_day(), OfDay::Rollup).await.unwrap();
+    assert!(letter.reason.contains("newer Almanac"), "{}", letter.reason);
+    let refused = unwritten::retry(&*bench.table, &letter).await.unwrap();
+    assert_eq!(refused, Retried::Refused(letter.reason.clone()));
+    bench.table.put(rollup, Condition::None).await.unwrap();
+    assert_eq!(unwritten::retry(&*bench.table, &letter).await.unwrap(), Retried::Done);
+    assert_eq!(bench.unwritten().await, [""; 0]);
+}

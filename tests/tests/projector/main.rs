@@ -1,0 +1,13 @@
+//! What the projector does: exactly once under faults, while events expire and the log grows, and with other workers
+//! beside it.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod bench;
+mod breakdowns;
+mod exactly_once;
+mod letters;
+mod parts;
+mod race;
+mod rebuild;
+mod warnings;
+mod workers;

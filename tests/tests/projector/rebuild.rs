@@ -1,0 +1,70 @@
+//! Rebuilds of what goes on growing, and of what is lost.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use event::{Clock, ErrorKind, Kind};
+use log::{active, key};
+use projector::rebuild::{Pace, rebuild};
+use table::Condition;
+use tests::{
+    between::{Between, Call, Happens},
+    on_both_engines,
+    world::at,
+};
+
+use crate::bench::Bench;
+
+on_both_engines!(
+    Bench::on:
+    a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps,
+    a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it,
+);
+
+fn pace() -> Pace {
+    Pace { share: 1.0, clock: Clock::from_fn(|| at("2026-07-01T00:00:00Z")) }
+}
+
+async fn a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps(bench: Bench) {
+    bench.append_some().await;
+    bench.project(1).await;
+    let appended = Arc::new(AtomicU64::new(3));
+    let table = Between::new(Arc::clone(&bench.table), {
+        let (bench, appended) = (bench.clone(), Arc::clone(&appended));
+        move |call| {
+            let Call::Write(_) = call else { return None };
+            let (bench, seq) = (bench.clone(), appended.fetch_add(1, Ordering::Relaxed) + 1);
+            Some(Box::pin(async move { bench.append(Kind::Predictions, seq, &["v0".into()]).await })
+                as Happens)
+        }
+    });
+    let report = rebuild(&table, bench.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!((report.version, report.days), (2, 5), "four passes, and one after the flip");
+    let found = active::load(&*bench.table, bench.id()).await.unwrap();
+    assert_eq!((found.version, found.building, found.oldest), (2, None, 2));
+    let appended = appended.load(Ordering::Relaxed);
+    assert!(appended > 20, "{appended} segments");
+    let report = bench.verify().await;
+    assert!(report.faults.is_empty() && report.behind > 0, "{report:?}");
+    // What is left is the workers'.
+    bench.project(2).await;
+    let report = bench.verify().await;
+    assert_eq!((report.faults.as_slice(), report.behind, report.segments), ([].as_slice(), 0, appended + 3));
+}
+
+async fn a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it(bench: Bench) {
+    bench.append_some().await;
+    bench.project(1).await;
+    let lost = key::segment(&bench.log(Kind::Predictions), 2);
+    bench.table.delete(&lost, Condition::None).await.unwrap();
+    let error = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incomplete);
+    assert_eq!(
+        error.to_string(),
+        "version 2 can fold 2026-06-01 p/00 only up to segment 1, version 1 is at 3; version 1 stays"
+    );
+    assert_eq!(active::load(&*bench.table, bench.id()).await.unwrap().version, 1);
+    assert!(bench.verify().await.faults.iter().any(|fault| fault.contains("has a hole after segment 1")));
+}

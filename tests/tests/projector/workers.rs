@@ -1,0 +1,288 @@
+//! What projectors cost when there is nothing to do, and how they share and hand over.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use catalog::{Catalog, Workspace};
+use event::{Clock, Column, Columns, Kind, Result, Timestamp, Values};
+use log::{
+    batch::{BatchId, BatchPart},
+    key::{self, LogId},
+    segment_item::Segment,
+};
+use projector::{Options, Projector, dlq, heartbeat, lease, sweep};
+use table::{Condition, Direction, Table};
+use tests::{
+    counted::Counted,
+    engine::Fresh,
+    hooked::{Asked, Hooked, Turn},
+    register::register,
+    world::at,
+};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+/// How long a test waits for what must happen, before it fails, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+async fn registered(table: &Arc<dyn Table>) -> Workspace {
+    register(table, "sim/one", &["v1"], at("2026-06-10T00:00:00Z")).await
+}
+
+async fn append(table: &Arc<dyn Table>, workspace: &Workspace, day: u32, lane: u8, seq: u64) {
+    let day: event::Day = format!("2026-{:02}-{:02}", 1 + day / 28, 1 + day % 28).parse().unwrap();
+    let texts = |text: &str| Values::Text([text].into_iter().collect());
+    let columns = vec![
+        Column::new("key", texts("a")),
+        Column::new("predicted_at", Values::Time(vec![day.start().micros()])),
+        Column::new("release", texts("v1")),
+        Column::new("score", Values::Float(vec![0.5])),
+    ];
+    let log = LogId { workspace: workspace.id().clone(), day, kind: Kind::Predictions, lane };
+    let part = BatchPart { batch: BatchId([seq as u8; 16]), first: 0, rows: 1 };
+    let columns = Columns { rows: 1, columns };
+    let segment = Segment::pack(log, seq, Timestamp::default(), vec![part], &columns).unwrap();
+    table.put(segment.to_item(), Condition::Absent).await.unwrap();
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begin = tokio::time::Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < PATIENCE, "{what} never came");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn is_caught_up(table: &Arc<dyn Table>, workspace: &Workspace) -> bool {
+    let behind = sweep::sweep(&**table, workspace.id()).await.unwrap();
+    behind.logs.is_empty() && behind.evaluations.is_empty()
+}
+
+struct Running {
+    projector: Projector,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<()>>,
+}
+
+fn start(table: &Arc<dyn Table>, worker: &str) -> Running {
+    let options = Options {
+        worker: worker.to_owned(),
+        period: Duration::from_millis(100),
+        ..Options::new(Clock::system())
+    };
+    let projector = Projector::new(Arc::clone(table), options);
+    let (stop, stopped) = oneshot::channel();
+    let runs = projector.clone();
+    let task = tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
+    Running { projector, stop, task }
+}
+
+/// One read a log and one beyond the last, one for what rollups and evaluations cover, and one for
+/// the active version; however many segments the logs have. Of the latest days alone it is one read when nothing
+/// was appended on them.
+#[tokio::test]
+async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
+    const DAYS: u32 = 20;
+    const LANES: u8 = 2;
+    let fresh = Fresh::sqlite(Clock::system());
+    let table = Arc::clone(&fresh.table);
+    let workspace = registered(&table).await;
+    for day in 0..DAYS {
+        for lane in 0..LANES {
+            for seq in 1..=3 {
+                append(&table, &workspace, day, lane, seq).await;
+            }
+        }
+    }
+    let running = start(&table, "w");
+    until("the end of the folding", async || is_caught_up(&table, &workspace).await).await;
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
+    let counting = Arc::new(Counted::new(table));
+    let behind = sweep::sweep(&*counting, workspace.id()).await.unwrap();
+    assert_eq!((behind.days, behind.segments), (DAYS as usize, 0));
+    let logs = u64::from(DAYS) * u64::from(LANES);
+    let reads = counting.take_reads();
+    assert_eq!((reads.queries, reads.gets), (logs + 3, 1), "a page of what is covered, one of definitions");
+    let day = |text: &str| text.parse::<event::Day>().unwrap();
+    let latest = async |first, older: &[event::Day]| {
+        let older = older.iter().copied().collect();
+        let behind = sweep::sweep_days(&*counting, 1, workspace.id(), first, &older).await.unwrap();
+        (
+            counting.take_reads().queries,
+            behind.logs.into_keys().map(|log| (log.day, log.lane)).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(latest(day("2026-06-10"), &[]).await, (1, vec![]));
+    // Its first segment, what is covered, its logs, what comes after them, and the definitions.
+    assert_eq!(latest(day("2026-01-20"), &[]).await, (6, vec![]));
+    assert_eq!(latest(day("2026-06-10"), &[day("2026-01-03")]).await, (6, vec![]));
+    append(&(Arc::clone(&counting) as _), &workspace, 2, 0, 4).await;
+    append(&(Arc::clone(&counting) as _), &workspace, 2, 7, 1).await;
+    let late = day("2026-01-03");
+    assert_eq!(latest(day("2026-01-20"), &[late]).await.1, [(late, 0), (late, 7)]);
+    assert_eq!(latest(day("2026-01-02"), &[]).await.1, [(late, 0), (late, 7)]);
+    assert_eq!(sweep::sweep(&*counting, workspace.id()).await.unwrap().logs.len(), 2);
+}
+
+/// A lane that nobody told of is found by a sweep at the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_worker_takes_over_from_another_that_stops_or_dies() {
+    let fresh = Fresh::sqlite(Clock::system());
+    let table = Arc::clone(&fresh.table);
+    let workspace = registered(&table).await;
+    append(&table, &workspace, 1, 15, 1).await;
+    let owner = async || {
+        let leases = lease::leases(&*table, "feed").await.unwrap();
+        leases.into_iter().find(|lease| lease.shard == "sqlite").and_then(|lease| lease.owner)
+    };
+    let first = start(&table, "first");
+    until("the first lease", async || owner().await.as_deref() == Some("first")).await;
+    until("the lane that nobody told of", async || is_caught_up(&table, &workspace).await).await;
+    let second = start(&table, "second");
+    until("the second heartbeat", async || heartbeat::heartbeats(&*table).await.unwrap().len() == 2).await;
+
+    // It hands over when it stops, with a checkpoint.
+    first.stop.send(()).unwrap();
+    first.task.await.unwrap().unwrap();
+    until("the second owner", async || owner().await.as_deref() == Some("second")).await;
+    append(&table, &workspace, 1, 15, 2).await;
+    until("what came under the second", async || is_caught_up(&table, &workspace).await).await;
+    assert_eq!(second.projector.health().shards, 1);
+
+    // And its lease is taken when it dies.
+    let third = start(&table, "third");
+    second.task.abort();
+    append(&table, &workspace, 1, 15, 3).await;
+    until("the third owner", async || owner().await.as_deref() == Some("third")).await;
+    until("what came under the third", async || is_caught_up(&table, &workspace).await).await;
+    third.stop.send(()).unwrap();
+    third.task.await.unwrap().unwrap();
+    assert_eq!(owner().await, None);
+}
+
+/// A segment that makes its reader panic becomes a dead letter. Its log stops there; other logs and days, and
+/// the process, go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_that_panics_is_a_dead_letter_and_all_else_goes_on() {
+    let fresh = Fresh::sqlite(Clock::system());
+    let plain = Arc::clone(&fresh.table);
+    let workspace = registered(&plain).await;
+    for (lane, seq) in [(0, 1), (0, 2), (0, 3), (1, 1)] {
+        append(&plain, &workspace, 1, lane, seq).await;
+    }
+    append(&plain, &workspace, 2, 0, 1).await;
+    let log = LogId {
+        workspace: workspace.id().clone(),
+        day: "2026-01-02".parse().unwrap(),
+        kind: Kind::Predictions,
+        lane: 0,
+    };
+    let bad = key::segment(&log, 2);
+    let table = Hooked::new(Arc::clone(&plain), move |asked| match asked {
+        Asked::Query(query)
+            if query.attributes.is_none()
+                && query.range.pk == bad.pk
+                && (query.range.from.as_str()..=query.range.to.as_str()).contains(&bad.sk.as_str()) =>
+        {
+            Turn::Panic
+        }
+        _ => Turn::Pass,
+    });
+    let table: Arc<dyn Table> = table;
+    let running = start(&table, "w");
+    let letters = async || dlq::list(&*plain, workspace.id()).await.unwrap();
+    until("the dead letter", async || !letters().await.is_empty()).await;
+    let letter = letters().await.remove(0);
+    assert_eq!((letter.log, letter.seq), (log.clone(), 2));
+    assert!(letter.reason.contains("panicked: the hook of a test panics"), "{}", letter.reason);
+    let left = async || sweep::sweep(&*plain, workspace.id()).await.unwrap().logs;
+    until("the others", async || left().await.len() == 1).await;
+    assert_eq!(left().await, [(log, 2)].into(), "segment 1 is folded, and 2 stops the log");
+    assert!(!running.task.is_finished());
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
+}
+
+/// Evaluations that never end leave the places of folds free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn evaluations_that_hang_hold_up_no_fold() {
+    const DAYS: u32 = 12;
+    let fresh = Fresh::sqlite(Clock::system());
+    let plain = Arc::clone(&fresh.table);
+    let workspace = registered(&plain).await;
+    for day in 0..DAYS {
+        append(&plain, &workspace, day, 0, 1).await;
+    }
+    let hanging = Arc::new(AtomicU64::new(0));
+    let hung = Arc::clone(&hanging);
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&plain), move |asked| match asked {
+        Asked::Write(key) if key.sk.contains("/eval") => {
+            hung.fetch_add(1, Ordering::Relaxed);
+            Turn::Hang
+        }
+        _ => Turn::Pass,
+    });
+    let running = start(&table, "w");
+    until("evaluations", async || hanging.load(Ordering::Relaxed) >= 3).await;
+    let mut seen = 0;
+    // As many as have places, and then for as long as days are folded.
+    for seq in 2..6 {
+        append(&plain, &workspace, 0, 0, seq).await;
+        append(&plain, &workspace, DAYS + seq as u32, 0, 1).await;
+        let behind = async || sweep::sweep(&*plain, workspace.id()).await.unwrap().logs;
+        until("the fold beside them", async || behind().await.is_empty()).await;
+        seen = hanging.load(Ordering::Relaxed);
+    }
+    assert!((3..=6).contains(&seen), "{seen} evaluations at once");
+    drop(running.stop);
+    running.task.abort();
+}
+
+/// A read of one workspace that fails again and again does not begin the sweep of the others anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_goes_on_where_a_read_failed() {
+    const FAILURES: u64 = 4;
+    let fresh = Fresh::sqlite(Clock::system());
+    let plain = Arc::clone(&fresh.table);
+    let catalog = Catalog::new(Arc::clone(&plain));
+    let mut partitions = Vec::new();
+    for name in ["one", "two", "three"] {
+        let now = at("2026-06-10T00:00:00Z");
+        let workspace = catalog.ensure_workspace(&format!("sim/{name}"), now).await.unwrap();
+        partitions.push(key::segments(workspace.id()).pk);
+        append(&plain, &workspace, 1, 0, 1).await;
+    }
+    let [good, bad] = [partitions[0].clone(), partitions[2].clone()];
+    let (failed, swept) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (fails, sweeps) = (Arc::clone(&failed), Arc::clone(&swept));
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&plain), move |asked| match asked {
+        Asked::Query(query) if query.attributes.is_some() && query.direction == Direction::Forward => {
+            let is_first = query.range.from == "day#";
+            if is_first && query.range.pk == good {
+                sweeps.fetch_add(1, Ordering::Relaxed);
+            }
+            match query.range.pk == bad && fails.load(Ordering::Relaxed) < FAILURES {
+                true => {
+                    fails.fetch_add(1, Ordering::Relaxed);
+                    Turn::Fail(event::ErrorKind::Unavailable)
+                }
+                false => Turn::Pass,
+            }
+        }
+        _ => Turn::Pass,
+    });
+    let running = start(&table, "w");
+    until("the sweep", async || running.projector.health().has_swept).await;
+    assert_eq!(failed.load(Ordering::Relaxed), FAILURES);
+    // Once for the start and once for each shard that is read from its newest position, not for each failure.
+    let swept = swept.load(Ordering::Relaxed);
+    assert!((1..=3).contains(&swept), "{swept}");
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
+}
