@@ -39,13 +39,15 @@ fn collect(dir: &Path, into: &mut Vec<Source>) {
         if path.is_dir() {
             collect(&path, into);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
+            // From the root on: a checkout may be in a folder called `tests`.
+            let within = path.strip_prefix(root()).unwrap();
             let is_test =
-                path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+                within.components().any(|part| part.as_os_str() == "tests") || within.ends_with("tests.rs");
             if !is_test {
                 let text = fs::read_to_string(&path).unwrap();
                 let lines =
                     text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::to_owned).collect();
-                let path = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                let path = within.to_str().unwrap().to_owned();
                 into.push(Source { path, lines });
             }
         }
