@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
 //! travel; the [`task`] by which predictions are judged; the [`lane`] of an event, and the one order of all
-//! events of a day; the [`Error`] that everything below the rim fails with.
+//! events of a day; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
 //!
 //! ```
 //! use almanac_event::{Column, Columns, Kind, Timestamp, Values};
@@ -24,6 +24,7 @@ mod error;
 pub mod fields;
 pub mod id;
 pub mod lane;
+mod row_problem;
 pub mod task;
 pub mod time;
 
@@ -31,5 +32,6 @@ pub use columns::{Column, Columns, Values};
 pub use error::{Error, ErrorKind, Result};
 pub use fields::Kind;
 pub use id::Id;
+pub use row_problem::RowProblem;
 pub use task::{Definition, Task};
 pub use time::{Clock, Day, Timestamp, Window};

@@ -5,9 +5,8 @@ use std::{
     fmt::Write as _,
 };
 
-use event::{Column, Columns, Day, Kind, Values, columns::Coded};
+use event::{Column, Columns, Day, Kind, RowProblem, Values, columns::Coded};
 use sha2::{Digest, Sha256};
-use web::RowProblem;
 
 use crate::limits::{MAX_BATCH_DAYS, MAX_IDEMPOTENCY_KEY_BYTES};
 

@@ -8,10 +8,9 @@ use std::{
 use catalog::{
     Action, CACHED_SECONDS, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec, Workspace,
 };
-use event::{Clock, Day, Error, ErrorKind, Id, Kind, Window, id::check_name};
+use event::{Clock, Day, Error, ErrorKind, Id, Kind, RowProblem, Window, id::check_name};
 use meter::Counter;
 use table::Table;
-use web::RowProblem;
 
 use crate::{
     append::{Appender, ChunkRows, Receipt, Remember},

@@ -1,13 +1,8 @@
 //! An answer: the rows, what they were read from, and what they lack.
 
-use std::{
-    io::{self, Write},
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::io::{self, Write};
 
 use event::{Error, Result, Timestamp};
-use hyper::body::{Body, Bytes, Frame, SizeHint};
 use log::cut::Cut;
 use polars::prelude::DataFrame;
 use tokio::runtime::Handle;
@@ -44,11 +39,11 @@ pub(crate) struct Held {
 
 impl Answer {
     /// Writes the rows. Nothing else of the answer is needed then; its memory is given back as the
-    /// body is taken.
+    /// chunks are taken.
     ///
     /// # Errors
     /// `TooLarge` and `Unavailable`, when the text takes too much of the bounds.
-    pub(crate) async fn into_body(self, format: Format) -> Result<HeldBody> {
+    pub(crate) async fn write(self, format: Format) -> Result<Written> {
         let Answer { mut frame, held, .. } = self;
         let Held { hold, wanted, turn } = held;
         let budget = hold.budget().clone();
@@ -72,14 +67,14 @@ impl Answer {
         sink.hold.made();
         drop((wanted, turn));
         let left = sink.chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        Ok(HeldBody { chunks: sink.chunks.into_iter(), left, hold: sink.hold })
+        Ok(Written { chunks: sink.chunks.into_iter(), left, hold: sink.hold })
     }
 }
 
 /// Takes the text of an answer, and counts it.
 struct Sink {
     hold: Hold,
-    chunks: Vec<Bytes>,
+    chunks: Vec<Vec<u8>>,
     last: Vec<u8>,
     full: Option<Full>,
     runtime: Handle,
@@ -96,7 +91,7 @@ impl Sink {
             return Err(io::Error::other("the answer takes too much"));
         }
         if !chunk.is_empty() {
-            self.chunks.push(chunk.into());
+            self.chunks.push(chunk);
         }
         Ok(())
     }
@@ -120,34 +115,11 @@ impl Write for Sink {
     }
 }
 
-/// The body of an answer. What its client has taken is given back, and the rest when it is dropped.
+/// An answer as bytes, counted until they are given away.
 #[derive(Debug)]
-pub(crate) struct HeldBody {
-    chunks: std::vec::IntoIter<Bytes>,
-    left: u64,
-    hold: Hold,
-}
-
-impl Body for HeldBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let chunk = self.chunks.next();
-        let bytes = chunk.as_ref().map_or(0, Bytes::len) as u64;
-        self.left -= bytes;
-        self.hold.shrink(bytes);
-        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left == 0
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
-    }
+pub(crate) struct Written {
+    pub(crate) chunks: std::vec::IntoIter<Vec<u8>>,
+    /// Bytes in the chunks.
+    pub(crate) left: u64,
+    pub(crate) hold: Hold,
 }

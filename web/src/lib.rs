@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::{Error, ErrorKind};
+use event::{Error, ErrorKind, RowProblem};
 use serde::Serialize;
 use utoipa::openapi::{Content, RefOr, Schema};
 
@@ -33,18 +33,6 @@ const MAX_DETAIL_CHARS: usize = 1_000;
 
 /// The most characters in the name of a field that a problem blames.
 const MAX_FIELD_CHARS: usize = 200;
-
-/// What is wrong with one row of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RowProblem {
-    /// The row, counted from 1.
-    pub row: u64,
-    /// The field, when one is to blame.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// What is wrong and what is expected.
-    pub message: String,
-}
 
 /// A problem document: what went wrong, for people and for programs.
 #[derive(Clone, Debug, Serialize)]

@@ -6,10 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use event::{Error, Kind, Timestamp, Values};
+use event::{Error, Kind, RowProblem, Timestamp, Values};
 use ingest::{Batch, file::BadRow};
 use serde_json::json;
-use web::RowProblem;
 
 /// How many bad rows are printed.
 const SHOWN: usize = 20;

@@ -3,8 +3,7 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use event::{Column, Columns, Day, Kind, Timestamp, fields::TAG_PREFIX, time::DAY_MICROS};
-use web::RowProblem;
+use event::{Column, Columns, Day, Kind, RowProblem, Timestamp, fields::TAG_PREFIX, time::DAY_MICROS};
 
 use super::{
     Draft,

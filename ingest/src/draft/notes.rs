@@ -1,6 +1,6 @@
 //! What is wrong with which row: collected in any order, told in the order of the rows.
 
-use web::RowProblem;
+use event::RowProblem;
 
 use super::row::FieldError;
 

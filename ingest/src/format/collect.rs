@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 
-use event::{Kind, Timestamp};
-use web::RowProblem;
+use event::{Kind, RowProblem, Timestamp};
 
 use super::raw::{Origin, Raw};
 use crate::{

@@ -14,8 +14,10 @@ use web::{About, InPath, Named, Problem, Routes};
 
 mod api;
 mod board;
+mod body;
 mod said;
 
+use self::body::HeldBody;
 use crate::{
     Query,
     output::{self, Format},
@@ -114,7 +116,7 @@ async fn read(
     }
     about.rows = Some(answer.frame.height() as u64);
     let headers = said::headers(&answer);
-    let body = answer.into_body(format).await?;
+    let body = HeldBody(answer.write(format).await?);
     Ok((content_type, headers, Body::new(body)).into_response())
 }
 
