@@ -4,8 +4,8 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use event::Kind;
-use fold::Delta;
+use event::{Kind, lane::Place};
+use fold::{Delta, LogSegment};
 
 mod common;
 
@@ -15,7 +15,9 @@ fn rollup(criterion: &mut Criterion) {
         let columns = common::predictions(rows);
         group.throughput(Throughput::Elements(rows as u64));
         group.bench_with_input(BenchmarkId::new("predictions", rows), &columns, |bencher, columns| {
-            bencher.iter(|| Delta::of(Kind::Predictions, black_box(columns)));
+            bencher.iter(|| {
+                Delta::of(Kind::Predictions, black_box(LogSegment { place: Place::of(0, 1), columns }))
+            });
         });
     }
     group.finish();

@@ -132,7 +132,10 @@ fn main() -> almanac_fold::Result<()> {
     measure("plain sum", ROWS, || terms.iter().sum::<f64>());
     let rollup = |kind: Kind, segments: &[Columns]| -> almanac_fold::Result<Vec<String>> {
         let mut day = Delta::default();
-        segments.iter().try_for_each(|columns| Delta::of(kind, columns).map(|delta| day.merge(&delta)))?;
+        segments.iter().zip(1..).try_for_each(|(columns, seq)| {
+            let segment = LogSegment { place: Place::of(0, seq), columns };
+            Delta::of(kind, segment).map(|delta| day.merge(&delta))
+        })?;
         let parts = day.parts.iter().map(|(breakdown, part)| format!("{breakdown} {}", part.to_state()));
         Ok([day.rollup.to_state()].into_iter().chain(parts).collect())
     };

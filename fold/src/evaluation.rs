@@ -8,11 +8,13 @@
 mod judge;
 mod meet;
 mod share;
+mod versions;
 
 use std::collections::BTreeMap;
 
-use event::{Day, Definition, task::POSITIVE_SCORE};
+use event::{Day, Definition};
 use serde::{Deserialize, Serialize};
+use versions::EVALUATION;
 
 use crate::{
     LogSegment, Result,
@@ -23,13 +25,6 @@ use crate::{
 pub use judge::Evaluator;
 pub use meet::Record;
 pub use share::Share;
-
-/// Version of the text of an evaluation.
-const STATE_VERSION: u32 = 2;
-
-/// The oldest version that is read. It says neither what is repeated nor what is unmatched, and its threshold was
-/// [`POSITIVE_SCORE`].
-const OLDEST_STATE_VERSION: u32 = 1;
 
 /// When not one of so many outcomes is positive, the labels that they have are noted: the positive label
 /// may be wrong.
@@ -107,7 +102,6 @@ pub struct Binary {
     /// The label of the positive class.
     pub positive: String,
     /// From which score on a prediction without a label is one of the positive class.
-    #[serde(default = "positive_score")]
     pub threshold: f64,
     /// When none of at least [`MIN_DOUBTED`] outcomes is positive, labels that they have: the first
     /// [`MAX_DOUBTED_LABELS`] in the order of their bytes.
@@ -142,10 +136,6 @@ pub struct Binary {
     pub calibration: [CalibrationBin; CALIBRATION_BINS],
 }
 
-fn positive_score() -> f64 {
-    POSITIVE_SCORE
-}
-
 /// Results of a classification into several classes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Multiclass {
@@ -173,7 +163,7 @@ pub struct Regression {
 impl Evaluation {
     /// Its text: JSON without white space, keys in order, the same for the same log.
     pub fn to_state(&self) -> String {
-        state::write(STATE_VERSION, self)
+        EVALUATION.write(self)
     }
 
     /// Its texts of at most `most` bytes each, as many as that takes: each is an evaluation of some of the
@@ -218,12 +208,12 @@ impl Evaluation {
         Ok(all)
     }
 
-    /// Reads the text of an evaluation. Every older version is understood here and nowhere else.
+    /// Reads the text of an evaluation of any version.
     ///
     /// # Errors
-    /// When it is not such a text, or of a version that is not known.
+    /// When it is not such a text, or of a newer version.
     pub fn from_state(text: &str) -> Result<Self> {
-        state::read_since("an evaluation", OLDEST_STATE_VERSION..=STATE_VERSION, text)
+        EVALUATION.read(text)
     }
 
     /// Whether one that was stored says the same, as far as its version can.

@@ -1,8 +1,14 @@
 //! A hash table of row numbers. The rows themselves stay in their columns, so the table is small,
 //! nothing is allocated per row, and one probe touches one cache line.
 //!
+//! **The hash is part of a stored format.** Which names a breakdown keeps, of more than fit, is decided by the hash of the
+//! name ([`crate::rollup::bounded`]), and the state says from which hash on names are added up with the others. Another hash
+//! would keep other names: folding the same events would give other bytes, and what was kept of a day could not be
+//! continued. So a change of it makes a new version of rollups (`rollup/versions.rs`); a test pins its values.
+//!
+//! The join and the [shares](crate::evaluation::Share) of a day use it as well; what they compute does not depend on it.
+//!
 //! The hash is not keyed: a writer who wants to can slow down the folds of their own workspace.
-//! What is computed never depends on it.
 
 /// Multiplies to 128 bits and folds the halves, so that every bit of both sides counts. The step
 /// of wyhash (Wang Yi, <https://github.com/wangyi-fudan/wyhash>), whose constants follow.

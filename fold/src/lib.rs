@@ -17,8 +17,8 @@
 //! Each of them names the columns that it needs, so that readers decode no others.
 //!
 //! ```
-//! use almanac_fold::{Delta, Rollup, rollup::Merge};
-//! use store::{Column, Columns, Kind, Values};
+//! use almanac_fold::{Delta, LogSegment, Rollup, rollup::Merge};
+//! use event::{Column, Columns, Kind, Values, lane::Place};
 //!
 //! let predictions = Columns {
 //!     rows: 3,
@@ -27,7 +27,8 @@
 //!         Column::new("score", Values::Float(vec![0.1, 0.5, 0.2])),
 //!     ],
 //! };
-//! let segment = Delta::of(Kind::Predictions, &predictions)?;
+//! let segment = LogSegment { place: Place::of(0, 1), columns: &predictions };
+//! let segment = Delta::of(Kind::Predictions, segment)?;
 //! let mut day = Rollup::default();
 //! day.merge(&segment.rollup);
 //! assert_eq!(day.events(Kind::Predictions), 3);
@@ -58,4 +59,4 @@ pub use exact::ExactSum;
 pub use figure::{Figure, Windowed};
 pub use join::{Joined, join};
 pub use rollup::{Delta, Rollup};
-pub use segment::{LogSegment, RowRef};
+pub use segment::{EventPlace, LogSegment, RowRef};

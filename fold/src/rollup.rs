@@ -18,17 +18,19 @@ pub mod parts;
 pub mod release;
 mod sums;
 pub mod tag;
+mod versions;
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::collections::BTreeMap;
 
 use event::{
-    Columns, Kind,
+    Kind,
     fields::TAG_PREFIX,
     lane::{Breakdown, By},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, state};
+use self::versions::{METRIC, RELEASE, ROLLUP, TAG};
+use crate::{LogSegment, Result};
 
 pub use bounded::{Bounded, Merge};
 pub use metric::{Metric, MetricPart, Series};
@@ -36,13 +38,6 @@ pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
 pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
 pub use release::{ReleaseCounts, ReleaseDetail, ReleasePart};
 pub use tag::{TagCounts, TagPart, TagScores, TagValues};
-
-/// Version of the text of a rollup and of its parts. Version 2 had sketches of fewer cells, sums of a narrower range,
-/// and twentieths in the place of sketches by tag.
-const STATE_VERSION: u32 = 3;
-
-/// The versions that are read as they are: their texts differ only in sketches and sums, which understand both.
-const READ_AS_THEY_ARE: RangeInclusive<u32> = 2..=STATE_VERSION;
 
 /// No rollup is longer than this.
 pub const MAX_ROLLUP_BYTES: usize = 72 * 1024;
@@ -87,22 +82,22 @@ impl Rollup {
 
     /// Its text: JSON without white space, keys in order, the same for the same events.
     pub fn to_state(&self) -> String {
-        state::write(STATE_VERSION, self)
+        ROLLUP.write(self)
     }
 
-    /// Reads the text of a rollup. Every older version is understood here and nowhere else.
+    /// Reads the text of a rollup of any version.
     ///
     /// # Errors
-    /// When it is not such a text, or of a version that is not known.
+    /// When it is not such a text, or of a newer version.
     pub fn from_state(text: &str) -> Result<Self> {
-        state::read_since("a rollup", READ_AS_THEY_ARE, text)
+        ROLLUP.read(text)
     }
 }
 
 /// Whether a state, also an empty one, is of the version that is written now. What an older version wrote is read
 /// as well as it can be, but folding the same events gives another text.
 pub fn is_current(state: &str) -> bool {
-    state.is_empty() || state.starts_with(&format!("{{\"v\":{STATE_VERSION},"))
+    state.is_empty() || ROLLUP.is_current(state)
 }
 
 impl Merge for Rollup {
@@ -138,27 +133,21 @@ impl Part {
     /// Its text: JSON without white space, keys in order, the same for the same events.
     pub fn to_state(&self) -> String {
         match self {
-            Self::Release(part) => state::write(STATE_VERSION, part.as_ref()),
-            Self::Metric(part) => state::write(STATE_VERSION, part.as_ref()),
-            Self::Tag(part) => state::write(STATE_VERSION, part.as_ref()),
+            Self::Release(part) => RELEASE.write(part.as_ref()),
+            Self::Metric(part) => METRIC.write(part.as_ref()),
+            Self::Tag(part) => TAG.write(part.as_ref()),
         }
     }
 
-    /// Reads the text of a part. Every older version is understood here and nowhere else.
+    /// Reads the text of a part of any version.
     ///
     /// # Errors
-    /// When it is not such a text, or of a version that is not known.
+    /// When it is not such a text, or of a newer version.
     pub fn from_state(by: By, text: &str) -> Result<Self> {
         Ok(match by {
-            By::Release => {
-                Self::Release(state::read_since("a breakdown by release", READ_AS_THEY_ARE, text)?)
-            }
-            By::Metric => Self::Metric(state::read_since("a breakdown by metric", READ_AS_THEY_ARE, text)?),
-            By::Tag if state::version("a breakdown by tag", text)? == 2 => {
-                let part: tag::PartOfVersion2 = state::read("a breakdown by tag", 2, text)?;
-                Self::Tag(Box::new(part.into()))
-            }
-            By::Tag => Self::Tag(state::read("a breakdown by tag", STATE_VERSION, text)?),
+            By::Release => Self::Release(RELEASE.read(text)?),
+            By::Metric => Self::Metric(METRIC.read(text)?),
+            By::Tag => Self::Tag(TAG.read(text)?),
         })
     }
 }
@@ -189,8 +178,8 @@ impl Delta {
     ///
     /// # Errors
     /// When the columns are not what the kind must have, or a number is not finite.
-    pub fn of(kind: Kind, columns: &Columns) -> Result<Self> {
-        fold::segment(kind, columns)
+    pub fn of(kind: Kind, segment: LogSegment<'_>) -> Result<Self> {
+        fold::segment(kind, segment)
     }
 }
 

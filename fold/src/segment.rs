@@ -1,6 +1,12 @@
 //! Decoded segments of one day, and rows in them.
 
-use event::{Columns, lane::Place};
+use std::fmt;
+
+use event::{
+    Columns,
+    lane::{Place, Placed},
+};
+use serde::{Deserialize, Serialize};
 
 use crate::{FoldError, Result};
 
@@ -11,6 +17,58 @@ pub struct LogSegment<'a> {
     pub place: Place,
     /// Its events, at least the columns that are needed.
     pub columns: &'a Columns,
+}
+
+/// Where an event stands in the one order of all events of its day and kind: the greater place is later.
+///
+/// Written as lane, segment and row, such as `3/17/0`, with a `b` before it where the segment was placed by its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EventPlace {
+    /// Of its segment.
+    pub segment: Place,
+    /// The row in it, from 0.
+    pub row: u32,
+}
+
+impl EventPlace {
+    /// The most bytes of its text, quotes included.
+    pub const MAX_TEXT: usize = 1 + 3 + 1 + 20 + 1 + 10 + 2;
+
+    fn parse(text: &str) -> Option<Self> {
+        let (placed, numbers) = match text.strip_prefix('b') {
+            Some(numbers) => (Placed::ByBatch, numbers),
+            None => (Placed::ByKey, text),
+        };
+        let mut numbers = numbers.split('/');
+        let mut next = || numbers.next();
+        let (lane, seq, row) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
+        let place = Self { segment: Place { placed, lane, seq }, row };
+        // A place has one text only.
+        (place.to_string() == text).then_some(place)
+    }
+}
+
+impl fmt::Display for EventPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { placed, lane, seq } = self.segment;
+        let placed = if placed == Placed::ByBatch { "b" } else { "" };
+        write!(f, "{placed}{lane}/{seq}/{}", self.row)
+    }
+}
+
+impl From<EventPlace> for String {
+    fn from(place: EventPlace) -> Self {
+        place.to_string()
+    }
+}
+
+impl TryFrom<String> for EventPlace {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{text}` is not the place of an event, such as `3/17/0`"))
+    }
 }
 
 /// A row of a slice of segments.
@@ -33,4 +91,30 @@ pub(crate) fn in_log_order<'a>(segments: &[LogSegment<'a>]) -> Result<(Vec<(u32,
     let mut order: Vec<usize> = (0..segments.len()).filter(|&at| segments[at].columns.rows > 0).collect();
     order.sort_by_key(|&at| segments[at].place);
     Ok((order.into_iter().map(|at| (at as u32, segments[at].columns)).collect(), rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_have_one_text_and_the_order_of_the_log() {
+        let by_batch = Place { placed: Placed::ByBatch, lane: u8::MAX, seq: u64::MAX };
+        let places = [
+            EventPlace { segment: by_batch, row: u32::MAX },
+            EventPlace { segment: Place::of(0, 9), row: 3 },
+            EventPlace { segment: Place::of(0, 10), row: 0 },
+            EventPlace { segment: Place::of(1, 1), row: 0 },
+        ];
+        let texts = places.map(|place| serde_json::to_string(&place).unwrap());
+        assert_eq!(texts[0].len(), EventPlace::MAX_TEXT);
+        assert_eq!(texts[1..], ["\"0/9/3\"", "\"0/10/0\"", "\"1/1/0\""]);
+        for (place, text) in places.iter().zip(&texts) {
+            assert_eq!(serde_json::from_str::<EventPlace>(text).unwrap(), *place);
+        }
+        assert!(places.is_sorted());
+        for wrong in ["", "1/2", "1/2/3/4", "01/2/3", "256/1/1", "x1/2/3", "-1/2/3", "+1/2/3"] {
+            assert_eq!(EventPlace::parse(wrong), None, "{wrong}");
+        }
+    }
 }

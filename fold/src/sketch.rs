@@ -120,11 +120,6 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         counts.chunks(width).map(of_group).collect()
     }
 
-    /// What version 2 kept of scores by tag: how many lie in which twentieth of [0, 1].
-    pub(crate) fn of_twentieths(counts: [u64; 20]) -> Self {
-        OldCells::of_twentieths(counts).map_or_else(Self::default, |old| Self { cells: Cells::Old(old) })
-    }
-
     /// How often cells were merged in pairs: 0 while each distinct number has its own. `None` when it was
     /// stored by an older version.
     pub fn level(&self) -> Option<u32> {
@@ -256,11 +251,10 @@ impl<const BYTES: usize, const FLOOR: u32> Merge for Sketch<BYTES, FLOOR> {
                 };
                 near.fit(BYTES, FLOOR);
             }
-            (Cells::Old(old), Cells::Old(other)) => {
-                if !old.merge(other) {
-                    self.cells = Cells::Mixed;
-                }
-            }
+            (Cells::Old(old), Cells::Old(other)) => match old.merge(other) {
+                true => old.fit(BYTES),
+                false => self.cells = Cells::Mixed,
+            },
             _ => self.cells = Cells::Mixed,
         }
     }

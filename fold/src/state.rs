@@ -1,12 +1,29 @@
 //! The text in which results are stored: JSON without white space, with a version. Keys come in a
 //! fixed order and doubles in the shortest form that reads back as the same double, so that equal
 //! results have equal texts.
-
-use std::ops::RangeInclusive;
+//!
+//! A state can be older than its events: those of an expired day are gone, and it can never be folded again. So every
+//! version that was ever written stays readable. [`Versions`] has for each older version a function that turns its JSON
+//! into that of the next; they are applied one after the other, and only the newest is read into types. To change what is
+//! stored, add a module `versions/vN.rs` for what is written today, with its upgrade, and a golden text of it.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::{FoldError, Result};
+
+/// Turns the JSON of a state into that of the next version, or says what is wrong with it.
+pub(crate) type Upgrade = fn(Value) -> Result<Value, String>;
+
+/// The versions of a state.
+pub(crate) struct Versions {
+    /// Of what the state is.
+    pub(crate) what: &'static str,
+    /// The oldest version that there was.
+    pub(crate) oldest: u32,
+    /// How each version becomes the next, from the oldest on.
+    pub(crate) upgrades: &'static [Upgrade],
+}
 
 #[derive(Serialize)]
 struct Versioned<'a, T> {
@@ -15,46 +32,53 @@ struct Versioned<'a, T> {
     state: &'a T,
 }
 
-/// The text of a state, which must be made of strings and finite numbers.
-pub(crate) fn write<T: Serialize>(version: u32, state: &T) -> String {
-    serde_json::to_string(&Versioned { v: version, state }).expect("maps with text keys become JSON")
+#[derive(Deserialize)]
+struct Version {
+    v: u32,
 }
 
-/// The version of a state.
-pub(crate) fn version(what: &'static str, text: &str) -> Result<u32> {
-    #[derive(Deserialize)]
-    struct Version {
-        v: u32,
+impl Versions {
+    /// The version that is written.
+    pub(crate) const fn current(&self) -> u32 {
+        self.oldest + self.upgrades.len() as u32
     }
-    let version: Result<Version, _> = serde_json::from_str(text);
-    version.map(|version| version.v).map_err(|error| FoldError::State { what, why: error.to_string() })
+
+    /// Whether a text is of the version that is written.
+    pub(crate) fn is_current(&self, text: &str) -> bool {
+        text.starts_with(&format!("{{\"v\":{},", self.current()))
+    }
+
+    /// The text of a state, which must be made of strings and finite numbers.
+    pub(crate) fn write<T: Serialize>(&self, state: &T) -> String {
+        let versioned = Versioned { v: self.current(), state };
+        serde_json::to_string(&versioned).expect("maps with text keys become JSON")
+    }
+
+    /// Reads a state of any version.
+    pub(crate) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
+        let wrong = |why: String| FoldError::State { what: self.what, why };
+        let broken = |error: serde_json::Error| wrong(error.to_string());
+        if self.is_current(text) {
+            return serde_json::from_str(text).map_err(broken);
+        }
+        // The version comes first: another one may look entirely different.
+        let Version { v } = serde_json::from_str(text).map_err(broken)?;
+        if v > self.current() {
+            return Err(wrong(format!("version {v} was written by a newer Almanac; update this one")));
+        }
+        let Some(first) = v.checked_sub(self.oldest) else {
+            return Err(wrong(format!("version {v} was never written")));
+        };
+        let state = serde_json::from_str::<Value>(text).map_err(broken)?;
+        let mut upgrades = self.upgrades.iter().skip(first as usize);
+        let state = upgrades.try_fold(state, |state, upgrade| upgrade(state)).map_err(wrong)?;
+        serde_json::from_value(state).map_err(broken)
+    }
 }
 
-/// Reads a state of the version `known`; the reader of the version comes first, because another
-/// version may look entirely different.
-pub(crate) fn read<T: DeserializeOwned>(what: &'static str, known: u32, text: &str) -> Result<T> {
-    read_since(what, known..=known, text)
-}
-
-/// The same, of any of the versions `known`: what the older ones lack has a default.
-pub(crate) fn read_since<T: DeserializeOwned>(
-    what: &'static str,
-    known: RangeInclusive<u32>,
-    text: &str,
-) -> Result<T> {
-    #[derive(Deserialize)]
-    struct Version {
-        v: u32,
-    }
-    let wrong = |why: String| FoldError::State { what, why };
-    let version: Version = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-    if version.v < *known.start() {
-        return Err(wrong(format!("version {} is of an older Almanac; rebuild the projections", version.v)));
-    }
-    if version.v > *known.end() {
-        return Err(wrong(format!("version {} was written by a newer Almanac; update this one", version.v)));
-    }
-    serde_json::from_str(text).map_err(|error| wrong(error.to_string()))
+/// For a version whose states are also states of the next one.
+pub(crate) fn as_it_is(state: Value) -> Result<Value, String> {
+    Ok(state)
 }
 
 /// A day as text, where there is one.

@@ -1,10 +1,12 @@
-//! Carries the projections of days whose events are gone over to the next version, as they are.
+//! Carries the projections of days whose events are gone over to the next version. They cannot be folded again, so they
+//! say what they said, in the form that is written today. What cannot be read is copied as it is.
 //!
 //! The next version may have some of such a day: what was folded and evaluated of it before its events
 //! went. Whatever covers less than the old version does is replaced by that. Each write is under the version
 //! of what it replaces and counts it up, so a worker that still writes what it folded before is refused.
 
 use event::{Id, Kind, Result};
+use fold::{Evaluation, Rollup, rollup::Part};
 use log::{
     evaluated::{self, At, Content, OfGone},
     expired,
@@ -59,10 +61,15 @@ pub(crate) fn is_covered(wanted: Option<&Applied>, found: Option<&Applied>) -> b
 /// Puts what an item says under another key, over whatever is there.
 async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
     let old = Projected::from_item(item)?;
+    let state = match key::parse_projection(&item.key)?.1 {
+        Projection::Breakdown(one) => Part::from_state(one.by, &old.state).map(|part| part.to_state()),
+        _ => Rollup::from_state(&old.state).map(|rollup| rollup.to_state()),
+    };
+    let state = state.unwrap_or_else(|_| old.state.clone());
     for _ in 0..MAX_ATTEMPTS {
         let there = table.get(&key).await?;
         let there = there.as_ref().map_or(Ok(Projected::empty()), Projected::from_item)?;
-        let (item, condition) = there.replace(key.clone(), &old.applied, old.state.clone());
+        let (item, condition) = there.replace(key.clone(), &old.applied, state.clone());
         match table.put(item, condition).await {
             Err(error) if error.is_conflict() => continue,
             other => return other,
@@ -74,6 +81,8 @@ async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
 async fn carry_evaluation(table: &dyn Table, day: &WorkspaceDay, old: u32, new: u32) -> Result<()> {
     let at = |version| At { workspace: &day.workspace, version, day: day.day };
     let Some((head, states)) = evaluated::load(table, at(old)).await? else { return Ok(()) };
+    let most = evaluated::state_bytes(table.item_bytes());
+    let states = Evaluation::from_states(&states).map_or(states, |evaluation| evaluation.to_states(most));
     let content = Content { applied: head.applied, rows: head.rows, states };
     for _ in 0..MAX_ATTEMPTS {
         let there = evaluated::head(table, at(new)).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use catalog::{Defined, ReleaseChange, record, record_definitions};
 use event::{ErrorKind, Kind, Result};
 use fold::{
-    Delta, Rollup,
+    Delta, LogSegment, Rollup,
     rollup::{is_current, wants},
 };
 use log::{
@@ -241,7 +241,11 @@ pub(crate) async fn fold_from(
         for segment in &segments {
             if !is_skipped(skipped, log, segment.seq) {
                 let unpacked = caught::text(|| segment.unpack(|name| wants(log.kind, name)));
-                match unpacked.and_then(|columns| caught::text(|| Delta::of(log.kind, &columns))) {
+                let place = segment.place();
+                let folded = unpacked.and_then(|columns| {
+                    caught::text(|| Delta::of(log.kind, LogSegment { place, columns: &columns }))
+                });
+                match folded {
                     Ok(delta) => {
                         into.add(log, segment.seq, &delta).await?;
                         into.taken.note(segment);

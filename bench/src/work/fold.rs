@@ -1,7 +1,7 @@
 //! Folding a backlog: segments unpacked and folded into rollups, beside only unpacking them.
 
 use ::fold::{
-    Delta,
+    Delta, LogSegment,
     rollup::{Merge, wants},
 };
 use event::Kind;
@@ -71,7 +71,8 @@ fn folded(segments: &[Segment]) -> anyhow::Result<u64> {
     let mut day = Delta::default();
     for segment in segments {
         let kind = segment.log.kind;
-        day.merge(&Delta::of(kind, &segment.unpack(|name| wants(kind, name))?)?);
+        let columns = &segment.unpack(|name| wants(kind, name))?;
+        day.merge(&Delta::of(kind, LogSegment { place: segment.place(), columns })?);
     }
     Ok(KINDS.iter().map(|kind| day.rollup.events(*kind)).sum())
 }

@@ -8,7 +8,8 @@ use crate::{
     read::required_texts,
 };
 
-/// Whatever it is, it makes the bits that deal shares others than those that the join looks at.
+/// Mixed with the hash of a key before shares are dealt by its low bits. The join's tables find their slots by the low
+/// bits of the plain hash; without this, all keys of a share would have these in common and crowd in few slots.
 const SALT: u64 = 0x7368_6172_6573;
 
 /// The predictions and outcomes of some of all keys, dealt by the hash of the key: whatever judges a prediction

@@ -62,7 +62,8 @@ impl<T: Merge + Clone> Merge for Option<T> {
 /// bottom-k sketches", 2007, with a budget in the place of k.)
 ///
 /// Written as `{"names":{...}}`, when some did not fit with `"beyond"`, the hash of the first of them
-/// in hexadecimal, and `"others"`, their value.
+/// in hexadecimal, and `"others"`, their value. The hash, the budget and the weights are part of the stored format: a
+/// change of one of them makes a new version of the state. A text that was written by others is fitted when it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Text<V>", bound(deserialize = "V: Cell + Deserialize<'de>"))]
 pub struct Bounded<V, const BUDGET: usize> {
@@ -106,13 +107,6 @@ impl<V, const BUDGET: usize> Bounded<V, BUDGET> {
     /// Whether there is no name.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.rest.is_none()
-    }
-
-    /// The same names with other values, whatever they weigh: for what an older version kept.
-    pub(super) fn map<W, const OTHER: usize>(&self, value: impl Fn(&V) -> W) -> Bounded<W, OTHER> {
-        let names = self.names.iter().map(|(name, of)| (name.clone(), value(of))).collect();
-        let rest = self.rest.as_ref().map(|rest| Rest { beyond: rest.beyond, others: value(&rest.others) });
-        Bounded { names, rest }
     }
 
     /// How many distinct names there were: exact as long as all fit, then estimated from how dense the
@@ -266,13 +260,14 @@ impl<V: Cell, const BUDGET: usize> TryFrom<Text<V>> for Bounded<V, BUDGET> {
             (None, None) => None,
             _ => return Err("`beyond` and `others` come together".into()),
         };
-        let beyond = rest.as_ref().map(|rest| rest.beyond);
-        let admitted = |name: &String| beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
-        // Older versions weighed in other ways, so nothing is said of what fits.
-        if !text.names.keys().all(admitted) {
-            return Err("a breakdown holds names that it would not keep".into());
+        let mut all = Self { names: text.names, rest };
+        let beyond = all.rest.as_ref().map(|rest| rest.beyond);
+        let is_kept = |name: &String| beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
+        // Older versions hashed and weighed in other ways. What does not fit any more goes to the others.
+        if all.names_weight() > BUDGET || !all.names.keys().all(is_kept) {
+            all.fit();
         }
-        Ok(Self { names: text.names, rest })
+        Ok(all)
     }
 }
 
@@ -327,8 +322,11 @@ mod tests {
         let text = serde_json::to_string(&many).unwrap();
         assert_eq!(serde_json::from_str::<Few>(&text).unwrap(), many);
         assert!(text.len() <= Few::MAX_TEXT);
+        // What it would not keep is added to the others.
+        let beyond = r#"{"names":{"a":2},"beyond":"0000000000000000","others":1}"#;
+        let fitted = serde_json::from_str::<Few>(beyond).unwrap();
+        assert_eq!((fitted.names().len(), fitted.others()), (0, Some(&3)));
         for wrong in [
-            r#"{"names":{"a":2},"beyond":"0000000000000000","others":1}"#,
             r#"{"names":{"a":2},"beyond":"1","others":1}"#,
             r#"{"names":{},"others":1}"#,
             r#"{"names":{},"beyond":"0000000000000000"}"#,
@@ -346,6 +344,17 @@ mod tests {
         }
         let huge = few(&["x".repeat(1000)]);
         assert_eq!((huge.names().len(), huge.others()), (0, Some(&1)));
+    }
+
+    #[test]
+    fn what_fitted_another_budget_is_fitted_again() {
+        let mut wide = Bounded::<u64, 1000>::default();
+        (0..100).for_each(|n| wide.add(&format!("name {n}"), &1));
+        let text = serde_json::to_string(&wide).unwrap();
+        let read = serde_json::from_str::<Few>(&text).unwrap();
+        let names: Vec<String> = (0..100).map(|n| format!("name {n}")).collect();
+        assert_eq!(read, few(&names), "as if it had always been so narrow");
+        assert!(serde_json::to_string(&read).unwrap().len() <= Few::MAX_TEXT);
     }
 
     fn name() -> impl Strategy<Value = String> {

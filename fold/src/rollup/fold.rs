@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use event::{
     Columns, Kind,
     fields::TAG_PREFIX,
-    lane::{Breakdown, By},
+    lane::{Breakdown, By, Place},
 };
 
 use super::{
@@ -23,19 +23,19 @@ use super::{
     },
 };
 use crate::{
-    Result,
+    EventPlace, LogSegment, Result,
     read::{Codes, Numbers, Texts, floats, present, required_floats, required_texts, required_times, texts},
     sketch::Floored,
 };
 
 /// What a segment of a kind adds.
-pub(super) fn segment(kind: Kind, columns: &Columns) -> Result<Delta> {
+pub(super) fn segment(kind: Kind, LogSegment { place, columns }: LogSegment<'_>) -> Result<Delta> {
     let mut delta = Delta::default();
     if columns.rows > 0 {
         match kind {
             Kind::Predictions => predictions(columns, &mut delta)?,
             Kind::Outcomes => outcomes(columns, &mut delta.rollup)?,
-            Kind::Metrics => metrics(columns, &mut delta)?,
+            Kind::Metrics => metrics(place, columns, &mut delta)?,
             Kind::Releases => releases(columns, &mut delta)?,
         }
     }
@@ -177,15 +177,15 @@ fn outcomes(columns: &Columns, rollup: &mut Rollup) -> Result<()> {
     Ok(())
 }
 
-fn metrics(columns: &Columns, delta: &mut Delta) -> Result<()> {
+fn metrics(place: Place, columns: &Columns, delta: &mut Delta) -> Result<()> {
     let names = required_texts(columns, "name")?.codes();
     let times = required_times(columns, "measured_at")?;
     let values = required_floats(columns, "value")?;
     let releases = optional_codes(columns, "release")?;
     let pairs = Pairs::new(&names, &releases);
     let mut series = vec![Series::empty(); pairs.pairs.len()];
-    for ((&pair, &at), &value) in pairs.codes.iter().zip(times).zip(values) {
-        series[pair as usize].add(at, value);
+    for (row, ((&pair, &at), &value)) in (0..).zip(pairs.codes.iter().zip(times).zip(values)) {
+        series[pair as usize].add(at, value, EventPlace { segment: place, row });
     }
     let mut by_name = BTreeMap::<u32, Metric>::new();
     for (&(name, release), series) in pairs.pairs.iter().zip(series) {

@@ -6,16 +6,16 @@ use super::{
     bounded::{Bounded, Cell, Merge},
     numbers::NumberRollup,
 };
-use crate::sketch::Sketch;
+use crate::{EventPlace, sketch::Sketch};
 
 /// Bytes of the sketch of a metric.
 pub const METRIC_SKETCH_BYTES: usize = 2 * 1024;
 
 /// Bytes for the releases of one metric: about 40 whatever they hold.
-pub const METRIC_RELEASES_BUDGET: usize = 16 * 1024;
+pub const METRIC_RELEASES_BUDGET: usize = 19 * 1024;
 
 /// Bytes for the metrics of one of 256 items: about 12 whatever they hold.
-pub const METRICS_BUDGET: usize = 272 * 1024;
+pub const METRICS_BUDGET: usize = 312 * 1024;
 
 /// Observations of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,29 +24,35 @@ pub struct Series {
     pub numbers: NumberRollup,
     /// When the last one was measured, in microseconds since 1970-01-01T00:00:00Z.
     pub last_at: i64,
-    /// The last observed value; of several at the same instant the greatest.
+    /// The value that was measured last; of several at the same instant that of the later event.
     pub last: f64,
+    /// Where that event stands; `None` when an older version stored it, before all whose place is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_in: Option<EventPlace>,
 }
 
 impl Series {
     /// The most bytes of its text.
-    pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + 20 + 24 + 36;
+    pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + 20 + 24 + 36 + EventPlace::MAX_TEXT + 11;
 
     /// No observation yet; never stored.
     pub(super) const fn empty() -> Self {
-        Self { numbers: NumberRollup::empty(), last_at: i64::MIN, last: f64::NEG_INFINITY }
+        let numbers = NumberRollup::empty();
+        Self { numbers, last_at: i64::MIN, last: f64::NEG_INFINITY, last_in: None }
     }
 
     #[inline]
-    pub(super) fn add(&mut self, at: i64, value: f64) {
+    pub(super) fn add(&mut self, at: i64, value: f64, place: EventPlace) {
         self.numbers.add(value);
-        self.latest(at, value);
+        self.latest(at, value, Some(place));
     }
 
     #[inline]
-    fn latest(&mut self, at: i64, value: f64) {
-        if at > self.last_at || at == self.last_at && value.total_cmp(&self.last).is_gt() {
-            (self.last_at, self.last) = (at, value);
+    fn latest(&mut self, at: i64, value: f64, place: Option<EventPlace>) {
+        let order = at.cmp(&self.last_at).then_with(|| place.cmp(&self.last_in));
+        // Of two without a place the greater one, so that order leaves no trace there either.
+        if order.then_with(|| value.total_cmp(&self.last)).is_gt() {
+            (self.last_at, self.last, self.last_in) = (at, value, place);
         }
     }
 }
@@ -54,7 +60,7 @@ impl Series {
 impl Merge for Series {
     fn merge(&mut self, other: &Self) {
         self.numbers.merge(&other.numbers);
-        self.latest(other.last_at, other.last);
+        self.latest(other.last_at, other.last, other.last_in);
     }
 }
 

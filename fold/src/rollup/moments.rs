@@ -32,6 +32,8 @@ pub(super) struct Moments {
     upper: Pair,
     /// Of the group below; there is none as long as all numbers are of one group.
     lower: Option<Pair>,
+    /// Version 1 kept no sums of squares.
+    has_squares: bool,
 }
 
 /// As they are written. A sum is in the number's own units, whatever its group.
@@ -65,7 +67,12 @@ fn group_of(field: i32) -> i32 {
 impl Moments {
     /// Of nothing.
     pub(super) const fn empty() -> Self {
-        Self { top: NONE, upper: Pair { sum: Sum::ZERO, squares: Squares::ZERO }, lower: None }
+        Self {
+            top: NONE,
+            upper: Pair { sum: Sum::ZERO, squares: Squares::ZERO },
+            lower: None,
+            has_squares: true,
+        }
     }
 
     /// Whether there were numbers of different groups.
@@ -134,10 +141,13 @@ impl Moments {
     }
 
     /// The population variance, and its square root, which may be finite where the variance is not.
-    pub(super) fn variance(&self, n: u64) -> (f64, f64) {
+    pub(super) fn variance(&self, n: u64) -> Option<(f64, f64)> {
+        if !self.has_squares {
+            return None;
+        }
         let lower = self.lower.unwrap_or_default();
         let variance = variance(n, (&self.upper.sum, &lower.sum), (&self.upper.squares, &lower.squares));
-        (libm::scalbn(variance, 2 * self.power()), libm::scalbn(variance.sqrt(), self.power()))
+        Some((libm::scalbn(variance, 2 * self.power()), libm::scalbn(variance.sqrt(), self.power())))
     }
 
     /// The power of two that sums of numbers are scaled by.
@@ -150,28 +160,30 @@ impl Moments {
         let low = |text: &dyn Fn(&Pair) -> String| self.lower.as_ref().map(text);
         Text {
             sum: Some(self.upper.sum.text(power)),
-            squares: Some(self.upper.squares.text(2 * power)),
+            squares: self.has_squares.then(|| self.upper.squares.text(2 * power)),
             low: low(&|pair| pair.sum.text(power - POWERS)),
-            low_squares: low(&|pair| pair.squares.text(2 * (power - POWERS))),
+            low_squares: low(&|pair| pair.squares.text(2 * (power - POWERS))).filter(|_| self.has_squares),
         }
     }
 
     /// Reads the sums of numbers of which `greatest` is the greatest in size. Version 2 wrote no low sums; a
-    /// sum of its that reaches below the units of the group is split. `None` when one was too large for it.
+    /// sum of its that reaches below the units of the group is split. `None` when one was too large for it. Version 1
+    /// wrote no squares.
     pub(super) fn read(text: &Text, greatest: f64) -> Result<Option<Self>, String> {
-        let (Some(sum), Some(squares)) = (&text.sum, &text.squares) else { return Ok(None) };
+        let Some(sum) = &text.sum else { return Ok(None) };
         let top = if greatest == 0.0 || !greatest.is_finite() { NONE } else { group(greatest) };
-        let mut moments = Self { top, ..Self::empty() };
+        let has_squares = text.squares.is_some();
+        let mut moments = Self { top, has_squares, ..Self::empty() };
         let power = moments.power();
         let (sum, low_sum) = Sum::read(sum, power)?;
-        let (squares, low_squares) = Squares::read(squares, 2 * power)?;
+        let (squares, low_squares) = squares_of(text.squares.as_deref(), 2 * power)?;
         moments.upper = Pair { sum, squares };
         let rest = Pair { sum: low_sum, squares: low_squares };
         moments.lower = match (&text.low, &text.low_squares) {
             (None, None) => (rest != Pair::default()).then_some(rest),
-            (Some(low), Some(low_squares)) if rest == Pair::default() => {
+            (Some(low), low_squares) if rest == Pair::default() && low_squares.is_some() == has_squares => {
                 let (sum, below) = Sum::read(low, power - POWERS)?;
-                let (squares, more_below) = Squares::read(low_squares, 2 * (power - POWERS))?;
+                let (squares, more_below) = squares_of(low_squares.as_deref(), 2 * (power - POWERS))?;
                 if (below, more_below) != (Sum::ZERO, Squares::ZERO) {
                     return Err("a low sum reaches below its group".into());
                 }
@@ -183,15 +195,24 @@ impl Moments {
     }
 }
 
+/// Reads squares, where there are any.
+fn squares_of(text: Option<&str>, power: i32) -> Result<(Squares, Squares), String> {
+    text.map_or(Ok((Squares::ZERO, Squares::ZERO)), |text| Squares::read(text, power))
+}
+
 impl Merge for Moments {
     fn merge(&mut self, other: &Self) {
+        let has_squares = self.has_squares && other.has_squares;
         if other.top == NONE {
+            self.has_squares = has_squares;
             return;
         }
         if self.top == NONE {
             self.clone_from(other);
+            self.has_squares = has_squares;
             return;
         }
+        self.has_squares = has_squares;
         if other.lower.is_some() {
             self.lower.get_or_insert_default();
         }

@@ -77,12 +77,12 @@ impl NumberRollup {
     /// The population variance, that is the mean squared distance from the mean (divided by the count,
     /// not by one less). The sums are exact, so nothing cancels. It may be too large for a double.
     pub fn variance(&self) -> Option<f64> {
-        self.moments.as_ref().map(|moments| moments.variance(self.n).0)
+        Some(self.moments.as_ref()?.variance(self.n)?.0)
     }
 
-    /// The population standard deviation.
+    /// The population standard deviation; `None` like the variance when version 1 kept no squares.
     pub fn std(&self) -> Option<f64> {
-        self.moments.as_ref().map(|moments| moments.variance(self.n).1)
+        Some(self.moments.as_ref()?.variance(self.n)?.1)
     }
 
     #[inline]

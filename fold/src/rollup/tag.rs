@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     bounded::{Bounded, Cell, Merge},
-    numbers::{Bins, Headline},
+    numbers::Headline,
 };
 use crate::sketch::Sketch;
 
@@ -118,60 +118,5 @@ impl TagPart {
 impl Merge for TagPart {
     fn merge(&mut self, other: &Self) {
         self.tags.merge(&other.tags);
-    }
-}
-
-/// What version 2 kept of the events with one value of a tag.
-#[derive(Clone, Debug, Default, Deserialize)]
-struct CellOfVersion2 {
-    #[serde(default)]
-    predictions: Headline,
-    #[serde(default)]
-    score_bins: Bins,
-    #[serde(default)]
-    metrics: u64,
-}
-
-impl Merge for CellOfVersion2 {
-    fn merge(&mut self, _: &Self) {}
-}
-
-impl Cell for CellOfVersion2 {
-    const MAX_BYTES: usize = 0;
-}
-
-/// What version 2 kept of tags; it is only read.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct PartOfVersion2 {
-    tags: Bounded<ValuesOfVersion2, 0>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(transparent)]
-struct ValuesOfVersion2(Bounded<CellOfVersion2, 0>);
-
-impl Merge for ValuesOfVersion2 {
-    fn merge(&mut self, _: &Self) {}
-}
-
-impl Cell for ValuesOfVersion2 {
-    const MAX_BYTES: usize = 0;
-}
-
-impl From<PartOfVersion2> for TagPart {
-    fn from(part: PartOfVersion2) -> Self {
-        Self { tags: part.tags.map(|values| TagValues::from(values)) }
-    }
-}
-
-impl From<&ValuesOfVersion2> for TagValues {
-    fn from(ValuesOfVersion2(values): &ValuesOfVersion2) -> Self {
-        let counts =
-            |cell: &CellOfVersion2| TagCounts { predictions: cell.predictions.n, metrics: cell.metrics };
-        Self {
-            counts: values.map(counts),
-            heads: values.map(|cell| cell.predictions.clone()),
-            scores: values.map(|cell| TagScores::of_twentieths(cell.score_bins.0)),
-        }
     }
 }

@@ -35,10 +35,15 @@ fn finite(bits: u64) -> f64 {
 }
 
 impl OldCells {
-    /// `None`, when there is no score.
-    pub(super) fn of_twentieths(counts: [u64; TWENTIETHS as usize]) -> Option<Self> {
-        let cells: Vec<_> = (0..).zip(counts).filter(|(_, n)| *n > 0).collect();
-        (!cells.is_empty()).then_some(Self { shift: 0, cells })
+    /// Merges cells until the text takes at most so many bytes. Twentieths always do.
+    pub(super) fn fit(&mut self, bytes: usize) {
+        while self.shift > 0 && self.shift < COARSEST_SHIFT && self.text_bytes() > bytes {
+            *self = Self { shift: self.shift + 1, cells: self.at_shift(self.shift + 1) };
+        }
+    }
+
+    fn text_bytes(&self) -> usize {
+        self.to_array().iter().map(|number| number.to_string().len() + 1).sum::<usize>() + 1
     }
 
     pub(super) fn n(&self) -> u64 {

@@ -108,11 +108,26 @@ fn what_version_2_stored_is_read_with_its_ranks() {
     twice.merge(&Sketch::of(&[1.0]));
     assert_eq!(twice.quantile(0.5, ALL), None, "cells of different kinds cannot be added up");
     assert_eq!(serde_json::from_str::<Sketch<100>>(&serde_json::to_string(&twice).unwrap()).unwrap(), twice);
-    let mut counts = [0; 20];
-    (counts[0], counts[19]) = (1, 3);
-    let bins = Sketch::<100>::of_twentieths(counts);
+    let bins: Sketch<100> = serde_json::from_str("[0,0,1,19,3]").unwrap();
     let found = bins.quantile(1.0, (0.01, 0.99)).unwrap();
     assert!((0.95..0.99).contains(&found.value) && found.from == 0.0, "{found:?}");
+}
+
+/// Those of version 2 may be longer than what a sketch may take now: they lose detail, not numbers.
+#[test]
+fn what_version_2_stored_is_fitted() {
+    let cells: Vec<String> =
+        (0..500).map(|cell| format!("{},{}", if cell == 0 { 65_000 } else { 1 }, cell + 1)).collect();
+    let text = format!("[46,{}]", cells.join(","));
+    let n = (1..=500).sum();
+    let wide: Sketch<5000> = serde_json::from_str(&text).unwrap();
+    assert_eq!((serde_json::to_string(&wide).unwrap(), wide.n()), (text.clone(), n));
+    let mut narrow: Sketch<300> = serde_json::from_str(&text).unwrap();
+    assert_eq!(narrow.n(), n);
+    assert!((100..=300).contains(&serde_json::to_string(&narrow).unwrap().len()));
+    narrow.merge(&narrow.clone());
+    assert_eq!(narrow.n(), 2 * n);
+    assert!(serde_json::to_string(&narrow).unwrap().len() <= 300);
 }
 
 #[test]

@@ -137,6 +137,10 @@ impl<'de, const BYTES: usize, const FLOOR: u32> Deserialize<'de> for Sketch<BYTE
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Text).map(|cells| match cells {
             Cells::Near(near) if near == Near::default() => Self::default(),
+            Cells::Old(mut old) => {
+                old.fit(BYTES);
+                Self { cells: Cells::Old(old) }
+            }
             cells => Self { cells },
         })
     }

@@ -366,8 +366,9 @@ impl State {
         applied: &Applied,
     ) -> std::result::Result<Delta, String> {
         let mut fold = Delta::default();
-        for (kind, _, columns) in self.prefix(workspace, day, applied)? {
-            fold.merge(&Delta::of(kind, columns).map_err(|error| error.to_string())?);
+        for (kind, place, columns) in self.prefix(workspace, day, applied)? {
+            let segment = LogSegment { place, columns };
+            fold.merge(&Delta::of(kind, segment).map_err(|error| error.to_string())?);
         }
         Ok(fold)
     }

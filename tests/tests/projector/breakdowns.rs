@@ -178,7 +178,7 @@ async fn as_version_2(bench: &Bench) {
         let state = item.text("state").unwrap().to_owned();
         let state = match state.contains("\"tags\":") {
             true => tags.to_owned(),
-            false => state.replacen("\"v\":3", "\"v\":2", 1),
+            false => format!("{{\"v\":2,{}", state.split_once(',').unwrap().1),
         };
         let stored = bench.table.get(&item.key).await.unwrap().unwrap();
         bench.table.put(stored.with("state", state), Condition::None).await.unwrap();

@@ -1,26 +1,34 @@
 //! Rebuilds of what goes on growing, and of what is lost.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use event::{Clock, ErrorKind, Kind};
-use log::{active, key};
+use log::{
+    active,
+    evaluated::{self, Content, OfGone},
+    key::{self, Projection},
+};
 use projector::rebuild::{Pace, rebuild};
-use table::Condition;
+use table::{Condition, Item, Query, query_all};
 use tests::{
     between::{Between, Call, Happens},
     on_both_engines,
     world::at,
 };
 
-use crate::bench::Bench;
+use crate::bench::{Bench, day};
 
 on_both_engines!(
     Bench::on:
     a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps,
     a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it,
+    a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_expired_day,
 );
 
 fn pace() -> Pace {
@@ -67,4 +75,53 @@ async fn a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it(bench: Benc
     );
     assert_eq!(active::load(&*bench.table, bench.id()).await.unwrap().version, 1);
     assert!(bench.verify().await.faults.iter().any(|fault| fault.contains("has a hole after segment 1")));
+}
+
+/// The rollup and the parts of the day.
+async fn projections(bench: &Bench, version: u32) -> Vec<Item> {
+    let range = key::projections(bench.id(), version, day(), day());
+    let mut items: Vec<Item> = query_all(&*bench.table, Query::table(range)).await.unwrap();
+    items.retain(|item| {
+        let (_, projection) = key::parse_projection(&item.key).unwrap();
+        matches!(projection, Projection::Rollup | Projection::Breakdown(_))
+    });
+    items
+}
+
+/// Their states by sort key.
+async fn states(bench: &Bench, version: u32) -> BTreeMap<String, String> {
+    let items = projections(bench, version).await.into_iter();
+    items.map(|item| (item.key.sk.clone(), item.text("state").unwrap().to_owned())).collect()
+}
+
+async fn a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_expired_day(bench: Bench) {
+    bench.append_some().await;
+    bench.project(1).await;
+    let now = (states(&bench, 1).await, bench.evaluation(1).await.unwrap());
+    for item in projections(&bench, 1).await {
+        let state = item.text("state").unwrap();
+        let older = format!("{{\"v\":3,{}", state.split_once(',').unwrap().1);
+        bench.table.put(item.with("state", older), Condition::None).await.unwrap();
+    }
+    let head = evaluated::head(&*bench.table, bench.at(1)).await.unwrap();
+    let older = |state: &String| {
+        assert!(state.contains("\"threshold\":0.5,"), "{state}");
+        state.replacen("{\"v\":2,", "{\"v\":1,", 1).replace("\"threshold\":0.5,", "")
+    };
+    let content = Content {
+        applied: head.applied.clone(),
+        rows: head.rows,
+        states: now.1.1.iter().map(older).collect(),
+    };
+    evaluated::write(&*bench.table, bench.at(1), &head, content, OfGone::Refused).await.unwrap();
+    assert_eq!(bench.verify().await.older, 1);
+    bench.expire().await;
+    assert_ne!(
+        (states(&bench, 1).await, bench.evaluation(1).await.unwrap().1),
+        (now.0.clone(), now.1.1.clone())
+    );
+    rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!(states(&bench, 2).await, now.0);
+    assert_eq!(bench.evaluation(2).await.unwrap().1, now.1.1);
+    assert_eq!(bench.verify().await.faults, Vec::<String>::new());
 }

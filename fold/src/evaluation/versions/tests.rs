@@ -1,0 +1,37 @@
+use event::task::POSITIVE_SCORE;
+
+use super::*;
+use crate::{
+    Evaluation,
+    evaluation::tests::{binary, judge, observed, predicted},
+    testing::Prediction,
+};
+
+/// A text of every version before the current one, of which `the_state_is_golden` has one.
+const GOLDENS: [&str; 1] = [include_str!("golden/v1.json")];
+
+#[test]
+fn every_version_is_read_and_says_what_it_can() {
+    assert_eq!(GOLDENS.len() as u32, EVALUATION.current() - EVALUATION.oldest, "a golden for each version");
+    let rows = [
+        Prediction { score: Some(0.1), ..predicted("binary", "a") },
+        Prediction { score: Some(0.7), ..predicted("binary", "b") },
+        Prediction { value: Some(0.3), ..predicted("number", "a") },
+        predicted("unknown", "a"),
+    ];
+    let outcomes = [observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)];
+    let now = judge(&rows, &outcomes);
+    for (text, version) in GOLDENS.into_iter().zip(EVALUATION.oldest..) {
+        assert!(text.starts_with(&format!("{{\"v\":{version},")), "{text}");
+        let then = Evaluation::from_state(text).unwrap();
+        assert!(now.says(&then));
+        assert!(!judge(&rows, &outcomes[1..]).says(&then));
+        // Written again, it is of the current version and says the same.
+        assert!(EVALUATION.is_current(&then.to_state()));
+        assert_eq!(Evaluation::from_state(&then.to_state()).unwrap(), then);
+        assert_eq!(binary(&then).threshold, POSITIVE_SCORE);
+    }
+    let first = Evaluation::from_state(GOLDENS[0]).unwrap();
+    assert_eq!((first.unmatched, first.releases["binary"].repeated), (None, None));
+    assert!(now.says(&now));
+}
