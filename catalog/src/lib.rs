@@ -2,6 +2,29 @@
 //!
 //! An entity is created in one transaction with the guard of its name and its parent's count, so names
 //! are unique, counts exact, and a repeat of a creation finds what is there.
+//!
+//! ```
+//! use almanac_catalog::Catalog;
+//! use event::{Clock, Task};
+//! use table::sqlite::SqliteTable;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("almanac.db");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let clock = Clock::system();
+//! let catalog = Catalog::new(std::sync::Arc::new(SqliteTable::open(&path, clock.clone())?));
+//! let workspace = catalog.ensure_workspace("credit/prod", clock.now()).await?;
+//! let model = catalog.ensure_model(workspace.id(), "churn", &Task::Multiclass, clock.now()).await?;
+//! let again = catalog.ensure_model(workspace.id(), "churn", &Task::Multiclass, clock.now()).await?;
+//! assert_eq!(model.entity.id, again.entity.id);
+//! assert_eq!(catalog.workspace("credit/prod").await?.id(), workspace.id());
+//! # Ok::<(), event::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`http`] answers the same over HTTP. Nothing here knows ingest, projector or query.
 
 pub mod activity;
 mod address;

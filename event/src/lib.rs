@@ -12,7 +12,7 @@
 //!     columns: vec![Column::new("score", Values::Float(vec![0.1, 0.9]))],
 //! };
 //! assert!(Kind::Predictions.may_have("score") && !Kind::Outcomes.may_have("score"));
-//! assert_eq!(columns.column("score").unwrap().values, Values::Float(vec![0.1, 0.9]));
+//! assert_eq!(columns.column("score").unwrap().float(1), Some(0.9));
 //! assert_eq!(Timestamp::parse("2013-06-01T12:00:00Z")?.day().to_string(), "2013-06-01");
 //! # Ok::<(), almanac_event::Error>(())
 //! ```

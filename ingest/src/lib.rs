@@ -5,6 +5,31 @@
 //! [`definitions`] says how they are judged; the [`append`] writes
 //! it to the logs exactly once. [`http`] is the way in from outside, [`limits`] says how much.
 //!
+//! ```
+//! use almanac_ingest::{Ingest, Remember, json::read_ndjson};
+//! use event::{Clock, Kind};
+//! use table::sqlite::SqliteTable;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("almanac.db");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let clock = Clock::system();
+//! let table = std::sync::Arc::new(SqliteTable::open(&path, clock.clone())?);
+//! let ingest = Ingest::new(table, clock.clone());
+//! let workspace = ingest.catalog().ensure_workspace("credit/prod", clock.now()).await?;
+//!
+//! let metric = br#"{"name":"drift","measured_at":"2026-11-20T02:00:00Z","value":0.25}"#;
+//! for appended in [1, 0] {
+//!     let batch = read_ndjson(Kind::Metrics, metric, clock.now())?;
+//!     let receipt = ingest.submit(&workspace, batch, Some("drift-2026-11-20"), Remember::Week).await?;
+//!     assert_eq!(receipt.appended, appended);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! It writes segments and batch markers and the catalog, and nothing else. It never reads a rollup.
 
 pub mod append;

@@ -5,6 +5,37 @@
 //! which days the events have [`expired`], by the minutes that the table has [`counted`]; which segments were
 //! [`skipped`]; and the [`cut`] that an answer was read at.
 //!
+//! ```
+//! use almanac_log::{batch::{BatchId, BatchPart}, key::LogId, scan, segment_item::Segment};
+//! use event::{Clock, Column, Columns, Day, Id, Kind, Timestamp, Values};
+//! use table::{Condition, Table, sqlite::SqliteTable};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("almanac.db");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let table = SqliteTable::open(&path, Clock::system())?;
+//! let now = Timestamp::parse("2013-06-01T04:30:00Z")?;
+//! let log = LogId { workspace: Id::new(now), day: now.day(), kind: Kind::Predictions, lane: 0 };
+//! let columns = Columns {
+//!     rows: 1,
+//!     columns: vec![
+//!         Column::new("key", Values::Text(["UA1071"].into_iter().collect())),
+//!         Column::new("predicted_at", Values::Time(vec![now.micros()])),
+//!     ],
+//! };
+//! let batch = BatchPart { batch: BatchId([7; 16]), first: 0, rows: 1 };
+//! let segment = Segment::pack(log.clone(), 1, now, vec![batch], &columns)?;
+//! table.put(segment.to_item(), Condition::Absent).await?;
+//!
+//! assert_eq!(scan::head(&table, &log).await?, 1);
+//! let read = scan::segments(&table, &log, 1, 1).await?;
+//! assert_eq!(read[0].unpack(|column| column == "key")?.columns.len(), 1);
+//! # Ok::<(), event::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! It knows no HTTP and folds nothing.
 
 pub mod active;

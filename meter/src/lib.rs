@@ -4,6 +4,14 @@
 //! matters, and changes it. Handles do nothing until a recorder is installed, as `almanac`
 //! does before it opens the table. The values of labels are from small fixed sets: routes, operations, kinds,
 //! never workspaces, releases, keys or whatever else a client can make up.
+//!
+//! ```
+//! use almanac_meter::{ALL, catalogue::GATE_REFUSED};
+//!
+//! let refused = GATE_REFUSED.counter(["stopping"]);
+//! refused.increment(1);
+//! assert!(ALL.iter().any(|metric| metric.name == "almanac_gate_refused_total"));
+//! ```
 
 pub mod catalogue;
 mod metric;

@@ -10,6 +10,30 @@
 //! [`expire`] deletes events whose time is over, [`status`] says how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything again and
 //! compares.
 //!
+//! ```
+//! use almanac_projector::{sweep::sweep, verify};
+//! use catalog::Catalog;
+//! use event::Clock;
+//! use table::{Table, sqlite::SqliteTable};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("almanac.db");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let clock = Clock::system();
+//! let table: std::sync::Arc<dyn Table> = std::sync::Arc::new(SqliteTable::open(&path, clock.clone())?);
+//! let catalog = Catalog::new(table.clone());
+//! let workspace = catalog.ensure_workspace("credit/prod", clock.now()).await?;
+//!
+//! // One worker, until it is asked to stop; `sweep` says what it has not projected yet.
+//! almanac_projector::run(table.clone(), async {}).await?;
+//! assert!(sweep(&*table, workspace.id()).await?.logs.is_empty());
+//! assert!(verify(&table, workspace.id(), |_, _| ()).await?.faults.is_empty());
+//! # Ok::<(), event::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! It appends nothing to the log, and nobody else writes what it writes. Losing, repeating or
 //! reordering changes can delay a rollup; it cannot make it wrong.
 

@@ -4,6 +4,32 @@
 //! rollups and evaluations. The answer is a polars dataframe, which [`output`] writes as a table for
 //! people, CSV, NDJSON, Parquet or Arrow. [`http`] answers the same questions over HTTP.
 //!
+//! ```
+//! use almanac_query::{Format, Query, Request, What, Words};
+//! use catalog::Catalog;
+//! use event::{Clock, Kind};
+//! use table::{Table, sqlite::SqliteTable};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("almanac.db");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let clock = Clock::system();
+//! let table: std::sync::Arc<dyn Table> = std::sync::Arc::new(SqliteTable::open(&path, clock.clone())?);
+//! let workspace = Catalog::new(table.clone()).ensure_workspace("credit/prod", clock.now()).await?;
+//!
+//! let words = Words { from: "2026-11-01", to: "2026-11-30", columns: Some("key,score"), ..Words::default() };
+//! let request = Request::parse(What::Events(Kind::Predictions), &words)?;
+//! let mut answer = Query::new(table, clock).run(workspace.id(), &request).await?;
+//! assert!(answer.cut.is_some());
+//! let mut csv = Vec::new();
+//! Format::Csv.write(&mut answer.frame, &mut csv)?;
+//! assert_eq!(csv, b"key,score\n");
+//! # Ok::<(), event::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! It writes nothing to the table.
 
 mod answer;

@@ -8,6 +8,19 @@
 //!
 //! Encoding and decoding are functions of their arguments. Equal columns give equal bytes, as
 //! long as the zstd library is the same.
+//!
+//! ```
+//! use almanac_segment::{decode, encode, header};
+//! use event::{Column, Columns, Values};
+//!
+//! let scores = Column::new("score", Values::Float(vec![0.1, 0.5, 0.2]));
+//! let columns = Columns { rows: 3, columns: vec![scores] };
+//! let bytes = encode(&columns)?;
+//! assert_eq!(&bytes[..4], b"ALMS");
+//! assert_eq!(header(&bytes)?.rows, 3);
+//! assert_eq!(decode(&bytes)?, columns);
+//! # Ok::<(), event::Error>(())
+//! ```
 
 pub mod bytes;
 mod chunks;

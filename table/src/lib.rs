@@ -1,5 +1,20 @@
 //! The one table that holds everything, behind one narrow trait: get, query a range of keys, put
 //! or delete one item under a condition, a small transaction, and a feed of what changed.
+//!
+//! ```
+//! use almanac_table::{Condition, Item, Key, Table, sqlite::SqliteTable};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let table = SqliteTable::open(&folder.path().join("almanac.db"), event::Clock::system())?;
+//! let item = Item::new(Key::new("greetings", "first")).with("text", "hello");
+//! table.put(item.clone(), Condition::Absent).await?;
+//! assert!(table.put(item.clone(), Condition::Absent).await.is_err());
+//! assert_eq!(table.get(&item.key).await?, Some(item));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 

@@ -189,6 +189,18 @@ fn nothing_is_left_unfinished_or_skipped() {
     assert!(tests.iter().all(|text| !text.contains(&ignored)), "a test that is skipped is no test");
 }
 
+/// Each library says what it is with an example, which runs as a test.
+#[test]
+fn libraries_begin_with_an_example() {
+    let is_shown = |name: &str| {
+        let text = fs::read_to_string(root().join(name).join("src/lib.rs")).unwrap();
+        text.lines().take_while(|line| line.starts_with("//!")).any(|line| line == "//! ```")
+    };
+    let without: Vec<&str> =
+        CRATES.into_iter().filter(|name| *name != "almanac" && !is_shown(name)).collect();
+    assert_eq!(without, [""; 0], "`cargo test --doc` runs the examples");
+}
+
 /// The tests that ARCHITECTURE.md names for each kind of mistake are tests of this repository.
 #[test]
 fn each_kind_of_mistake_has_its_tests() {
@@ -256,7 +268,9 @@ impl Manifest {
 /// Whether code begins a path with the name of a crate, as in `use serde::Serialize` or `serde::de`.
 fn names(code: &str, krate: &str) -> bool {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    // A hidden line of an example is code as well.
+    let code = code.lines().map(|line| line.strip_prefix("//! # ").unwrap_or(line));
+    let lines = code.filter(|line| !line.trim_start().starts_with("//"));
     lines.into_iter().any(|line| {
         line.match_indices(krate).any(|(at, _)| {
             let (before, after) = (&line[..at], &line[at + krate.len()..]);

@@ -1,5 +1,17 @@
 //! What the HTTP modules share: errors as problem details (RFC 9457), which status an error of the
 //! store becomes, and [`Routes`] that describe themselves for the OpenAPI document.
+//!
+//! ```
+//! use almanac_web::{Operation, Problem, Routes};
+//! use axum::http::StatusCode;
+//!
+//! let greeting = Operation::get("/greeting", "greet").summary("Greet").fails(&[StatusCode::NOT_FOUND]);
+//! let routes = Routes::<()>::new().add(greeting, async || "hello");
+//! assert!(routes.paths().paths.contains_key("/greeting"));
+//!
+//! let problem = Problem::new(StatusCode::NOT_FOUND, "there is no such release");
+//! assert_eq!(problem.status(), StatusCode::NOT_FOUND);
+//! ```
 
 mod about;
 mod body;
