@@ -1,52 +1,35 @@
 //! Runs operations on a world with some processes, lets everything settle, and judges.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use catalog::{Catalog, ReleaseSpec};
-use event::{Clock, Column, Columns, Day, Definition, Id, Kind, Result, Task, Values};
-use log::{
-    active,
-    batch::{BatchId, BatchPart},
-    key::{self, LogId},
-    projection::{Applied, Projected},
-    segment_item::Segment,
-};
-use projector::{Options, Projector, dlq, rebuild};
-use table::{Condition, Item, Query, Table, Write, item::Value, query_all};
-use tokio::{
-    sync::oneshot,
-    task::JoinHandle,
-    time::{Instant, sleep},
-};
+use event::{Clock, Day, Definition, Id, Kind, Result, Task};
+use log::{key::LogId, projection::Applied};
+use projector::rebuild;
+use table::Table;
+use tokio::{task::JoinHandle, time::sleep};
 
+mod appends;
 mod gone;
+mod projectors;
+mod reader;
+mod settle;
 
+pub(super) use appends::events;
 pub use gone::{Gone, retained};
+use projectors::Running;
 
 use super::{
     Op, Planted, ops,
     ops::{LOGS, PROCESSES},
     process::{Gate, Process},
     random::Random,
-    world::{State, World},
+    world::World,
 };
-
-/// How long a heartbeat lasts, and how long it is between two sweeps.
-const PERIOD: Duration = Duration::from_secs(1);
-const SWEEP_EVERY: Duration = Duration::from_secs(300);
-
-/// How long it may take until all is written when no change was lost in silence: no sweep comes by.
-const PROMPT: Duration = Duration::from_secs(100);
-
-/// And when one was: the next sweep and the one after it.
-const PATIENT: Duration = Duration::from_secs(800);
-
-/// How often it is looked.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// One call in so many fails.
 const FAULTS: u64 = 60;
@@ -67,9 +50,6 @@ pub struct Outcome {
     /// How often a lease changed its owner.
     pub taken: u64,
 }
-
-/// A version, and what its rollups cover.
-type Seen = (u32, Vec<(Day, Applied)>);
 
 /// Runs the operations of a seed.
 pub fn run(seed: u64, planted: Option<Planted>) -> Outcome {
@@ -123,14 +103,6 @@ pub fn grow(segments: usize) -> (u64, u64) {
 fn runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime")
-}
-
-struct Running {
-    name: String,
-    projector: Projector,
-    gate: Arc<Gate>,
-    stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<Result<()>>,
 }
 
 struct Scene {
@@ -271,248 +243,4 @@ impl Scene {
         }
         self.look_at_processes().await;
     }
-
-    fn append(&mut self, log: usize, is_broken: bool) {
-        let log = self.log(log);
-        if self.closed == Some(log.day) {
-            return;
-        }
-        let at = self.world.lock().logs.get(&log).map_or(0, Vec::len);
-        let columns = events_of(&log, at, 1 + self.random.below(3) as usize, self.releases);
-        let part = BatchPart { batch: BatchId([at as u8; 16]), first: 0, rows: columns.rows };
-        let segment = Segment::pack(log.clone(), at as u64 + 1, self.clock.now(), vec![part], &columns);
-        let mut item = segment.expect("a segment").to_item();
-        if is_broken {
-            item = item.with("data", vec![7, 7, 7]);
-        }
-        // First into the list: a projector may see it at once.
-        let known = (!is_broken).then_some(columns);
-        self.world.lock().logs.entry(log).or_default().push(known);
-        if let Err(error) = self.world.write(vec![Write::Put(item, Condition::Absent)]) {
-            self.violated(format!("an append was refused: {error}"));
-        }
-    }
-
-    fn repeat(&self, log: usize) {
-        let log = self.log(log);
-        if self.closed == Some(log.day) {
-            return;
-        }
-        let segments = self.world.lock().logs.get(&log).map_or(0, Vec::len) as u64;
-        let again = Item::new(key::segment(&log, segments.max(1)));
-        if segments > 0 && self.world.write(vec![Write::Put(again, Condition::Absent)]).is_ok() {
-            self.violated(format!("{log}: an append that was repeated was made twice"));
-        }
-    }
-
-    async fn skip(&mut self) {
-        let (_, table) = self.table("operator");
-        let letters = dlq::list(&*table, &self.workspace).await.unwrap_or_default();
-        if let Some(letter) = letters.iter().find(|letter| letter.state == dlq::State::Stopped) {
-            // It may fail, or not be what stops the log; then nothing must have changed.
-            _ = dlq::skip(&*table, letter).await;
-        }
-    }
-
-    fn start(&mut self, process: usize) {
-        if self.processes[process].as_ref().is_some_and(|running| running.stop.is_some()) {
-            return;
-        }
-        self.crash(process);
-        let name = format!("p{process}-{}", self.started);
-        let (gate, table) = self.table(&name);
-        let options = Options {
-            worker: name.clone(),
-            clock: self.clock.clone(),
-            period: PERIOD,
-            sweep_every: SWEEP_EVERY,
-        };
-        let (stop, stopped) = oneshot::channel();
-        let projector = Projector::new(table, options);
-        let runs = projector.clone();
-        let task = tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
-        self.processes[process] = Some(Running { name, projector, gate, stop: Some(stop), task });
-    }
-
-    fn crash(&mut self, process: usize) {
-        if let Some(running) = self.processes[process].take() {
-            running.task.abort();
-        }
-    }
-
-    fn pause(&mut self, process: usize, millis: u64) {
-        let Some(running) = &self.processes[process] else { return };
-        let gate = Arc::clone(&running.gate);
-        gate.close();
-        tokio::spawn(async move {
-            sleep(Duration::from_millis(millis)).await;
-            gate.open();
-        });
-    }
-
-    fn steal(&self, process: usize) {
-        let Some(running) = &self.processes[process] else { return };
-        let mut writes = Vec::new();
-        {
-            let state = self.world.lock();
-            let leases = state.items.values().filter(|stored| key::parse_lease(&stored.item.key).is_some());
-            let others = leases.filter(|stored| stored.item.optional_text("owner") != Some(&running.name));
-            let others: Vec<&Item> = others.map(|stored| &stored.item).collect();
-            if !others.is_empty() {
-                let item = others[self.random.below(others.len() as u64) as usize];
-                let epoch = item.int("epoch").unwrap_or(0);
-                let stolen = item.clone().with("owner", running.name.as_str()).with("epoch", epoch + 1);
-                writes.push(Write::Put(stolen, Condition::Equals("epoch", Value::from(epoch))));
-            }
-        }
-        _ = self.world.write(writes);
-    }
-
-    fn begin_rebuild(&mut self) {
-        if self.rebuild.as_ref().is_some_and(|rebuild| !rebuild.is_finished()) {
-            return;
-        }
-        let (_, table) = self.table("rebuild");
-        let (workspace, clock) = (self.workspace.clone(), self.clock.clone());
-        self.rebuild = Some(tokio::spawn(async move {
-            let pace = rebuild::Pace { share: 1.0, clock };
-            rebuild::rebuild(&*table, &workspace, &pace, |_| {}).await
-        }));
-    }
-
-    /// A reader never sees less of a version than a reader before it.
-    async fn query(&mut self) {
-        let (_, table) = self.table("reader");
-        let read = async || -> Result<Option<Seen>> {
-            let version = active::load(&*table, &self.workspace).await?.version;
-            let range = key::all_projections(&self.workspace, version);
-            let mut found = Vec::new();
-            for item in query_all(&*table, Query::table(range)).await? {
-                if let (day, key::Projection::Rollup) = key::parse_projection(&item.key)? {
-                    found.push((day, Projected::from_item(&item)?.applied));
-                }
-            }
-            let is_still = active::load(&*table, &self.workspace).await?.version == version;
-            Ok(is_still.then_some((version, found)))
-        };
-        let Ok(Some((version, found))) = read().await else { return };
-        let days: BTreeSet<Day> = found.iter().map(|(day, _)| *day).collect();
-        let is_gone = |(of, day): &&(u32, Day)| *of == version && !days.contains(day);
-        if let Some((_, day)) = self.seen.keys().find(is_gone) {
-            self.violated(format!("the rollup of {day} was there and is gone"));
-        }
-        for (day, applied) in found {
-            let before = self.seen.insert((version, day), applied.clone()).unwrap_or_default();
-            if before.iter().any(|(log, seq)| applied.get(log).is_none_or(|now| now < seq)) {
-                self.violated(format!(
-                    "a reader of {day} sees less than one before: {before:?}, {applied:?}"
-                ));
-            }
-        }
-    }
-
-    async fn look_at_processes(&mut self) {
-        for process in 0..PROCESSES {
-            let has_ended = self.processes[process].as_ref().is_some_and(|one| one.task.is_finished());
-            if has_ended && let Some(running) = self.processes[process].take() {
-                match running.task.await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => self.violated(format!("{} has ended: {error}", running.name)),
-                    Err(error) => self.violated(format!("{} has failed: {error}", running.name)),
-                }
-            }
-        }
-    }
-
-    /// Heals everything, waits until all should be written, and says what is wrong.
-    async fn settle(mut self) -> Outcome {
-        self.world.faults.store(0, Ordering::Relaxed);
-        self.world.deliver();
-        for running in self.processes.iter().flatten() {
-            running.gate.open();
-        }
-        if self.processes.iter().flatten().all(|running| running.stop.is_none()) {
-            self.start(0);
-        }
-        let begin = Instant::now();
-        let patience = if self.is_lossy { PATIENT } else { PROMPT };
-        loop {
-            self.look_at_processes().await;
-            let left = self.left_to_rebuild();
-            if let Some(outcome) = self.world.lock().settled(left, begin.elapsed() > patience) {
-                return outcome;
-            }
-            sleep(LOOK).await;
-        }
-    }
-
-    /// Goes on with a rebuild that died or failed; what is left of it.
-    fn left_to_rebuild(&mut self) -> Option<String> {
-        let item = self.world.lock().items.get(&key::active(&self.workspace)).map(|one| one.item.clone())?;
-        let number = |name| item.int(name).unwrap_or(0);
-        let is_over = number("building") == 0 && number("oldest") == number("version");
-        let runs = self.rebuild.as_ref().is_some_and(|rebuild| !rebuild.is_finished());
-        if !is_over && !runs {
-            self.begin_rebuild();
-        }
-        (!is_over || runs).then(|| "the rebuild has not ended".to_owned())
-    }
-}
-
-impl State {
-    /// What came of it, if it is over: nothing is `left` or unfinished, it is too late, or something is
-    /// wrong.
-    fn settled(&mut self, left: Option<String>, is_late: bool) -> Option<Outcome> {
-        let unfinished = if left.is_some() { Vec::new() } else { self.unfinished() };
-        let is_done = left.is_none() && unfinished.is_empty();
-        if is_late && !is_done {
-            self.violations.extend(left.into_iter().chain(unfinished));
-        }
-        (is_done || is_late || !self.violations.is_empty()).then(|| self.outcome())
-    }
-
-    fn outcome(&self) -> Outcome {
-        let number = |item: &Item, name| item.int(name).unwrap_or(0) as u64;
-        let items = || self.items.values().map(|stored| &stored.item);
-        let leases = items().filter(|item| key::parse_lease(&item.key).is_some());
-        let active = items().filter(|item| key::parse_active(&item.key).is_some());
-        Outcome {
-            violations: self.violations.clone(),
-            writes: self.writes,
-            segments: self.logs.values().map(Vec::len).sum(),
-            skipped: self.skipped.len(),
-            rebuilt: active.map(|item| number(item, "version") - 1).sum(),
-            taken: leases.map(|item| number(item, "epoch") - 1).sum(),
-        }
-    }
-}
-
-/// The events of a segment: predictions, or outcomes of the same keys.
-pub(super) fn events(log: &LogId, at: usize, rows: usize) -> Columns {
-    events_of(log, at, rows, 1)
-}
-
-/// The same by several releases.
-fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
-    let texts = |text: &dyn Fn(usize) -> String| {
-        let all: Vec<String> = (0..rows).map(text).collect();
-        Values::Text(all.iter().map(String::as_str).collect())
-    };
-    let times = (0..rows).map(|row| log.day.start().micros() + (at * 10 + row) as i64).collect();
-    let scores = (0..rows).map(|row| ((at * 7 + row * 3 + usize::from(log.lane)) % 10) as f64 / 10.0);
-    let columns = vec![
-        Column::new("key", texts(&|row| format!("{at}-{row}-{}", log.lane))),
-        Column::new(log.kind.time_field(), Values::Time(times)),
-        match log.kind {
-            Kind::Predictions => {
-                Column::new("release", texts(&|row| format!("v{}", 1 + (at + row) % releases)))
-            }
-            _ => Column::new("label", texts(&|row| ((at + row) % 2).to_string())),
-        },
-        match log.kind {
-            Kind::Predictions => Column::new("score", Values::Float(scores.collect())),
-            _ => Column::new("value", Values::Float(scores.collect())),
-        },
-    ];
-    Columns { rows, columns }
 }

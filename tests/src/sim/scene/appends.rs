@@ -1,0 +1,86 @@
+//! What is appended, and what an operator makes of segments that are refused.
+
+use event::{Column, Columns, Kind, Values};
+use log::{
+    batch::{BatchId, BatchPart},
+    key::{self, LogId},
+    segment_item::Segment,
+};
+use projector::dlq;
+use table::{Condition, Item, Write};
+
+use super::Scene;
+
+impl Scene {
+    pub(super) fn append(&mut self, log: usize, is_broken: bool) {
+        let log = self.log(log);
+        if self.closed == Some(log.day) {
+            return;
+        }
+        let at = self.world.lock().logs.get(&log).map_or(0, Vec::len);
+        let columns = events_of(&log, at, 1 + self.random.below(3) as usize, self.releases);
+        let part = BatchPart { batch: BatchId([at as u8; 16]), first: 0, rows: columns.rows };
+        let segment = Segment::pack(log.clone(), at as u64 + 1, self.clock.now(), vec![part], &columns);
+        let mut item = segment.expect("a segment").to_item();
+        if is_broken {
+            item = item.with("data", vec![7, 7, 7]);
+        }
+        // First into the list: a projector may see it at once.
+        let known = (!is_broken).then_some(columns);
+        self.world.lock().logs.entry(log).or_default().push(known);
+        if let Err(error) = self.world.write(vec![Write::Put(item, Condition::Absent)]) {
+            self.violated(format!("an append was refused: {error}"));
+        }
+    }
+
+    pub(super) fn repeat(&self, log: usize) {
+        let log = self.log(log);
+        if self.closed == Some(log.day) {
+            return;
+        }
+        let segments = self.world.lock().logs.get(&log).map_or(0, Vec::len) as u64;
+        let again = Item::new(key::segment(&log, segments.max(1)));
+        if segments > 0 && self.world.write(vec![Write::Put(again, Condition::Absent)]).is_ok() {
+            self.violated(format!("{log}: an append that was repeated was made twice"));
+        }
+    }
+
+    pub(super) async fn skip(&mut self) {
+        let (_, table) = self.table("operator");
+        let letters = dlq::list(&*table, &self.workspace).await.unwrap_or_default();
+        if let Some(letter) = letters.iter().find(|letter| letter.state == dlq::State::Stopped) {
+            // It may fail, or not be what stops the log; then nothing must have changed.
+            _ = dlq::skip(&*table, letter).await;
+        }
+    }
+}
+
+/// The events of a segment: predictions, or outcomes of the same keys.
+pub(in crate::sim) fn events(log: &LogId, at: usize, rows: usize) -> Columns {
+    events_of(log, at, rows, 1)
+}
+
+/// The same by several releases.
+fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
+    let texts = |text: &dyn Fn(usize) -> String| {
+        let all: Vec<String> = (0..rows).map(text).collect();
+        Values::Text(all.iter().map(String::as_str).collect())
+    };
+    let times = (0..rows).map(|row| log.day.start().micros() + (at * 10 + row) as i64).collect();
+    let scores = (0..rows).map(|row| ((at * 7 + row * 3 + usize::from(log.lane)) % 10) as f64 / 10.0);
+    let columns = vec![
+        Column::new("key", texts(&|row| format!("{at}-{row}-{}", log.lane))),
+        Column::new(log.kind.time_field(), Values::Time(times)),
+        match log.kind {
+            Kind::Predictions => {
+                Column::new("release", texts(&|row| format!("v{}", 1 + (at + row) % releases)))
+            }
+            _ => Column::new("label", texts(&|row| ((at + row) % 2).to_string())),
+        },
+        match log.kind {
+            Kind::Predictions => Column::new("score", Values::Float(scores.collect())),
+            _ => Column::new("value", Values::Float(scores.collect())),
+        },
+    ];
+    Columns { rows, columns }
+}
