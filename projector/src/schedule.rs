@@ -102,7 +102,8 @@ impl Schedule {
         self.marks
     }
 
-    fn carry(&mut self, mark: u64) {
+    /// One more thing carries a mark that is not settled.
+    pub(crate) fn carry(&mut self, mark: u64) {
         *self.unsettled.entry(mark).or_default() += 1;
     }
 

@@ -72,6 +72,13 @@ impl Shared {
         mark
     }
 
+    /// Asks for a sweep that belongs to what carries `mark`: that is not settled before the sweep is.
+    pub(crate) fn ask_for_sweep_under(&self, mark: u64, extent: Extent) {
+        self.schedule().carry(mark);
+        lock(&self.requests).push(Request { mark, extent });
+        self.sweep.notify_one();
+    }
+
     /// Says when this clock is far ahead of the time by which expired days are deleted.
     async fn compare_clocks(&self) -> Result<()> {
         let Some(time) = counted::load(&*self.table).await? else { return Ok(()) };

@@ -139,10 +139,12 @@ impl Shared {
         for unrecorded in &projection.unrecorded {
             self.note_unrecorded(unrecorded);
         }
-        if projection.grown && dirty.logs.iter().any(|log| log.kind == Kind::Releases) {
+        // Also when it was folded before: by a worker that died before it did the rest.
+        if dirty.logs.iter().any(|log| log.kind == Kind::Releases) {
             self.rank(&day.workspace).await?;
-            // A definition holds from a day on: a sweep finds the days that do not know it.
-            self.ask_for_sweep(Extent::Workspace(day.workspace.clone()));
+            // A definition holds from a day on: a sweep finds the days that do not know it. No checkpoint moves
+            // past the event before those are evaluated.
+            self.ask_for_sweep_under(dirty.mark, Extent::Workspace(day.workspace.clone()));
         }
         let Projection { rollup, applied, grown, segments, taken, retries, .. } = projection;
         let kinds = [Kind::Predictions, Kind::Outcomes];

@@ -1,7 +1,7 @@
 //! A simulation of several projectors on one table: in one process, in virtual time, the same for the
 //! same seed.
 //!
-//! - [`Op`] is what happens: writers append, the feed misbehaves, projectors die and are held up.
+//! - [`Op`] is what happens: writers append, the catalog changes, the feed misbehaves, projectors die and are held up.
 //! - [`world`] is the table in memory. It knows every event that was appended, and checks each
 //!   write of a projector against a fold over that list.
 //! - [`process`] is how one process sees the world: calls take time, fail and lose their answers.
@@ -9,19 +9,24 @@
 //! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
 //! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
-//! - [`run`] runs a list of operations, lets everything settle, and says what went wrong.
+//! - [`run`] runs a list of operations, lets everything settle, and says what went wrong. [`shrink`] makes a list that
+//!   finds something shorter, and [`REGRESSIONS`] keeps it under a name.
 
 mod clocks;
 mod ops;
 pub mod process;
 mod random;
+mod regressions;
 mod scene;
+mod shrink;
 pub mod world;
 mod writers;
 
 pub use clocks::{Expired, clocks};
-pub use ops::{Op, ops};
+pub use ops::{Change, Op, ops};
+pub use regressions::{REGRESSIONS, Regression};
 pub use scene::{Gone, Outcome, grow, retained, run, run_ops};
+pub use shrink::shrink;
 pub use writers::{Written, writers};
 
 /// A bug that the simulation must find. It is planted below the projector, in what its process makes of
@@ -36,6 +41,8 @@ pub enum Planted {
     NoHoleCheck,
     /// A lease is written whether or not somebody else has it by now.
     LeaseWithoutEpoch,
+    /// How releases are judged is not read from release events.
+    OldDefinitions,
     /// Of a day that expires meanwhile, what is left of it is taken for all, whether it is marked or not.
     /// [`retained`] finds it.
     ShortRead,
@@ -43,6 +50,11 @@ pub enum Planted {
 
 impl Planted {
     /// All of them that [`run`] finds.
-    pub const ALL: [Self; 4] =
-        [Self::CheckpointBeforeCommit, Self::BlindIncrement, Self::NoHoleCheck, Self::LeaseWithoutEpoch];
+    pub const ALL: [Self; 5] = [
+        Self::CheckpointBeforeCommit,
+        Self::BlindIncrement,
+        Self::NoHoleCheck,
+        Self::LeaseWithoutEpoch,
+        Self::OldDefinitions,
+    ];
 }

@@ -8,6 +8,9 @@ pub(super) const PROCESSES: usize = 3;
 /// How many logs there are: two days, predictions and outcomes, two lanes.
 pub(super) const LOGS: usize = 8;
 
+/// How many logs of release events: one for each day.
+pub(super) const RELEASE_LOGS: usize = 2;
+
 /// The least and the most operations of a run.
 const LEAST: u64 = 15;
 const MOST: u64 = 60;
@@ -89,6 +92,75 @@ pub enum Op {
     CrashRebuild,
     /// A reader reads the rollups.
     Query,
+    /// The catalog changes while events arrive.
+    Catalog {
+        /// How.
+        change: Change,
+        /// Whether the ingest service that appends the release event lives to record it.
+        recorded: bool,
+    },
+}
+
+/// A change of the catalog. Releases are named by numbers, of which the rest counts when there are fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A release of the model is registered. Predictions are by it as well from now on.
+    Register {
+        /// The log of its event: that of the first day or of the second.
+        log: usize,
+    },
+    /// A release event says how a release is judged, from a day on.
+    Define {
+        /// The log of the event.
+        log: usize,
+        /// The release.
+        release: usize,
+        /// The positive label, 0 or 1.
+        positive: u64,
+        /// From which score on a prediction is positive, in tenths.
+        threshold: u64,
+        /// The day of June 2026 from which it holds: events are of the first two.
+        from: u64,
+    },
+    /// A release becomes the live one of its model.
+    Promote {
+        /// The log of the event.
+        log: usize,
+        /// The release.
+        release: usize,
+    },
+    /// A release is live no more.
+    Retire {
+        /// The log of the event.
+        log: usize,
+        /// The release.
+        release: usize,
+    },
+    /// The model gets another name.
+    RenameModel,
+    /// The workspace gets another name.
+    RenameWorkspace,
+}
+
+impl Change {
+    fn of(random: &Random) -> Self {
+        let log = random.below(RELEASE_LOGS as u64) as usize;
+        let release = random.below(4) as usize;
+        match random.below(10) {
+            0 | 1 => Self::Register { log },
+            2..6 => Self::Define {
+                log,
+                release,
+                positive: random.below(2),
+                threshold: 1 + random.below(9),
+                from: 1 + random.below(3),
+            },
+            6 => Self::Promote { log, release },
+            7 => Self::Retire { log, release },
+            8 => Self::RenameModel,
+            _ => Self::RenameWorkspace,
+        }
+    }
 }
 
 /// The operations of a seed.
@@ -96,17 +168,17 @@ pub fn ops(seed: u64) -> Vec<Op> {
     let random = Random::new(seed);
     // Half of the seeds lose no change in silence: then everything must be found without a sweep.
     let may_drop = random.hits(2);
-    let may_break = random.hits(4);
+    let may_break = random.hits(3);
     let count = LEAST + random.below(MOST - LEAST);
     let mut ops = vec![Op::Start { process: 0 }];
     for _ in 0..count {
         let process = random.below(PROCESSES as u64) as usize;
         let log = random.below(LOGS as u64) as usize;
         ops.push(match random.below(100) {
-            0..32 => Op::Append { log, segments: 1 + random.below(3), told: !random.hits(4) },
-            32..34 => Op::Repeat { log },
-            34..35 if may_break => Op::Break { log },
-            35..37 if may_break => Op::Skip,
+            0..30 => Op::Append { log, segments: 1 + random.below(3), told: !random.hits(4) },
+            30..32 => Op::Repeat { log },
+            32..34 if may_break => Op::Break { log },
+            34..37 if may_break => Op::Skip,
             37..42 => Op::Deliver,
             42..45 => Op::Redeliver { count: 1 + random.below(4) },
             45..48 => Op::Reorder,
@@ -121,6 +193,7 @@ pub fn ops(seed: u64) -> Vec<Op> {
             77..79 => Op::Rebuild,
             79..80 => Op::CrashRebuild,
             80..83 => Op::Query,
+            83..87 => Op::Catalog { change: Change::of(&random), recorded: random.hits(2) },
             _ => Op::Advance {
                 millis: match random.below(4) {
                     0 => random.below(20),
@@ -137,7 +210,7 @@ pub fn ops(seed: u64) -> Vec<Op> {
 }
 
 /// The same with all projectors there from the beginning, of which some die at the end right after an
-/// append. Nothing sweeps then, so whoever takes over must be told of everything again.
+/// append or a change of the catalog. Nothing sweeps then, so whoever takes over must be told of everything again.
 fn steady(ops: &[Op], random: &Random) -> Vec<Op> {
     let starts = (0..PROCESSES).map(|process| Op::Start { process });
     let mut steady: Vec<Op> = starts.chain([Op::Advance { millis: 5_000 }]).collect();
@@ -152,10 +225,14 @@ fn steady(ops: &[Op], random: &Random) -> Vec<Op> {
     for process in (0..PROCESSES).filter(|process| *process != survivor) {
         let log = random.below(LOGS as u64) as usize;
         let millis = random.below(10_000);
+        let last = match random.hits(3) {
+            true => Op::Catalog { change: Change::of(random), recorded: random.hits(2) },
+            false => Op::Append { log, segments: 1, told: true },
+        };
         steady.extend([
             Op::Advance { millis },
-            Op::Append { log, segments: 1, told: true },
-            Op::Advance { millis: random.below(200) },
+            last,
+            Op::Advance { millis: random.below(if random.hits(2) { 200 } else { 4_000 }) },
             Op::Crash { process },
         ]);
     }

@@ -178,6 +178,9 @@ impl Process {
         }
         items.truncate(query.limit.unwrap_or(usize::MAX));
         let mut items: Vec<Item> = items.into_iter().map(|(_, item)| item).collect();
+        if self.planted == Some(Planted::OldDefinitions) {
+            items.retain(|item| key::parse_definition(&item.key).is_none());
+        }
         if let Some(names) = &query.attributes {
             items.iter_mut().for_each(|item| item.attributes.retain(|name, _| names.contains(name)));
         } else if self.planted == Some(Planted::NoHoleCheck) {

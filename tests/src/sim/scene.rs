@@ -14,18 +14,21 @@ use table::Table;
 use tokio::{task::JoinHandle, time::sleep};
 
 mod appends;
+mod catalog;
 mod gone;
 mod projectors;
 mod reader;
 mod settle;
 
 pub(super) use appends::events;
+pub(super) use catalog::ENVIRONMENT;
+use catalog::Names;
 pub use gone::{Gone, retained};
 use projectors::Running;
 
 use super::{
     Op, Planted, ops,
-    ops::{LOGS, PROCESSES},
+    ops::{LOGS, PROCESSES, RELEASE_LOGS},
     process::{Gate, Process},
     random::Random,
     world::World,
@@ -45,6 +48,8 @@ pub struct Outcome {
     pub segments: usize,
     /// How many segments were left out.
     pub skipped: usize,
+    /// How many definitions were recorded.
+    pub defined: usize,
     /// How many rebuilds came to their end.
     pub rebuilt: u64,
     /// How often a lease changed its owner.
@@ -119,6 +124,8 @@ struct Scene {
     is_lossy: bool,
     /// How many releases are predicted by.
     releases: usize,
+    /// What the catalog should hold.
+    names: Names,
     /// A day that expires, to which nothing is appended any more.
     closed: Option<Day>,
     /// What readers saw, by version, day and log.
@@ -142,6 +149,7 @@ impl Scene {
             rebuild: None,
             is_lossy: false,
             releases,
+            names: Names::default(),
             closed: None,
             seen: BTreeMap::new(),
         };
@@ -155,7 +163,8 @@ impl Scene {
         let now = self.clock.now();
         let workspace = catalog.ensure_workspace("sim/one", now).await?;
         let task = Task::Binary { positive_label: "1".into() };
-        catalog.ensure_model(workspace.id(), "m", &task, now).await?;
+        let model = catalog.ensure_model(workspace.id(), "m", &task, now).await?;
+        self.names = Names::new(model.entity.id, self.releases);
         for release in 1..=self.releases {
             let (name, model) = (format!("v{release}"), "m".to_owned());
             let spec = ReleaseSpec { name, model, configuration: None, environment: None };
@@ -166,10 +175,9 @@ impl Scene {
         for release in 1..=self.releases {
             state.definitions.insert(format!("v{release}"), Definition::of(task.clone()));
         }
-        for log in 0..LOGS {
-            let log = self.log(log);
-            state.logs.insert(log, Vec::new());
-        }
+        let logs =
+            (0..LOGS).map(|log| self.log(log)).chain((0..RELEASE_LOGS).map(|log| self.release_log(log)));
+        state.logs.extend(logs.map(|log| (log, Vec::new())));
         Ok(())
     }
 
@@ -240,6 +248,7 @@ impl Scene {
                 }
             }
             Op::Query => self.query().await,
+            Op::Catalog { change, recorded } => self.change_catalog(change, recorded).await,
         }
         self.look_at_processes().await;
     }

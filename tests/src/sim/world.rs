@@ -1,8 +1,9 @@
 //! The table in memory ([`feed`] tells of its changes), and the list of everything that was ever appended, by which
-//! [`oracle`] judges each write.
+//! [`oracle`] judges each write; [`said`] is what of it is release events.
 
 mod feed;
 mod oracle;
+mod said;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,6 +21,8 @@ use table::{
     item::{MAX_ITEM_BYTES, Value},
 };
 use tokio::{sync::Notify, time::Instant};
+
+pub(super) use said::{Promoted, Said};
 
 /// When the virtual time begins, in seconds since 1970: 2026-06-10T00:00:00Z.
 const BEGIN_SECONDS: i64 = 1_781_049_600;
@@ -59,7 +62,10 @@ pub(super) struct State {
     pub(super) logs: BTreeMap<LogId, Vec<Option<Columns>>>,
     /// Segments that an operator left out.
     pub(super) skipped: BTreeSet<(LogId, u64)>,
+    /// The first definitions of releases.
     pub(super) definitions: BTreeMap<String, Definition>,
+    /// What release events said.
+    pub(super) said: Said,
     /// What is wrong.
     pub(super) violations: Vec<String>,
 }
@@ -175,9 +181,10 @@ impl State {
 
     fn put(&mut self, item: Item) {
         let before = self.items.get(&item.key).map(|stored| stored.item.clone());
-        if let Err(violation) = self.check(before.as_ref(), &item) {
-            self.violations.push(format!("{}: {violation}", item.key));
-        }
+        let violation = self.check(before.as_ref(), &item).err();
+        let violations = violation.into_iter().chain(self.note_definition(before.as_ref(), &item));
+        let violations: Vec<String> = violations.map(|what| format!("{}: {what}", item.key)).collect();
+        self.violations.extend(violations);
         let created = self.items.get(&item.key).map_or(self.writes, |stored| stored.created);
         self.items.insert(item.key.clone(), Stored { item, created });
     }

@@ -29,6 +29,7 @@ impl Scene {
         if self.processes.iter().flatten().all(|running| running.stop.is_none()) {
             self.start(0);
         }
+        self.look_at_names().await;
         let begin = Instant::now();
         let patience = if self.is_lossy { PATIENT } else { PROMPT };
         loop {
@@ -76,6 +77,7 @@ impl State {
             writes: self.writes,
             segments: self.logs.values().map(Vec::len).sum(),
             skipped: self.skipped.len(),
+            defined: self.said.recorded(),
             rebuilt: active.map(|item| number(item, "version") - 1).sum(),
             taken: leases.map(|item| number(item, "epoch") - 1).sum(),
         }

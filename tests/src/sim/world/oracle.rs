@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use catalog::DEFINED;
 use event::{Columns, Kind, lane::Place};
 use fold::{Delta, LogSegment, rollup::Merge};
 use log::{
@@ -49,7 +50,7 @@ impl State {
         if was.iter().any(|(log, seq)| applied.get(log).is_none_or(|now| now < seq)) {
             return Err(format!("`applied` moves back: {was:?} to {applied:?}"));
         }
-        let workspace = self.logs.keys().next().map(|log| log.workspace.clone()).ok_or("nothing appended")?;
+        let workspace = self.workspace().ok_or("nothing appended")?;
         let state = || Projected::from_item(item).map(|found| found.state).map_err(told);
         let (expected, found) = match projection {
             Projection::Rollup => (self.fold(&workspace, day, &applied)?.rollup.to_state(), state()?),
@@ -96,7 +97,7 @@ impl State {
             let found = segments.iter().filter(|(kind, ..)| *kind == wanted);
             found.map(|(_, place, columns)| LogSegment { place: *place, columns }).collect()
         };
-        fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &self.definitions)
+        fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &self.judged_by(day, applied))
             .map(|evaluation| evaluation.to_state())
             .map_err(|error| error.to_string())
     }
@@ -109,7 +110,7 @@ impl State {
         applied: &Applied,
     ) -> std::result::Result<Vec<Folded<'_>>, String> {
         let mut prefix = Vec::new();
-        for (name, last) in applied {
+        for (name, last) in applied.iter().filter(|(name, _)| *name != DEFINED) {
             let log = scan::log_named(workspace, day, name).ok_or("`applied` names no log")?;
             let segments = self.logs.get(&log).map_or(&[][..], Vec::as_slice);
             if segments.len() < *last as usize {
@@ -134,7 +135,7 @@ impl State {
     /// Everything that the projections in use lack or have wrong, once all should be written.
     pub(in crate::sim) fn unfinished(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let Some(workspace) = self.logs.keys().next().map(|log| log.workspace.clone()) else { return found };
+        let Some(workspace) = self.workspace() else { return found };
         let active = self.items.get(&key::active(&workspace));
         let version = active.map_or(1, |active| whole(&active.item, "version") as u32);
         let mut counts = BTreeMap::<String, u64>::new();
@@ -151,7 +152,11 @@ impl State {
             ] {
                 let stored = self.items.get(&key).and_then(|stored| Projected::applied_of(&stored.item).ok());
                 let applied = stored.and_then(|applied| applied.get(&log.name()).copied()).unwrap_or(0);
-                if applied != stop - 1 && (what == "rollup" || self.has_predictions(log, version)) {
+                let is_due = match what {
+                    "rollup" => true,
+                    _ => log.kind != Kind::Releases && self.has_predictions(log, version),
+                };
+                if applied != stop - 1 && is_due {
                     found.push(format!("{log}: the {what} v{version} covers {applied} of {}", stop - 1));
                 }
             }
@@ -160,7 +165,14 @@ impl State {
             {
                 found.push(format!("{log}: segment {stop} has no dead letter"));
             }
+            found.extend(self.unrecorded(log, stop));
+            if log.kind == Kind::Predictions && log.lane == 0 && self.has_predictions(log, version) {
+                let evaluation = self.items.get(&key::evaluation(&workspace, version, log.day));
+                let known = evaluation.and_then(|stored| Projected::applied_of(&stored.item).ok());
+                found.extend(self.undefined(&workspace, log.day, &known.unwrap_or_default()));
+            }
         }
+        found.extend(self.not_live(&workspace));
         let letters = self.items.keys().filter(|key| key::parse_unwritten(key).is_some());
         found.extend(letters.map(|key| format!("{key}: a projection is not written")));
         for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
