@@ -14,15 +14,15 @@ use table::Table;
 use tokio::{task::JoinHandle, time::sleep};
 
 mod appends;
-mod catalog;
+mod changes;
 mod gone;
 mod projectors;
 mod reader;
 mod settle;
 
 pub(super) use appends::events;
-pub(super) use catalog::ENVIRONMENT;
-use catalog::Names;
+pub(super) use changes::ENVIRONMENT;
+use changes::Names;
 pub use gone::{Gone, retained};
 use projectors::Running;
 
