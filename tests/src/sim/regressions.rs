@@ -45,6 +45,25 @@ const fn define_recorded(log: usize, release: usize, (positive, threshold): (u64
 
 /// All of them.
 pub const REGRESSIONS: &[Regression] = &[
+    // A worker read a shard along while it did not know whether the owner was alive. When it then took the lease, it
+    // wrote what it had read before as the checkpoint, which was further by then.
+    Regression {
+        name: "a_lease_is_not_moved_back_by_what_was_read_without_it",
+        seed: 5_816,
+        ops: &[
+            hold_back(0, 2),
+            append(4, 1),
+            start(2),
+            advance(6_980),
+            start(1),
+            Op::SplitShard,
+            advance(77),
+            advance(345),
+            Op::Pause { process: 2, millis: 7_020 },
+            advance(2_663),
+            Op::StealLease { process: 2 },
+        ],
+    },
     // The answer to the write before the end of a shard was lost. Tried again with the end of the shard, it wrote
     // the checkpoint from before.
     Regression {
