@@ -201,6 +201,24 @@ fn libraries_begin_with_an_example() {
     assert_eq!(without, [""; 0], "`cargo test --doc` runs the examples");
 }
 
+/// The files and folders that ARCHITECTURE.md names are there.
+#[test]
+fn the_architecture_names_what_exists() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let is_name = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
+    };
+    // `sys/...` are keys of items.
+    let is_path =
+        |span: &&str| span.contains('/') && span.split('/').all(is_name) && !span.starts_with("sys/");
+    let paths: Vec<&str> =
+        text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).filter(is_path).collect();
+    assert!(paths.len() > 80, "only {} paths", paths.len());
+    let missing: Vec<&str> = paths.into_iter().filter(|path| !root().join(path).exists()).collect();
+    assert_eq!(missing, [""; 0], "ARCHITECTURE.md names files that are not there: say where it is now");
+}
+
 /// The tests that ARCHITECTURE.md names for each kind of mistake are tests of this repository.
 #[test]
 fn each_kind_of_mistake_has_its_tests() {
