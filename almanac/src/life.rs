@@ -243,7 +243,7 @@ async fn leaderboard(
     let day: Option<event::Day> = day.map(str::parse).transpose()?;
     if let Some(day) = day {
         let (primary, places) = query.leaderboard_of(workspace.id(), day, limit).await?;
-        let metric = primary.metric.name();
+        let metric = primary.metric.name;
         let rows = (1..).zip(places).map(|(place, of)| {
             json!({
                 "place": of.is_ranked.then_some(place), "release": of.release, metric: of.value, "n": of.n,

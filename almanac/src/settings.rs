@@ -110,7 +110,7 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
 }
 
 fn show(settings: &Settings, format: ShowFormat) {
-    let metric = settings.primary_metric.map(|primary| primary.metric.name());
+    let metric = settings.primary_metric.map(|primary| primary.metric.name);
     let direction = settings.primary_metric.map(|primary| primary.direction.name());
     match format {
         ShowFormat::Json => println!(

@@ -91,7 +91,7 @@ pub use retention::{
     Retention,
 };
 pub use service::Service;
-pub use settings::{BOARD_DAYS, BOARD_MIN_N, Direction, MAX_BOARD_DAYS, Metric, PrimaryMetric, Settings};
+pub use settings::{BOARD_DAYS, BOARD_MIN_N, MAX_BOARD_DAYS, PrimaryMetric, Settings};
 
 /// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
 const RESERVED: &[&str] = &[

@@ -282,7 +282,8 @@ impl Catalog {
     /// Those of the table.
     pub async fn all_live_at(&self, workspace: &Id, at: Timestamp) -> Result<BTreeMap<String, LiveState>> {
         let environments = self.live_now(workspace).await?.into_keys();
-        let state = async |name: String| Ok((name.clone(), self.live_at(workspace, &name, at).await?));
+        let state =
+            async |name: String| Ok::<_, Error>((name.clone(), self.live_at(workspace, &name, at).await?));
         Ok(try_join_all(environments.map(state)).await?.into_iter().collect())
     }
 

@@ -2,6 +2,7 @@
 //! of releases that nobody registered are taken.
 
 use event::{Error, ErrorKind, Id, Result};
+use fold::figure::{Direction, Figure};
 use log::key;
 use table::{Condition, Item};
 
@@ -13,118 +14,11 @@ const MAX_ATTEMPTS: usize = 20;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// A figure of evaluations that releases can be ranked by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Share of right labels.
-    Accuracy,
-    /// Area under the ROC curve.
-    Auc,
-    /// Log loss.
-    LogLoss,
-    /// Brier score.
-    Brier,
-    /// Precision.
-    Precision,
-    /// Recall.
-    Recall,
-    /// F1.
-    F1,
-    /// Expected calibration error.
-    Ece,
-    /// Mean absolute error.
-    Mae,
-    /// Root of the mean squared error.
-    Rmse,
-}
-
-impl Metric {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Accuracy,
-        Self::Auc,
-        Self::LogLoss,
-        Self::Brier,
-        Self::Precision,
-        Self::Recall,
-        Self::F1,
-        Self::Ece,
-        Self::Mae,
-        Self::Rmse,
-    ];
-
-    /// Its name, as evaluations call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Accuracy => "accuracy",
-            Self::Auc => "auc",
-            Self::LogLoss => "log_loss",
-            Self::Brier => "brier",
-            Self::Precision => "precision",
-            Self::Recall => "recall",
-            Self::F1 => "f1",
-            Self::Ece => "ece",
-            Self::Mae => "mae",
-            Self::Rmse => "rmse",
-        }
-    }
-
-    /// The metric of a name.
-    ///
-    /// # Errors
-    /// `Invalid`, naming those there are.
-    pub fn parse(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|metric| metric.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("`{name}` is no metric to rank by; there are {known}"))
-        })
-    }
-
-    /// Which way it is better, unless it is said otherwise.
-    pub fn direction(self) -> Direction {
-        match self {
-            Self::Accuracy | Self::Auc | Self::Precision | Self::Recall | Self::F1 => Direction::Max,
-            Self::LogLoss | Self::Brier | Self::Ece | Self::Mae | Self::Rmse => Direction::Min,
-        }
-    }
-}
-
-/// Which way a metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// The greater the better.
-    Max,
-    /// The less the better.
-    Min,
-}
-
-impl Direction {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Max, Self::Min];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Max => "max",
-            Self::Min => "min",
-        }
-    }
-
-    /// The direction of a name.
-    ///
-    /// # Errors
-    /// `Invalid`, when it is neither.
-    pub fn parse(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|direction| direction.name() == name);
-        found.ok_or_else(|| Error::invalid(format!("the direction `{name}` is neither max nor min")))
-    }
-}
-
 /// What releases are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrimaryMetric {
     /// The figure.
-    pub metric: Metric,
+    pub metric: &'static Figure,
     /// Which way it is better.
     pub direction: Direction,
 }
@@ -141,8 +35,8 @@ impl PrimaryMetric {
                 Err(Error::invalid("a direction belongs to a primary metric; name that as well"))
             }
             (Some(metric), direction) => {
-                let metric = Metric::parse(metric)?;
-                let direction = direction.map_or(Ok(metric.direction()), Direction::parse)?;
+                let (metric, ranking) = Figure::to_rank_by(metric)?;
+                let direction = direction.map_or(Ok(ranking.better), Direction::parse)?;
                 Ok(Some(Self { metric, direction }))
             }
         }
@@ -209,7 +103,7 @@ impl Settings {
         });
         match self.primary_metric {
             Some(primary) => {
-                item.with("primary_metric", primary.metric.name()).with("direction", primary.direction.name())
+                item.with("primary_metric", primary.metric.name).with("direction", primary.direction.name())
             }
             None => item,
         }
@@ -218,7 +112,8 @@ impl Settings {
     fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let primary = |name: &str| {
-            let (metric, direction) = (Metric::parse(name)?, Direction::parse(item.text("direction")?)?);
+            let (metric, _) = Figure::to_rank_by(name)?;
+            let direction = Direction::parse(item.text("direction")?)?;
             Ok::<_, Error>(PrimaryMetric { metric, direction })
         };
         let count = |name: &str| match item.attributes.contains_key(name) {

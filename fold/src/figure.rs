@@ -12,6 +12,7 @@ mod window;
 
 use std::fmt;
 
+use event::{Error, Result};
 pub use table::FIGURES;
 pub use window::Windowed;
 
@@ -112,6 +113,40 @@ impl Figure {
     /// Those that releases can be ranked by.
     pub fn ranking_ones() -> impl Iterator<Item = &'static Self> {
         FIGURES.iter().filter(|figure| figure.ranking.is_some())
+    }
+
+    /// The figure of a name to rank releases by, and how.
+    ///
+    /// # Errors
+    /// `Invalid`, naming those there are.
+    pub fn to_rank_by(name: &str) -> Result<(&'static Self, Ranking)> {
+        let found = Self::named(name).and_then(|figure| Some((figure, figure.ranking?)));
+        found.ok_or_else(|| {
+            let known = Self::ranking_ones().map(|figure| figure.name).collect::<Vec<_>>().join(", ");
+            Error::invalid(format!("`{name}` is no metric to rank by; there are {known}"))
+        })
+    }
+}
+
+impl Direction {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Max, Self::Min];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Max => "max",
+            Self::Min => "min",
+        }
+    }
+
+    /// The direction of a name.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is neither.
+    pub fn parse(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|direction| direction.name() == name);
+        found.ok_or_else(|| Error::invalid(format!("the direction `{name}` is neither max nor min")))
     }
 }
 

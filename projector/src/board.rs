@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use catalog::{Catalog, PrimaryMetric, Ranked};
-use event::{Day, Error, Id, Result};
-use fold::{Figure, Windowed};
+use event::{Day, Id, Result};
+use fold::Windowed;
 use log::active;
 use table::Table;
 
@@ -41,7 +41,7 @@ pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Re
         let found = values.get(&release.release).zip(live.get(&release.release));
         let ranked = found.and_then(|((day, window), environments)| {
             Some(Ranked {
-                metric: primary.metric.name().to_owned(),
+                metric: primary.metric.name.to_owned(),
                 value: window.value()?,
                 day: (*day)?,
                 days: window.days(),
@@ -72,8 +72,6 @@ async fn values(
     wanted: &[String],
     days: u32,
 ) -> Result<BTreeMap<String, (Option<Day>, Windowed)>> {
-    let name = primary.metric.name();
-    let figure = Figure::named(name).ok_or_else(|| Error::corrupt(format!("`{name}` is no figure")))?;
     let mut values = BTreeMap::<String, (Option<Day>, Windowed)>::new();
     if wanted.is_empty() {
         return Ok(values);
@@ -87,35 +85,16 @@ async fn values(
             let judged: Vec<_> =
                 wanted.iter().filter_map(|name| Some((name, evaluation.releases.get(name)?))).collect();
             // The window begins with the first day on which the figure is defined for any of them.
-            if !values.is_empty() || judged.iter().any(|(_, of)| of.figure(figure).is_some()) {
+            if !values.is_empty() || judged.iter().any(|(_, of)| of.figure(primary.metric).is_some()) {
                 for (name, of) in judged {
                     let (last, window) =
-                        values.entry(name.clone()).or_insert_with(|| (None, Windowed::new(figure)));
+                        values.entry(name.clone()).or_insert_with(|| (None, Windowed::new(primary.metric)));
                     window.add(of);
-                    *last = last.or(of.figure(figure).map(|_| day));
+                    *last = last.or(of.figure(primary.metric).map(|_| day));
                 }
             }
         }
         if values.is_empty() { looked_at += 1 } else { left -= 1 }
     }
     Ok(values)
-}
-
-#[cfg(test)]
-mod tests {
-    use catalog::{Direction, Metric};
-
-    use super::*;
-
-    #[test]
-    fn every_metric_to_rank_by_is_a_figure() {
-        let better = |metric: &Metric| match metric.direction() {
-            Direction::Max => fold::figure::Direction::Max,
-            Direction::Min => fold::figure::Direction::Min,
-        };
-        let metrics: Vec<_> = Metric::ALL.iter().map(|metric| (metric.name(), better(metric))).collect();
-        let figures: Vec<_> =
-            Figure::ranking_ones().filter_map(|figure| Some((figure.name, figure.ranking?.better))).collect();
-        assert_eq!(metrics, figures);
-    }
 }

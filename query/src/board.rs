@@ -2,7 +2,7 @@
 
 use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
 use event::{Day, Error, Id, Result};
-use fold::{Evaluation, Figure, evaluation::Record};
+use fold::{Evaluation, evaluation::Record};
 use log::{
     active,
     evaluated::{self, At},
@@ -64,11 +64,9 @@ impl Query {
         };
         let evaluation = Evaluation::from_states(&states);
         let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
-        let name = primary.metric.name();
-        let figure = Figure::named(name).ok_or_else(|| Error::corrupt(format!("`{name}` is no figure")))?;
         let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
-            let value = of.figure(figure)?;
-            let n = of.judged_by(figure);
+            let value = of.figure(primary.metric)?;
+            let n = of.judged_by(primary.metric);
             let (labelled, record, is_ranked) = (of.labelled, of.record, n >= settings.min_n());
             Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
         };

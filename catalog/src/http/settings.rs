@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::Timestamp;
+use fold::figure::{Direction, Figure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
@@ -21,7 +22,7 @@ use super::{
     api::{ALWAYS, JSON, OF_BODY},
     body::{Whole, parse},
 };
-use crate::{Alert, Direction, MAX_ALERT_BYTES, MAX_BOARD_DAYS, Metric, PrimaryMetric, Service, Settings};
+use crate::{Alert, MAX_ALERT_BYTES, MAX_BOARD_DAYS, PrimaryMetric, Service, Settings};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,7 +102,7 @@ fn fields() -> [(&'static str, RefOr<Schema>); 6] {
         schema::nullable(ObjectBuilder::new()).enum_values(Some(values)).into()
     };
     [
-        ("primary_metric", one_of(Metric::ALL.map(Metric::name).to_vec())),
+        ("primary_metric", one_of(Figure::ranking_ones().map(|figure| figure.name).collect())),
         ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
         ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
         ("model_of_unknown", schema::nullable(schema::name()).into()),
@@ -130,7 +131,7 @@ fn whole() -> RefOr<Schema> {
 
 fn body(settings: &Settings) -> Value {
     json!({
-        "primary_metric": settings.primary_metric.map(|primary| primary.metric.name()),
+        "primary_metric": settings.primary_metric.map(|primary| primary.metric.name),
         "direction": settings.primary_metric.map(|primary| primary.direction.name()),
         "accept_unknown_releases": settings.accept_unknown_releases,
         "model_of_unknown": settings.model_of_unknown,

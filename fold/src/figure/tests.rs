@@ -12,6 +12,23 @@ fn every_figure_has_a_name_of_its_own_and_a_rank_is_a_number() {
     }
 }
 
+#[test]
+fn releases_are_ranked_by_figures_with_a_direction_only() {
+    let (figure, ranking) = Figure::to_rank_by("brier").unwrap();
+    assert_eq!((figure.name, ranking.better), ("brier", Direction::Min));
+    for name in ["bias", "predictions", "accurate", ""] {
+        let error = Figure::to_rank_by(name).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("`{name}` is no metric to rank by; there are accuracy, auc,")),
+            "{error}"
+        );
+    }
+    for direction in Direction::ALL {
+        assert_eq!(Direction::parse(direction.name()).unwrap(), direction);
+    }
+    assert!(Direction::parse("up").is_err());
+}
+
 /// Each figure is described in `docs/figures.md`, and those that releases can be ranked by are listed there with the
 /// direction in which they are better.
 #[test]

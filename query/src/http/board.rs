@@ -8,8 +8,9 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use catalog::{MAX_BOARD, Metric};
+use catalog::MAX_BOARD;
 use event::Day;
+use fold::Figure;
 use serde::Deserialize;
 use serde_json::json;
 use web::{
@@ -47,7 +48,7 @@ pub(super) fn operation(named: Named) -> Operation {
         ),
         ("n", schema::count().description(Some("How many judged predictions the value is made of.")).into()),
         ("release", schema::name().into()),
-        ("metric", schema::one_of(Metric::ALL.map(Metric::name)).into()),
+        ("metric", schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into()),
         ("value", number().into()),
         ("day", schema::day().description(Some("The last of the days that the value is of.")).into()),
     ])
@@ -94,7 +95,7 @@ pub(super) async fn leaderboard(
             places.extend((1..).zip(ranked).map(|(place, of)| {
                 json!({
                     "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n,
-                    "metric": primary.metric.name(), "value": of.value, "day": day.to_string(), "labelled": of.labelled, "wins": of.record.wins,
+                    "metric": primary.metric.name, "value": of.value, "day": day.to_string(), "labelled": of.labelled, "wins": of.record.wins,
                     "losses": of.record.losses, "ties": of.record.ties,
                 })
             }));
