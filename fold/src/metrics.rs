@@ -67,6 +67,26 @@ impl Confusion {
     pub fn f1(&self) -> Option<f64> {
         ratio(2 * self.tp, 2 * self.tp + self.fp + self.fn_)
     }
+
+    /// The mean of recall and of the share of negatives that was found (`balanced_accuracy_score`); 1/2 for what guesses.
+    /// `None` unless there are both positives and negatives.
+    pub fn balanced_accuracy(&self) -> Option<f64> {
+        let specificity = ratio(self.tn, self.tn + self.fp)?;
+        Some((self.recall()? + specificity) / 2.0)
+    }
+
+    /// (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)) (`matthews_corrcoef`; Matthews 1975): the correlation
+    /// of predicted and real classes, from -1 to 1. `None` unless both classes were predicted and are real.
+    pub fn mcc(&self) -> Option<f64> {
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        let (right, wrong) = (product(self.tp, self.tn), product(self.fp, self.fn_));
+        let size = right.abs_diff(wrong) as f64;
+        let of_positives = product(self.tp + self.fp, self.tp + self.fn_) as f64;
+        let of_negatives = product(self.tn + self.fp, self.tn + self.fn_) as f64;
+        let scale = of_positives.sqrt() * of_negatives.sqrt();
+        let correlation = (size / scale).min(1.0);
+        (scale > 0.0).then_some(if right < wrong { -correlation } else { correlation })
+    }
 }
 
 impl AddAssign for Confusion {

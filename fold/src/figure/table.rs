@@ -34,6 +34,10 @@ pub static FIGURES: &[Figure] = &[
     text("definition_from", |row| row.release?.defined_from.map(|day| day.to_string())),
     text("positive_label", |row| Some(row.binary()?.positive.clone())),
     number("threshold", |row| Some(row.binary()?.threshold)),
+    number("balanced_accuracy", |row| row.binary()?.confusion.balanced_accuracy())
+        .ranked(Direction::Max, Merge::Confusion(Confusion::balanced_accuracy)),
+    number("mcc", |row| row.binary()?.confusion.mcc())
+        .ranked(Direction::Max, Merge::Confusion(Confusion::mcc)),
 ];
 
 fn accuracy(row: &Row<'_>) -> Option<f64> {

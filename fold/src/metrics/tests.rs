@@ -153,3 +153,24 @@ proptest! {
         prop_assert_eq!(auc(&rows.0), auc(&rows.1));
     }
 }
+
+#[test]
+fn figures_of_both_classes_by_hand() {
+    let of = |tp, fp, tn, fn_| {
+        let confusion = Confusion { tp, fp, tn, fn_ };
+        (confusion.balanced_accuracy(), confusion.mcc())
+    };
+    assert_eq!(of(2, 1, 1, 0), (Some(0.75), Some(2.0 / 12f64.sqrt())));
+    // scikit-learn 1.x: balanced_accuracy_score, matthews_corrcoef.
+    let (balanced, mcc) = of(90, 40, 860, 10);
+    assert!((balanced.unwrap() - 0.9277777777777778).abs() < 1e-15);
+    assert!((mcc.unwrap() - 0.7631996595942341).abs() < 1e-15, "{mcc:?}");
+    assert_eq!(of(3, 0, 2, 0), (Some(1.0), Some(1.0)));
+    assert_eq!(of(0, 2, 0, 3), (Some(0.0), Some(-1.0)));
+    assert_eq!(of(5, 5, 5, 5), (Some(0.5), Some(0.0)));
+    assert_eq!(of(3, 1, 0, 0), (Some(0.5), None), "nothing was predicted negative");
+    assert_eq!(of(3, 0, 0, 1), (None, None), "there are no negatives");
+    assert_eq!(of(0, 0, 0, 0), (None, None));
+    let many = u64::MAX / 4;
+    assert_eq!(of(many, 0, many, 0), (Some(1.0), Some(1.0)));
+}
