@@ -6,7 +6,7 @@ use log::key;
 use table::{
     Condition, Index, Item, Key, Query, Update, Write,
     item::{Number, Value},
-    query_all,
+    query_all, unless_overtaken,
 };
 
 use super::{Catalog, PrimaryMetric};
@@ -179,10 +179,7 @@ impl Catalog {
                     .set("board_in", environments.collect::<Vec<_>>())
             }
         };
-        match self.table.transact(vec![Write::Update(update)]).await {
-            // The release was deleted.
-            Err(error) if error.is_conflict() => Ok(()),
-            other => other,
-        }
+        // Unless the release was deleted.
+        unless_overtaken(self.table.transact(vec![Write::Update(update)]).await).map(drop)
     }
 }

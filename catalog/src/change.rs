@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use event::{Error, ErrorKind, Result, Timestamp, id::check_name};
 use log::key::{EntityId, EntityKind};
-use table::{Condition, Update, Write, item::Value};
+use table::{Condition, Update, Write, item::Value, unless_overtaken};
 
 use super::{
     AnyEntity, Catalog,
     attributes::check_attributes,
     closing::{release_name, until},
-    create::{MAX_ATTEMPTS, busy, check_workspace_name, guard_item, pause, taken},
+    create::{BUSY, check_workspace_name, guard_item, taken},
 };
 
 /// What is to be changed. It can name no attribute that a key or an identity is made of.
@@ -117,7 +117,9 @@ impl Catalog {
         if_version: Option<i64>,
         now: Timestamp,
     ) -> Result<AnyEntity> {
-        for attempt in 0..MAX_ATTEMPTS {
+        let mut tries = BUSY.tries();
+        loop {
+            tries.next().await?;
             let before = self.get(at).await?;
             check_fresh(&before, if_version)?;
             let after = patch.apply(&before, now)?;
@@ -126,32 +128,26 @@ impl Catalog {
                 return Ok(after);
             }
             let is_renamed = before.entity().name != after.entity().name;
-            let outcome = match is_renamed {
+            let written = match is_renamed {
                 true => self.rename(&before, &after, now).await,
                 false => self.table.transact(vec![Write::Update(update(&before, &after, &[]))]).await,
             };
-            match outcome {
-                Ok(()) => {
-                    if is_renamed {
-                        self.rewrite_paths(&after).await?;
-                    }
-                    return Ok(after);
+            if unless_overtaken(written)?.is_some() {
+                if is_renamed {
+                    self.rewrite_paths(&after).await?;
                 }
-                Err(error) if error.kind() != ErrorKind::Conflict => return Err(error),
-                Err(_) if is_renamed => {
-                    self.free_name(&after).await?;
-                    let name = &after.entity().name;
-                    let parent = after.parent();
-                    let holder = self.id_named(parent.as_ref(), at.kind(), name).await?;
-                    if holder.is_some_and(|holder| holder != *at.id()) {
-                        return Err(taken(at.kind(), name));
-                    }
-                }
-                Err(_) => {}
+                return Ok(after);
             }
-            pause(attempt).await;
+            if is_renamed {
+                self.free_name(&after).await?;
+                let name = &after.entity().name;
+                let parent = after.parent();
+                let holder = self.id_named(parent.as_ref(), at.kind(), name).await?;
+                if holder.is_some_and(|holder| holder != *at.id()) {
+                    return Err(taken(at.kind(), name));
+                }
+            }
         }
-        Err(busy())
     }
 
     /// Moves the guard with the name, in one transaction.
@@ -176,11 +172,8 @@ impl Catalog {
             let path = format!("{}/{name}", category.entity.name);
             let own = Condition::Equals("name", name.into());
             let update = Update::new(EntityId::Workspace(id).key(), own).set("path", path);
-            match self.table.transact(vec![Write::Update(update)]).await {
-                // It was renamed or deleted at the same time.
-                Err(error) if error.is_conflict() => {}
-                other => other?,
-            }
+            // Unless it was renamed or deleted at the same time.
+            unless_overtaken(self.table.transact(vec![Write::Update(update)]).await)?;
         }
         Ok(())
     }

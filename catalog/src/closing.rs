@@ -12,12 +12,9 @@
 
 use event::{Error, Id, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};
-use table::{Condition, Item, Query, Update, Write, query_all};
+use table::{Condition, Item, Query, Update, Write, query_all, unless_overtaken};
 
-use super::{
-    AnyEntity, Catalog, Workspace,
-    create::{MAX_ATTEMPTS, pause},
-};
+use super::{AnyEntity, Catalog, Workspace, create::BUSY};
 
 /// For how long whoever appends may take a workspace for what it was, in seconds.
 pub const CACHED_SECONDS: i64 = 5;
@@ -141,7 +138,9 @@ impl Catalog {
 
     /// Marks a workspace as closing, if it is not yet.
     async fn mark(&self, at: &EntityId, now: Timestamp) -> Result<()> {
-        for attempt in 0..MAX_ATTEMPTS {
+        let mut tries = BUSY.tries();
+        loop {
+            tries.next().await?;
             let Some(known) = self.find(at).await? else { return Ok(()) };
             if known.entity().closing.is_some() {
                 return Ok(());
@@ -149,12 +148,10 @@ impl Catalog {
             let same = Condition::Equals("ver", known.entity().version.into());
             let free = Condition::All(vec![same, Condition::Without(CLOSING)]);
             let update = Update::new(at.key(), free).set(CLOSING, Id::new(now).as_str());
-            match self.table.transact(vec![Write::Update(update)]).await {
-                Err(error) if error.is_conflict() => pause(attempt).await,
-                other => return other,
+            if unless_overtaken(self.table.transact(vec![Write::Update(update)]).await)?.is_some() {
+                return Ok(());
             }
         }
-        Err(super::create::busy())
     }
 
     /// Takes the mark of a deletion back that is refused.
@@ -162,10 +159,7 @@ impl Catalog {
         let Some(mark) = &known.entity().closing else { return Ok(()) };
         let own = Condition::Equals(CLOSING, mark.as_str().into());
         let update = Update::new(known.at().key(), own).remove(CLOSING);
-        match self.table.transact(vec![Write::Update(update)]).await {
-            Err(error) if error.is_conflict() => Ok(()),
-            other => other,
-        }
+        unless_overtaken(self.table.transact(vec![Write::Update(update)]).await).map(drop)
     }
 }
 

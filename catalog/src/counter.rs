@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use event::{Error, Result, id::check_name};
+use event::{Error, ErrorKind, Result, id::check_name};
 use log::key::{self, EntityId};
-use table::{Condition, Item, Query, check, item::Value, query_all};
+use table::{Change, Item, Policy, Query, check, item::Value, query_all, update};
 
-use super::{
-    Catalog,
-    create::{busy, pause},
-};
+use super::Catalog;
 
 const ITEM_VERSION: i64 = 1;
 
@@ -18,9 +15,6 @@ pub const MAX_REMEMBERED: usize = 100;
 
 /// The most bytes in an idempotency key.
 pub const MAX_KEY_BYTES: usize = 256;
-
-/// How often a change is tried when others change the same counter.
-const MAX_ATTEMPTS: usize = 200;
 
 impl Catalog {
     /// Adds `by` to a counter, which is 0 before its first change, and returns what it is then. A change
@@ -43,18 +37,14 @@ impl Catalog {
         }
         self.get(of).await?;
         let key = key::free_counter(of, name);
-        for attempt in 0..MAX_ATTEMPTS {
-            let known = self.table.get(&key).await?;
-            let before = known.clone().unwrap_or_else(|| empty(key.clone()));
+        let policy =
+            Policy { attempts: 200, pauses: true, kind: ErrorKind::Conflict, ..Policy::of(&"the counter") };
+        update(&*self.table, &key, policy, async |known| {
+            let before = known.unwrap_or_else(|| empty(key.clone()));
             if let Some(answer) = answered(&before, idempotency_key, by)? {
-                return Ok(answer);
+                return Ok(Change::Leave(answer));
             }
             let sum = check::sum(&key, "n", before.attributes.get("n"), by)?;
-            let condition = match known {
-                Some(_) => Condition::Equals("ver", before.int("ver")?.into()),
-                None => Condition::Absent,
-            };
-            let ver = before.int("ver")? + 1;
             let mut latest = before.list("latest")?.to_vec();
             latest.extend(idempotency_key.map(|key| {
                 Value::M(BTreeMap::from([
@@ -64,13 +54,9 @@ impl Catalog {
                 ]))
             }));
             latest.drain(..latest.len().saturating_sub(MAX_REMEMBERED));
-            let item = before.with("n", sum).with("ver", ver).with("latest", latest);
-            match self.table.put(item, condition).await {
-                Err(error) if error.is_conflict() => pause(attempt).await,
-                other => return other.map(|()| sum),
-            }
-        }
-        Err(busy())
+            Ok(Change::Put(before.with("n", sum).with("latest", latest), sum))
+        })
+        .await
     }
 
     /// What a counter is; 0 when nothing was counted.
@@ -100,7 +86,7 @@ impl Catalog {
 }
 
 fn empty(key: table::Key) -> Item {
-    Item::new(key).with("v", ITEM_VERSION).with("ver", 0).with("n", 0).with("latest", Vec::<Value>::new())
+    Item::new(key).with("v", ITEM_VERSION).with("n", 0).with("latest", Vec::<Value>::new())
 }
 
 /// The value of a counter.

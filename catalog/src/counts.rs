@@ -41,14 +41,14 @@ pub fn counts_of(item: &Item) -> Result<MonthCounts> {
 }
 
 /// The item that stores counts.
-pub fn counts_item(key: table::Key, ver: i64, days: &MonthCounts) -> Item {
+pub fn counts_item(key: table::Key, days: &MonthCounts) -> Item {
     let value = |kinds: &Kinds| {
         let kinds = kinds.iter().map(|(kind, count)| (kind.clone(), Value::from(*count as i64)));
         Value::M(kinds.collect())
     };
     let days = days.iter().map(|(day, kinds)| (day.clone(), value(kinds)));
     let days: BTreeMap<String, Value> = days.collect();
-    Item::new(key).with("v", COUNTER_VERSION).with("ver", ver).with("days", days)
+    Item::new(key).with("v", COUNTER_VERSION).with("days", days)
 }
 
 /// Takes over counts that are greater: the count of a day never falls, so they are the later ones.

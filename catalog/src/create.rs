@@ -1,8 +1,8 @@
 //! Creating entities: the entity, the guard of its name, the pointer of its id, and its parent's count.
 
-use event::{Error, Id, Result, Task, Timestamp, id::check_name, task::POSITIVE_SCORE};
+use event::{Error, ErrorKind, Id, Result, Task, Timestamp, id::check_name, task::POSITIVE_SCORE};
 use log::key::{self, EntityId, EntityKind};
-use table::{Condition, Item, Update, Write};
+use table::{Condition, Item, Policy, Update, Write, unless_overtaken};
 
 use super::{
     AnyEntity, Catalog, Category, Configuration, Entity, Model, RESERVED, Release, ReleaseDetails, Workspace,
@@ -11,8 +11,9 @@ use super::{
     entity::Children,
 };
 
-/// How often a transaction is made again that met another one.
-pub(super) const MAX_ATTEMPTS: usize = 16;
+/// For transactions on entities, which meet those on their parents and siblings.
+pub(super) const BUSY: Policy<'static> =
+    Policy { attempts: 16, pauses: true, kind: ErrorKind::Conflict, ..Policy::of(&"the same entities") };
 
 /// Something to be created.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,11 +179,13 @@ impl Catalog {
             writes.push(Write::Update(count));
         }
         writes.extend(self.made_by(any, now).await?.map(|item| Write::Put(item, Condition::Absent)));
-        for attempt in 0..MAX_ATTEMPTS {
+        let mut tries = BUSY.tries();
+        loop {
+            tries.next().await?;
             let bindings = self.bind(any).await?;
-            match self.table.transact(writes.iter().cloned().chain(bindings).collect()).await {
-                Err(error) if error.is_conflict() => {}
-                other => return other,
+            let written = self.table.transact(writes.iter().cloned().chain(bindings).collect()).await;
+            if unless_overtaken(written)?.is_some() {
+                return Ok(());
             }
             self.free_name(any).await?;
             match self.id_named(parent.as_ref(), at.kind(), &any.entity().name).await? {
@@ -191,9 +194,7 @@ impl Catalog {
                 Some(_) => return Err(taken(at.kind(), &any.entity().name)),
                 None => self.check_parent(parent.as_ref(), &any.entity().name).await?,
             }
-            pause(attempt).await;
         }
-        Err(busy())
     }
 
     /// Refuses a parent that takes no children.
@@ -239,14 +240,4 @@ pub(super) fn taken(kind: EntityKind, name: &str) -> Error {
 
 fn no_parent(name: &str) -> Error {
     Error::not_found(format!("`{name}` cannot be created: what it belongs to does not exist"))
-}
-
-pub(super) fn busy() -> Error {
-    Error::conflict("others change the same at this time; try again")
-}
-
-/// Waits a little before the next attempt, so that those who met do not meet again.
-pub(super) async fn pause(attempt: usize) {
-    let most = std::time::Duration::from_millis(2 << attempt.min(7));
-    tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
 }

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use event::{
-    Columns, Day, Definition, Error, ErrorKind, Id, Kind, Result, Task, Timestamp,
+    Columns, Day, Definition, Error, Id, Kind, Result, Task, Timestamp,
     lane::{Place, Placed},
     task::POSITIVE_SCORE,
 };
@@ -24,16 +24,13 @@ use log::{
     projection::Applied,
     segment_item::Segment,
 };
-use table::{Condition, Item, Query, Table, Write, query_all};
+use table::{Condition, Item, Policy, Query, Table, Write, query_all, unless_overtaken};
 
 use super::{Action, AnyEntity, Catalog, change::update, first::First};
 
 /// What an evaluation covers of the definitions stands among the logs that it covers, under this name: the number
 /// of the last one that concerns its day.
 pub const DEFINED: &str = "def";
-
-/// How often others may record at the same time.
-const MAX_ATTEMPTS: usize = 100;
 
 /// The attributes of a model that say how its predictions are judged.
 const TASK: &[&str] = &["task", "positive_label", "threshold"];
@@ -271,20 +268,14 @@ pub async fn record_definitions(table: &dyn Table, workspace: &Id, found: &[Defi
         return Ok(());
     }
     let mut known = Definitions::load(table, workspace).await?.defined;
-    let mut conflicts = 0;
     for one in found {
+        let mut tries = Policy::of(&"the definitions of releases").tries();
         while !known.iter().any(|known| known.order() == one.order()) {
-            match table.put(one.to_item(known.len() as u64 + 1), Condition::Absent).await {
-                Ok(()) => known.push(one.clone()),
-                Err(error) if error.is_conflict() && conflicts < MAX_ATTEMPTS => {
-                    conflicts += 1;
-                    known = Definitions::load(table, workspace).await?.defined;
-                }
-                Err(error) if error.is_conflict() => {
-                    let message = "too many define releases at one time; try again";
-                    return Err(Error::new(ErrorKind::Throttled, message));
-                }
-                Err(error) => return Err(error),
+            tries.next().await?;
+            let next = one.to_item(known.len() as u64 + 1);
+            match unless_overtaken(table.put(next, Condition::Absent).await)? {
+                Some(()) => known.push(one.clone()),
+                None => known = Definitions::load(table, workspace).await?.defined,
             }
         }
     }
@@ -315,7 +306,9 @@ impl Catalog {
         change: impl Fn(&Definition) -> Result<Definition>,
         now: Timestamp,
     ) -> Result<()> {
-        for _ in 0..MAX_ATTEMPTS {
+        let mut tries = Policy::of(&"the model").tries();
+        loop {
+            tries.next().await?;
             let before = self.get(at).await?;
             let AnyEntity::Model(model) = &before else {
                 return Err(Error::invalid(format!("`{at}` is no model")));
@@ -331,11 +324,9 @@ impl Catalog {
             after.entity.updated_at = now;
             let after = AnyEntity::Model(after);
             let write = Write::Update(update(&before, &after, TASK));
-            match self.table.transact(vec![write]).await {
-                Err(error) if error.is_conflict() => {}
-                other => return other,
+            if unless_overtaken(self.table.transact(vec![write]).await)?.is_some() {
+                return Ok(());
             }
         }
-        Err(Error::new(ErrorKind::Throttled, "the model is changed by many at one time; try again"))
     }
 }

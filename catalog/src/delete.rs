@@ -7,13 +7,13 @@
 
 use event::{Error, Result, Timestamp};
 use log::key::{self, Counted, EntityId, EntityKind};
-use table::{Condition, Index, Query, Update, Write, query_all};
+use table::{Condition, Index, Query, Update, Write, query_all, unless_overtaken};
 
 use super::{
     AnyEntity, Catalog, Children,
     change::check_fresh,
     closing::{CLOSING, check_closing, release_name, until},
-    create::{MAX_ATTEMPTS, busy, pause, pointer_item},
+    create::{BUSY, pointer_item},
     member,
 };
 
@@ -31,7 +31,9 @@ impl Catalog {
             self.refuse_if_used(&known).await?;
         }
         self.close(&known, now).await?;
-        for attempt in 0..MAX_ATTEMPTS {
+        let mut tries = BUSY.tries();
+        loop {
+            tries.next().await?;
             let known = self.get(at).await?;
             check_fresh(&known, if_version)?;
             check_closing(&known)?;
@@ -46,12 +48,10 @@ impl Catalog {
                 Some(_) => self.delete_children(&known, now).await?,
             }
             self.delete_traces(at).await?;
-            match self.remove(&known, now).await {
-                Err(error) if error.is_conflict() => pause(attempt).await,
-                other => return other,
+            if unless_overtaken(self.remove(&known, now).await)?.is_some() {
+                return Ok(());
             }
         }
-        Err(busy())
     }
 
     /// Refuses to delete what has children or events.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use futures::future::try_join_all;
 use log::key::{self, EntityId, EntityKind, Followed};
-use table::{Condition, Cursor, Index, Item, Key, Query, Table, item::Value, query_all};
+use table::{Condition, Cursor, Index, Item, Key, Query, Table, item::Value, query_all, unless_overtaken};
 
 use super::{Catalog, live::ReleaseChange};
 
@@ -137,10 +137,7 @@ async fn note(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>
         }
         None => item,
     };
-    match table.put(item, Condition::Absent).await {
-        Err(error) if error.is_conflict() => Ok(()),
-        other => other,
-    }
+    unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
 }
 
 /// The id of a model, by its name.

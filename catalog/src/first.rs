@@ -9,12 +9,9 @@ use std::collections::BTreeMap;
 
 use event::{Definition, Error, ErrorKind, Id, Result, Task};
 use log::key::{self, EntityId};
-use table::{Condition, Index, Item, Query, Table, Update, Write, query_all};
+use table::{Condition, Index, Item, Policy, Query, Table, Update, Write, query_all, unless_overtaken};
 
 use super::{AnyEntity, Catalog, Definitions, Model, Release, WorkspacePage, definition};
-
-/// How often others may change the same at the same time.
-const MAX_ATTEMPTS: usize = 20;
 
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
@@ -184,7 +181,10 @@ impl Catalog {
     /// `Conflict`, when the name belongs to another model; those of the table.
     pub async fn use_release(&self, workspace: &Id, release: &Release) -> Result<()> {
         let name = &release.entity.name;
-        for _ in 0..MAX_ATTEMPTS {
+        let what = format!("the release `{name}`");
+        let mut tries = Policy::of(&what).tries();
+        loop {
+            tries.next().await?;
             let known = self.first_of(workspace, name).await?;
             let write = match known {
                 Some(first) if first.is_used => return first.check(name, &release.model_id),
@@ -199,12 +199,10 @@ impl Catalog {
                     Write::Put(First { is_used: true, ..new }.to_item(workspace, name), condition)
                 }
             };
-            match self.table.transact(vec![write]).await {
-                Err(error) if error.is_conflict() => {}
-                other => return other,
+            if unless_overtaken(self.table.transact(vec![write]).await)?.is_some() {
+                return Ok(());
             }
         }
-        Err(Error::new(ErrorKind::Throttled, format!("many use the release `{name}` for the first time")))
     }
 
     /// The definitions of a workspace. What an older Almanac wrote has no first definitions until a projector
@@ -273,8 +271,5 @@ fn adopted(page: &WorkspacePage, release: &Release) -> Option<First> {
 }
 
 async fn put_absent(table: &dyn Table, item: Item) -> Result<()> {
-    match table.put(item, Condition::Absent).await {
-        Err(error) if error.is_conflict() => Ok(()),
-        other => other,
-    }
+    unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
 }

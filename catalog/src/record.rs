@@ -1,19 +1,16 @@
 //! Recording release events: what happened, and what is live since.
 
-use event::{Error, ErrorKind, Id, Result};
+use event::{Id, Result};
 use log::key;
 use table::{
-    Condition, Item, KeyRange, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, Query, Table, Write,
-    check::write_bytes, item::Value, query_all,
+    Condition, Item, KeyRange, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, Policy, Query, Table, Write,
+    check::write_bytes, query_all, unless_overtaken,
 };
 
 use super::{
     feed::note_release,
     live::{Action, ITEM_VERSION, LiveChange, LiveState, ReleaseChange, encode, first, state_of},
 };
-
-/// How often a change may find that somebody else made one.
-const MAX_ATTEMPTS: usize = 100;
 
 /// Records release events: what happened, and what is live since.
 ///
@@ -40,7 +37,9 @@ async fn put_in_place(
 ) -> Result<()> {
     let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
     let all = key::live_changes(workspace, environment);
-    for _ in 0..MAX_ATTEMPTS {
+    let mut tries = Policy::of(&"what is live").tries();
+    loop {
+        tries.next().await?;
         let control = table.get(&key::live(workspace, environment)).await?;
         let from = KeyRange { from: key.sk.clone(), ..all.clone() };
         let after = query_all(table, Query::table(from)).await?;
@@ -66,12 +65,11 @@ async fn put_in_place(
         }
         let ver = control.as_ref().map_or(Ok(0), |item| item.int("ver"))?;
         let placed = placed.to_item(workspace, environment);
-        match write_changes(table, (workspace, environment, ver), &state, placed, repairs).await {
-            Err(error) if error.is_conflict() => continue,
-            other => return other,
+        let written = write_changes(table, (workspace, environment, ver), &state, placed, repairs).await;
+        if unless_overtaken(written)?.is_some() {
+            return Ok(());
         }
     }
-    Err(Error::new(ErrorKind::Throttled, "too many change what is live at one time; try again"))
 }
 
 /// Writes repairs, the latest first, and the change that called for them last: a crash before that
@@ -85,7 +83,7 @@ async fn write_changes(
 ) -> Result<()> {
     let mut placed = Some(placed);
     while let Some(last) = placed.take() {
-        let unchanged = if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
+        let unchanged = Condition::unchanged(ver);
         ver += 1;
         let control = Item::new(key::live(workspace, environment))
             .with("v", ITEM_VERSION)

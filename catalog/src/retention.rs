@@ -13,12 +13,12 @@
 
 use std::collections::BTreeSet;
 
-use event::{Day, Error, ErrorKind, Id, Result, Timestamp, Window, id::check_name};
+use event::{Day, Error, Id, Result, Timestamp, Window, id::check_name};
 use log::{
     expired,
     key::{self, Counted},
 };
-use table::{Condition, Item, Write, item::Value};
+use table::{Condition, Item, Policy, Write, item::Value, unless_overtaken};
 
 use super::{Catalog, counts::read_counts};
 
@@ -34,9 +34,6 @@ pub const MAX_PINNED_RELEASES: usize = 100;
 /// How long after a day has expired, and after the setting was changed, nothing is deleted, in
 /// seconds of the table's counted time: time to take a mistake back, and for appends that had begun.
 pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
-
-/// How often a change may find that somebody else made one.
-const MAX_ATTEMPTS: usize = 20;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
@@ -113,10 +110,7 @@ impl Retention {
 
     /// The condition that it is still as it was read.
     pub fn unchanged(&self) -> Condition {
-        match self.ver {
-            0 => Condition::Absent,
-            ver => Condition::Equals("ver", ver.into()),
-        }
+        Condition::unchanged(self.ver)
     }
 
     fn to_item(&self, workspace: &Id) -> Item {
@@ -232,7 +226,9 @@ impl Catalog {
         day: Option<Day>,
         change: impl Fn(Retention) -> Result<Retention>,
     ) -> Result<Retention> {
-        for _ in 0..MAX_ATTEMPTS {
+        let mut tries = Policy::of(&"the retention").tries();
+        loop {
+            tries.next().await?;
             let known = self.retention(workspace).await?;
             if let Some(day) = day
                 && let Some(gone) = expired::load(&*self.table, workspace, day).await?
@@ -248,12 +244,10 @@ impl Catalog {
             let wanted = Retention { ver: known.ver + 1, changed_at: now, ..wanted };
             let mut writes = vec![Write::Put(wanted.to_item(workspace), unchanged)];
             writes.extend(day.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
-            match self.table.transact(writes).await {
-                Err(error) if error.is_conflict() => continue,
-                other => return other.map(|()| wanted),
+            if unless_overtaken(self.table.transact(writes).await)?.is_some() {
+                return Ok(wanted);
             }
         }
-        Err(Error::new(ErrorKind::Throttled, "the retention is changed by many at one time; try again"))
     }
 
     /// What an append must know of the retention: two small reads, or one where it was never set.
@@ -306,7 +300,7 @@ impl Catalog {
 mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 
-    use event::{Clock, Task};
+    use event::{Clock, ErrorKind, Task};
     use table::{Table, sqlite::SqliteTable};
 
     use super::*;

@@ -1,15 +1,12 @@
 //! What people set for a workspace: the metric that its releases are ranked by, and whether predictions
 //! of releases that nobody registered are taken.
 
-use event::{Error, ErrorKind, Id, Result};
+use event::{Error, Id, Result};
 use fold::figure::{Direction, Figure};
 use log::key;
-use table::{Condition, Item};
+use table::{Change, Item, Policy, update};
 
 use super::{Catalog, feed::model_id};
-
-/// How often a change may find that somebody else made one.
-const MAX_ATTEMPTS: usize = 20;
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
@@ -146,12 +143,12 @@ impl Catalog {
     /// # Errors
     /// `NotFound`, when there is no model of the name given for unknown releases; those of the table.
     pub async fn change_settings(&self, workspace: &Id, change: impl Fn(&mut Settings)) -> Result<Settings> {
-        for _ in 0..MAX_ATTEMPTS {
-            let known = self.settings(workspace).await?;
+        update(&*self.table, &key::settings(workspace), Policy::of(&"the settings"), async |item| {
+            let known = item.as_ref().map(Settings::from_item).transpose()?.unwrap_or_default();
             let mut wanted = known.clone();
             change(&mut wanted);
             if wanted == known {
-                return Ok(known);
+                return Ok(Change::Leave(known));
             }
             if let Some(model) = &wanted.model_of_unknown
                 && model_id(&*self.table, workspace, model).await?.is_none()
@@ -162,15 +159,8 @@ impl Catalog {
                 return Err(Error::invalid(format!("releases are ranked over 1 to {MAX_BOARD_DAYS} days")));
             }
             wanted.ver = known.ver + 1;
-            let unchanged = match known.ver {
-                0 => Condition::Absent,
-                ver => Condition::Equals("ver", ver.into()),
-            };
-            match self.table.put(wanted.to_item(workspace), unchanged).await {
-                Err(error) if error.is_conflict() => continue,
-                other => return other.map(|()| wanted),
-            }
-        }
-        Err(Error::new(ErrorKind::Throttled, "the settings are changed by many at one time; try again"))
+            Ok(Change::Put(wanted.to_item(workspace), wanted))
+        })
+        .await
     }
 }

@@ -2,7 +2,7 @@
 //! then one conditional write makes that the active one.
 
 use event::{Id, Result};
-use table::{Condition, Item, Key, Table, item::Value};
+use table::{Condition, Item, Table};
 
 use crate::{key, projection::PROJECTION_VERSION};
 
@@ -37,9 +37,15 @@ impl Active {
         if let Some(building) = self.building {
             item = item.with("building", i64::from(building));
         }
-        let condition =
-            if self.ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(self.ver)) };
-        (item, condition)
+        (item, Condition::unchanged(self.ver))
+    }
+
+    /// What an item says; what holds until the first rebuild, when there is none.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn of(item: Option<&Item>) -> Result<Self> {
+        item.map_or(Ok(Self::FIRST), Self::from_item)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
@@ -58,12 +64,13 @@ impl Active {
 /// # Errors
 /// Those of the table, and `Corrupt`.
 pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Active> {
-    let key: Key = key::active(workspace);
-    table.get(&key).await?.as_ref().map_or(Ok(Active::FIRST), Active::from_item)
+    Active::of(table.get(&key::active(workspace)).await?.as_ref())
 }
 
 #[cfg(test)]
 mod tests {
+    use table::item::Value;
+
     use super::*;
 
     #[test]

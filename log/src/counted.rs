@@ -7,7 +7,7 @@
 //! was counted has passed.
 
 use event::{Result, Timestamp};
-use table::{Condition, Item, Table, item::Value};
+use table::{Condition, Item, Table};
 
 use crate::key;
 
@@ -50,11 +50,7 @@ impl CountedTime {
             .with("ver", self.ver)
             .with("minutes", self.minutes)
             .with("at", self.at.micros());
-        let before = match self.ver {
-            ..=1 => Condition::Absent,
-            ver => Condition::Equals("ver", Value::from(ver - 1)),
-        };
-        table.put(item, before).await
+        table.put(item, Condition::unchanged(self.ver - 1)).await
     }
 }
 

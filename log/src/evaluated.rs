@@ -253,10 +253,7 @@ pub async fn write(
         }
     };
     let head = Head { ver, applied, rows, place };
-    let condition = match before.ver {
-        0 => Condition::Absent,
-        ver => Condition::Equals("ver", ver.into()),
-    };
+    let condition = Condition::unchanged(before.ver);
     let item = head.to_item(at.key());
     if of_gone == OfGone::Refused {
         let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);

@@ -48,9 +48,7 @@ impl Projected {
             .with("ver", self.ver + 1)
             .with("applied", applied.collect::<BTreeMap<_, _>>())
             .with("state", state);
-        let condition =
-            if self.ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(self.ver)) };
-        (item, condition)
+        (item, Condition::unchanged(self.ver))
     }
 
     /// Reads it from its item.

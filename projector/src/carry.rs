@@ -13,9 +13,9 @@ use log::{
     key::{self, Projection},
     projection::{Applied, Projected},
 };
-use table::{Item, Key, Query, Table, query_all};
+use table::{Change, Item, Key, Policy, Query, Table, query_all, unless_overtaken, update};
 
-use crate::{MAX_ATTEMPTS, WorkspaceDay, sweep::applied};
+use crate::{WorkspaceDay, sweep::applied};
 
 /// Copies to `version` what the version before it has of days whose events are gone, where that covers more.
 ///
@@ -66,16 +66,12 @@ async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
         _ => Rollup::from_state(&old.state).map(|rollup| rollup.to_state()),
     };
     let state = state.unwrap_or_else(|_| old.state.clone());
-    for _ in 0..MAX_ATTEMPTS {
-        let there = table.get(&key).await?;
+    update(table, &key, Policy::of(&key), async |there| {
         let there = there.as_ref().map_or(Ok(Projected::empty()), Projected::from_item)?;
-        let (item, condition) = there.replace(key.clone(), &old.applied, state.clone());
-        match table.put(item, condition).await {
-            Err(error) if error.is_conflict() => continue,
-            other => return other,
-        }
-    }
-    Err(crate::too_many_writers(&key))
+        let (item, _) = there.replace(key.clone(), &old.applied, state.clone());
+        Ok(Change::Put(item, ()))
+    })
+    .await
 }
 
 async fn carry_evaluation(table: &dyn Table, day: &WorkspaceDay, old: u32, new: u32) -> Result<()> {
@@ -84,15 +80,17 @@ async fn carry_evaluation(table: &dyn Table, day: &WorkspaceDay, old: u32, new: 
     let most = evaluated::state_bytes(table.item_bytes());
     let states = Evaluation::from_states(&states).map_or(states, |evaluation| evaluation.to_states(most));
     let content = Content { applied: head.applied, rows: head.rows, states };
-    for _ in 0..MAX_ATTEMPTS {
+    let key = at(new).key();
+    let mut tries = Policy::of(&key).tries();
+    loop {
+        tries.next().await?;
         let there = evaluated::head(table, at(new)).await?;
         if is_covered(Some(&content.applied), Some(&there.applied)) {
             return Ok(());
         }
-        match evaluated::write(table, at(new), &there, content.clone(), OfGone::Allowed).await {
-            Err(error) if error.is_conflict() => continue,
-            other => return other,
+        let written = evaluated::write(table, at(new), &there, content.clone(), OfGone::Allowed).await;
+        if unless_overtaken(written)?.is_some() {
+            return Ok(());
         }
     }
-    Err(crate::too_many_writers(&at(new).key()))
 }

@@ -10,9 +10,11 @@ use event::{Id, Kind, Result};
 use fold::rollup::release_counts;
 use futures::future::try_join_all;
 use log::key::{self, Counted};
-use table::{Condition, Item, Key, Query, Table, item::Value, query_all};
+use table::{
+    Change, Condition, Item, Key, Policy, Query, Table, item::Value, query_all, unless_overtaken, update,
+};
 
-use crate::{MAX_ATTEMPTS, WorkspaceDay, day::DayFold};
+use crate::{WorkspaceDay, day::DayFold};
 
 /// How many counters are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -60,8 +62,7 @@ async fn write_one(
 /// Writes counts where they are greater than what is stored. A counter that is not there yet begins with what
 /// stands at `old`, which is deleted then.
 async fn take_over(table: &dyn Table, key: &Key, old: &Key, counts: MonthCounts) -> Result<()> {
-    for _ in 0..MAX_ATTEMPTS {
-        let stored = table.get(key).await?;
+    let before = update(table, key, Policy::of(key), async |stored| {
         let before = if stored.is_none() { table.get(old).await? } else { None };
         let known = stored.as_ref().map_or(Ok(MonthCounts::new()), counts_of)?;
         let mut days = known.clone();
@@ -69,30 +70,21 @@ async fn take_over(table: &dyn Table, key: &Key, old: &Key, counts: MonthCounts)
             take_greater(&mut days, counts_of(before)?);
         }
         take_greater(&mut days, counts.clone());
-        if days != known {
-            let ver = stored.as_ref().map_or(Ok(0), |item| item.int("ver"))?;
-            let condition =
-                if ver == 0 { Condition::Absent } else { Condition::Equals("ver", Value::from(ver)) };
-            match table.put(counts_item(key.clone(), ver + 1, &days), condition).await {
-                Err(error) if error.is_conflict() => continue,
-                other => other?,
-            }
-        }
-        if let Some(before) = before {
-            delete_old(table, &before).await?;
-        }
-        return Ok(());
+        Ok(match days == known {
+            true => Change::Leave(before),
+            false => Change::Put(counts_item(key.clone(), &days), before),
+        })
+    });
+    match before.await? {
+        Some(before) => delete_old(table, &before).await,
+        None => Ok(()),
     }
-    Err(crate::too_many_writers(key))
 }
 
 /// Deletes a counter whose counts were taken over, unless a projector of 0.1 has written it since.
 async fn delete_old(table: &dyn Table, before: &Item) -> Result<()> {
     let unchanged = Condition::Equals("ver", Value::from(before.int("ver")?));
-    match table.delete(&before.key, unchanged).await {
-        Err(error) if error.is_conflict() => Ok(()),
-        other => other,
-    }
+    unless_overtaken(table.delete(&before.key, unchanged).await).map(drop)
 }
 
 /// Moves what 0.1 counted for a workspace to where counters stand now, so that its page is small; returns how many

@@ -13,7 +13,7 @@ use log::{
     key::{self, LogId},
     projection::Projected,
 };
-use table::{Condition, Item, Query, Table, Write, item::Value, query_all};
+use table::{Condition, Item, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 use crate::{
     WorkspaceDay, evaluate,
@@ -145,10 +145,7 @@ impl DeadLetter {
 /// # Errors
 /// Those of the table.
 pub async fn record(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
-    match table.put(letter.to_item(), Condition::Absent).await {
-        Err(error) if error.is_conflict() => Ok(false),
-        other => other.map(|()| true),
-    }
+    unless_overtaken(table.put(letter.to_item(), Condition::Absent).await).map(|new| new.is_some())
 }
 
 /// All dead letters of a workspace, in the version that is read.

@@ -15,10 +15,10 @@ use log::{
     scan,
     segment_item::Segment,
 };
-use table::Table;
+use table::{Policy, Table, unless_overtaken};
 
 use crate::{
-    MAX_ATTEMPTS, WorkspaceDay, caught, dlq,
+    WorkspaceDay, caught, dlq,
     project::{Skipped, Stopped},
 };
 
@@ -85,8 +85,11 @@ pub async fn evaluate(
         return Ok(effort);
     }
     let is_gone = async || Ok::<_, Error>(expired::load(table, &day.workspace, day.day).await?.is_some());
-    for retries in 0..MAX_ATTEMPTS as u64 {
-        effort.retries = retries;
+    let key = at.key();
+    let mut tries = Policy::of(&key).tries();
+    loop {
+        tries.next().await?;
+        effort.retries = tries.retries();
         let stored = evaluated::head(table, at).await?;
         // Read after what is stored, so it knows at least what that knew.
         let definitions = adopt_definitions(table, &day.workspace).await?;
@@ -103,9 +106,9 @@ pub async fn evaluate(
         }
         if let Some(states) = unchanged(table, at, &stored, &wanted, &definitions).await? {
             let new = Content { applied: wanted, rows: stored.rows, states };
-            match evaluated::write(table, at, &stored, new, OfGone::Refused).await {
-                Err(error) if error.is_conflict() => continue,
-                other => return other.map(|()| effort),
+            match unless_overtaken(evaluated::write(table, at, &stored, new, OfGone::Refused).await)? {
+                Some(()) => return Ok(effort),
+                None => continue,
             }
         }
         let by = definitions.covered(&wanted).of(day.day);
@@ -119,13 +122,11 @@ pub async fn evaluate(
         effort.rows += rows;
         let states = evaluation.to_states(evaluated::state_bytes(table.item_bytes()));
         let new = Content { applied: wanted.clone(), rows: Some(rows), states };
-        match evaluated::write(table, at, &stored, new, OfGone::Refused).await {
-            Ok(()) => return Ok(effort),
-            Err(error) if error.is_conflict() => continue,
-            Err(error) => return Err(error),
+        let written = evaluated::write(table, at, &stored, new, OfGone::Refused).await;
+        if unless_overtaken(written)?.is_some() {
+            return Ok(effort);
         }
     }
-    Err(crate::too_many_writers(&at.key()))
 }
 
 /// What is stored of an evaluation, if that need not be made anew to cover `wanted`: the day has not grown, and no

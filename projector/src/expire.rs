@@ -91,13 +91,9 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
             }
             let heads = heads.iter().map(|head| (head.log.name(), head.seq)).collect();
             let mark = Expired { day: day.day, heads, at: now };
-            let is_active = match active.ver {
-                0 => Condition::Absent,
-                ver => Condition::Equals("ver", ver.into()),
-            };
             let writes = vec![
                 Write::Check(key::retention(workspace), retention.unchanged()),
-                Write::Check(key::active(workspace), is_active),
+                Write::Check(key::active(workspace), Condition::unchanged(active.ver)),
                 Write::Put(mark.to_item(workspace), Condition::Absent),
             ];
             match table.transact(writes).await {

@@ -66,18 +66,11 @@ pub mod warnings;
 mod work;
 pub mod worker;
 
-use event::{Day, Error, ErrorKind, Id};
+use event::{Day, Id};
 
 pub use day::Taken;
 pub use verify::{Report, verify};
 pub use worker::{Health, Options, Projector, run};
-
-/// How often a write may find that somebody else wrote before it gives up.
-const MAX_ATTEMPTS: usize = 100;
-
-fn too_many_writers(what: &impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Throttled, format!("too many projectors write {what}"))
-}
 
 /// One day of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

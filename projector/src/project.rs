@@ -13,10 +13,10 @@ use log::{
     projection::{Applied, Projected},
     scan,
 };
-use table::Table;
+use table::{Policy, Table, unless_overtaken};
 
 use crate::{
-    MAX_ATTEMPTS, WorkspaceDay, caught, counters,
+    WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
     dlq,
     unwritten::{self, Unwritten},
@@ -96,7 +96,10 @@ pub async fn project(
     dirty: &BTreeSet<LogId>,
 ) -> Result<Projection> {
     let mut anew_failed = false;
-    for retries in 0..MAX_ATTEMPTS as u64 {
+    let key = key::rollup(&day.workspace, version, day.day);
+    let mut tries = Policy::of(&key).tries();
+    loop {
+        tries.next().await?;
         let (stored, rollup) = read(table, version, day).await?;
         let is_anew = !is_current(&stored.state) && !anew_failed;
         let (mut fold, skipped) = match is_anew {
@@ -127,15 +130,15 @@ pub async fn project(
         let grown = is_anew || applied != stored.applied;
         let unrecorded = match grown {
             false => Vec::new(),
-            true => match write(table, version, day, &fold, (&stored, &applied)).await {
-                Err(error) if error.is_conflict() => continue,
-                written => written?,
+            true => match unless_overtaken(write(table, version, day, &fold, (&stored, &applied)).await)? {
+                Some(unrecorded) => unrecorded,
+                None => continue,
             },
         };
         let (rollup, taken) = (fold.rollup, fold.taken);
+        let retries = tries.retries();
         return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped, unrecorded });
     }
-    Err(crate::too_many_writers(&key::rollup(&day.workspace, version, day.day)))
 }
 
 /// Writes what a day folds to, up to `applied`. The rollup goes last: a crash in between leaves it behind,

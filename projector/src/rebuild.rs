@@ -25,7 +25,7 @@ use log::{
     projection::Applied,
     scan,
 };
-use table::{Condition, Query, Table};
+use table::{Change, Condition, Policy, Query, Table, update};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -36,9 +36,6 @@ use crate::{
     project::{Stopped, project},
     sweep::{applied, sweep_version},
 };
-
-/// How often a write of what is active may be lost to somebody else.
-const MAX_ATTEMPTS: usize = 100;
 
 /// How many passes there are before the flip at most, if the log grows during each.
 const PASSES: usize = 4;
@@ -156,17 +153,15 @@ impl Rebuild<'_> {
 
     /// Makes a change to what is active, unless it is made already; returns what is active then.
     async fn change(&self, change: impl Fn(Active) -> Option<Active>) -> Result<Active> {
-        for _ in 0..MAX_ATTEMPTS {
-            let found = active::load(self.table, self.workspace).await?;
-            let Some(wanted) = change(found) else { return Ok(found) };
-            let (item, condition) = wanted.replace(self.workspace);
-            match self.table.put(item, condition).await {
-                Err(error) if error.is_conflict() => continue,
-                other => other?,
-            }
-            return Ok(wanted);
-        }
-        Err(Error::new(ErrorKind::Throttled, "too many rebuilds of one workspace at once"))
+        let key = key::active(self.workspace);
+        update(self.table, &key, Policy::of(&"the active version"), async |item| {
+            let found = Active::of(item.as_ref())?;
+            Ok(match change(found) {
+                Some(wanted) => Change::Put(wanted.replace(self.workspace).0, wanted),
+                None => Change::Leave(found),
+            })
+        })
+        .await
     }
 
     /// Folds and evaluates what is behind in `version`, but what cannot be folded; if there is more by then,

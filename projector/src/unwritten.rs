@@ -11,7 +11,7 @@ use log::{
     key::{self, OfDay},
     projection::Applied,
 };
-use table::{Condition, Item, Query, Table, query_all};
+use table::{Condition, Item, Query, Table, query_all, unless_overtaken};
 
 use crate::{
     WorkspaceDay,
@@ -79,10 +79,7 @@ impl Unwritten {
 /// # Errors
 /// Those of the table.
 pub async fn record(table: &dyn Table, letter: &Unwritten) -> Result<bool> {
-    match table.put(letter.to_item(), Condition::Absent).await {
-        Err(error) if error.is_conflict() => Ok(false),
-        other => other.map(|()| true),
-    }
+    unless_overtaken(table.put(letter.to_item(), Condition::Absent).await).map(|new| new.is_some())
 }
 
 /// All projections of a workspace that cannot be written, in the version that is read.

@@ -26,16 +26,22 @@ use crate::item::Value;
 
 pub mod check;
 pub mod dynamodb;
+mod feed;
 pub mod item;
 pub mod key;
 mod layer;
 mod measured;
+mod probe;
 pub mod sqlite;
+mod update;
 
+pub use feed::{Changes, Position, Shard};
 pub use item::Item;
 pub use key::{Key, KeyRange};
 pub use layer::{Answer, Call, Layer, put_one_by_one};
 pub use measured::Measured;
+pub use probe::{probe, probe_write};
+pub use update::{Change, Policy, Tries, unless_overtaken, update};
 
 /// The most bytes of items in one page.
 pub const MAX_PAGE_BYTES: usize = 1024 * 1024;
@@ -261,46 +267,6 @@ impl Write {
     }
 }
 
-/// A part of the change feed. Changes of one item are always in one shard, or in its children.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shard {
-    /// Its id.
-    pub id: String,
-    /// The shard that it goes on from.
-    pub parent: Option<String>,
-}
-
-impl Shard {
-    /// The stream that it belongs to: what stands before the `/` of its id, else the name of the
-    /// only stream that such an engine has.
-    pub fn stream(&self) -> &str {
-        self.id.rsplit_once('/').map_or("feed", |(stream, _)| stream)
-    }
-}
-
-/// Where to read a shard from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// The oldest change still kept.
-    Oldest,
-    /// After this, from [`Changes::next`].
-    After(String),
-    /// Only what changes from now on.
-    Latest,
-}
-
-/// Some changes of a shard, in the order in which they happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changes {
-    /// The keys of the items that were written or deleted.
-    pub keys: Vec<Key>,
-    /// Where to go on; `None` when the shard is closed and read to its end.
-    pub next: Option<Position>,
-    /// Whether changes between the position and these are gone. Then the reader must look at the
-    /// table itself for what it may have missed.
-    pub gap: bool,
-}
-
 /// The table. Every write is durable when its call returns, and happens whole or not at all.
 ///
 /// No method has a body here: an engine says how it does each of them, and a wrapper is a [`Layer`].
@@ -363,24 +329,6 @@ pub trait Table: Debug + Send + Sync {
 /// The error of a write that was not begun in time.
 pub(crate) fn too_late(key: &Key) -> Error {
     Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
-}
-
-/// Asks the table for the item at `key`, which is never there: whether it answers at all.
-///
-/// # Errors
-/// Those of [`Table::get`].
-pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
-    table.get(key).await.map(drop)
-}
-
-/// Writes an item at `key`, which nobody reads: whether the table takes writes, all the way to where they are
-/// durable.
-///
-/// # Errors
-/// Those of [`Table::put`].
-pub async fn probe_write(table: &dyn Table, key: Key, now: Timestamp) -> Result<()> {
-    let item = Item::new(key).with("v", 1).with("at", now.micros());
-    table.put(item, Condition::None).await
 }
 
 /// All items of a query, page after page.

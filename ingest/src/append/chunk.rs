@@ -10,13 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::Lanes;
-use event::{Day, Error, Id, Kind, Result, Timestamp};
+use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp};
 use log::{
     batch::BatchId,
     indexes,
     key::{self, LogId},
 };
-use table::{Condition, Item, Key};
+use table::{Condition, Item, Key, Policy, unless_overtaken};
 
 use super::{
     Appender, Receipt,
@@ -32,8 +32,9 @@ const ITEM_VERSION: i64 = 2;
 /// So many days, from one that is a multiple of it on, are a group: few enough for the logs of a marker.
 const GROUP_DAYS: i32 = 256;
 
-/// How often a marker may be found changed by others.
-const MAX_ATTEMPTS: usize = 100;
+/// For the marker of a chunk, which others change who import the same file.
+const TRIED: Policy<'static> =
+    Policy { kind: ErrorKind::Unavailable, ..Policy::of(&"what is stored of this file") };
 
 /// Rows of a chunk, those that are good today and others.
 #[derive(Debug)]
@@ -126,7 +127,9 @@ impl Appender {
     ) -> Result<usize> {
         let index = |number: u64| chunk.origin.index(number);
         let mut appended = 0;
-        for _ in 0..MAX_ATTEMPTS {
+        let mut tries = TRIED.tries();
+        loop {
+            tries.next().await?;
             let found = self.marker(place).await?;
             let is_new = found.is_none() && !(rows.is_empty() && old.is_empty());
             let now = self.times.now();
@@ -162,7 +165,6 @@ impl Appender {
             }
             return Ok(appended);
         }
-        Err(Error::unavailable("the file is being imported elsewhere at the same time; try again"))
     }
 
     async fn marker(&self, place: &Place<'_>) -> Result<Option<Marker>> {
@@ -172,21 +174,17 @@ impl Appender {
 
     /// Writes a marker over the one that it was made of; whether nobody was quicker.
     async fn write_marker(&self, place: &Place<'_>, marker: &mut Marker) -> Result<bool> {
-        let condition = match marker.ver {
-            0 => Condition::Absent,
-            ver => Condition::Equals("ver", ver.into()),
-        };
+        let condition = Condition::unchanged(marker.ver);
         marker.ver += 1;
-        match self.table.put(marker.to_item(place.key()), condition).await {
-            Ok(()) => Ok(true),
-            Err(error) if error.is_conflict() => Ok(false),
-            Err(error) => Err(error),
-        }
+        let written = self.table.put(marker.to_item(place.key()), condition).await;
+        unless_overtaken(written).map(|written| written.is_some())
     }
 
     /// Notes in the marker that rows are stored.
     async fn take(&self, place: &Place<'_>, mut marker: Marker, taken: Vec<u32>) -> Result<()> {
-        for _ in 0..MAX_ATTEMPTS {
+        let mut tries = TRIED.tries();
+        loop {
+            tries.next().await?;
             marker.taken.extend(&taken);
             if self.write_marker(place, &mut marker).await? {
                 return Ok(());
@@ -196,7 +194,6 @@ impl Appender {
                 None => return Err(Error::corrupt("the marker of a chunk is gone")),
             }
         }
-        Err(Error::unavailable("others change it all the time"))
     }
 }
 

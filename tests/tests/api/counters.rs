@@ -45,7 +45,7 @@ async fn free_counters_belong_to_any_entity(world: World) {
 /// Counts of a day, as a counter holds them.
 fn counter(key: Key, day: &str, predictions: u64) -> Item {
     let kinds = Kinds::from([("predictions".to_owned(), predictions)]);
-    counts_item(key, 1, &MonthCounts::from([(day.to_owned(), kinds)]))
+    counts_item(key, &MonthCounts::from([(day.to_owned(), kinds)])).with("ver", 1)
 }
 
 /// Access pattern B1.

@@ -1,0 +1,23 @@
+//! Whether a table answers, and takes writes.
+
+use event::{Result, Timestamp};
+
+use crate::{Condition, Item, Key, Table};
+
+/// Asks the table for the item at `key`, which is never there: whether it answers at all.
+///
+/// # Errors
+/// Those of [`Table::get`].
+pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
+    table.get(key).await.map(drop)
+}
+
+/// Writes an item at `key`, which nobody reads: whether the table takes writes, all the way to where they are
+/// durable.
+///
+/// # Errors
+/// Those of [`Table::put`].
+pub async fn probe_write(table: &dyn Table, key: Key, now: Timestamp) -> Result<()> {
+    let item = Item::new(key).with("v", 1).with("at", now.micros());
+    table.put(item, Condition::None).await
+}

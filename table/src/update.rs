@@ -1,0 +1,205 @@
+//! The one loop for what others may change at the same time: read, decide, write under the condition that nobody
+//! else has written since, and again from the beginning when somebody has.
+
+use std::{fmt::Display, future::Future, time::Duration};
+
+use event::{Error, ErrorKind, Result};
+
+use super::{Condition, Table};
+use crate::{Item, Key};
+
+/// The attribute that each write of an item counts up, from 1 on.
+const VERSION: &str = "ver";
+
+/// How often a change is tried.
+const ATTEMPTS: usize = 100;
+
+/// How often a change is tried that somebody else keeps overtaking, and which error it ends with.
+#[derive(Clone, Copy)]
+pub struct Policy<'a> {
+    /// What is changed, for the error.
+    pub what: &'a (dyn Display + Sync),
+    /// How often it is tried.
+    pub attempts: usize,
+    /// Whether it waits a little between two attempts, so that those who met do not meet again.
+    pub pauses: bool,
+    /// The kind of the error when every attempt was overtaken.
+    pub kind: ErrorKind,
+}
+
+/// What becomes of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change<T> {
+    /// It stays as it is.
+    Leave(T),
+    /// It is written whole. Its `ver` is counted up by the loop.
+    Put(Item, T),
+}
+
+impl<'a> Policy<'a> {
+    /// 100 attempts without pauses, and then `Throttled`.
+    pub const fn of(what: &'a (dyn Display + Sync)) -> Self {
+        Self { what, attempts: ATTEMPTS, pauses: false, kind: ErrorKind::Throttled }
+    }
+
+    /// Begins to try.
+    pub fn tries(self) -> Tries<'a> {
+        Tries { policy: self, begun: 0 }
+    }
+}
+
+/// The attempts at one change.
+#[derive(Clone)]
+pub struct Tries<'a> {
+    policy: Policy<'a>,
+    begun: usize,
+}
+
+impl Tries<'_> {
+    /// How many attempts were overtaken so far.
+    pub fn retries(&self) -> u64 {
+        self.begun.saturating_sub(1) as u64
+    }
+
+    /// Begins the next attempt, after a pause where the policy has them.
+    ///
+    /// # Errors
+    /// [`Policy::kind`], when all attempts were overtaken.
+    pub async fn next(&mut self) -> Result<()> {
+        let Policy { what, attempts, pauses, kind } = self.policy;
+        if self.begun == attempts {
+            return Err(Error::new(kind, format!("too many change {what} at one time; try again")));
+        }
+        if pauses && self.begun > 0 {
+            let most = Duration::from_millis(1 << self.begun.min(8));
+            tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
+        }
+        self.begun += 1;
+        Ok(())
+    }
+}
+
+/// What a conditional write returned; `None`, when somebody else was quicker.
+///
+/// # Errors
+/// Those of the write but `Conflict`.
+pub fn unless_overtaken<T>(written: Result<T>) -> Result<Option<T>> {
+    match written {
+        Ok(made) => Ok(Some(made)),
+        Err(error) if error.is_conflict() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Condition {
+    /// Nobody has written the item since it was read with this `ver`, which is 0 when it was not there.
+    pub fn unchanged(ver: i64) -> Self {
+        match ver {
+            0 => Self::Absent,
+            ver => Self::Equals(VERSION, ver.into()),
+        }
+    }
+}
+
+/// Changes the item at `key` as `change` says, which is asked again with what is there by then when somebody else was
+/// quicker. Returns what `change` returned at last.
+///
+/// # Errors
+/// Those of `change` and of the table; [`Policy::kind`], when all attempts were overtaken; `Corrupt`, when the item has
+/// no `ver`.
+pub async fn update<T, F: Future<Output = Result<Change<T>>>>(
+    table: &dyn Table,
+    key: &Key,
+    policy: Policy<'_>,
+    mut change: impl FnMut(Option<Item>) -> F,
+) -> Result<T> {
+    let mut tries = policy.tries();
+    loop {
+        tries.next().await?;
+        let stored = table.get(key).await?;
+        let ver = stored.as_ref().map_or(Ok(0), |item| item.int(VERSION))?;
+        match change(stored).await? {
+            Change::Leave(out) => return Ok(out),
+            Change::Put(item, out) => {
+                let item = item.with(VERSION, ver + 1);
+                if unless_overtaken(table.put(item, Condition::unchanged(ver)).await)?.is_some() {
+                    return Ok(out);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use event::Clock;
+
+    use super::*;
+    use crate::sqlite::SqliteTable;
+
+    fn table() -> (Arc<dyn Table>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
+        (Arc::new(table), folder)
+    }
+
+    fn key() -> Key {
+        Key::new("p", "s")
+    }
+
+    async fn count(table: &dyn Table) -> Result<i64> {
+        let policy = Policy { pauses: true, ..Policy::of(&"a counter") };
+        let change = async |stored: Option<Item>| {
+            let n = stored.as_ref().map_or(Ok(0), |item| item.int("n"))? + 1;
+            Ok(Change::Put(Item::new(key()).with("n", n), n))
+        };
+        update(table, &key(), policy, change).await
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn changes_at_one_time_are_all_made() {
+        let (table, _folder) = table();
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..40 {
+            let table = Arc::clone(&table);
+            tasks.spawn(async move { count(&*table).await.unwrap() });
+        }
+        let mut all = tasks.join_all().await;
+        all.sort_unstable();
+        assert_eq!(all, (1..=40).collect::<Vec<_>>());
+        let item = table.get(&key()).await.unwrap().unwrap();
+        assert_eq!((item.int("n").unwrap(), item.int("ver").unwrap()), (40, 40));
+    }
+
+    #[tokio::test]
+    async fn a_change_that_is_always_overtaken_ends_with_what_to_do() {
+        let (table, _folder) = table();
+        let policy = Policy { attempts: 3, kind: ErrorKind::Conflict, ..Policy::of(&"the settings") };
+        let overtaken = async |_| {
+            count(&*table).await?;
+            Ok(Change::Put(Item::new(key()), ()))
+        };
+        let error = update(&*table, &key(), policy, overtaken).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert_eq!(error.to_string(), "too many change the settings at one time; try again");
+        assert_eq!(table.get(&key()).await.unwrap().unwrap().int("n").unwrap(), 3, "three attempts");
+    }
+
+    #[tokio::test]
+    async fn what_is_left_or_refused_is_not_written_and_not_tried_again() {
+        let (table, _folder) = table();
+        let leave = async |stored| Ok(Change::Leave(stored));
+        assert_eq!(update(&*table, &key(), Policy::of(&"it"), leave).await.unwrap(), None);
+        let mut asked = 0;
+        let refuse = |_| {
+            asked += 1;
+            async { Err::<Change<()>, _>(Error::conflict("the name is taken")) }
+        };
+        let refused = update(&*table, &key(), Policy::of(&"it"), refuse).await;
+        assert_eq!(refused.unwrap_err().to_string(), "the name is taken");
+        assert_eq!(asked, 1, "a conflict of the change itself is its answer");
+        assert_eq!(table.get(&key()).await.unwrap(), None);
+    }
+}
