@@ -1,4 +1,4 @@
-//! The figures of evaluations, each declared once.
+//! The figures of evaluations, and those of numbers in rollups ([`STATISTICS`]), each declared once.
 //!
 //! [`FIGURES`] is the only list of them. The columns of dataframes and their types, the names that a workspace can
 //! rank its releases by, which way each is better, and how several days merge ([`Windowed`]) all come from it.
@@ -7,12 +7,14 @@
 //! `docs/figures.md`, which a test compares with the table. A figure that follows from stored counts needs no new
 //! version of the stored state.
 
+mod statistics;
 mod table;
 mod window;
 
 use std::fmt;
 
 use event::{Error, Result};
+pub use statistics::{STATISTICS, Statistic, StatisticGetter};
 pub use table::FIGURES;
 pub use window::Windowed;
 

@@ -48,7 +48,7 @@ impl What {
                 columns.extend(OUTCOME_COLUMNS.map(|(name, _, kind)| (name, ColumnType::Field(kind))));
             }
             What::Rollups => {
-                columns.extend(rollups::columns().map(|name| (name, rollups::column_type(name))))
+                columns.extend(rollups::columns().map(|column| (column.name.as_str(), column.kind)))
             }
             What::Evaluations => columns.extend(evaluation_columns()),
         }

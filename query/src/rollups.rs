@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use event::{Day, Error, Id, Kind, Result, fields::FieldType};
 use fold::{
     Rollup,
+    figure::{STATISTICS, StatisticGetter},
     rollup::{
         Bounded, Distribution, Headline, Merge, Metric, NumberRollup, Part, ReleaseDetail, Series, TagCounts,
         bounded::Cell as Value,
@@ -20,7 +21,7 @@ use log::{
 use polars::prelude::DataFrame;
 use table::Table;
 
-use self::names::{METRIC_COLUMNS, RELEASE_COLUMNS, TAG_COLUMNS};
+use self::names::{Column, OF_METRICS, OF_RELEASES, OF_TAGS, ranks, statistic};
 use crate::{
     budget::Hold,
     columns::ColumnType,
@@ -28,7 +29,7 @@ use crate::{
     request::{By, Request},
 };
 
-pub(crate) use self::names::{column_type, columns, is_rank};
+pub(crate) use self::names::{columns, is_rank};
 
 /// What stands in the place of a name for all names that a breakdown does not keep apart.
 pub(crate) const OTHERS: &str = "(others)";
@@ -53,18 +54,19 @@ pub(crate) async fn rollups(
         return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
     }
     let days = stored(table, workspace, request, hold).await?;
-    let (columns, rows): (Vec<&str>, RowsOfDay) = match &request.by {
-        By::Release => (RELEASE_COLUMNS.to_vec(), |day, _| by_release(day)),
-        By::Metric => (METRIC_COLUMNS.to_vec(), |day, _| by_metric(day)),
-        By::Tag(tag) => ([tag.as_str()].iter().chain(TAG_COLUMNS).copied().collect(), by_tag),
+    let (tag, columns, rows): (_, &[Column], RowsOfDay) = match &request.by {
+        By::Release => (None, &OF_RELEASES, |day, _| by_release(day)),
+        By::Metric => (None, &OF_METRICS, |day, _| by_metric(day)),
+        By::Tag(tag) => (Some(tag.as_str()), &OF_TAGS, by_tag),
     };
-    let tag = if let By::Tag(tag) = &request.by { tag.as_str() } else { "" };
+    let of_tag = tag.map(|tag| (tag, ColumnType::Field(FieldType::Text)));
+    let of_figures = columns.iter().map(|column| (column.name.as_str(), column.kind));
+    let columns: Vec<(&str, ColumnType)> = of_tag.into_iter().chain(of_figures).collect();
     let of_day = |(day, parts): (&Day, &DayParts)| -> Vec<Row> {
-        let cells = |figures: Figures| columns.iter().map(|column| figures.cell(column)).collect();
-        rows(parts, tag).into_iter().map(|figures| (*day, cells(figures))).collect()
+        let cells = |figures: Figures| columns.iter().map(|column| figures.cell(*column)).collect();
+        rows(parts, tag.unwrap_or_default()).into_iter().map(|figures| (*day, cells(figures))).collect()
     };
     let rows: Vec<Row> = days.iter().flat_map(of_day).collect();
-    let columns: Vec<_> = columns.iter().map(|name| (*name, column_type(name))).collect();
     series(&columns, &rows, request)
 }
 
@@ -109,8 +111,8 @@ struct Figures {
 }
 
 impl Figures {
-    fn cell(&self, column: &str) -> Cell {
-        match column_type(column) {
+    fn cell(&self, (column, kind): (&str, ColumnType)) -> Cell {
+        match kind {
             ColumnType::Count => Cell::Int(self.counts.get(column).copied()),
             ColumnType::Field(FieldType::Text) => Cell::Text(self.texts.get(column).cloned()),
             _ => Cell::Float(self.numbers.get(column).copied()),
@@ -133,18 +135,22 @@ impl Figures {
     }
 
     fn numbers(&mut self, of: &str, numbers: &NumberRollup) {
-        self.number(format!("{of}_mean"), numbers.mean());
-        self.number(format!("{of}_std"), numbers.std());
-        self.number(format!("{of}_min"), Some(numbers.min));
-        self.number(format!("{of}_max"), Some(numbers.max));
+        for figure in STATISTICS {
+            if let StatisticGetter::Numbers(read) = figure.getter {
+                self.number(statistic(of, figure.name), read(numbers));
+            }
+        }
     }
 
     fn quantiles(&mut self, of: &str, quantile: impl Fn(f64) -> Option<Quantile>) {
-        for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
-            let found = quantile(q);
-            self.number(format!("{of}_{name}"), found.map(|found| found.value));
-            self.number(format!("{of}_{name}_from"), found.map(|found| found.from));
-            self.number(format!("{of}_{name}_to"), found.map(|found| found.to));
+        for figure in STATISTICS {
+            if let StatisticGetter::Quantile(q) = figure.getter {
+                let (name, found) = (statistic(of, figure.name), quantile(q));
+                let [from, to] = ranks(&name);
+                self.number(name, found.map(|found| found.value));
+                self.number(from, found.map(|found| found.from));
+                self.number(to, found.map(|found| found.to));
+            }
         }
     }
 

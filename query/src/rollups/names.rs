@@ -1,137 +1,171 @@
-//! The columns of rollups.
+//! The columns of rollups, built from the figures of numbers ([`STATISTICS`]).
 
-use event::fields::{FieldType, TAG_PREFIX};
+use std::sync::LazyLock;
+
+use event::fields::FieldType;
+use fold::figure::{STATISTICS, StatisticGetter};
 
 use crate::columns::ColumnType;
 
-/// The columns of rollups by release, besides the day.
-pub(super) const RELEASE_COLUMNS: &[&str] = &[
-    "release",
-    "names",
-    "predictions",
-    "outcomes",
-    "metrics",
-    "releases",
-    "score_mean",
-    "score_std",
-    "score_min",
-    "score_p50",
-    "score_p90",
-    "score_p99",
-    "score_max",
-    "score_null_rate",
-    "label_null_rate",
-    "value_mean",
-    "value_std",
-    "value_min",
-    "value_p50",
-    "value_p90",
-    "value_p99",
-    "value_max",
-    "value_null_rate",
-    "latency_mean",
-    "latency_std",
-    "latency_min",
-    "latency_p50",
-    "latency_p90",
-    "latency_p99",
-    "latency_max",
-    "latency_null_rate",
-    "score_p50_from",
-    "score_p50_to",
-    "score_p90_from",
-    "score_p90_to",
-    "score_p99_from",
-    "score_p99_to",
-    "value_p50_from",
-    "value_p50_to",
-    "value_p90_from",
-    "value_p90_to",
-    "value_p99_from",
-    "value_p99_to",
-    "latency_p50_from",
-    "latency_p50_to",
-    "latency_p90_from",
-    "latency_p90_to",
-    "latency_p99_from",
-    "latency_p99_to",
-];
-
-/// The columns of rollups by a tag, besides the day and the tag.
-pub(super) const TAG_COLUMNS: &[&str] = &[
-    "names",
-    "predictions",
-    "metrics",
-    "score_mean",
-    "score_std",
-    "score_min",
-    "score_p50",
-    "score_p90",
-    "score_p99",
-    "score_max",
-    "score_null_rate",
-    "label_null_rate",
-    "value_mean",
-    "value_std",
-    "value_min",
-    "value_max",
-    "value_null_rate",
-    "latency_mean",
-    "latency_std",
-    "latency_min",
-    "latency_max",
-    "latency_null_rate",
-    "score_p50_from",
-    "score_p50_to",
-    "score_p90_from",
-    "score_p90_to",
-    "score_p99_from",
-    "score_p99_to",
-];
-
-/// The columns of rollups by metric, besides the day.
-pub(super) const METRIC_COLUMNS: &[&str] = &[
-    "metric",
-    "release",
-    "names",
-    "metrics",
-    "value_mean",
-    "value_std",
-    "value_min",
-    "value_p50",
-    "value_p90",
-    "value_p99",
-    "value_max",
-    "value_last",
-    "value_p50_from",
-    "value_p50_to",
-    "value_p90_from",
-    "value_p90_to",
-    "value_p99_from",
-    "value_p99_to",
-];
-
-/// All columns that rollups may have, besides the day and tags.
-pub(crate) fn columns() -> impl Iterator<Item = &'static str> {
-    let more = METRIC_COLUMNS.iter().filter(|column| !RELEASE_COLUMNS.contains(column));
-    RELEASE_COLUMNS.iter().chain(more).copied()
+/// A column of rollups.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: ColumnType,
+    /// Whether it says between which ranks a quantile lies. People see those only when they ask for them.
+    pub(crate) is_rank: bool,
 }
 
-/// Whether a column says between which ranks a quantile stands. People see them only when they ask for them.
-pub(crate) fn is_rank(column: &str) -> bool {
-    let quantile = column.strip_suffix("_from").or(column.strip_suffix("_to"));
-    quantile.is_some_and(|name| ["_p50", "_p90", "_p99"].iter().any(|end| name.ends_with(end)))
+/// Columns that stand together.
+enum Block {
+    Text(&'static str),
+    Count(&'static str),
+    Number(&'static str),
+    /// The figures of these numbers.
+    Numbers(&'static str),
+    /// Those of them that need no sketch.
+    Sums(&'static str),
+    /// Between which ranks the quantiles of these numbers lie.
+    Ranks(&'static str),
 }
 
-/// What a column holds, tags included.
-pub(crate) fn column_type(column: &str) -> ColumnType {
-    match column {
-        "release" | "metric" => ColumnType::Field(FieldType::Text),
-        _ if column.starts_with(TAG_PREFIX) => ColumnType::Field(FieldType::Text),
-        _ if COUNTS.contains(&column) => ColumnType::Count,
-        _ => ColumnType::Field(FieldType::Float),
+use Block::{Count, Number, Numbers, Ranks, Sums, Text};
+
+/// The columns by release, besides the day.
+pub(super) static OF_RELEASES: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    columns_of(&[
+        Text("release"),
+        Count("names"),
+        Count("predictions"),
+        Count("outcomes"),
+        Count("metrics"),
+        Count("releases"),
+        Numbers("score"),
+        Number("score_null_rate"),
+        Number("label_null_rate"),
+        Numbers("value"),
+        Number("value_null_rate"),
+        Numbers("latency"),
+        Number("latency_null_rate"),
+        Ranks("score"),
+        Ranks("value"),
+        Ranks("latency"),
+    ])
+});
+
+/// The columns by a tag, besides the day and the tag.
+pub(super) static OF_TAGS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    columns_of(&[
+        Count("names"),
+        Count("predictions"),
+        Count("metrics"),
+        Numbers("score"),
+        Number("score_null_rate"),
+        Number("label_null_rate"),
+        Sums("value"),
+        Number("value_null_rate"),
+        Sums("latency"),
+        Number("latency_null_rate"),
+        Ranks("score"),
+    ])
+});
+
+/// The columns by metric, besides the day.
+pub(super) static OF_METRICS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    columns_of(&[
+        Text("metric"),
+        Text("release"),
+        Count("names"),
+        Count("metrics"),
+        Numbers("value"),
+        Number("value_last"),
+        Ranks("value"),
+    ])
+});
+
+fn columns_of(blocks: &[Block]) -> Vec<Column> {
+    blocks.iter().flat_map(Block::columns).collect()
+}
+
+impl Block {
+    fn columns(&self) -> Vec<Column> {
+        let column = |name: String, kind| Column { name, kind, is_rank: false };
+        let number = |name: String| column(name, ColumnType::Field(FieldType::Float));
+        let is_quantile = |getter: StatisticGetter| matches!(getter, StatisticGetter::Quantile(_));
+        match *self {
+            Text(name) => vec![column(name.to_owned(), ColumnType::Field(FieldType::Text))],
+            Count(name) => vec![column(name.to_owned(), ColumnType::Count)],
+            Number(name) => vec![number(name.to_owned())],
+            Numbers(of) => STATISTICS.iter().map(|figure| number(statistic(of, figure.name))).collect(),
+            Sums(of) => {
+                let sums = STATISTICS.iter().filter(|figure| !is_quantile(figure.getter));
+                sums.map(|figure| number(statistic(of, figure.name))).collect()
+            }
+            Ranks(of) => {
+                let quantiles = STATISTICS.iter().filter(|figure| is_quantile(figure.getter));
+                let ranks = quantiles.flat_map(|figure| ranks(&statistic(of, figure.name)));
+                ranks.map(|name| Column { is_rank: true, ..number(name) }).collect()
+            }
+        }
     }
 }
 
-/// Columns that hold whole numbers.
-const COUNTS: [&str; 5] = ["names", "predictions", "outcomes", "metrics", "releases"];
+/// The column of a figure of numbers.
+pub(super) fn statistic(of: &str, name: &str) -> String {
+    format!("{of}_{name}")
+}
+
+/// The columns of the ranks that a quantile lies between.
+pub(super) fn ranks(quantile: &str) -> [String; 2] {
+    ["from", "to"].map(|end| format!("{quantile}_{end}"))
+}
+
+/// All columns that rollups may have, besides the day and tags.
+pub(crate) fn columns() -> impl Iterator<Item = &'static Column> {
+    let more = OF_METRICS.iter().filter(|one| OF_RELEASES.iter().all(|known| known.name != one.name));
+    OF_RELEASES.iter().chain(more)
+}
+
+/// Whether a column says between which ranks a quantile lies.
+pub(crate) fn is_rank(column: &str) -> bool {
+    columns().any(|one| one.is_rank && one.name == column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs read columns by their order as well.
+    #[test]
+    fn the_columns_stay_in_their_order() {
+        let names = |columns: &[Column]| {
+            columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            names(&OF_RELEASES),
+            "release names predictions outcomes metrics releases score_mean score_std score_min score_p50 \
+         score_p90 score_p99 score_max score_null_rate label_null_rate value_mean value_std value_min \
+         value_p50 value_p90 value_p99 value_max value_null_rate latency_mean latency_std latency_min \
+         latency_p50 latency_p90 latency_p99 latency_max latency_null_rate score_p50_from \
+         score_p50_to score_p90_from score_p90_to score_p99_from score_p99_to value_p50_from \
+         value_p50_to value_p90_from value_p90_to value_p99_from value_p99_to latency_p50_from \
+         latency_p50_to latency_p90_from latency_p90_to latency_p99_from latency_p99_to"
+        );
+        assert_eq!(
+            names(&OF_TAGS),
+            "names predictions metrics score_mean score_std score_min score_p50 score_p90 score_p99 \
+         score_max score_null_rate label_null_rate value_mean value_std value_min value_max \
+         value_null_rate latency_mean latency_std latency_min latency_max latency_null_rate \
+         score_p50_from score_p50_to score_p90_from score_p90_to score_p99_from score_p99_to"
+        );
+        assert_eq!(
+            names(&OF_METRICS),
+            "metric release names metrics value_mean value_std value_min value_p50 value_p90 value_p99 \
+         value_max value_last value_p50_from value_p50_to value_p90_from value_p90_to value_p99_from \
+         value_p99_to"
+        );
+        assert_eq!(columns().count(), OF_RELEASES.len() + 2, "metric and value_last");
+        assert!(is_rank("score_p50_from") && is_rank("latency_p99_to"));
+        assert!(!is_rank("score_p50") && !is_rank("tag.score_p50_from"));
+    }
+}

@@ -1,0 +1,40 @@
+//! The figures of numbers in rollups: of scores, values and latencies.
+
+use crate::rollup::NumberRollup;
+
+/// A figure of numbers in rollups.
+#[derive(Clone, Copy, Debug)]
+pub struct Statistic {
+    /// Its name, which follows that of the numbers: `score_mean`.
+    pub name: &'static str,
+    /// How it is read.
+    pub getter: StatisticGetter,
+}
+
+/// How a figure of numbers is read.
+#[derive(Clone, Copy, Debug)]
+pub enum StatisticGetter {
+    /// From their count, sums and extremes.
+    Numbers(fn(&NumberRollup) -> Option<f64>),
+    /// The quantile of this share, where there is a sketch.
+    Quantile(f64),
+}
+
+/// Every figure of numbers, in the order of the columns.
+pub static STATISTICS: &[Statistic] = &[
+    numbers("mean", NumberRollup::mean),
+    numbers("std", NumberRollup::std),
+    numbers("min", |of| Some(of.min)),
+    quantile("p50", 0.5),
+    quantile("p90", 0.9),
+    quantile("p99", 0.99),
+    numbers("max", |of| Some(of.max)),
+];
+
+const fn numbers(name: &'static str, read: fn(&NumberRollup) -> Option<f64>) -> Statistic {
+    Statistic { name, getter: StatisticGetter::Numbers(read) }
+}
+
+const fn quantile(name: &'static str, q: f64) -> Statistic {
+    Statistic { name, getter: StatisticGetter::Quantile(q) }
+}
