@@ -8,9 +8,7 @@
 //! It is the small superaccumulator of Radford M. Neal, "Fast exact summation using small and
 //! large superaccumulators", 2015, <https://arxiv.org/abs/1505.05571>.
 
-mod text;
-
-pub use text::ParseExactSumError;
+use std::fmt;
 
 /// How many bits of a chunk are its own; what is above them is carry not yet passed on.
 const CHUNK_BITS: u32 = 32;
@@ -22,9 +20,6 @@ const CHUNK_MASK: i64 = (1 << CHUNK_BITS) - 1;
 /// of 68 chunks are room for the sum of 2^77 of the greatest doubles, and for the sign.
 const CHUNKS: usize = 68;
 
-/// The weight of the lowest bit of the lowest chunk, as a power of two: the least subnormal.
-const LOWEST_EXPONENT: i32 = -1074;
-
 /// Bits of the fraction of a double as it is stored, without the leading one.
 const FRACTION_BITS: u32 = 52;
 
@@ -35,8 +30,8 @@ const SPECIAL_EXPONENT: u64 = 0x7ff;
 /// than 2^52, a chunk starts below 2^32, and 2047 * 2^52 + 2^32 + 2^31 (a carry) < 2^63.
 const TERMS_BEFORE_CARRY: u32 = 2047;
 
-/// The exact sum of finite doubles. Order and grouping of the terms leave no trace: equal sums are
-/// equal values with equal text. Negative zero counts as zero, and the sum of nothing is zero.
+/// The exact sum of finite doubles. The order of the terms leaves no trace: equal sums are
+/// equal values. Negative zero counts as zero, and the sum of nothing is zero.
 #[derive(Clone)]
 pub struct ExactSum {
     /// Fixed point in base 2^32, lowest chunk first. Chunks may be negative or exceed 32 bits
@@ -77,19 +72,6 @@ impl ExactSum {
         let sign = (bits as i64) >> 63;
         self.chunks[chunk] += (low ^ sign) - sign;
         self.chunks[chunk + 1] += (high ^ sign) - sign;
-    }
-
-    /// Adds the terms of another sum.
-    pub fn merge(&mut self, other: &Self) {
-        let mut other = other.clone();
-        other.carry();
-        if self.pending == TERMS_BEFORE_CARRY {
-            self.carry();
-        }
-        self.pending += 1;
-        for (chunk, more) in self.chunks.iter_mut().zip(other.chunks) {
-            *chunk += more;
-        }
     }
 
     /// The sum rounded once, to the nearest double, ties to even. A sum beyond the doubles is
@@ -153,6 +135,12 @@ impl PartialEq for ExactSum {
 }
 
 impl Eq for ExactSum {}
+
+impl fmt::Debug for ExactSum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ExactSum({:e})", self.value())
+    }
+}
 
 impl Extend<f64> for ExactSum {
     fn extend<I: IntoIterator<Item = f64>>(&mut self, terms: I) {

@@ -1,6 +1,6 @@
 //! Sums in fixed point: exact, short as text, cheap to add and merge.
 //!
-//! [`crate::ExactSum`] holds every finite double and may take 550 characters. A rollup keeps thousands
+//! [`crate::ExactSum`] holds every finite double and would take up to 550 characters. A rollup keeps thousands
 //! of sums and must stay small whatever arrives. So a sum here is of numbers of one group: 128 powers of two,
 //! whose numbers are whole multiples of one unit. Groups other than that of 1 are scaled by a power of two, which
 //! changes no bit. Order and grouping of the terms leave no trace.
@@ -225,8 +225,8 @@ impl<const LIMBS: usize, const PLACES: i32> fmt::Debug for Fixed<LIMBS, PLACES> 
 }
 
 impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
-    /// The text of the sum times two to `power`: `[-]<hexadecimal>p<power>` with an odd whole number, as
-    /// [`crate::ExactSum`] writes it; zero is `0`.
+    /// The text of the sum times two to `power`: `[-]<hexadecimal>p<power>` with an odd whole number,
+    /// which is multiplied by two to the power; zero is `0`.
     pub fn text(&self, power: i32) -> String {
         let (negative, magnitude) = self.magnitude();
         let Some(lowest) = magnitude.iter().position(|&limb| limb != 0) else { return "0".to_owned() };

@@ -67,14 +67,14 @@ fn finite() -> impl Strategy<Value = f64> {
 
 #[test]
 fn small_cases_by_hand() {
-    assert_eq!(sum(&[]).to_string(), "0");
+    assert_eq!(sum(&[]), ExactSum::new());
     assert_eq!(sum(&[-0.0, -0.0]).value().to_bits(), 0.0f64.to_bits());
-    assert_eq!(sum(&[1.0]).to_string(), "1p0");
-    assert_eq!(sum(&[-1.5]).to_string(), "-3p-1");
+    assert_eq!((sum(&[1.0]).value(), sum(&[-1.5]).value()), (1.0, -1.5));
+    assert_ne!(sum(&[1.0]), sum(&[1.0, f64::from_bits(1)]));
     assert_eq!(sum(&[0.1; 10]).value(), 1.0);
     assert_eq!(sum(&[1e16, 1.0, -1e16]).value(), 1.0);
-    assert_eq!(sum(&[1e308, -1e308]).to_string(), "0");
-    assert_eq!(sum(&[f64::from_bits(1)]).to_string(), "1p-1074");
+    assert_eq!(sum(&[1e308, -1e308]), ExactSum::new());
+    assert_eq!(sum(&[f64::from_bits(1)]).value().to_bits(), 1);
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn extremes() {
     assert_eq!(sum(&[f64::MAX, f64::MAX, f64::MIN]).value(), f64::MAX, "back from beyond");
     let subnormal = sum(&[f64::MIN_POSITIVE, -f64::from_bits(1)]);
     assert_eq!(subnormal.value(), f64::from_bits((1 << 52) - 1));
-    let many: ExactSum = std::iter::repeat_n(f64::MAX, 100_000).collect();
-    assert_eq!(many.to_string().parse::<ExactSum>().unwrap(), many);
-    let longest = sum(&[f64::MAX, -f64::from_bits(1)]).to_string();
-    assert!(longest.len() < 560, "{}", longest.len());
+    let mut many: ExactSum = std::iter::repeat_n(f64::MAX, 100_000).collect();
+    assert_eq!(many.value(), f64::INFINITY);
+    many.extend(std::iter::repeat_n(f64::MIN, 99_999));
+    assert_eq!(many, sum(&[f64::MAX]), "back from a hundred thousand times beyond");
 }
 
 #[test]
@@ -112,9 +112,8 @@ fn carries_survive_many_equal_terms() {
         // n * term to the last bit: the product and its remainder.
         let product = f64::from(n) * term;
         assert_eq!(exact.value(), product, "{term:e}");
-        let negated: ExactSum = std::iter::repeat_n(-term, n as usize).collect();
         let mut zero = exact.clone();
-        zero.merge(&negated);
+        zero.extend(std::iter::repeat_n(-term, n as usize));
         assert_eq!(zero, ExactSum::new());
     }
 }
@@ -125,50 +124,15 @@ fn infinity_is_refused() {
     ExactSum::new().add(f64::INFINITY);
 }
 
-#[test]
-fn other_texts_are_refused() {
-    let wrong = [
-        "",
-        "p0",
-        "2p0",
-        "01p0",
-        "1p+0",
-        "0p0",
-        "-0",
-        "1",
-        "1P0",
-        "Ap0",
-        "1p-1075",
-        "1p2175",
-        "1p99999999999",
-        "1p 0",
-    ];
-    for text in wrong {
-        assert!(text.parse::<ExactSum>().is_err(), "{text}");
-    }
-    assert!("1p1100".parse::<ExactSum>().is_ok());
-    assert!(serde_json::from_str::<ExactSum>("\"2p0\"").is_err());
-    assert_eq!(serde_json::to_string(&sum(&[0.5])).unwrap(), "\"1p-1\"");
-}
-
 proptest! {
     #[test]
-    fn order_and_grouping_leave_no_trace(
+    fn order_leaves_no_trace(
         terms in vec(finite(), 0..60).prop_flat_map(|terms| (Just(terms.clone()), Just(terms).prop_shuffle())),
-        cuts in vec(0usize..60, 0..5),
     ) {
         let (terms, shuffled) = terms;
-        let whole = sum(&terms);
-        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(shuffled.len())).collect();
-        cuts.extend([0, shuffled.len()]);
-        cuts.sort_unstable();
-        let mut parts: Vec<ExactSum> = cuts.windows(2).map(|cut| sum(&shuffled[cut[0]..cut[1]])).collect();
-        let mut merged = parts.pop().unwrap();
-        while let Some(part) = parts.pop() {
-            merged.merge(&part.to_string().parse().unwrap());
-        }
-        prop_assert_eq!(merged.to_string(), whole.to_string());
-        prop_assert_eq!(merged.value().to_bits(), whole.value().to_bits());
+        let (one, other) = (sum(&terms), sum(&shuffled));
+        prop_assert_eq!(&one, &other);
+        prop_assert_eq!(one.value().to_bits(), other.value().to_bits());
     }
 
     #[test]
