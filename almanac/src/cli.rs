@@ -47,21 +47,21 @@ enum Command {
     Up(UpArgs),
     /// Run a projector by itself; several share the work.
     Projector,
-    /// Ask the service that listens at the configured address whether it is up.
+    /// Ask the service at the configured address whether it is alive.
     Health {
-        /// Ask whether it is ready instead: whether it can do its work now.
+        /// Ask whether it is ready: whether it can do its work now.
         #[arg(long)]
         ready: bool,
     },
     /// Replay a year of flights: register, append, project, query.
     Demo(DemoArgs),
-    /// Append the events of a file: NDJSON, CSV or Parquet.
+    /// Append the events of files: NDJSON, JSON, CSV, Parquet or Arrow.
     Import(ImportArgs),
     /// Read a window of days.
     Query(QueryArgs),
     /// Fold the log again and compare with what is stored.
     Verify(VerifyArgs),
-    /// Fold a workspace anew, beside what is served, and then serve that.
+    /// Fold the log of a workspace anew beside what is served, then serve the result.
     Rebuild(RebuildArgs),
     /// List, show, retry or skip segments that the projector refused.
     #[command(subcommand)]
@@ -84,7 +84,7 @@ enum Command {
     /// Configurations of models.
     #[command(subcommand)]
     Configuration(ConfigurationCommand),
-    /// Releases: register them, put them live, and tell what is.
+    /// Releases: register them, put them live, show what is live.
     #[command(subcommand)]
     Release(ReleaseCommand),
     /// Users.
@@ -93,15 +93,15 @@ enum Command {
     /// Groups of users.
     #[command(subcommand)]
     Group(GroupCommand),
-    /// Systems: machines that call.
+    /// Systems: programs that call Almanac.
     #[command(subcommand)]
     System(RootCommand),
-    /// Free counters of any entity.
+    /// Counters of any entity, for any purpose.
     #[command(subcommand)]
     Counter(CounterCommand),
     #[command(flatten)]
     Follow(follow::FollowCommand),
-    /// Make, describe, read or delete the table that holds everything.
+    /// Create, describe, read or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
     /// Show the configuration.
@@ -111,7 +111,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// What to run; all of it when it is not given. May be repeated.
+    /// A role to run; all roles when none is given. May be repeated.
     #[arg(long = "role", value_name = "ROLE", value_enum)]
     pub(crate) roles: Vec<Role>,
 }
@@ -150,7 +150,7 @@ pub(crate) struct ImportArgs {
     /// Leave out columns that are no field and no tag.
     #[arg(long)]
     pub(crate) ignore_extra: bool,
-    /// Where times without an offset are local, such as America/New_York.
+    /// The time zone of times without an offset, such as America/New_York.
     #[arg(long, value_name = "ZONE")]
     pub(crate) time_zone: Option<String>,
     /// How times are written: unix, unix_ms, unix_us, or as in strftime (RFC 3339 when not given).
@@ -159,7 +159,7 @@ pub(crate) struct ImportArgs {
     /// Read and check everything, and store nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write bad rows to this file, as NDJSON with what is wrong with them, and store the others.
+    /// Write bad rows and what is wrong with them to this file, as NDJSON, and store the good rows.
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
 }
@@ -183,19 +183,19 @@ pub(crate) struct QueryArgs {
     /// Only these columns, with commas between.
     #[arg(long)]
     pub(crate) columns: Option<String>,
-    /// By what rollups are broken down: release (the default), metric, or tag.NAME.
+    /// Break rollups down by release (the default), metric, or tag.NAME.
     #[arg(long)]
     pub(crate) by: Option<String>,
     /// Only what had been appended by this instant (or by the beginning of this day).
     #[arg(long, value_name = "TIME")]
     pub(crate) as_of: Option<String>,
-    /// Only what an earlier answer was read from, as --show-cut said: the same answer to the byte.
+    /// Read what an earlier answer was read from, as --show-cut printed it: the same answer, byte for byte.
     #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
     pub(crate) cut: Option<String>,
-    /// Say on the standard error what the answer was read from.
+    /// Print to standard error what the answer was read from.
     #[arg(long)]
     pub(crate) show_cut: bool,
-    /// table, csv, ndjson, parquet or ipc; by default a table, or what the name of the file says.
+    /// table, csv, ndjson, parquet or ipc; by default a table, or the format that the name of the file says.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// Write to this file instead of the terminal.
@@ -215,7 +215,7 @@ pub(crate) struct RebuildArgs {
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     pub(crate) workspace: String,
-    /// The share of the time to work, above 0 and at most 1; the rest is left to others.
+    /// The share of the time to work, above 0 and at most 1; other work gets the rest.
     #[arg(long, default_value_t = 0.5)]
     pub(crate) share: f64,
 }
@@ -224,15 +224,15 @@ pub(crate) struct RebuildArgs {
 pub(crate) enum DlqCommand {
     /// List the dead letters.
     List {
-        /// Only of this workspace; of all when it is not given.
+        /// Only those of this workspace.
         #[arg(long, short)]
         workspace: Option<String>,
     },
     /// Show a dead letter.
     Show(Letter),
-    /// Fold the segment again, or write the projection again: after an update, that may succeed.
+    /// Fold the segment again, or write the projection again; after an update that may succeed.
     Retry(Letter),
-    /// Leave the segment out, and go on after it.
+    /// Leave the segment out and continue after it.
     Skip(Letter),
 }
 
@@ -247,9 +247,9 @@ pub(crate) struct Letter {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
-    /// Make the table with its indexes, its change feed and its expiry; safe to repeat.
+    /// Create the table with its indexes, its change feed and its expiry; safe to repeat.
     Create,
-    /// Say what the table is, where, and how large.
+    /// Show what the table is, where it is, and how large it is.
     Describe,
     /// Print an item by its key.
     Get(table::items::GetArgs),
@@ -259,7 +259,7 @@ pub(crate) enum TableCommand {
     Scan(table::items::ScanArgs),
     /// Delete the table with all that is in it.
     Delete {
-        /// The table's name (of a SQLite file, the file's), instead of typing it when asked.
+        /// The name of the table (of a SQLite file, of the file), instead of typing it when asked.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
     },
@@ -267,7 +267,7 @@ pub(crate) enum TableCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print the effective values, and where each came from.
+    /// Print each value and where it comes from.
     Show {
         /// How to print them.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]

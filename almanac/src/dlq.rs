@@ -37,30 +37,30 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
                 let letter = unwritten::find(&*table, &day, what).await?;
                 return match unwritten::retry(&*table, &letter).await? {
                     Retried::Done => {
-                        println!("{letter} is written; its dead letter is gone");
+                        println!("{letter} is written; its dead letter is deleted");
                         Ok(())
                     }
                     Retried::Refused(reason) => {
-                        Err(Error::corrupt(format!("{letter} cannot be written still: {reason}")).into())
+                        Err(Error::corrupt(format!("{letter} still cannot be written: {reason}")).into())
                     }
                 };
             }
             let letter = find(&*table, &catalog, &letter).await?;
             match dlq::retry(&*table, &letter).await? {
-                Retried::Done => println!("{letter} is folded; its dead letter is gone"),
+                Retried::Done => println!("{letter} is folded; its dead letter is deleted"),
                 Retried::Refused(reason) => {
-                    return Err(Error::corrupt(format!("{letter} is refused still: {reason}")).into());
+                    return Err(Error::corrupt(format!("{letter} is still refused: {reason}")).into());
                 }
             }
         }
         DlqCommand::Skip(letter) => {
             if of_day(&catalog, &letter).await?.is_some() {
-                let message = "only a segment can be left out; `almanac dlq retry` writes a projection again";
+                let message = "only a segment can be skipped; `almanac dlq retry` writes a projection again";
                 return Err(Error::invalid(message).into());
             }
             let letter = find(&*table, &catalog, &letter).await?;
             dlq::skip(&*table, &letter).await?;
-            println!("{letter} is left out; what comes after it is folded by the next projector that runs");
+            println!("{letter} is left out; the next projector that runs folds what comes after it");
         }
     }
     Ok(())
@@ -79,7 +79,7 @@ async fn find(table: &dyn Table, catalog: &Catalog, letter: &Letter) -> anyhow::
     let workspace = catalog.workspace(&letter.workspace).await?;
     let (log, seq) = key::parse_segment_name(workspace.id(), &letter.segment).ok_or_else(|| {
         let message = format!(
-            "`{}` is no segment such as 2013-06-01/p/00/42, and no projection such as 2013-06-01/evaluation",
+            "`{}` is neither a segment such as 2013-06-01/p/00/42 nor a projection such as 2013-06-01/evaluation",
             letter.segment
         );
         Error::invalid(message)

@@ -20,33 +20,33 @@ use crate::{
 pub(crate) enum FollowCommand {
     /// Make a user follow a workspace, or one of its models.
     Follow(FollowArgs),
-    /// End that a user follows a workspace or a model.
+    /// Make a user stop following a workspace or a model.
     Unfollow(FollowArgs),
-    /// List who follows a workspace, or one of its models, in the order in which they came.
+    /// List the followers of a workspace, or of one of its models, in the order in which they came.
     Followers {
         #[command(flatten)]
         workspace: InWorkspace,
         /// Only this model of it.
         #[arg(long, short)]
         model: Option<String>,
-        /// At most so many.
+        /// The most to show.
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
-        /// Where to go on, as the page before says.
+        /// Continue from the cursor that the page before ended with.
         #[arg(long)]
         cursor: Option<String>,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
-    /// Show what is new in what a user follows, what was not seen first.
+    /// Show what is new in what a user follows, unseen entries first.
     Feed {
         /// The user, by name or id.
         user: String,
-        /// At most so many.
+        /// The most to show.
         #[arg(long, default_value_t = 20)]
         limit: usize,
-        /// At most so many of each workspace or model that the user follows.
+        /// The most entries of each workspace or model that the user follows.
         #[arg(long, value_name = "N")]
         per_publisher: Option<usize>,
         /// Mark what is shown as seen.
@@ -170,7 +170,7 @@ async fn followers(
     }
     show(&["user", "id", "since"], &rows, format);
     if let Some(next) = page.next {
-        eprintln!("there is more; go on with --cursor {}", next.to_text());
+        eprintln!("there is more; continue with --cursor {}", next.to_text());
     }
     Ok(())
 }

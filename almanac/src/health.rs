@@ -155,7 +155,7 @@ pub(crate) fn routes(readiness: Readiness, exposition: Exposition) -> Routes {
 /// Why a projector is not ready, if it is not.
 fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
     if !health.has_swept {
-        return Some("the projector has not found yet what is behind".into());
+        return Some("the first sweep of the projector is not done".into());
     }
     if let Some(age) = health.heartbeat_age.filter(|age| *age > READY_HEARTBEAT) {
         return Some(format!("the projector could not write its heartbeat for {} s", age.as_secs()));
@@ -245,7 +245,7 @@ mod tests {
     fn a_projector_is_ready_when_it_has_swept_and_lags_little() {
         let why_not = |health: &Health| why_no_projector(health, READY_LAG);
         let fresh = Health::default();
-        assert!(why_not(&fresh).is_some_and(|why| why.contains("not found yet")));
+        assert!(why_not(&fresh).is_some_and(|why| why.contains("first sweep")));
         let swept = Health { has_swept: true, oldest: READY_LAG, dirty_days: 3, ..fresh };
         assert_eq!(why_not(&swept), None);
         let late = Health { oldest: READY_LAG + Duration::from_secs(5), ..swept.clone() };

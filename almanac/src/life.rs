@@ -33,7 +33,7 @@ pub(crate) enum LifeCommand {
         #[arg(long)]
         note: Option<String>,
     },
-    /// Put the release back that was live in an environment before.
+    /// Make the release live that was live in an environment before.
     Rollback {
         #[command(flatten)]
         workspace: InWorkspace,
@@ -88,10 +88,10 @@ pub(crate) enum LifeCommand {
         /// Only of this model.
         #[arg(long, short)]
         model: Option<String>,
-        /// At most so many.
+        /// The most to show.
         #[arg(long, default_value_t = 20)]
         limit: usize,
-        /// Where to go on, as the page before says.
+        /// Continue from the cursor that the page before ended with.
         #[arg(long)]
         cursor: Option<String>,
         /// How to print it.
@@ -105,7 +105,7 @@ pub(crate) enum LifeCommand {
         /// All that were judged on this day (UTC).
         #[arg(long)]
         day: Option<String>,
-        /// At most so many.
+        /// The most to show.
         #[arg(long, default_value_t = 20)]
         limit: usize,
         /// How to print it.
@@ -218,7 +218,7 @@ async fn history(
     let rows: Vec<Value> = page.happenings.iter().map(happening).collect();
     show(&["at", "what", "about", "model", "environment", "note"], &rows, format);
     if let Some(next) = page.next {
-        eprintln!("there is more; go on with --cursor {}", next.to_text());
+        eprintln!("there is more; continue with --cursor {}", next.to_text());
     }
     Ok(())
 }

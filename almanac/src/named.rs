@@ -56,11 +56,11 @@ impl One {
             (Some(EntityKind::Workspace), Some(entity), Some(workspace)) => {
                 Ok(format!("{workspace}/{entity}"))
             }
-            (Some(EntityKind::Workspace), None, _) => wrong(&format!("say which {kind}, beside -w")),
+            (Some(EntityKind::Workspace), None, _) => wrong(&format!("name the {kind} as well as -w")),
             (Some(EntityKind::Category), None, Some(workspace)) => Ok(workspace),
             (Some(EntityKind::Category), Some(_), Some(_)) => wrong("the workspace is named twice"),
-            (_, _, Some(_)) => wrong(&format!("a {kind} is in no workspace, so -w says nothing of it")),
-            (_, None, None) => wrong(&format!("say which {kind}")),
+            (_, _, Some(_)) => wrong(&format!("a {kind} is not in a workspace; leave -w out")),
+            (_, None, None) => wrong(&format!("name the {kind}")),
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn after<const N: usize>(
             let mut words = words;
             if words.last().is_some_and(Option::is_some) {
                 return Err(Error::invalid(
-                    "there is a word too many; with -w the workspace is not named first",
+                    "one argument too many: with -w, do not name the workspace first",
                 ));
             }
             words.rotate_right(1);

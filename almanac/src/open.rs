@@ -30,7 +30,7 @@ pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
         Store::Sqlite(path) if !path.exists() => {
             let flag = if config.store.origin == Origin::Default { "--data" } else { "--store" };
             Err(Error::not_found(format!(
-                "there is no data at {}; `almanac up` or `almanac demo` makes some, {flag} names another place",
+                "there is no data at {}; `almanac up` or `almanac demo` creates some, {flag} names another place",
                 path.display()
             )))
         }

@@ -25,7 +25,7 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {
-        return Err(Error::invalid("this format is no text; give it a file with --output").into());
+        return Err(Error::invalid("this format is binary; name a file with --output").into());
     }
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.workspace).await?;
@@ -58,13 +58,15 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
 /// Says of an answer what its rows do not: as of when it is, what it lacks, and what it was read from.
 fn say(answer: &Answer, request: &Request, show_cut: bool) {
     if let Some(as_of) = answer.as_of.filter(|as_of| request.as_of.is_some_and(|asked| asked > *as_of)) {
-        eprintln!("as of {as_of}: what is appended until {CLOSED_AFTER_SECONDS} s ago may still change");
+        eprintln!(
+            "as of {as_of}, the last closed instant: the last {CLOSED_AFTER_SECONDS} s may still change"
+        );
     }
     answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     match &answer.cut {
         Some(cut) if show_cut => eprintln!("cut: {cut}"),
         None if show_cut => {
-            eprintln!("no cut: what is stored of now is not read from the log; ask --as-of a time")
+            eprintln!("no cut: stored figures are not read from the log; --as-of reads it")
         }
         _ => {}
     }
@@ -80,8 +82,7 @@ fn format(args: &QueryArgs) -> anyhow::Result<Format> {
         (None, Some(_), Some("jsonl")) => "ndjson",
         (None, Some(_), Some(ending)) if Format::parse(ending).is_ok() => ending,
         (None, Some(path), _) => {
-            let message =
-                format!("the format of {} does not follow from its name; say --format", path.display());
+            let message = format!("the name of {} does not say a format; add --format", path.display());
             return Err(Error::invalid(message).into());
         }
     };

@@ -16,7 +16,7 @@ use crate::{
 /// What there is under `workspace` for how long events are kept.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeepCommand {
-    /// Show how long a workspace keeps its events, or set it.
+    /// Show or set how long a workspace keeps its events.
     ///
     /// A day of events expires so many days after its end: it is neither read nor appended to any more,
     /// and deleted an hour later or more. Release events, rollups and evaluations stay.
@@ -34,9 +34,9 @@ pub(crate) enum KeepCommand {
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
-    /// Keep the events of a day, or of all days of a release, whatever their age.
+    /// Keep the events of a day, or of all days of a release, for good.
     Pin(PinArgs),
-    /// Take a pin away.
+    /// Remove a pin.
     Unpin(PinArgs),
 }
 
@@ -84,8 +84,8 @@ async fn pin(catalog: &Catalog, args: &PinArgs, is_pinned: bool, now: Timestamp)
     let pin = match (day, &args.release) {
         (Some(day), None) => Pin::Day(day.parse()?),
         (None, Some(release)) => Pin::Release(release.clone()),
-        (None, None) => return Err(Error::invalid("say what: a day, or --release")),
-        (Some(_), Some(_)) => return Err(Error::invalid("say a day or --release, not both")),
+        (None, None) => return Err(Error::invalid("name a day, or a release with --release")),
+        (Some(_), Some(_)) => return Err(Error::invalid("name a day or a release, not both")),
     };
     let workspace = catalog.workspace(&workspace).await?;
     catalog.pin(workspace.id(), &pin, is_pinned, now).await
@@ -95,7 +95,7 @@ fn parse(days: &str) -> Result<Option<u32>, Error> {
     if days == "forever" {
         return Ok(None);
     }
-    let wrong = || Error::invalid(format!("`{days}` is no number of days and not `forever`"));
+    let wrong = || Error::invalid(format!("`{days}` is neither a number of days nor `forever`"));
     days.parse().map(Some).map_err(|_| wrong())
 }
 

@@ -16,11 +16,11 @@ use crate::{
 /// What there is under `workspace` for its settings and alerts.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SettingsCommand {
-    /// Show what is set for a workspace, or set it.
+    /// Show or change the settings of a workspace.
     Settings {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// What releases are ranked by, such as auc, brier or rmse; `none` for no leaderboard.
+        /// The figure that releases are ranked by, such as auc, brier or rmse; `none` for no leaderboard.
         #[arg(long, value_name = "METRIC")]
         primary_metric: Option<String>,
         /// Which way the metric is better, max or min; follows from it when it is not given.
@@ -42,15 +42,15 @@ pub(crate) enum SettingsCommand {
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
-    /// Raise an alert for those who follow the workspace or the model.
+    /// Raise an alert for the followers of the workspace or the model.
     Alert {
         /// The workspace, as category/name or by id; not with -w.
         #[arg(value_name = "WORKSPACE")]
         first: Option<String>,
-        /// What it is called, such as drift.
+        /// Its name, such as drift.
         #[arg(value_name = "NAME")]
         second: Option<String>,
-        /// What it says.
+        /// Its text.
         #[arg(value_name = "TEXT")]
         third: Option<String>,
         /// The workspace, instead of naming it first.
@@ -59,7 +59,7 @@ pub(crate) enum SettingsCommand {
         /// The model that it is about.
         #[arg(long)]
         model: Option<String>,
-        /// When it was; now when it is not given. The same name at the same instant is the same alert.
+        /// When it happened; now when it is not given. The same name at the same instant is the same alert.
         #[arg(long, value_name = "TIME")]
         at: Option<String>,
     },

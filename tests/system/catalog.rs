@@ -69,8 +69,8 @@ fn every_verb_takes_a_workspace_in_both_ways() {
         (&["release", "promote", "v1", "--environment", "x"][..], "in which workspace is `v1`?"),
         (&["workspace", "grant", "credit/prod", "user:ann"], "the role is missing"),
         (&["workspace", "retention"], "the workspace is missing; name it first, or with -w"),
-        (&["workspace", "pin", "credit/prod"], "say what: a day, or --release"),
-        (&["user", "show", "ann", "-w", "credit/prod"], "a user is in no workspace"),
+        (&["workspace", "pin", "credit/prod"], "name a day, or a release with --release"),
+        (&["user", "show", "ann", "-w", "credit/prod"], "a user is not in a workspace"),
     ] {
         let said = refused(&place, args);
         assert!(said.contains(why), "{args:?}: {said}");

@@ -22,7 +22,7 @@ pub(crate) struct Shown {
 /// Attributes of something new.
 #[derive(Debug, Args)]
 pub(crate) struct Noted {
-    /// What to note of it, as a JSON object; `{"$set": ["a"]}` in it is a set.
+    /// Its attributes, as a JSON object; `{"$set": ["a"]}` is a set.
     #[arg(long, value_name = "JSON")]
     pub(crate) attributes: Option<String>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct Noted {
 /// Which entities.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// What they belong to: a category, a workspace; for releases a workspace or a model.
+    /// The entity they belong to: a category or a workspace; for releases a workspace or a model.
     #[arg(long)]
     pub(crate) of: Option<String>,
     /// The workspace that they are in.
@@ -41,7 +41,7 @@ pub(crate) struct ListArgs {
     /// The most to list.
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Go on after a list, by the cursor that it ended with.
+    /// Continue a list from the cursor that it ended with.
     #[arg(long)]
     pub(crate) cursor: Option<String>,
     /// Only what was created at this instant (or the beginning of this day) or later.
@@ -60,7 +60,7 @@ pub(crate) struct ListArgs {
 /// The condition of a change.
 #[derive(Debug, Args)]
 pub(crate) struct IfVersion {
-    /// Only if this is its version, as `show` tells it.
+    /// Only if it has this version; `show` prints the version.
     #[arg(long, value_name = "N")]
     pub(crate) if_version: Option<i64>,
 }
@@ -72,10 +72,10 @@ pub(crate) enum EntityCommand {
     Update {
         #[command(flatten)]
         one: One,
-        /// Set an attribute to a JSON value (or to a text, when it is no JSON). May be repeated.
+        /// Set an attribute to a JSON value (anything else is taken as text). May be repeated.
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
-        /// Take an attribute away. May be repeated.
+        /// Remove an attribute. May be repeated.
         #[arg(long, value_name = "NAME")]
         unset: Vec<String>,
         #[command(flatten)]
@@ -83,7 +83,7 @@ pub(crate) enum EntityCommand {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Give it another name. A release keeps its name.
+    /// Rename it. A release keeps its name.
     Rename {
         /// Which one, by id or path, or by its name and -w; of a workspace not with -w.
         #[arg(value_name = "ENTITY")]
@@ -106,7 +106,7 @@ pub(crate) enum EntityCommand {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Take it back from the archive.
+    /// Undo archiving.
     Unarchive {
         #[command(flatten)]
         one: One,
@@ -126,7 +126,7 @@ pub(crate) enum EntityCommand {
 /// Listing and showing.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReadCommand {
-    /// List them by the time of their creation.
+    /// List them by the time they were created.
     List(ListArgs),
     /// Show one.
     Show {
@@ -161,7 +161,7 @@ pub(crate) enum GroupCommand {
         /// The user.
         user: String,
     },
-    /// Take a user out of a group.
+    /// Remove a user from a group.
     Remove {
         /// The group.
         group: String,
@@ -194,7 +194,7 @@ pub(crate) enum WorkspaceCommand {
     },
     /// List all workspaces, or those of a category.
     List(ListArgs),
-    /// Show over how many lanes the days of a workspace are spread, or set it.
+    /// Show or set how many lanes the days of a workspace have.
     ///
     /// Several ingest services append to one day side by side when it has several lanes. A change
     /// counts for days that begin some seconds later; a day that has begun keeps its lanes.
@@ -216,7 +216,7 @@ pub(crate) enum WorkspaceCommand {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Give a role on a workspace. Roles are noted; nothing is refused for want of one yet.
+    /// Give a role on a workspace. Roles are recorded, but not enforced yet.
     Grant {
         /// The workspace, as category/name or by id; not with -w.
         #[arg(value_name = "WORKSPACE")]
@@ -231,7 +231,7 @@ pub(crate) enum WorkspaceCommand {
         #[arg(long, short)]
         workspace: Option<String>,
     },
-    /// Take a role away.
+    /// Remove a role.
     Revoke {
         /// The workspace, as category/name or by id; not with -w.
         #[arg(value_name = "WORKSPACE")]
@@ -243,7 +243,7 @@ pub(crate) enum WorkspaceCommand {
         #[arg(long, short)]
         workspace: Option<String>,
     },
-    /// List who has which role.
+    /// List the roles on a workspace.
     Grants {
         #[command(flatten)]
         workspace: InWorkspace,
@@ -256,8 +256,8 @@ pub(crate) enum WorkspaceCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Say from a day on how the predictions of all releases of a model are judged. Earlier days stay as
-    /// they are, later ones are evaluated again.
+    /// Change how the predictions of all releases of a model are judged, from a day on. Earlier days
+    /// keep their figures, later ones are evaluated again.
     Define(DefineArgs),
     /// Create a model.
     Create {
@@ -269,7 +269,7 @@ pub(crate) enum ModelCommand {
         /// binary, multiclass or regression.
         #[arg(long, default_value = "binary")]
         task: String,
-        /// The label that a binary model's score is the probability of (1 when it is not given).
+        /// The label whose probability is the score of a binary model (1 when it is not given).
         #[arg(long)]
         positive_label: Option<String>,
         #[command(flatten)]
@@ -334,13 +334,13 @@ pub(crate) struct ReleaseArgs {
     /// The last day of it.
     #[arg(long, value_name = "DAY")]
     pub(crate) snapshot_to: Option<String>,
-    /// Something that it measured at training time. May be repeated.
+    /// A metric from training time. May be repeated.
     #[arg(long = "metric", value_name = "NAME=NUMBER")]
     pub(crate) metrics: Vec<String>,
     /// Who made it.
     #[arg(long)]
     pub(crate) author: Option<String>,
-    /// What to note of it, as a JSON object.
+    /// Its attributes, as a JSON object.
     #[arg(long, value_name = "JSON")]
     pub(crate) attributes: Option<String>,
 }
@@ -349,7 +349,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) enum ReleaseCommand {
     #[command(flatten)]
     Life(LifeCommand),
-    /// Say from a day on how the predictions of a release are judged.
+    /// Change how the predictions of a release are judged, from a day on.
     Define(DefineArgs),
     /// Register a release of a model. What it is made of never changes.
     Create(Box<ReleaseArgs>),
@@ -375,19 +375,19 @@ pub(crate) struct CounterArgs {
 pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(crate) counter: CounterArgs,
-    /// By how much.
+    /// The amount.
     #[arg(default_value_t = 1)]
     pub(crate) by: i64,
-    /// Names the change: made again under the same key, it counts once.
+    /// A name for this change: repeated with the same key, it counts once.
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CounterCommand {
-    /// Add to a counter, and print what it is then.
+    /// Add to a counter and print its new value.
     Inc(CountArgs),
-    /// Take from a counter, and print what it is then.
+    /// Subtract from a counter and print its new value.
     Dec(CountArgs),
     /// Print a counter.
     Get(CounterArgs),

@@ -19,10 +19,10 @@ pub(crate) struct DefineArgs {
     /// What the predictions say: binary, multiclass or regression.
     #[arg(long)]
     pub(crate) task: Option<String>,
-    /// The label that a binary model's score is the probability of.
+    /// The label whose probability is the score of a binary model.
     #[arg(long, value_name = "LABEL")]
     pub(crate) positive_label: Option<String>,
-    /// From which score on a prediction without a label is taken as positive.
+    /// The least score of a prediction without a label that counts as positive.
     #[arg(long, value_name = "SCORE")]
     pub(crate) threshold: Option<f64>,
     /// The first day for which this holds; today when it is not given.
@@ -69,7 +69,7 @@ async fn named(ingest: &Ingest, kind: EntityKind, entity: &str) -> anyhow::Resul
 
 fn say(defined: &[DefinedRelease]) {
     if defined.is_empty() {
-        println!("no release is judged otherwise: that is said already, or there is none");
+        println!("nothing changes: the releases are judged like this already, or there are none");
     }
     for (release, definition) in defined {
         let from = definition.from.map_or_else(String::new, |day| format!(" from {day} on"));
@@ -81,6 +81,6 @@ fn say(defined: &[DefinedRelease]) {
         println!("release {release}: {}{threshold}{from}", definition.task);
     }
     if !defined.is_empty() {
-        println!("the days from then on are evaluated again by `almanac up`");
+        println!("`almanac up` evaluates the days from then on again");
     }
 }

@@ -70,7 +70,7 @@ pub(super) async fn list(service: &Service, kind: EntityKind, asked: ListArgs) -
     let of = match (&asked.workspace, kind.parent()) {
         (Some(workspace), Some(EntityKind::Workspace)) => Some(workspace),
         (Some(_), _) => {
-            let message = format!("{} are in no workspace, so -w says nothing of them", kind.plural());
+            let message = format!("{} are not in a workspace; leave -w out", kind.plural());
             return Err(Error::invalid(message).into());
         }
         (None, _) => asked.of.as_ref(),
@@ -79,8 +79,7 @@ pub(super) async fn list(service: &Service, kind: EntityKind, asked: ListArgs) -
         (Some(of), _) => Some(service.parent(kind, of).await?),
         (None, None) => None,
         (None, Some(_)) => {
-            let message =
-                format!("--of (or -w) is missing: {} are listed by what they belong to", kind.plural());
+            let message = format!("--of (or -w) is missing: name what the {} belong to", kind.plural());
             return Err(Error::invalid(message).into());
         }
     };
@@ -159,10 +158,10 @@ pub(super) async fn change(
             let entity = one.path(kind)?;
             let at = service.catalog().resolve(kind, &entity).await?;
             if matches!(kind, EntityKind::Category | EntityKind::Workspace) {
-                eprintln!("waiting some seconds, until no service appends to it any more");
+                eprintln!("waiting some seconds until no service appends to it any more");
             }
             service.catalog().delete(&at, condition.if_version, service.clock().now()).await?;
-            println!("the {kind} {entity} is gone");
+            println!("deleted the {kind} {entity}");
             return Ok(());
         }
     };

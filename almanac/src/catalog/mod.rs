@@ -103,7 +103,7 @@ pub(crate) async fn workspace(config: &Config, command: WorkspaceCommand) -> any
         WorkspaceCommand::List(asked) => workspaces(&existing(config).await?, asked).await?,
         WorkspaceCommand::Lanes { first, second, workspace } => {
             let (workspace, [count]) = named::after(workspace, first, [second])?;
-            let wrong = |text: &String| Error::invalid(format!("`{text}` is no number of lanes"));
+            let wrong = |text: &String| Error::invalid(format!("`{text}` is not a number of lanes"));
             let count = count.map(|text| text.parse::<u8>().map_err(|_| wrong(&text))).transpose()?;
             lanes(&existing(config).await?, &workspace, count).await?
         }
@@ -263,7 +263,7 @@ pub(crate) async fn counter(config: &Config, command: CounterCommand) -> anyhow:
         service.catalog().resolve(EntityKind::parse(&counter.kind)?, &counter.entity).await
     };
     let add = async |args: CountArgs, by: Option<i64>| {
-        let by = by.ok_or_else(|| Error::invalid("this is too much at once"))?;
+        let by = by.ok_or_else(|| Error::invalid("the change is too large"))?;
         let at = of(&args.counter).await?;
         service.catalog().count(&at, &args.counter.name, by, args.idempotency_key.as_deref()).await
     };

@@ -62,10 +62,10 @@ pub(crate) struct QueryArgs {
     /// What sort keys begin with.
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
-    /// Along the table or an index.
+    /// Which index to read, or the table itself.
     #[arg(long, value_enum, default_value_t = Along::Table)]
     index: Along,
-    /// At most so many.
+    /// The most to show.
     #[arg(long, default_value_t = 100)]
     limit: usize,
     /// The greatest sort key first.
@@ -81,10 +81,10 @@ pub(crate) struct ScanArgs {
     /// Only partitions whose keys begin with this.
     #[arg(long, default_value = "")]
     prefix: String,
-    /// Only say how many there are; all are counted.
+    /// Only print how many there are.
     #[arg(long, conflicts_with = "limit")]
     count: bool,
-    /// At most so many.
+    /// The most to show.
     #[arg(long, default_value_t = 100)]
     limit: usize,
     /// How to print them.
