@@ -14,7 +14,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
 use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
 
-use crate::key::LogId;
+use crate::{key::LogId, walk::heads_of};
 
 /// The version of the text.
 const VERSION: u8 = 1;
@@ -49,8 +49,7 @@ pub struct Cut {
 impl Cut {
     /// The logs of a day and kind, and how far each is read.
     pub fn logs(&self, day: Day, kind: Kind) -> impl Iterator<Item = (&LogId, u64)> {
-        let log = |lane| LogId { workspace: self.workspace.clone(), day, kind, lane };
-        self.heads.range(log(0)..=log(u8::MAX)).map(|(log, seq)| (log, *seq))
+        heads_of(&self.heads, &self.workspace, day, kind).map(|(log, seq)| (log, *seq))
     }
 
     fn encode(&self) -> Vec<u8> {

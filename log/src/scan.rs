@@ -128,14 +128,18 @@ pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> 
     let segments = grown(table, log, first, last).await?;
     let wanted = (last + 1).saturating_sub(first);
     if segments.len() as u64 != wanted {
-        let day = log.day;
-        return Err(Error::incomplete(format!(
-            "expected {wanted} segments of {log} from {first} up to {last}, read {}; if the events of {day} \
-             have not expired they are lost, and `almanac verify` says which",
-            segments.len()
-        )));
+        return Err(incomplete(log, (first, last), segments.len() as u64));
     }
     Ok(segments)
+}
+
+/// The error of a log of which fewer segments were `read` than there must be from one to another.
+pub(crate) fn incomplete(log: &LogId, (first, last): (u64, u64), read: u64) -> Error {
+    let (wanted, day) = ((last + 1).saturating_sub(first), log.day);
+    Error::incomplete(format!(
+        "expected {wanted} segments of {log} from {first} up to {last}, read {read}; if the events of {day} \
+         have not expired they are lost, and `almanac verify` says which"
+    ))
 }
 
 /// What there is of a log from `first` on, up to `last` at most and ending before the first hole. It is for

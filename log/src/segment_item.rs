@@ -61,7 +61,7 @@ pub struct Segment {
 }
 
 /// The attribute that holds the events.
-const DATA: &str = "data";
+pub const DATA: &str = "data";
 
 /// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
 const INDEXES: &str = "indexes";

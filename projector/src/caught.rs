@@ -1,22 +1,12 @@
 //! Panics that are caught: what a single segment or day brings about must not end the process, which
 //! would meet it again as soon as it is started.
 
-use std::{
-    any::Any,
-    fmt::Display,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::{any::Any, fmt::Display, panic::AssertUnwindSafe};
 
+use evaluate::said;
 use event::{Error, Result};
 use futures::FutureExt;
 use meter::{Counter, catalogue::PROJECTOR_PANICS};
-
-/// What a panic said, as a reason.
-pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("panicked: {}", text.as_deref().unwrap_or("without a message"))
-}
 
 fn panicked(panic: &(dyn Any + Send)) -> String {
     count().increment(1);
@@ -33,10 +23,12 @@ pub(crate) fn count() -> Counter {
 pub(crate) fn text<T, E: Display>(
     work: impl FnOnce() -> std::result::Result<T, E>,
 ) -> std::result::Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(made) => made.map_err(|error| error.to_string()),
-        Err(panic) => Err(panicked(&*panic)),
-    }
+    evaluate::caught(work).map_err(|(reason, has_panicked)| {
+        if has_panicked {
+            count().increment(1);
+        }
+        reason
+    })
 }
 
 /// What `work` makes; a panic is an error of what is stored, which does not pass by itself.

@@ -1,19 +1,19 @@
 //! Evaluates a day: joins its predictions with its outcomes and writes how good they were.
 
-use std::{collections::BTreeMap, mem};
+use std::{collections::BTreeMap, sync::Arc};
 
+use ::evaluate::{Failure, Reading, Unreadable, evaluate_day};
+use async_trait::async_trait;
 use catalog::{DEFINED, Definitions, adopt_definitions};
-use event::{Columns, Definition, Error, ErrorKind, Kind, Result, lane::Place};
-use fold::{
-    Evaluation, FoldError, LogSegment,
-    evaluation::{self, Evaluator, Share},
-};
+use event::{Definition, Error, ErrorKind, Kind, Result};
+use fold::Evaluation;
 use log::{
     evaluated::{self, At, Content, Head, OfGone},
     expired,
+    key::LogId,
     projection::Applied,
     scan,
-    segment_item::Segment,
+    walk::{Note, Segments, Until, Walk},
 };
 use table::{Policy, Table, unless_overtaken};
 
@@ -21,12 +21,6 @@ use crate::{
     WorkspaceDay, caught, dlq,
     project::{Skipped, Stopped},
 };
-
-/// Days with fewer events are evaluated at once, without a thread of their own.
-const SMALL_ROWS: usize = 10_000;
-
-/// Segments that are held packed at a time: of a large day they would take as much memory as unpacked.
-const SEGMENTS_AT_ONCE: u64 = 128;
 
 /// Predictions and outcomes that are held unpacked at a time. A day with more is read share by share: it takes
 /// no more memory, but is unpacked once for each share.
@@ -172,126 +166,78 @@ async fn compute_in_shares(
     skipped: &Skipped,
     at_once: usize,
 ) -> Result<Result<(Evaluation, u64), Stopped>> {
-    let corrupt = |error| Error::corrupt(format!("the events of {day} cannot be evaluated: {error}"));
-    let mut evaluator = Evaluator::new(by.clone());
-    let mut rows = 0;
-    let mut share = Some(Share::ALL);
-    while let Some(this) = share {
-        let held = match Held::read(table, day, applied, skipped, this, at_once).await? {
-            Ok(held) => held,
-            Err(stopped) => return Ok(Err(stopped)),
-        };
-        rows += held.rows as u64;
-        share = held.share.following();
-        let judged = if held.rows < SMALL_ROWS {
-            held.judge(evaluator)
-        } else {
-            let judging = tokio::task::spawn_blocking(move || held.judge(evaluator));
-            match judging.await {
-                Err(error) if error.is_panic() => {
-                    return Err(Error::corrupt(caught::said(&*error.into_panic())));
-                }
-                judged => {
-                    judged.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
-                }
-            }
-        };
-        evaluator = judged.map_err(corrupt)?;
+    let log = |name: &String| scan::log_named(&day.workspace, day.day, name);
+    let prefix = Prefix {
+        table,
+        day,
+        heads: applied.iter().filter_map(|(name, last)| Some((log(name)?, *last))).collect(),
+        left_out: Arc::new(skipped.iter().filter_map(|(name, seq)| Some((log(name)?, *seq))).collect()),
+        at_once,
+    };
+    match evaluate_day(&prefix, by.clone()).await {
+        Ok(evaluated) => Ok(Ok(evaluated)),
+        Err(Failure::Stopped(Unreadable { log, seq, reason, .. })) => Ok(Err(Stopped { log, seq, reason })),
+        Err(Failure::Error(error)) if error.kind() == ErrorKind::Corrupt => {
+            Err(Error::corrupt(format!("{day}: {error}")))
+        }
+        Err(Failure::Error(error)) => Err(error),
     }
-    Ok(Ok((evaluator.finish(), rows)))
 }
 
-/// A share of a day's predictions and outcomes, with the places of their segments.
-struct Held {
-    share: Share,
-    /// With more rows than this it is halved.
+/// A prefix of the logs of a day. A segment of it that cannot be read stops its evaluation.
+struct Prefix<'a> {
+    table: &'a dyn Table,
+    day: &'a WorkspaceDay,
+    heads: BTreeMap<LogId, u64>,
+    left_out: Arc<Segments>,
     at_once: usize,
-    rows: usize,
-    predictions: Vec<(Place, Columns)>,
-    outcomes: Vec<(Place, Columns)>,
 }
 
-impl Held {
-    /// Reads `share`, or says which segment cannot be read. Of everything it reads a share of at most
-    /// `at_once` rows; only if many rows have the same key there can be more.
-    async fn read(
-        table: &dyn Table,
-        day: &WorkspaceDay,
-        applied: &Applied,
-        skipped: &Skipped,
-        share: Share,
-        at_once: usize,
-    ) -> Result<Result<Self, Stopped>> {
-        let at_once = if share == Share::ALL { at_once } else { usize::MAX };
-        let mut held = Self { share, at_once, rows: 0, predictions: Vec::new(), outcomes: Vec::new() };
-        for (name, last) in applied {
-            let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
-            let is_left_out = |seq| skipped.contains(&(name.clone(), seq));
-            let mut next = 1;
-            while next <= *last {
-                // Around what was skipped, which may be no segment at all.
-                let some = (next + SEGMENTS_AT_ONCE - 1).min(*last);
-                let left_out = (next..=some).find(|seq| is_left_out(*seq));
-                let until = left_out.map_or(some, |seq| seq - 1);
-                for segment in scan::segments(table, &log, next, until).await? {
-                    if let Err(reason) = caught::text(|| held.take(&segment)) {
-                        return Ok(Err(Stopped { log, seq: segment.seq, reason }));
-                    }
-                    // Unpacking takes a thread for a while: folds have their turn in between.
-                    tokio::task::yield_now().await;
-                }
-                next = until + if left_out.is_some() { 2 } else { 1 };
-            }
-        }
-        Ok(Ok(held))
+#[async_trait]
+impl Reading for Prefix<'_> {
+    fn table(&self) -> &dyn Table {
+        self.table
     }
 
-    fn take(&mut self, segment: &Segment) -> Result<()> {
-        let (into, wanted) = match segment.log.kind {
-            Kind::Predictions => (&mut self.predictions, evaluation::PREDICTION_COLUMNS),
-            _ => (&mut self.outcomes, evaluation::OUTCOME_COLUMNS),
-        };
-        let corrupt = |error: FoldError| Error::corrupt(error.to_string());
-        let columns = segment.unpack(|name| wanted.contains(&name))?;
-        let columns = self.share.take(columns).map_err(corrupt)?;
-        self.rows += columns.rows;
-        into.push((segment.place(), columns));
-        if self.rows > self.at_once {
-            self.halve().map_err(corrupt)?;
+    fn walk(&self, kind: Kind) -> Result<Walk> {
+        let (until, left_out) = (Until::Heads(self.heads.clone()), Arc::clone(&self.left_out));
+        Ok(Walk::new(&self.day.workspace, self.day.day, kind, until, left_out))
+    }
+
+    fn note(&self, _: Vec<Note>) {}
+
+    fn unpacks(&self, _: usize) {}
+
+    fn failed(&self, error: Error) -> Error {
+        error
+    }
+
+    fn leaves_out(&self, segment: &Unreadable) -> bool {
+        if segment.has_panicked {
+            caught::count().increment(1);
         }
+        false
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.at_once
+    }
+
+    async fn grow(&self, _: u64) -> Result<()> {
         Ok(())
     }
 
-    fn halve(&mut self) -> fold::Result<()> {
-        let before = self.rows;
-        self.share = self.share.half();
-        self.rows = 0;
-        for (_, columns) in self.predictions.iter_mut().chain(&mut self.outcomes) {
-            *columns = self.share.take(mem::take(columns))?;
-            self.rows += columns.rows;
-        }
-        if self.rows > before / 4 * 3 {
-            // A few keys have most of the rows, and those stay together.
-            self.at_once = usize::MAX;
-        }
+    fn shrink(&self, _: u64) {}
+
+    fn check(&self) -> Result<()> {
         Ok(())
     }
-
-    /// What it adds to `evaluator`.
-    fn judge(self, mut evaluator: Evaluator) -> fold::Result<Evaluator> {
-        evaluator.add(&in_log(&self.predictions), &in_log(&self.outcomes))?;
-        Ok(evaluator)
-    }
-}
-
-fn in_log(segments: &[(Place, Columns)]) -> Vec<LogSegment<'_>> {
-    segments.iter().map(|(place, columns)| LogSegment { place: *place, columns }).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use event::{Clock, Column, Id, Task, Timestamp, Values};
-    use log::key::LogId;
+    use event::{Clock, Column, Columns, Id, Task, Timestamp, Values};
+    use log::segment_item::Segment;
     use table::{Condition, sqlite::SqliteTable};
 
     use super::*;

@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use async_trait::async_trait;
 use catalog::Catalog;
-use event::{Day, Error, Id, Kind, Result, fields::FieldType};
+use evaluate::{Failure, Unreadable, evaluate_day};
+use event::{Day, Error, ErrorKind, Id, Kind, Result, fields::FieldType};
 use fold::{
-    Evaluation, Figure, evaluate, evaluation,
+    Evaluation, Figure,
     figure::{self, FIGURES, Getter},
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -13,7 +15,9 @@ use log::{
     active,
     evaluated::{self, At, Found},
     key::{self, Projection},
+    walk::{Note, Walk},
 };
+use meter::catalogue::QUERY_DECODED_BYTES;
 use polars::prelude::{Column as Series, DataFrame};
 use table::{Item, Query, Table};
 
@@ -21,14 +25,22 @@ use crate::{
     budget::Hold,
     columns::ColumnType,
     events::unknown_column,
-    frame,
-    joined::{bytes_of, in_log},
-    read::{self, Filter, Reading},
-    request::Request,
+    frame, meters,
+    read::{self, Reading},
+    request::{Request, What},
 };
 
 /// How many days are evaluated at once.
 const DAYS_AT_ONCE: usize = 2;
+
+/// The most rows of a day that are held unpacked at a time.
+const MAX_ROWS_AT_ONCE: usize = 2_000_000;
+
+/// About how many bytes the columns take that an evaluation needs of a row.
+const BYTES_OF_ROW: u64 = 64;
+
+/// What part of the memory of all queries the rows of one day may take.
+const SHARE_OF_MEMORY: u64 = 8;
 
 /// One cell.
 #[derive(Clone, Debug)]
@@ -86,30 +98,72 @@ async fn evaluate_as_of(reading: &Arc<Reading>, catalog: &Catalog) -> Result<Vec
     // Those of then: a figure is judged by what had been said of its day by then.
     let definitions = catalog.definitions(&reading.workspace).await?;
     let definitions = &definitions.known(|one| one.appended_at <= reading.closed);
-    let filter = |kind, columns: &[&str]| {
-        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        Filter { kind, columns: Some(columns), release: None }
-    };
-    let of_predictions = filter(Kind::Predictions, evaluation::PREDICTION_COLUMNS);
-    let of_outcomes = filter(Kind::Outcomes, evaluation::OUTCOME_COLUMNS);
     let days = read::days(reading.window).map(async |day| {
-        let (predictions, outcomes) = futures::try_join!(
-            read::day_of(reading, day, &of_predictions),
-            read::day_of(reading, day, &of_outcomes),
-        )?;
-        let bytes = bytes_of(&predictions) + bytes_of(&outcomes);
-        let (by, hold) = (definitions.of(day), reading.hold.clone());
-        let judging = tokio::task::spawn_blocking(move || {
-            hold.check()?;
-            let judged = evaluate(&in_log(&predictions), &in_log(&outcomes), &by);
-            judged.map_err(|error| Error::corrupt(format!("{day}: {error}")))
+        let evaluated = evaluate_day(&DayReading { reading, day }, definitions.of(day)).await;
+        let evaluated = evaluated.map_err(|failure| match failure {
+            Failure::Error(error) if error.kind() == ErrorKind::Corrupt => {
+                Error::corrupt(format!("{day}: {error}"))
+            }
+            Failure::Error(error) => error,
+            Failure::Stopped(segment) => Error::corrupt(format!("{day}: {}", segment.reason)),
         });
-        let judged =
-            judging.await.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?;
-        reading.hold.shrink(bytes);
-        Ok((day, judged?))
+        let (evaluation, _) = evaluated?;
+        reading.end_of_day(What::Evaluations.kinds().len());
+        Ok((day, evaluation))
     });
     stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await
+}
+
+/// A day of a reading. A segment that cannot be read is left out, and the answer says so.
+struct DayReading<'a> {
+    reading: &'a Reading,
+    day: Day,
+}
+
+#[async_trait]
+impl evaluate::Reading for DayReading<'_> {
+    fn table(&self) -> &dyn Table {
+        &*self.reading.table
+    }
+
+    fn walk(&self, kind: Kind) -> Result<Walk> {
+        self.reading.walk(self.day, kind)
+    }
+
+    fn note(&self, notes: Vec<Note>) {
+        self.reading.note(notes);
+    }
+
+    fn unpacks(&self, bytes: usize) {
+        QUERY_DECODED_BYTES.counter([]).increment(bytes as u64);
+    }
+
+    fn failed(&self, error: Error) -> Error {
+        self.reading.failed(error)
+    }
+
+    fn leaves_out(&self, segment: &Unreadable) -> bool {
+        let because = format!("it cannot be read ({})", segment.reason);
+        self.reading.leave_out(&segment.log, segment.seq, meters::UNREADABLE, &because);
+        true
+    }
+
+    fn rows_at_once(&self) -> usize {
+        let rows = self.reading.hold.budget().memory() / BYTES_OF_ROW / SHARE_OF_MEMORY;
+        usize::try_from(rows).unwrap_or(MAX_ROWS_AT_ONCE).min(MAX_ROWS_AT_ONCE)
+    }
+
+    async fn grow(&self, bytes: u64) -> Result<()> {
+        self.reading.grow(bytes).await
+    }
+
+    fn shrink(&self, bytes: u64) {
+        self.reading.hold.shrink(bytes);
+    }
+
+    fn check(&self) -> Result<()> {
+        self.reading.hold.check()
+    }
 }
 
 /// The stored evaluations of a window: one query, and one more for each day that was evaluated while its

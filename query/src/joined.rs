@@ -102,13 +102,8 @@ impl JoinedDay {
     }
 }
 
-/// About how many bytes segments take.
-pub(crate) fn bytes_of(segments: &[Unpacked]) -> u64 {
-    segments.iter().map(|segment| segment.columns.bytes() as u64).sum()
-}
-
 /// Segments as the fold wants them.
-pub(crate) fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
+fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
     let segments = segments.iter();
     segments.map(|segment| LogSegment { place: segment.place, columns: &segment.columns }).collect()
 }

@@ -47,13 +47,12 @@ mod read;
 pub mod request;
 mod rollups;
 mod stack;
-mod walk;
 
 use std::sync::Arc;
 
 use catalog::{Catalog, Kept};
 use event::{Clock, Error, Id, Result};
-use log::{active, cut::Cut, segment_item::CLOSED_AFTER_SECONDS, skipped};
+use log::{active, cut::Cut, segment_item::CLOSED_AFTER_SECONDS, skipped, walk::Until};
 use polars::prelude::DataFrame;
 use table::Table;
 use tokio::time::Instant;
@@ -61,7 +60,7 @@ use tokio::time::Instant;
 use self::{
     budget::{Budget, Hold},
     meters::Meters,
-    read::{Reading, Until},
+    read::Reading,
 };
 
 pub use answer::Answer;
@@ -191,13 +190,13 @@ impl Query {
             (Some(cut), _) if cut.workspace != *workspace => {
                 return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
             }
-            (Some(cut), _) => (Until::Cut(Arc::clone(cut)), cut.as_of),
+            (Some(cut), _) => (Until::Heads(cut.heads.clone()), cut.as_of),
             (None, Some(as_of)) => (Until::AsOf(as_of.min(closed)), as_of.min(closed)),
             (None, None) => (Until::Now, closed),
         };
-        let skipped = match (&until.0, request.window) {
-            (Until::Cut(_), _) => Default::default(),
-            (_, window) => {
+        let left_out = match (&request.cut, request.window) {
+            (Some(cut), _) => cut.left_out.clone(),
+            (None, window) => {
                 // As the projections do: sums lack what their fold refused, evaluations what any refused.
                 let is_raw = matches!(request.what, What::Events(_));
                 let counts = |refused: &str| !is_raw || refused == skipped::BY_ROLLUP;
@@ -207,7 +206,7 @@ impl Query {
             }
         };
         let hold = hold.clone();
-        Ok(Arc::new(Reading::new(&self.table, workspace, request.window, until, kept, skipped, hold)))
+        Ok(Arc::new(Reading::new(&self.table, workspace, request.window, until, kept, left_out, hold)))
     }
 
     /// Checks that the release of a request exists.

@@ -10,16 +10,20 @@ use std::{
 };
 
 use catalog::Kept;
-use event::{Columns, Day, Error, Id, Kind, Result, Timestamp, Window, lane::Place};
+use event::{Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Window, lane::Place};
 use futures::{StreamExt, TryStreamExt, stream};
-use log::{cut::Cut, key::LogId, segment_item::Segment};
+use log::{
+    cut::Cut,
+    key::LogId,
+    segment_item::Segment,
+    walk::{Admitted, Note, Segments, Until, Walk, heads_of},
+};
 use meter::catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT};
 use table::Table;
 
 use crate::{
     budget::{Full, Hold, in_words},
     meters,
-    walk::{Admitted, Walk},
 };
 
 /// How many days are read at once.
@@ -35,17 +39,6 @@ pub(crate) struct Filter {
     pub(crate) release: Option<String>,
 }
 
-/// How far logs are read.
-#[derive(Clone, Debug)]
-pub(crate) enum Until {
-    /// To their ends.
-    Now,
-    /// As far as every segment had been appended by then.
-    AsOf(Timestamp),
-    /// So far as it says.
-    Cut(Arc<Cut>),
-}
-
 /// One reading of a window for an answer, and what came of it.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -57,8 +50,8 @@ pub(crate) struct Reading {
     pub(crate) closed: Timestamp,
     /// Only days that have their events.
     pub(crate) kept: Kept,
-    /// What operators skipped.
-    pub(crate) skipped: BTreeSet<(LogId, u64)>,
+    /// What operators skipped, or what a cut leaves out.
+    pub(crate) left_out: Arc<Segments>,
     pub(crate) hold: Hold,
     found: Mutex<Found>,
 }
@@ -111,10 +104,10 @@ async fn day_with<T: Send + 'static>(
     filter: &Filter,
     make: impl FnOnce(Vec<Unpacked>) -> Result<T> + Send + 'static,
 ) -> Result<Option<T>> {
-    let mut walk = Walk::new(reading, day, filter.kind)?;
+    let mut walk = reading.walk(day, filter.kind)?;
     let mut unpacked = Vec::new();
     let mut bytes = 0;
-    while let Some(page) = walk.next(None).await? {
+    while let Some(page) = reading.page(&mut walk, None).await? {
         let (filter, taking) = (filter.clone(), Arc::clone(reading));
         let taken = tokio::task::spawn_blocking(move || taking.unpack(&filter, page)).await;
         let taken = taken.map_err(|error| Error::unavailable("reading was interrupted").because(error))??;
@@ -123,7 +116,7 @@ async fn day_with<T: Send + 'static>(
         unpacked.extend(taken);
         reading.grow(more).await?;
     }
-    reading.end_of_day();
+    reading.end_of_day(1);
     if unpacked.is_empty() {
         return Ok(None);
     }
@@ -147,29 +140,85 @@ impl Reading {
         window: Window,
         (until, closed): (Until, Timestamp),
         kept: Kept,
-        skipped: BTreeSet<(LogId, u64)>,
+        left_out: Segments,
         hold: Hold,
     ) -> Self {
         let (table, workspace, found) = (Arc::clone(table), workspace.clone(), Mutex::default());
-        Self { table, workspace, window, until, closed, kept, skipped, hold, found }
+        let left_out = Arc::new(left_out);
+        Self { table, workspace, window, until, closed, kept, left_out, hold, found }
+    }
+
+    /// A walk through the logs of a day and kind.
+    ///
+    /// # Errors
+    /// `NotFound`, when a cut is read of which events have expired.
+    pub(crate) fn walk(&self, day: Day, kind: Kind) -> Result<Walk> {
+        self.found().kinds.insert(kind);
+        let is_kept = kind == Kind::Releases || self.kept.keeps(day);
+        let until = match &self.until {
+            Until::Heads(heads) => {
+                let heads = heads_of(heads, &self.workspace, day, kind);
+                let heads: BTreeMap<_, _> = heads.map(|(log, last)| (log.clone(), *last)).collect();
+                if !is_kept && !heads.is_empty() {
+                    return Err(Error::not_found(format!(
+                        "the events of {day} have expired since this cut was given out; ask for other days"
+                    )));
+                }
+                Until::Heads(heads)
+            }
+            _ if !is_kept => Until::Heads(BTreeMap::new()),
+            until => until.clone(),
+        };
+        Ok(Walk::new(&self.workspace, day, kind, until, Arc::clone(&self.left_out)))
+    }
+
+    /// The next page of a walk; what the answer lacks is noted.
+    pub(crate) async fn page(
+        &self,
+        walk: &mut Walk,
+        attributes: Option<&[&str]>,
+    ) -> Result<Option<Vec<Admitted>>> {
+        let page = walk.next(&*self.table, attributes).await;
+        self.note(walk.notes());
+        page.map_err(|error| self.failed(error))
+    }
+
+    /// An error of a walk, in the words of a query.
+    pub(crate) fn failed(&self, error: Error) -> Error {
+        match (error.kind(), &self.until) {
+            (ErrorKind::Incomplete, Until::Heads(_)) => {
+                Error::corrupt(format!("the cut cannot be read again: {error}"))
+            }
+            _ => error,
+        }
+    }
+
+    /// Takes what a walk met.
+    pub(crate) fn note(&self, notes: Vec<Note>) {
+        for note in notes {
+            match note {
+                Note::Read(log, seq) => _ = self.found().heads.insert(log, seq),
+                Note::LeftOut(log, seq) => match self.until {
+                    Until::Heads(_) => self.leave_out(&log, seq, meters::UNREADABLE, "so the cut says"),
+                    _ => self.leave_out(&log, seq, meters::SKIPPED, "an operator skipped it"),
+                },
+                Note::Missing(log, seq) => self.warn(format!(
+                    "segment {}/{}/{seq} is missing, and what follows it is left out",
+                    log.day,
+                    log.name()
+                )),
+                Note::NoSegment(key) => self.warn(format!("the item {key} is left out: it is no segment")),
+            }
+        }
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how far a log was read.
-    pub(crate) fn read_until(&self, log: &LogId, seq: u64) {
-        self.found().heads.insert(log.clone(), seq);
-    }
-
-    /// Notes that a kind was read.
-    pub(crate) fn reads(&self, kind: Kind) {
-        self.found().kinds.insert(kind);
-    }
-
-    fn end_of_day(&self) {
-        self.found().days += 1;
+    /// Notes that some kinds of events of a day are read.
+    pub(crate) fn end_of_day(&self, kinds: usize) {
+        self.found().days += kinds;
     }
 
     /// Notes that a segment is not in the answer.
@@ -283,8 +332,8 @@ pub(crate) async fn resolve(reading: &Arc<Reading>, kinds: &[Kind]) -> Result<()
 
 async fn resolve_day(reading: &Reading, day: Day, kinds: &[Kind]) -> Result<()> {
     for kind in kinds {
-        let mut walk = Walk::new(reading, day, *kind)?;
-        while walk.next(Some(&["v", "appended_at"])).await?.is_some() {}
+        let mut walk = reading.walk(day, *kind)?;
+        while reading.page(&mut walk, Some(&["v", "appended_at"])).await?.is_some() {}
     }
     Ok(())
 }

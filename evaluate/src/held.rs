@@ -1,0 +1,154 @@
+//! What is held of a day at a time: the rows of one share of its keys.
+
+use std::mem;
+
+use event::{Columns, Error, Kind, Result, lane::Place};
+use fold::{
+    FoldError, LogSegment,
+    evaluation::{self, Evaluator, Share},
+};
+use log::{
+    segment_item::{DATA, Segment},
+    walk::Admitted,
+};
+
+use crate::{Failure, Reading, Unreadable, caught};
+
+/// The kinds of events that are joined.
+const KINDS: [Kind; 2] = [Kind::Outcomes, Kind::Predictions];
+
+/// A page with more bytes than this is unpacked on a thread of its own.
+const SMALL_BYTES: usize = 64 * 1024;
+
+/// A share of a day's predictions and outcomes, with the places of their segments.
+pub(crate) struct Held {
+    share: Share,
+    /// With more rows than this it is halved.
+    at_once: usize,
+    rows: usize,
+    predictions: Vec<(Place, Columns)>,
+    outcomes: Vec<(Place, Columns)>,
+}
+
+impl Held {
+    /// Reads `share`. Of everything it reads a share of at most as many rows as are held at a time; only if many rows
+    /// have the same key there can be more.
+    pub(crate) async fn read(reading: &dyn Reading, share: Share) -> Result<Self, Failure> {
+        let at_once = if share == Share::ALL { reading.rows_at_once() } else { usize::MAX };
+        let mut held = Self { share, at_once, rows: 0, predictions: Vec::new(), outcomes: Vec::new() };
+        for kind in KINDS {
+            let mut walk = reading.walk(kind)?;
+            loop {
+                let page = walk.next(reading.table(), None).await;
+                reading.note(walk.notes());
+                let Some(page) = page.map_err(|error| reading.failed(error))? else { break };
+                let before = held.bytes();
+                held = held.take_page(reading, page).await?;
+                match held.bytes() {
+                    after if after > before => reading.grow(after - before).await?,
+                    after => reading.shrink(before - after),
+                }
+                reading.check()?;
+            }
+        }
+        Ok(held)
+    }
+
+    /// Takes the rows of a page that are of the share.
+    async fn take_page(mut self, reading: &dyn Reading, page: Vec<Admitted>) -> Result<Self, Failure> {
+        let bytes: usize =
+            page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
+        reading.unpacks(bytes);
+        let unreadable;
+        if bytes < SMALL_BYTES {
+            unreadable = self.take_all(page);
+            // Unpacking takes a thread for a while: folds have their turn in between.
+            tokio::task::yield_now().await;
+        } else {
+            let taking = tokio::task::spawn_blocking(move || {
+                let unreadable = self.take_all(page);
+                (self, unreadable)
+            });
+            let interrupted = |error| Error::unavailable("reading was interrupted").because(error);
+            (self, unreadable) = taking.await.map_err(interrupted)?;
+        }
+        for segment in unreadable {
+            if !reading.leaves_out(&segment) {
+                return Err(Failure::Stopped(segment));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Takes what can be read, and returns the segments that cannot.
+    fn take_all(&mut self, page: Vec<Admitted>) -> Vec<Unreadable> {
+        let mut unreadable = Vec::new();
+        for Admitted { log, seq, item } in page {
+            let unpacked = caught(|| {
+                let segment = Segment::from_item(item)?;
+                let wanted = match segment.log.kind {
+                    Kind::Predictions => evaluation::PREDICTION_COLUMNS,
+                    _ => evaluation::OUTCOME_COLUMNS,
+                };
+                let columns = segment.unpack(|name| wanted.contains(&name))?;
+                let columns = self.share.take(columns).map_err(corrupt)?;
+                Ok::<_, Error>((segment.place(), columns))
+            });
+            let taken = unpacked.and_then(|(place, columns)| {
+                self.rows += columns.rows;
+                match log.kind {
+                    Kind::Predictions => self.predictions.push((place, columns)),
+                    _ => self.outcomes.push((place, columns)),
+                }
+                if self.rows > self.at_once { caught(|| self.halve()) } else { Ok(()) }
+            });
+            if let Err((reason, has_panicked)) = taken {
+                unreadable.push(Unreadable { log, seq, reason, has_panicked });
+            }
+        }
+        unreadable
+    }
+
+    fn halve(&mut self) -> fold::Result<()> {
+        let before = self.rows;
+        self.share = self.share.half();
+        self.rows = 0;
+        for (_, columns) in self.predictions.iter_mut().chain(&mut self.outcomes) {
+            *columns = self.share.take(mem::take(columns))?;
+            self.rows += columns.rows;
+        }
+        if self.rows > before / 4 * 3 {
+            // A few keys have most of the rows, and those stay together.
+            self.at_once = usize::MAX;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn share(&self) -> Share {
+        self.share
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let columns = self.predictions.iter().chain(&self.outcomes).map(|(_, columns)| columns.bytes());
+        columns.sum::<usize>() as u64
+    }
+
+    /// What it adds to `evaluator`.
+    pub(crate) fn judge(self, mut evaluator: Evaluator) -> fold::Result<Evaluator> {
+        evaluator.add(&in_log(&self.predictions), &in_log(&self.outcomes))?;
+        Ok(evaluator)
+    }
+}
+
+fn corrupt(error: FoldError) -> Error {
+    Error::corrupt(error.to_string())
+}
+
+fn in_log(segments: &[(Place, Columns)]) -> Vec<LogSegment<'_>> {
+    segments.iter().map(|(place, columns)| LogSegment { place: *place, columns }).collect()
+}

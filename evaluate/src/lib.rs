@@ -1,0 +1,141 @@
+//! The evaluator of a day: it reads the predictions and outcomes, joins them and judges each release.
+//!
+//! Projector and query evaluate days through [`evaluate_day`], so they cannot differ. What they differ in stands
+//! in a [`Reading`]: how far the logs are read, what becomes of a segment that cannot be read, and how much memory
+//! there is. A day of more rows than are held at a time is read several times, one share of its keys after the other;
+//! the result is the same to the bit.
+//!
+//! It writes nothing and schedules nothing.
+
+mod caught;
+mod held;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use event::{Definition, Error, Kind, Result};
+use fold::{
+    Evaluation, FoldError,
+    evaluation::{Evaluator, Share},
+};
+use log::{
+    key::LogId,
+    walk::{Note, Walk},
+};
+use table::Table;
+
+pub use caught::{caught, said};
+
+use held::Held;
+
+/// Days with fewer rows are judged at once, without a thread of their own.
+const SMALL_ROWS: usize = 10_000;
+
+/// A segment that cannot be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its log.
+    pub log: LogId,
+    /// Its number.
+    pub seq: u64,
+    /// Why.
+    pub reason: String,
+    /// Whether reading it panicked.
+    pub has_panicked: bool,
+}
+
+/// How the predictions and outcomes of one day are read. A day may be read several times; each time the walks must give
+/// the same segments.
+#[async_trait]
+pub trait Reading: Send + Sync {
+    /// The table.
+    fn table(&self) -> &dyn Table;
+
+    /// A walk through the logs of a kind.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn walk(&self, kind: Kind) -> Result<Walk>;
+
+    /// Takes what a walk met.
+    fn note(&self, notes: Vec<Note>);
+
+    /// Counts packed bytes of events that are unpacked.
+    fn unpacks(&self, bytes: usize);
+
+    /// An error of a walk, in the words of who reads.
+    fn failed(&self, error: Error) -> Error;
+
+    /// Whether the day is evaluated without a segment that cannot be read; if not, its evaluation ends.
+    fn leaves_out(&self, segment: &Unreadable) -> bool;
+
+    /// The most rows that are held unpacked at a time. Rows of one key are held together, however many they are.
+    fn rows_at_once(&self) -> usize;
+
+    /// Counts bytes that are held from now on.
+    ///
+    /// # Errors
+    /// When that is too much.
+    async fn grow(&self, bytes: u64) -> Result<()>;
+
+    /// Counts bytes that are held no more.
+    fn shrink(&self, bytes: u64);
+
+    /// Whether the evaluation is still wanted.
+    ///
+    /// # Errors
+    /// When it is not.
+    fn check(&self) -> Result<()>;
+}
+
+/// Why a day has no evaluation.
+#[derive(Debug)]
+pub enum Failure {
+    /// A segment cannot be read, and is not to be left out.
+    Stopped(Unreadable),
+    /// Anything else.
+    Error(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Evaluates a day by the definitions `by` of its releases. Also says how many rows it joined.
+///
+/// # Errors
+/// [`Failure::Stopped`] at a segment that cannot be read and is not left out; the errors of the reading; `Corrupt`, when
+/// the events cannot be joined.
+pub async fn evaluate_day(
+    reading: &dyn Reading,
+    by: BTreeMap<String, Definition>,
+) -> Result<(Evaluation, u64), Failure> {
+    let corrupt = |error: FoldError| Error::corrupt(format!("the events cannot be evaluated: {error}"));
+    let mut evaluator = Evaluator::new(by);
+    let mut rows = 0;
+    let mut share = Some(Share::ALL);
+    while let Some(this) = share {
+        let held = Held::read(reading, this).await?;
+        let bytes = held.bytes();
+        rows += held.rows() as u64;
+        share = held.share().following();
+        reading.check()?;
+        let judged = if held.rows() < SMALL_ROWS {
+            held.judge(evaluator)
+        } else {
+            match tokio::task::spawn_blocking(move || held.judge(evaluator)).await {
+                Err(error) if error.is_panic() => {
+                    return Err(Error::corrupt(said(&*error.into_panic())).into());
+                }
+                judged => {
+                    judged.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
+                }
+            }
+        };
+        evaluator = judged.map_err(corrupt)?;
+        reading.shrink(bytes);
+    }
+    Ok((evaluator.finish(), rows))
+}

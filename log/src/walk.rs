@@ -1,0 +1,205 @@
+//! The reader of a day: the segments of its logs, page by page, as far as a reading goes.
+//!
+//! A walk knows what may be wrong with a log and says it in [`Note`]s: a number that is missing, a segment that is
+//! left out, an item that is no segment. It unpacks nothing, and reads expired days only when asked to.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use event::{Day, Id, Kind, Result, Timestamp};
+use table::{Item, Key, KeyRange, Query, Table};
+
+use crate::{
+    key::{self, LogId},
+    scan,
+};
+
+/// Segments by log and number.
+pub type Segments = BTreeSet<(LogId, u64)>;
+
+/// How far logs are read.
+#[derive(Clone, Debug)]
+pub enum Until {
+    /// To the end of each, which is before its first hole.
+    Now,
+    /// As far as every segment had been appended by then.
+    AsOf(Timestamp),
+    /// Of these logs exactly so many segments, and of others none.
+    Heads(BTreeMap<LogId, u64>),
+}
+
+/// Those of a day and kind.
+pub fn heads_of<'a>(
+    heads: &'a BTreeMap<LogId, u64>,
+    workspace: &Id,
+    day: Day,
+    kind: Kind,
+) -> impl Iterator<Item = (&'a LogId, &'a u64)> + use<'a> {
+    let log = |lane| LogId { workspace: workspace.clone(), day, kind, lane };
+    heads.range(log(0)..=log(u8::MAX))
+}
+
+/// A segment that is part of the reading, as it is stored.
+#[derive(Debug)]
+pub struct Admitted {
+    /// Its log.
+    pub log: LogId,
+    /// Its number.
+    pub seq: u64,
+    /// The item, of the attributes that were asked for.
+    pub item: Item,
+}
+
+/// What a walk met besides segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A log is read at least up to this segment.
+    Read(LogId, u64),
+    /// A segment that was to be left out is left out.
+    LeftOut(LogId, u64),
+    /// This segment is missing, so the log is not read any further.
+    Missing(LogId, u64),
+    /// An item under the key of a segment is none.
+    NoSegment(Key),
+}
+
+/// Goes through the logs of a day and kind.
+#[derive(Debug)]
+pub struct Walk {
+    until: Until,
+    left_out: Arc<Segments>,
+    queries: VecDeque<(Query, Option<(LogId, u64)>)>,
+    at: Option<At>,
+    notes: Vec<Note>,
+}
+
+/// The log that is being read.
+#[derive(Debug)]
+struct At {
+    log: LogId,
+    /// The number of the segment that should come next.
+    next: u64,
+    /// Whether what comes is not part of the prefix any more.
+    has_ended: bool,
+}
+
+impl Walk {
+    /// A walk through the logs of `kind` of a day without the segments `left_out`. A segment that is left out may
+    /// be missing.
+    pub fn new(workspace: &Id, day: Day, kind: Kind, until: Until, left_out: Arc<Segments>) -> Self {
+        let queries = match &until {
+            Until::Heads(heads) => heads_of(heads, workspace, day, kind)
+                .map(|(log, last)| {
+                    (Query::table(key::segments_between(log, 1, *last)), Some((log.clone(), *last)))
+                })
+                .collect(),
+            _ => [(Query::table(key::segments_of_kind(workspace, day, kind)), None)].into(),
+        };
+        Self { until, left_out, queries, at: None, notes: Vec::new() }
+    }
+
+    /// What a page holds of the reading; `None` after the last. Only `attributes` are read, when they are named.
+    ///
+    /// # Errors
+    /// `Incomplete`, when a log lacks a segment that [`Until::Heads`] demands; those of the table.
+    pub async fn next(
+        &mut self,
+        table: &dyn Table,
+        attributes: Option<&[&str]>,
+    ) -> Result<Option<Vec<Admitted>>> {
+        let Some((query, until)) = self.queries.pop_front() else { return Ok(None) };
+        let asked = match attributes {
+            Some(names) => query.clone().only(names),
+            None => query.clone(),
+        };
+        let page = table.query(&asked).await?;
+        let mut admitted = Vec::with_capacity(page.items.len());
+        for item in page.items {
+            admitted.extend(self.admit(item));
+        }
+        let ended = self.at.as_ref().filter(|at| at.has_ended).map(|at| at.log.clone());
+        match (page.next, &until, ended) {
+            (None, None, _) => {}
+            (None, Some((log, last)), _) => self.check_whole(log, *last)?,
+            // The rest of the log need not be read.
+            (Some(_), None, Some(log)) => {
+                let range = KeyRange { to: query.range.to.clone(), ..key::segments_after(&log) };
+                self.queries.push_front((Query::table(range), None));
+            }
+            (Some(after), ..) => self.queries.push_front((Query { after: Some(after), ..query }, until)),
+        }
+        Ok(Some(admitted))
+    }
+
+    /// What was met since this was asked last.
+    pub fn notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// The segment, if it is part of the reading.
+    fn admit(&mut self, item: Item) -> Option<Admitted> {
+        let Some((log, seq)) = key::parse_segment(&item.key) else {
+            self.notes.push(Note::NoSegment(item.key));
+            return None;
+        };
+        if self.at.as_ref().is_none_or(|at| at.log != log) {
+            self.at = Some(At { log: log.clone(), next: 1, has_ended: false });
+        }
+        let at = self.at.as_mut()?;
+        if at.has_ended {
+            return None;
+        }
+        at.pass_left_out(seq, &self.left_out);
+        if seq != at.next {
+            at.has_ended = true;
+            self.notes.push(Note::Missing(log, at.next));
+            return None;
+        }
+        // Of a segment that cannot be read nobody knows when it was appended; it does not end the prefix.
+        let appended_at = item.int("appended_at").ok().and_then(Timestamp::from_micros);
+        if let (Until::AsOf(as_of), Some(appended_at)) = (&self.until, appended_at)
+            && appended_at > *as_of
+        {
+            at.has_ended = true;
+            return None;
+        }
+        at.next += 1;
+        self.notes.push(Note::Read(log.clone(), seq));
+        let place = (log, seq);
+        if self.left_out.contains(&place) {
+            self.notes.push(Note::LeftOut(place.0, seq));
+            return None;
+        }
+        Some(Admitted { log: place.0, seq, item })
+    }
+
+    /// Whether all of a log was there.
+    fn check_whole(&mut self, log: &LogId, last: u64) -> Result<()> {
+        let read = match self.at.as_mut().filter(|at| at.log == *log) {
+            Some(at) => {
+                at.pass_left_out(last + 1, &self.left_out);
+                at.next - 1
+            }
+            None => {
+                let mut at = At { log: log.clone(), next: 1, has_ended: false };
+                at.pass_left_out(last + 1, &self.left_out);
+                at.next - 1
+            }
+        };
+        if read == last {
+            return Ok(());
+        }
+        Err(scan::incomplete(log, (1, last), read))
+    }
+}
+
+impl At {
+    /// Goes on over segments before `seq` that are to be left out, which may be missing.
+    fn pass_left_out(&mut self, seq: u64, left_out: &Segments) {
+        while self.next < seq && left_out.contains(&(self.log.clone(), self.next)) {
+            self.next += 1;
+        }
+    }
+}
