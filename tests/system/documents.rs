@@ -328,6 +328,20 @@ fn links_lead_somewhere() {
     assert!(links > 40, "only {links} links were found");
 }
 
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (page, line) in [
+        ("clients/python/pyproject.toml", format!("version = \"{version}\"")),
+        ("clients/python/src/almanac_ml/__init__.py", format!("__version__ = \"{version}\"")),
+        ("CHANGELOG.md", format!("## {version}, ")),
+        ("docs/operating.md", format!("image_tag           = \"{version}\"")),
+    ] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        assert!(text.lines().any(|found| found.starts_with(&line)), "{page} lacks {line}");
+    }
+}
+
 /// The example says itself what it prints.
 #[test]
 fn the_example_runs_twice() {

@@ -103,8 +103,8 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
     );
     match (&args.rejects, counts.bad) {
         (Some(path), bad @ 1..) => println!(
-            "{said}, {bad} were bad; mend them in {} and import those alone: with them mended in its \
-             place, a file would be taken for a new one",
+            "{said}, {bad} were bad; correct them in {} and import that file; a corrected copy of the whole file \
+             would be stored anew",
             path.display()
         ),
         _ => println!("{said}"),

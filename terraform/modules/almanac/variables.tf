@@ -10,7 +10,7 @@ variable "name" {
 }
 
 variable "image" {
-  description = "The container image with its tag or digest, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/almanac:0.1.0."
+  description = "The container image with its tag or digest, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/almanac:0.2.0."
   type        = string
 
   validation {

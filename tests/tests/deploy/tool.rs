@@ -69,7 +69,7 @@ fn terraform_validates_the_example() {
 
 /// What must be given, with values that are right.
 const GIVEN: [(&str, &str); 6] = [
-    ("image", "\"1.dkr.ecr.eu-west-1.amazonaws.com/almanac:0.1.0\""),
+    ("image", "\"1.dkr.ecr.eu-west-1.amazonaws.com/almanac:0.2.0\""),
     ("vpc_id", "\"vpc-1\""),
     ("load_balancer_subnet_ids", "[\"subnet-1\", \"subnet-2\"]"),
     ("task_subnet_ids", "[\"subnet-1\"]"),

@@ -18,7 +18,7 @@ from .client import Client, Receipt, Release, Workspace
 from .errors import AlmanacError, RefusedError, RowProblem, UnavailableError
 from .server import LocalClient, start
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def connect(url: str = "http://127.0.0.1:7171", **options: Any) -> Client:
