@@ -5,8 +5,8 @@
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
 //! taken [`Share`] by share; the result is the same to the bit.
 
-mod judge;
-mod meet;
+mod evaluator;
+mod head_to_head;
 mod share;
 mod versions;
 
@@ -22,8 +22,8 @@ use crate::{
     state,
 };
 
-pub use judge::Evaluator;
-pub use meet::Record;
+pub use evaluator::Evaluator;
+pub use head_to_head::Record;
 pub use share::Share;
 
 /// When not one of so many outcomes is positive, the labels that they have are noted: the positive label

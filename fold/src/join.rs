@@ -7,17 +7,17 @@
 //! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)
 //!   wins: a later observation corrects an earlier one, whichever way it names the prediction.
 //!
-//! A partitioned hash join. Both sides are first dealt into parts by the hash of the key, keys copied
-//! along; then each part is joined on its own, small enough to stay in the cache. On a million rows
+//! A partitioned hash join. Both sides are first dealt into buckets by the hash of the key, keys copied
+//! along; then each bucket is joined on its own, small enough to stay in the cache. On a million rows
 //! by a million, every access to memory would otherwise be a miss. The pairs come in the log order of
 //! their predictions, so the result depends on the log alone, neither on hashes nor on the order in
 //! which segments are handed in.
 
-mod part;
+mod bucket;
 
 use std::collections::BTreeMap;
 
-use part::{Found, Part, Round};
+use bucket::{Bucket, Found, Round};
 
 use crate::{
     LogSegment, Result, RowRef,
@@ -64,14 +64,14 @@ pub struct Joined {
 /// # Errors
 /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows.
 pub fn join(predictions: &[LogSegment<'_>], outcomes: &[LogSegment<'_>]) -> Result<Joined> {
-    join_in_parts(predictions, outcomes, part::parts_of)
+    join_in_buckets(predictions, outcomes, bucket::buckets_of)
 }
 
-/// See [`join`]; the number of parts depends on the rows of the longer side.
-fn join_in_parts(
+/// See [`join`]; the number of buckets depends on the rows of the longer side.
+fn join_in_buckets(
     predictions: &[LogSegment<'_>],
     outcomes: &[LogSegment<'_>],
-    parts_of: impl Fn(usize) -> usize,
+    buckets_of: impl Fn(usize) -> usize,
 ) -> Result<Joined> {
     let (predictions, rows) = in_log_order(predictions)?;
     let (outcomes, outcome_rows) = in_log_order(outcomes)?;
@@ -79,11 +79,11 @@ fn join_in_parts(
     let releases = releases_of(&predictions, rows, &names)?;
     let mut found = vec![Found::Nothing; rows];
     let mut unmatched = 0;
-    for round in Round::of_parts(parts_of(rows.max(outcome_rows))) {
+    for round in Round::of_buckets(buckets_of(rows.max(outcome_rows))) {
         let left = deal_predictions(&predictions, &releases, round)?;
         let right = deal_outcomes(&outcomes, outcome_rows, round)?;
         for (left, right) in left.iter().zip(&right) {
-            unmatched += part::join(left, right, &mut found);
+            unmatched += bucket::join(left, right, &mut found);
         }
     }
     let places = predictions.iter().flat_map(|&(segment, columns)| {
@@ -150,12 +150,12 @@ fn releases_of(segments: &Segments<'_>, rows: usize, names: &BTreeMap<&str, u32>
     Ok(releases)
 }
 
-/// The predictions of a round by part.
+/// The predictions of a round by bucket.
 fn deal_predictions(
     segments: &Segments<'_>,
     releases: &[u32],
     round: Round,
-) -> Result<Vec<Part<Prediction>>> {
+) -> Result<Vec<Bucket<Prediction>>> {
     let mut dealt = round.empty(releases.len());
     let mut numbered = releases.iter().zip(0..);
     for (_, columns) in segments {
@@ -169,8 +169,8 @@ fn deal_predictions(
     Ok(dealt)
 }
 
-/// The outcomes of a round by part.
-fn deal_outcomes(segments: &Segments<'_>, rows: usize, round: Round) -> Result<Vec<Part<Outcome>>> {
+/// The outcomes of a round by bucket.
+fn deal_outcomes(segments: &Segments<'_>, rows: usize, round: Round) -> Result<Vec<Bucket<Outcome>>> {
     let mut dealt = round.empty(rows);
     for &(segment, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, times(columns, "predicted_at")?);

@@ -140,9 +140,9 @@ fn many_keys_are_joined_across_many_parts() {
         (at(0, row), (key % 2 == 1).then(|| at(0, (59_999 - key) / 2)))
     });
     assert_eq!(outcomes_of(&joined), expected.collect::<Vec<_>>());
-    // In one part, and in several rounds of parts.
-    for parts in [1, 700] {
-        assert_eq!(join_in_parts(&one(&predictions), &one(&outcomes), |_| parts).unwrap(), joined);
+    // In one bucket, and in several rounds of buckets.
+    for buckets in [1, 700] {
+        assert_eq!(join_in_buckets(&one(&predictions), &one(&outcomes), |_| buckets).unwrap(), joined);
     }
 }
 

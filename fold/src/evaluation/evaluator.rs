@@ -6,7 +6,7 @@ use event::{Day, Definition, Task, fields::same_label};
 
 use super::{
     Binary, Evaluation, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Record, Regression,
-    ReleaseEvaluation, meet,
+    ReleaseEvaluation, head_to_head,
 };
 use crate::{
     ExactSum, LogSegment, Result, RowRef,
@@ -56,7 +56,7 @@ impl Evaluator {
             releases[pair.release as usize].add(prediction, outcome);
         }
         let numbers = task_numbers(&tasks);
-        let records = meet::records(&joined, outcomes, |pair| {
+        let records = head_to_head::records(&joined, outcomes, |pair| {
             let release = pair.release as usize;
             let (prediction, outcome) = fields(pair);
             Some((numbers[release], distance(tasks[release]?, prediction, outcome?)?))

@@ -1,8 +1,8 @@
-//! Who was nearer to the truth, where several releases predicted the same.
+//! Head to head: which release was nearer to the truth, where several predicted the same.
 //!
 //! Releases of the same task meet at an outcome that judges a prediction of each; of a release that
-//! predicted it several times, the last in log order counts. Whoever is nearer to the truth wins against
-//! each that is farther from it; those equally near tie.
+//! predicted it several times, the last in log order counts. A release wins against each that is farther
+//! from the truth; two that are equally near tie.
 
 use std::{iter::once, ops::AddAssign};
 
@@ -38,7 +38,7 @@ impl AddAssign for Record {
 }
 
 /// A prediction among those that one outcome judges.
-struct Place {
+struct Contender {
     release: u32,
     /// The number of what the release is to predict; only the same meet.
     task: u32,
@@ -78,31 +78,31 @@ pub(super) fn records(
         }
     }
     later.sort_unstable();
-    let mut places = Vec::new();
+    let mut contenders = Vec::new();
     for later in later.chunk_by(|a, b| a.0 == b.0) {
         let pairs = once(first[later[0].0]).chain(later.iter().map(|(_, number)| *number));
-        places.clear();
-        places.extend(pairs.map(|number| &joined.pairs[number as usize]).filter_map(|pair| {
-            judged(pair).map(|(task, distance)| Place { release: pair.release, task, distance })
+        contenders.clear();
+        contenders.extend(pairs.map(|number| &joined.pairs[number as usize]).filter_map(|pair| {
+            judged(pair).map(|(task, distance)| Contender { release: pair.release, task, distance })
         }));
-        meet(&mut places, &mut records);
+        compare(&mut contenders, &mut records);
     }
     records
 }
 
-/// Adds what comes of the meeting of `places`, which are in log order.
-fn meet(places: &mut Vec<Place>, records: &mut [Record]) {
+/// Adds what comes of the meeting of `contenders`, which are in log order.
+fn compare(contenders: &mut Vec<Contender>, records: &mut [Record]) {
     // Of each release the last: sorting keeps the order of what is equal.
-    places.reverse();
-    places.sort_by_key(|place| place.release);
-    places.dedup_by_key(|place| place.release);
-    places.sort_unstable_by(|a, b| a.task.cmp(&b.task).then(a.distance.total_cmp(&b.distance)));
-    for places in places.chunk_by(|a, b| a.task == b.task) {
+    contenders.reverse();
+    contenders.sort_by_key(|contender| contender.release);
+    contenders.dedup_by_key(|contender| contender.release);
+    contenders.sort_unstable_by(|a, b| a.task.cmp(&b.task).then(a.distance.total_cmp(&b.distance)));
+    for contenders in contenders.chunk_by(|a, b| a.task == b.task) {
         let mut nearer = 0;
-        for equal in places.chunk_by(|a, b| a.distance.total_cmp(&b.distance).is_eq()) {
-            let farther = places.len() - nearer - equal.len();
-            for place in equal {
-                let record = &mut records[place.release as usize];
+        for equal in contenders.chunk_by(|a, b| a.distance.total_cmp(&b.distance).is_eq()) {
+            let farther = contenders.len() - nearer - equal.len();
+            for contender in equal {
+                let record = &mut records[contender.release as usize];
                 record.wins += farther as u64;
                 record.losses += nearer as u64;
                 record.ties += equal.len() as u64 - 1;

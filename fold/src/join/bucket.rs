@@ -1,4 +1,4 @@
-//! A part of the join: all rows whose keys hash to it, of both sides, joined on their own.
+//! A bucket of the join: all rows whose keys hash to it, of both sides, joined on their own.
 
 use std::mem;
 
@@ -8,16 +8,16 @@ use crate::{
     hash::{Table, hash, mix},
 };
 
-/// So many rows of a side make a part: keys, rows and table of both fit a cache of 1 MiB.
-const PART_ROWS: usize = 4096;
+/// So many rows of a side make a bucket: keys, rows and table of both fit a cache of 1 MiB.
+const BUCKET_ROWS: usize = 4096;
 
-/// More parts than this would themselves not fit the cache while rows are dealt. What needs more takes
-/// several rounds, which also bounds the memory of the parts.
-const MAX_PARTS: usize = 256;
+/// More buckets than this would themselves not fit the cache while rows are dealt. What needs more takes
+/// several rounds, which also bounds the memory of the buckets.
+const MAX_BUCKETS: usize = 256;
 
-/// How many parts `rows` rows of a side make.
-pub(super) fn parts_of(rows: usize) -> usize {
-    rows.div_ceil(PART_ROWS).max(1)
+/// How many buckets `rows` rows of a side make.
+pub(super) fn buckets_of(rows: usize) -> usize {
+    rows.div_ceil(BUCKET_ROWS).max(1)
 }
 
 /// Parts that are dealt and joined at a time, of all that there are.
@@ -29,36 +29,36 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// The rounds that it takes to deal and join `of` parts, at least one.
-    pub(super) fn of_parts(of: usize) -> impl Iterator<Item = Self> {
-        let size = of.div_ceil(of.div_ceil(MAX_PARTS));
+    /// The rounds that it takes to deal and join `of` buckets, at least one.
+    pub(super) fn of_buckets(of: usize) -> impl Iterator<Item = Self> {
+        let size = of.div_ceil(of.div_ceil(MAX_BUCKETS));
         (0..of).step_by(size).map(move |first| Self { first, count: size.min(of - first), of })
     }
 
-    /// Empty parts for those of `rows` rows that fall into this round.
-    pub(super) fn empty<T>(self, rows: usize) -> Vec<Part<T>> {
+    /// Empty buckets for those of `rows` rows that fall into this round.
+    pub(super) fn empty<T>(self, rows: usize) -> Vec<Bucket<T>> {
         // Hashes deal evenly, but not to the row.
         let rows = rows / self.of * 17 / 16;
-        let part = || Part { keys: Vec::new(), rows: Vec::with_capacity(rows) };
-        std::iter::repeat_with(part).take(self.count).collect()
+        let bucket = || Bucket { keys: Vec::new(), rows: Vec::with_capacity(rows) };
+        std::iter::repeat_with(bucket).take(self.count).collect()
     }
 
-    /// Puts a row into its part, if that is of this round.
+    /// Puts a row into its bucket, if that is of this round.
     #[inline]
-    pub(super) fn deal<T>(self, parts: &mut [Part<T>], key: &str, instant: i64, more: T) {
+    pub(super) fn deal<T>(self, buckets: &mut [Bucket<T>], key: &str, instant: i64, more: T) {
         let hash = hash(key.as_bytes());
-        // The high half scaled to the number of parts, which need not be a power of two. The
+        // The high half scaled to the number of buckets, which need not be a power of two. The
         // tables look at the low half first.
-        let part = (((hash >> 32) * self.of as u64) >> 32) as usize;
-        let Some(part) = parts.get_mut(part.wrapping_sub(self.first)) else { return };
-        let start = part.keys.len();
-        part.keys.extend_from_slice(key.as_bytes());
-        part.rows.push(Row { hash, instant, start, len: key.len() as u32, more });
+        let bucket = (((hash >> 32) * self.of as u64) >> 32) as usize;
+        let Some(bucket) = buckets.get_mut(bucket.wrapping_sub(self.first)) else { return };
+        let start = bucket.keys.len();
+        bucket.keys.extend_from_slice(key.as_bytes());
+        bucket.rows.push(Row { hash, instant, start, len: key.len() as u32, more });
     }
 }
 
-/// The rows of one side in one part, in log order.
-pub(super) struct Part<T> {
+/// The rows of one side in one bucket, in log order.
+pub(super) struct Bucket<T> {
     /// The bytes of all keys.
     keys: Vec<u8>,
     rows: Vec<Row<T>>,
@@ -82,7 +82,7 @@ impl<T> Row<T> {
     }
 }
 
-impl<T> Part<T> {
+impl<T> Bucket<T> {
     #[inline]
     fn key(&self, row: &Row<T>) -> &[u8] {
         &self.keys[row.start..row.start + row.len as usize]
@@ -100,9 +100,9 @@ pub(super) enum Found {
     Outcome(RowRef),
 }
 
-/// Joins a part and writes what it finds for each prediction at its number in log order. Returns how many outcomes
+/// Joins a bucket and writes what it finds for each prediction at its number in log order. Returns how many outcomes
 /// fit no prediction.
-pub(super) fn join(predictions: &Part<Prediction>, outcomes: &Part<Outcome>, found: &mut [Found]) -> u64 {
+pub(super) fn join(predictions: &Bucket<Prediction>, outcomes: &Bucket<Outcome>, found: &mut [Found]) -> u64 {
     let mut index = OutcomeIndex::new(outcomes);
     let mut seen = Table::new(predictions.rows.len());
     // Backwards, so that the first one seen of equal predictions is the last one sent.
@@ -124,7 +124,7 @@ pub(super) fn join(predictions: &Part<Prediction>, outcomes: &Part<Outcome>, fou
 
 /// The winning outcome of each key, and of each key and instant.
 struct OutcomeIndex<'a> {
-    outcomes: &'a Part<Outcome>,
+    outcomes: &'a Bucket<Outcome>,
     of_key: Table,
     of_instant: Table,
     /// Of each winner, how many outcomes it won over, and itself; 0 when a prediction fits them.
@@ -134,7 +134,7 @@ struct OutcomeIndex<'a> {
 }
 
 impl<'a> OutcomeIndex<'a> {
-    fn new(outcomes: &'a Part<Outcome>) -> Self {
+    fn new(outcomes: &'a Bucket<Outcome>) -> Self {
         let with_instant = outcomes.rows.iter().filter(|row| row.more.of_instant).count();
         let of_key = Table::new(outcomes.rows.len() - with_instant);
         let group = vec![1; outcomes.rows.len()];
@@ -180,8 +180,8 @@ impl<'a> OutcomeIndex<'a> {
 }
 
 /// Whether outcome `a` wins over outcome `b`: observed later or, at the same time, later in the log,
-/// whose order the rows of a part keep.
-fn wins(outcomes: &Part<Outcome>, a: u32, b: u32) -> bool {
+/// whose order the rows of a bucket keep.
+fn wins(outcomes: &Bucket<Outcome>, a: u32, b: u32) -> bool {
     let rank = |at: u32| (outcomes.rows[at as usize].more.observed, at);
     rank(a) > rank(b)
 }
@@ -191,17 +191,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_has_its_round() {
-        for of in [1, 2, MAX_PARTS, MAX_PARTS + 1, 806, 3 * MAX_PARTS, 10_000] {
+    fn every_bucket_has_its_round() {
+        for of in [1, 2, MAX_BUCKETS, MAX_BUCKETS + 1, 806, 3 * MAX_BUCKETS, 10_000] {
             let mut next = 0;
-            for round in Round::of_parts(of) {
+            for round in Round::of_buckets(of) {
                 assert_eq!((round.first, round.of), (next, of));
-                assert!((1..=MAX_PARTS).contains(&round.count), "{of}: {}", round.count);
+                assert!((1..=MAX_BUCKETS).contains(&round.count), "{of}: {}", round.count);
                 next += round.count;
             }
             assert_eq!(next, of);
         }
-        assert_eq!(parts_of(0), 1);
-        assert_eq!(Round::of_parts(parts_of(MAX_PARTS * PART_ROWS)).count(), 1);
+        assert_eq!(buckets_of(0), 1);
+        assert_eq!(Round::of_buckets(buckets_of(MAX_BUCKETS * BUCKET_ROWS)).count(), 1);
     }
 }
