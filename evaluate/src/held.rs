@@ -1,11 +1,11 @@
-//! What is held of a day at a time: the rows of one share of its keys.
+//! What is held of a day at a time: the rows of one partition of its keys.
 
 use std::mem;
 
 use event::{Columns, Error, Kind, Result, lane::Place};
 use fold::{
     FoldError, LogSegment,
-    evaluation::{self, Evaluator, Share},
+    evaluation::{self, Evaluator, Partition},
 };
 use log::{
     segment_item::{DATA, Segment},
@@ -20,9 +20,9 @@ const KINDS: [Kind; 2] = [Kind::Outcomes, Kind::Predictions];
 /// A page with more bytes than this is unpacked on a thread of its own.
 const SMALL_BYTES: usize = 64 * 1024;
 
-/// A share of a day's predictions and outcomes, with the places of their segments.
+/// A partition of a day's predictions and outcomes, with the places of their segments.
 pub(crate) struct Held {
-    share: Share,
+    partition: Partition,
     /// With more rows than this it is halved.
     at_once: usize,
     rows: usize,
@@ -31,11 +31,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Reads `share`. Of everything it reads a share of at most as many rows as are held at a time; only if many rows
+    /// Reads `partition`. Of everything it reads a partition of at most as many rows as are held at a time; only if many rows
     /// have the same key there can be more.
-    pub(crate) async fn read(reading: &dyn Reading, share: Share) -> Result<Self, Failure> {
-        let at_once = if share == Share::ALL { reading.rows_at_once() } else { usize::MAX };
-        let mut held = Self { share, at_once, rows: 0, predictions: Vec::new(), outcomes: Vec::new() };
+    pub(crate) async fn read(reading: &dyn Reading, partition: Partition) -> Result<Self, Failure> {
+        let at_once = if partition == Partition::ALL { reading.rows_at_once() } else { usize::MAX };
+        let mut held = Self { partition, at_once, rows: 0, predictions: Vec::new(), outcomes: Vec::new() };
         for kind in KINDS {
             let mut walk = reading.walk(kind)?;
             loop {
@@ -54,7 +54,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Takes the rows of a page that are of the share.
+    /// Takes the rows of a page that are of the partition.
     async fn take_page(mut self, reading: &dyn Reading, page: Vec<Admitted>) -> Result<Self, Failure> {
         let bytes: usize =
             page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
@@ -91,7 +91,7 @@ impl Held {
                     _ => evaluation::OUTCOME_COLUMNS,
                 };
                 let columns = segment.unpack(|name| wanted.contains(&name))?;
-                let columns = self.share.take(columns).map_err(corrupt)?;
+                let columns = self.partition.take(columns).map_err(corrupt)?;
                 Ok::<_, Error>((segment.place(), columns))
             });
             let taken = unpacked.and_then(|(place, columns)| {
@@ -111,10 +111,10 @@ impl Held {
 
     fn halve(&mut self) -> fold::Result<()> {
         let before = self.rows;
-        self.share = self.share.half();
+        self.partition = self.partition.half();
         self.rows = 0;
         for (_, columns) in self.predictions.iter_mut().chain(&mut self.outcomes) {
-            *columns = self.share.take(mem::take(columns))?;
+            *columns = self.partition.take(mem::take(columns))?;
             self.rows += columns.rows;
         }
         if self.rows > before / 4 * 3 {
@@ -124,8 +124,8 @@ impl Held {
         Ok(())
     }
 
-    pub(crate) fn share(&self) -> Share {
-        self.share
+    pub(crate) fn partition(&self) -> Partition {
+        self.partition
     }
 
     pub(crate) fn rows(&self) -> usize {

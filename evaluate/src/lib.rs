@@ -2,7 +2,7 @@
 //!
 //! Projector and query evaluate days through [`evaluate_day`], so they cannot differ. What they differ in stands
 //! in a [`Reading`]: how far the logs are read, what becomes of a segment that cannot be read, and how much memory
-//! there is. A day of more rows than are held at a time is read several times, one share of its keys after the other;
+//! there is. A day of more rows than are held at a time is read several times, one partition of its keys after the other;
 //! the result is the same to the bit.
 //!
 //! It writes nothing and schedules nothing.
@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use event::{Definition, Error, Kind, Result};
 use fold::{
     Evaluation, FoldError,
-    evaluation::{Evaluator, Share},
+    evaluation::{Evaluator, Partition},
 };
 use log::{
     key::LogId,
@@ -115,12 +115,12 @@ pub async fn evaluate_day(
     let corrupt = |error: FoldError| Error::corrupt(format!("the events cannot be evaluated: {error}"));
     let mut evaluator = Evaluator::new(by);
     let mut rows = 0;
-    let mut share = Some(Share::ALL);
-    while let Some(this) = share {
+    let mut partition = Some(Partition::ALL);
+    while let Some(this) = partition {
         let held = Held::read(reading, this).await?;
         let bytes = held.bytes();
         rows += held.rows() as u64;
-        share = held.share().following();
+        partition = held.partition().following();
         reading.check()?;
         let judged = if held.rows() < SMALL_ROWS {
             held.judge(evaluator)

@@ -2,8 +2,7 @@
 //!
 //! An event goes to the lane of its key ([`lane_of`]), so all events of a key of a day and kind stand in
 //! one dense log, and which of them is later is a matter of sequence numbers, not of clocks. How many
-//! lanes a day and kind has is said by the first segment of lane 0
-//! ([`Segment::lanes`](log::segment_item::Segment::lanes)) and never changes.
+//! lanes a day and kind has is said by the first segment of lane 0 and never changes.
 //!
 //! Almanac 0.1 placed a batch by its name. Such segments ([`Placed::ByBatch`]) come before those that were
 //! placed by key.

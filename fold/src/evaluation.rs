@@ -3,11 +3,11 @@
 //! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
 //! [`crate::metrics`], as the [`Task`](event::Task) of the release asks. An evaluation is always computed from all
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
-//! taken [`Share`] by share; the result is the same to the bit.
+//! taken [`Partition`] by partition; the result is the same to the bit.
 
 mod evaluator;
 mod head_to_head;
-mod share;
+mod partition;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::{
 
 pub use evaluator::Evaluator;
 pub use head_to_head::Record;
-pub use share::Share;
+pub use partition::Partition;
 
 /// When not one of so many outcomes is positive, the labels that they have are noted: the positive label
 /// may be wrong.

@@ -6,7 +6,7 @@
 //! would keep other names: folding the same events would give other bytes, and what was kept of a day could not be
 //! continued. So a change of it makes a new version of rollups (`rollup/versions.rs`); a test pins its values.
 //!
-//! The join and the [shares](crate::evaluation::Share) of a day use it as well; what they compute does not depend on it.
+//! The join and the [partitions](crate::evaluation::Partition) of a day use it as well; what they compute does not depend on it.
 //!
 //! The hash is not keyed: a writer who wants to can slow down the folds of their own workspace.
 

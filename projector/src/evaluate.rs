@@ -22,8 +22,8 @@ use crate::{
     project::{Skipped, Stopped},
 };
 
-/// Predictions and outcomes that are held unpacked at a time. A day with more is read share by share: it takes
-/// no more memory, but is unpacked once for each share.
+/// Predictions and outcomes that are held unpacked at a time. A day with more is read partition by partition: it takes
+/// no more memory, but is unpacked once for each partition.
 const ROWS_AT_ONCE: usize = 2_000_000;
 
 /// The part of what a rollup covers that an evaluation depends on: predictions and outcomes.
@@ -154,11 +154,11 @@ pub(crate) async fn compute(
     by: &BTreeMap<String, Definition>,
     skipped: &Skipped,
 ) -> Result<Result<(Evaluation, u64), Stopped>> {
-    compute_in_shares(table, day, applied, by, skipped, ROWS_AT_ONCE).await
+    compute_in_partitions(table, day, applied, by, skipped, ROWS_AT_ONCE).await
 }
 
-/// See [`compute`]; of a day of more than `at_once` rows it reads one share after the other.
-async fn compute_in_shares(
+/// See [`compute`]; of a day of more than `at_once` rows it reads one partition after the other.
+async fn compute_in_partitions(
     table: &dyn Table,
     day: &WorkspaceDay,
     applied: &Applied,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_day_is_evaluated_share_by_share() {
+    async fn a_large_day_is_evaluated_partition_by_partition() {
         const SEGMENTS: u64 = 8;
         const ROWS: u64 = 200;
         let folder = tempfile::tempdir().unwrap();
@@ -260,7 +260,7 @@ mod tests {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             day: "2013-06-01".parse().unwrap(),
         };
-        // Every fourth row has the same key, so that some shares cannot be as small as asked for.
+        // Every fourth row has the same key, so that some partitions cannot be as small as asked for.
         let key = |n: u64| if n.is_multiple_of(4) { "same".to_owned() } else { format!("flight-{n}") };
         let texts = |text: &dyn Fn(u64) -> String, seq: u64| {
             let texts: Vec<String> = (seq * ROWS..(seq + 1) * ROWS).map(text).collect();
@@ -291,7 +291,7 @@ mod tests {
         let applied = Applied::from([("p/00".into(), SEGMENTS), ("o/00".into(), SEGMENTS)]);
         let skipped = Skipped::from([("p/00".into(), 3)]);
         let evaluate = async |at_once| {
-            let computed = compute_in_shares(&table, &day, &applied, &by, &skipped, at_once).await;
+            let computed = compute_in_partitions(&table, &day, &applied, &by, &skipped, at_once).await;
             computed.unwrap().unwrap()
         };
         let (whole, rows) = evaluate(usize::MAX).await;

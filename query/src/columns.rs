@@ -4,7 +4,7 @@ use event::{Kind, fields::FieldType};
 use fold::figure::Getter;
 
 use crate::{
-    daily::evaluation_columns,
+    evaluations::evaluation_columns,
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
     request::What,

@@ -36,7 +36,7 @@ mod answer;
 mod board;
 mod budget;
 mod columns;
-mod daily;
+mod evaluations;
 mod events;
 mod frame;
 pub mod http;
@@ -146,7 +146,7 @@ impl Query {
         if !request.is_of_logs() {
             let frame = match request.what {
                 What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await?,
-                _ => daily::stored_evaluations(&self.table, workspace, request, hold).await?,
+                _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await?,
             };
             return Ok((frame, None));
         }
@@ -156,7 +156,7 @@ impl Query {
             let frame = match request.what {
                 What::Events(kind) => events::events(&reading, kind, request).await?,
                 What::Joined => joined::joined(&reading, request).await?,
-                _ => daily::evaluations_as_of(&reading, &self.catalog, request).await?,
+                _ => evaluations::evaluations_as_of(&reading, &self.catalog, request).await?,
             };
             if kept == Kept::default() {
                 return Ok((frame, Some(reading)));

@@ -25,7 +25,7 @@ use self::names::{Column, OF_METRICS, OF_RELEASES, OF_TAGS, ranks, statistic};
 use crate::{
     budget::Hold,
     columns::ColumnType,
-    daily::{Cell, Row, active_items, series},
+    evaluations::{Cell, Row, active_items, series},
     request::{By, Request},
 };
 

@@ -15,7 +15,7 @@ use crate::{
     read::{Numbers, Texts, floats, texts},
 };
 
-/// Judges a day, all at once or one [`Share`](super::Share) after the other.
+/// Judges a day, all at once or one [`Partition`](super::Partition) after the other.
 #[derive(Debug)]
 pub struct Evaluator {
     definitions: BTreeMap<String, Definition>,

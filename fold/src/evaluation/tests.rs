@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn share_by_share_gives_the_same(
+    fn partition_by_partition_gives_the_same(
         predictions in vec(prediction(), 0..40),
         outcomes in vec(outcome(), 0..20),
         size in 1usize..40,
@@ -200,9 +200,9 @@ proptest! {
         let left = cut(&predictions, size, |rows| testing::predictions(rows, true));
         let right = cut(&outcomes, size, |rows| testing::outcomes(rows, false));
         let mut evaluator = Evaluator::new(tasks());
-        let mut share = Some((0..halvings).fold(Share::ALL, |share, _| share.half()));
+        let mut partition = Some((0..halvings).fold(Partition::ALL, |partition, _| partition.half()));
         let mut rows = 0;
-        while let Some(this) = share {
+        while let Some(this) = partition {
             let take = |segments: &[(u64, Columns)]| {
                 let segments = segments.iter().map(|(seq, columns)| (*seq, this.take(columns.clone()).unwrap()));
                 segments.collect::<Vec<_>>()
@@ -210,7 +210,7 @@ proptest! {
             let (left, right) = (take(&left), take(&right));
             rows += left.iter().chain(&right).map(|(_, columns)| columns.rows).sum::<usize>();
             evaluator.add(&log(&left), &log(&right)).unwrap();
-            share = this.following();
+            partition = this.following();
         }
         prop_assert_eq!(rows, predictions.len() + outcomes.len());
         prop_assert_eq!(evaluator.finish(), judge(&predictions, &outcomes));

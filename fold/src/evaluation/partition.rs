@@ -1,4 +1,4 @@
-//! Shares of a day, for days that are too large to be held as a whole.
+//! Partitions of a day, for days that are too large to be held as a whole.
 
 use event::Columns;
 
@@ -8,20 +8,20 @@ use crate::{
     read::required_texts,
 };
 
-/// Mixed with the hash of a key before shares are dealt by its low bits. The join's tables find their slots by the low
-/// bits of the plain hash; without this, all keys of a share would have these in common and crowd in few slots.
+/// Mixed with the hash of a key before partitions are dealt by its low bits. The join's tables find their slots by the low
+/// bits of the plain hash; without this, all keys of a partition would have these in common and crowd in few slots.
 const SALT: u64 = 0x7368_6172_6573;
 
 /// The predictions and outcomes of some of all keys, dealt by the hash of the key: whatever judges a prediction
-/// or meets it at an outcome is in the same share.
+/// or meets it at an outcome is in the same partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct Partition {
     number: u64,
     /// A power of two.
     of: u64,
 }
 
-impl Share {
+impl Partition {
     /// Everything.
     pub const ALL: Self = Self { number: 0, of: 1 };
 
@@ -31,14 +31,14 @@ impl Share {
         Self { of: self.of * 2, ..self }
     }
 
-    /// The one after it of as many shares, which has none of its keys; `None` after the last.
+    /// The one after it of as many partitions, which has none of its keys; `None` after the last.
     #[must_use]
     pub fn following(self) -> Option<Self> {
         let number = self.number + 1;
         (number < self.of).then_some(Self { number, ..self })
     }
 
-    /// The rows of the share, in their order.
+    /// The rows of the partition, in their order.
     ///
     /// # Errors
     /// When there is no column of keys without nulls.
