@@ -1,7 +1,11 @@
 //! Single writes. What was left without an answer is settled by reading.
 
-use std::time::Duration;
+use std::{collections::HashMap, error::Error as StdError, time::Duration};
 
+use aws_sdk_dynamodb::{
+    error::{ProvideErrorMetadata, SdkError},
+    types::AttributeValue,
+};
 use event::{Error, Result};
 use tokio::time::{Instant, timeout_at};
 
@@ -16,6 +20,21 @@ use crate::{Condition, Item, Key, check, too_late};
 
 /// What an attempt needs at least to be worth making.
 const MIN_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// Names in an expression, and what they stand for.
+type Names = HashMap<String, String>;
+
+/// Values in an expression.
+type Values = HashMap<String, AttributeValue>;
+
+/// A write of one item.
+#[derive(Clone, Copy, Debug)]
+struct Single<'a> {
+    key: &'a Key,
+    /// What is stored after it.
+    wanted: Option<&'a Item>,
+    demand: &'a Condition,
+}
 
 impl DynamoTable {
     /// Writes an item whole.
@@ -42,9 +61,7 @@ impl DynamoTable {
     /// Writes an item whole, trying for as long as an attempt can be answered by `until`.
     async fn put_item_until(&self, item: &Item, demand: &Condition, until: Instant) -> Result<()> {
         check::check_item(item)?;
-        let mut terms = Terms::default();
-        let condition = condition(&mut terms, demand, self.clock.now());
-        let (names, values) = terms.finish();
+        let (condition, names, values) = self.demanded(demand);
         let request = self
             .client
             .db
@@ -55,29 +72,16 @@ impl DynamoTable {
             .set_condition_expression(condition)
             .set_expression_attribute_names(names)
             .set_expression_attribute_values(values);
-        let outcome = retry::call_until(until, || {
-            let request = request.clone();
-            async move {
-                let answer = timeout_at(until, request.send()).await;
-                let answer = answer.map_err(|_| Fault::new(Class::Unanswered, "no answer in time"))?;
-                answer.map_err(|error| Fault::of(&error))
-            }
-        });
-        match outcome.await {
-            Ok(answer) => {
-                self.units.put.note(answer.consumed_capacity());
-                Ok(())
-            }
-            Err(failed) => self.settle(&failed, &item.key, Some(item), demand).await,
-        }
+        let put = Single { key: &item.key, wanted: Some(item), demand };
+        let answer = self.make(put, until, || request.clone().send()).await?;
+        self.units.put.note(answer.as_ref().and_then(|answer| answer.consumed_capacity()));
+        Ok(())
     }
 
     /// Deletes an item.
     pub(super) async fn delete_item(&self, key: &Key, demand: &Condition) -> Result<()> {
         check::check_key(key)?;
-        let mut terms = Terms::default();
-        let condition = condition(&mut terms, demand, self.clock.now());
-        let (names, values) = terms.finish();
+        let (condition, names, values) = self.demanded(demand);
         let request = self
             .client
             .db
@@ -88,28 +92,50 @@ impl DynamoTable {
             .set_condition_expression(condition)
             .set_expression_attribute_names(names)
             .set_expression_attribute_values(values);
-        let outcome = retry::call(CALL_BUDGET, || {
-            let request = request.clone();
-            async move { request.send().await.map_err(|error| Fault::of(&error)) }
+        let delete = Single { key, wanted: None, demand };
+        let answer = self.make(delete, Instant::now() + CALL_BUDGET, || request.clone().send()).await?;
+        self.units.delete.note(answer.as_ref().and_then(|answer| answer.consumed_capacity()));
+        Ok(())
+    }
+
+    /// A condition as an expression, with the names and values in it.
+    fn demanded(&self, demand: &Condition) -> (Option<String>, Option<Names>, Option<Values>) {
+        let mut terms = Terms::default();
+        let condition = condition(&mut terms, demand, self.clock.now());
+        let (names, values) = terms.finish();
+        (condition, names, values)
+    }
+
+    /// Sends a write until it is answered, and waits for no answer after `until`. Returns the answer; `None`, when
+    /// none came but what is stored is what was wanted.
+    async fn make<T, E, F>(
+        &self,
+        single: Single<'_>,
+        until: Instant,
+        send: impl Fn() -> F,
+    ) -> Result<Option<T>>
+    where
+        E: ProvideErrorMetadata + StdError + 'static,
+        F: Future<Output = Result<T, SdkError<E>>>,
+    {
+        let outcome = retry::call_until(until, || {
+            let answer = timeout_at(until, send());
+            async move {
+                let answer = answer.await;
+                let answer = answer.map_err(|_| Fault::new(Class::Unanswered, "no answer in time"))?;
+                answer.map_err(|error| Fault::of(&error))
+            }
         });
         match outcome.await {
-            Ok(answer) => {
-                self.units.delete.note(answer.consumed_capacity());
-                Ok(())
-            }
-            Err(failed) => self.settle(&failed, key, None, demand).await,
+            Ok(answer) => Ok(Some(answer)),
+            Err(failed) => self.settle(&failed, single).await.map(|()| None),
         }
     }
 
     /// When an attempt was left without an answer, looks at what is stored: if that is what was
     /// wanted, the write has been made, whatever became of the attempts after it.
-    async fn settle(
-        &self,
-        failed: &Failed,
-        key: &Key,
-        wanted: Option<&Item>,
-        demand: &Condition,
-    ) -> Result<()> {
+    async fn settle(&self, failed: &Failed, single: Single<'_>) -> Result<()> {
+        let Single { key, wanted, demand } = single;
         if failed.is_unsettled {
             match self.read(key, None).await {
                 Ok(stored) if stored.as_ref() == wanted => return Ok(()),
