@@ -1,6 +1,6 @@
 //! One error type for everything below the rim. Its kind names the caller's next move.
 
-use std::fmt;
+use std::{error::Error as StdError, fmt, sync::Arc};
 
 /// What the caller should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,15 @@ pub enum ErrorKind {
 }
 
 /// What went wrong, and what to do next.
-#[derive(Debug)]
+///
+/// Its text is the message and every cause below it, each once. So a log, a problem document or a dead letter that
+/// prints `{error}` loses no cause; and as `source` returns none of them, whoever prints the chain repeats none.
+/// A clone has the same causes: one failure may be told to many who waited for it.
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// The result of anything that may fail with an [`Error`].
@@ -39,7 +43,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: message.into(), cause: None }
     }
 
     /// See [`ErrorKind::Conflict`].
@@ -73,9 +77,14 @@ impl Error {
     }
 
     /// The same error with its cause.
-    pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
+    pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
+        self.cause = Some(Arc::new(cause));
         self
+    }
+
+    /// What caused it, if that is known.
+    pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        self.cause.as_deref()
     }
 
     /// What the caller should do next.
@@ -97,15 +106,68 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        match &self.source {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
+        let mut cause = self.cause.as_deref().map(|cause| cause as &dyn StdError);
+        let mut told = String::new();
+        while let Some(one) = cause {
+            let text = one.to_string();
+            // Some errors tell their own cause in their text as well.
+            if !told.contains(&text) {
+                write!(f, ": {text}")?;
+                told = text;
+            }
+            cause = one.source();
         }
+        Ok(())
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| &**source as _)
+impl StdError for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error with a cause, whose text may tell the cause as well.
+    #[derive(Debug)]
+    struct Layered(&'static str, Option<Box<Layered>>);
+
+    impl fmt::Display for Layered {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl StdError for Layered {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            self.1.as_deref().map(|cause| cause as _)
+        }
+    }
+
+    fn layered(outer: &'static str, inner: &'static str) -> Layered {
+        Layered(outer, Some(Box::new(Layered(inner, None))))
+    }
+
+    #[test]
+    fn every_cause_is_told_once() {
+        let plain = Error::unavailable("the file cannot be read");
+        assert_eq!(plain.to_string(), "the file cannot be read");
+        let error = plain.clone().because(layered("the disk failed", "no power"));
+        assert_eq!(error.to_string(), "the file cannot be read: the disk failed: no power");
+        assert!(error.source().is_none(), "who prints the chain prints no cause a second time");
+        let twice = plain.clone().because(layered("the disk failed: no power", "no power"));
+        assert_eq!(twice.to_string(), error.to_string());
+        let around = Error::corrupt("the day cannot be folded").because(error);
+        assert_eq!(
+            around.to_string(),
+            "the day cannot be folded: the file cannot be read: the disk failed: no power"
+        );
+    }
+
+    #[test]
+    fn a_clone_keeps_kind_and_cause() {
+        let error = Error::new(ErrorKind::Throttled, "not now").because(layered("too many", "of all"));
+        let clone = error.clone();
+        assert_eq!((clone.kind(), clone.to_string()), (ErrorKind::Throttled, error.to_string()));
+        assert!(clone.cause().is_some_and(|cause| cause.source().is_some()));
     }
 }

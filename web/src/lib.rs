@@ -198,6 +198,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_problem_tells_the_cause_once() {
+        let cause = std::io::Error::other("the disk is full");
+        let problem = Problem::from(Error::unavailable("nothing can be written").because(cause));
+        assert_eq!(problem.detail, "nothing can be written: the disk is full");
+    }
+
+    #[test]
     fn what_repeats_the_request_is_cut() {
         assert_eq!(cut("é".repeat(5), 5), "é".repeat(5));
         assert_eq!(cut("é".repeat(6), 5), format!("{}…", "é".repeat(4)));

@@ -185,7 +185,7 @@ impl Log {
         let end = |turn: Turn<'_>| match (turn.end, &result) {
             (Some(Err(error)), _) => Err(error),
             (Some(Ok(())), _) | (None, Ok(())) => Ok(turn.stored),
-            (None, Err(error)) => Err(Error::new(error.kind(), error.to_string())),
+            (None, Err(error)) => Err(error.clone()),
         };
         turns.into_iter().map(end).collect()
     }

@@ -32,7 +32,9 @@ impl Layer for Counting {
     async fn before(&self, call: Call<'_>) -> Result<()> {
         if let Call::Put(_) = call {
             if self.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
-                return Err(Error::unavailable("the process is dead"));
+                return Err(
+                    Error::unavailable("the process is dead").because(std::io::Error::other("no power"))
+                );
             }
             self.writes.fetch_add(1, Ordering::Relaxed);
         }
@@ -250,6 +252,23 @@ async fn a_key_that_is_used_again_after_it_was_forgotten_and_broken_off_is_store
     assert!(world.append(&appender, batch.clone(), Some("nightly")).await.unwrap());
     assert_eq!(world.rows().await, 60_000);
     assert!(!world.append(&appender, batch, Some("nightly")).await.unwrap());
+}
+
+/// Those who wait for one log are appended together, and fail together.
+#[tokio::test]
+async fn a_failure_is_told_with_its_cause_to_all_who_waited() {
+    let world = World::new();
+    let appender = world.appender();
+    world.table.left.store(0, Ordering::Relaxed);
+    let append = |first| world.append(&appender, world.batch(first, 2), None);
+    let outcomes = futures::future::join_all([0, 2, 4, 6].map(append)).await;
+    let mut causes = std::collections::BTreeSet::new();
+    for error in outcomes.into_iter().map(Result::unwrap_err) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.to_string(), "the process is dead: no power");
+        causes.insert(std::ptr::from_ref(error.cause().unwrap()).cast::<()>());
+    }
+    assert!(causes.len() < 4, "those of one group have one cause");
 }
 
 #[tokio::test]
