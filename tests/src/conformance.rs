@@ -20,11 +20,14 @@ use std::{
 use event::{Clock, Error, ErrorKind, Result, Timestamp};
 use table::{Index, Item, Key, KeyRange, Position, Query, Table, item::Value};
 
+use crate::engine::Engine;
+
 pub mod conditions;
 pub mod expiry;
 pub mod feed;
 pub mod indexes;
 pub mod order;
+mod suite;
 pub mod time;
 pub mod transactions;
 pub mod values;
@@ -75,11 +78,37 @@ pub struct Subject {
     pub clock: TestClock,
     /// What sets the keys of this check apart from those of others in the same table.
     pub scope: String,
+    /// A position in the change feed of which the engine cannot tell what came after it.
+    pub lost: Position,
     /// What must live as long as the table, such as its folder.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
 impl Subject {
+    /// An empty table of an engine.
+    pub async fn on(engine: Engine) -> Self {
+        let clock = TestClock::new(Timestamp::parse("2026-01-15T12:00:00.5Z").expect("a time"));
+        let fresh = engine.fresh(clock.clock()).await;
+        let lost = match engine {
+            // After more changes than there ever were: the file is another one than the reader knew.
+            Engine::Sqlite => "1000000000",
+            // Before anything was read, by an iterator that nobody has any more.
+            Engine::DynamodbLocal => "since:0:lost",
+        };
+        Self {
+            table: Arc::clone(&fresh.table),
+            clock,
+            scope: "suite".to_owned(),
+            lost: Position::After(lost.to_owned()),
+            keep: Box::new(fresh),
+        }
+    }
+
+    /// The same with another table above it.
+    pub fn under(self, wrapped: impl FnOnce(Arc<dyn Table>) -> Arc<dyn Table>) -> Self {
+        Self { table: wrapped(self.table), ..self }
+    }
+
     /// The key of `pk` and `sk` in this scope.
     pub fn key(&self, pk: &str, sk: &str) -> Key {
         Key::new(self.pk(pk), sk)
@@ -210,85 +239,4 @@ impl<'a> Follower<'a> {
             Err(_) => panic!("waited for {count} changes, but found only {}", keys.len()),
         }
     }
-}
-
-/// Makes one test of every check. `$subject` names a function without arguments, asynchronous,
-/// that makes a fresh [`Subject`](crate::conformance::Subject).
-#[macro_export]
-macro_rules! conformance {
-    ($subject:ident) => {
-        $crate::conformance! { @tests $subject
-            conditions {
-                an_absent_key_can_be_claimed_once
-                an_item_must_exist
-                an_attribute_must_be_equal
-                deletes_have_conditions_too
-                a_put_replaces_the_whole_item
-                of_many_writers_of_one_key_one_wins
-                increments_under_a_condition_are_never_lost
-                what_was_written_is_read_at_once
-            }
-            order {
-                sort_keys_are_compared_by_utf8_bytes
-                ranges_include_both_ends
-                limits_bound_a_page
-                pages_end_at_a_megabyte
-                partitions_are_apart
-                only_the_attributes_asked_for_are_read
-                writes_between_pages_do_no_harm
-            }
-            values {
-                every_type_comes_back_as_it_was
-                numbers_come_back_as_they_were
-                text_comes_back_as_it_was
-                bytes_come_back_wherever_they_are
-                items_up_to_the_limit_are_taken
-                keys_up_to_the_limit_are_taken
-                what_an_index_cannot_hold_is_refused
-            }
-            transactions {
-                all_or_nothing
-                every_kind_of_write_together
-                updates_change_what_they_name
-                add_counts_from_nothing
-                add_needs_a_whole_number_in_an_item
-                no_item_twice_and_not_too_many
-                concurrent_adds_are_never_lost
-            }
-            indexes {
-                an_item_appears_moves_and_disappears
-                half_a_key_is_not_in_the_index
-                an_index_is_read_by_range_and_in_both_directions
-                scores_are_ordered_as_numbers
-                pages_of_an_index_miss_nothing
-            }
-            feed {
-                every_write_is_told
-                what_did_not_happen_is_not_told
-                a_reader_waits_for_a_change
-                a_reader_does_not_wait_forever
-                a_position_is_where_one_left_off
-            }
-            expiry {
-                what_has_expired_is_not_found
-                what_has_expired_counts_as_absent
-                what_has_expired_takes_no_place_in_a_page
-                a_new_item_takes_the_place_of_an_expired_one
-            }
-            time {
-                an_engine_that_has_answered_tells_the_time
-            }
-        }
-    };
-    (@tests $subject:ident $($module:ident { $($check:ident)* })*) => {
-        $(mod $module {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $check() {
-                    let subject = super::$subject().await;
-                    $crate::conformance::$module::$check(&subject).await.expect("the check runs through");
-                }
-            )*
-        })*
-    };
 }

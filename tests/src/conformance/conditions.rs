@@ -1,11 +1,11 @@
 //! Single writes and what they demand.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use event::{ErrorKind, Result};
 use table::{Condition, item::Value, query_all};
 
-use super::{Subject, joined, refused};
+use super::{PATIENCE, Subject, joined, refused};
 
 /// `Absent` lets the first writer in and no other.
 pub async fn an_absent_key_can_be_claimed_once(subject: &Subject) -> Result<()> {
@@ -147,5 +147,42 @@ pub async fn what_was_written_is_read_at_once(subject: &Subject) -> Result<()> {
         assert_eq!(subject.table.get(&item.key).await?.as_ref(), Some(&item));
         assert_eq!(query_all(&*subject.table, subject.partition("p")).await?, [item]);
     }
+    Ok(())
+}
+
+/// `put_new` writes in order, never over what is there, and says how many it wrote.
+pub async fn new_items_are_put_in_their_order_up_to_one_that_is_there(subject: &Subject) -> Result<()> {
+    let table = &subject.table;
+    let item = |sk: &str, n: i64| subject.item("p", sk).with("n", n);
+    let items: Vec<_> = ["a", "b", "c"].into_iter().zip(1..).map(|(sk, n)| item(sk, n)).collect();
+    let (written, result) = table.put_new(items.clone(), PATIENCE).await;
+    assert_eq!(written, 3);
+    result?;
+    assert_eq!(query_all(&**table, subject.partition("p")).await?, items);
+    // An engine may write several together, and then none of them.
+    let more = ["d", "b", "e"].map(|sk| item(sk, 9));
+    let (written, result) = table.put_new(more.clone().into(), PATIENCE).await;
+    refused(result, ErrorKind::Conflict);
+    let found = query_all(&**table, subject.partition("p")).await?;
+    let expected = items.iter().chain(&more[..written.min(1)]);
+    assert_eq!(found.iter().collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{written} written");
+    assert!(written <= 1);
+    let (written, result) = table.put_new(Vec::new(), PATIENCE).await;
+    assert_eq!(written, 0);
+    result
+}
+
+/// What may be true only for a while is not written later.
+pub async fn new_items_are_not_begun_when_the_time_is_up(subject: &Subject) -> Result<()> {
+    let items: Vec<_> = ["a", "b"].into_iter().map(|sk| subject.item("p", sk)).collect();
+    let (written, result) = subject.table.put_new(items.clone(), Duration::ZERO).await;
+    assert_eq!(written, 0);
+    match result.map_err(|error| error.kind()) {
+        Err(ErrorKind::Throttled) => assert_eq!(subject.table.get(&items[0].key).await?, None),
+        // It was begun, and nobody waited for the answer.
+        Err(ErrorKind::Unavailable) => {}
+        other => panic!("should be too late, but gives {other:?}"),
+    }
+    assert_eq!(subject.table.get(&items[1].key).await?, None);
     Ok(())
 }

@@ -1,9 +1,13 @@
 //! The change feed: the doorbell of the projector.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use event::{ErrorKind, Result};
-use table::{Condition, Key, Position, Write};
+use table::{Condition, Item, Key, Position, Write};
 
 use super::{Follower, LOOK, PATIENCE, Subject, joined, refused};
 
@@ -24,7 +28,7 @@ pub async fn every_write_is_told(subject: &Subject) -> Result<()> {
                 (subject.key("p", &format!("{writer}")), subject.key("q", &format!("{writer}")));
             tokio::spawn(async move {
                 for at in 0..10 {
-                    let put = |key: &Key| table::Item::new(key.clone()).with("at", at);
+                    let put = |key: &Key| Item::new(key.clone()).with("at", at);
                     table.put(put(&single), Condition::None).await?;
                     let writes = vec![
                         Write::Put(put(&single).with("again", 1), Condition::None),
@@ -105,7 +109,7 @@ pub async fn a_position_is_where_one_left_off(subject: &Subject) -> Result<()> {
     let mut follower = Follower::from_oldest(subject);
     for at in 0..5 {
         let key = subject.key("p", &format!("{at}"));
-        subject.table.put(table::Item::new(key.clone()), Condition::Absent).await?;
+        subject.table.put(Item::new(key.clone()), Condition::Absent).await?;
         let before = follower.positions.clone();
         let told = follower.read_until(1).await?;
         assert_eq!(told, [key]);
@@ -113,4 +117,33 @@ pub async fn a_position_is_where_one_left_off(subject: &Subject) -> Result<()> {
         assert_eq!(again.read_until(1).await?, told);
     }
     Ok(())
+}
+
+/// Who reads on from a position that the engine knows nothing of is told so, once, and then of everything that the
+/// feed still has, so that looking at the table makes up for the rest.
+pub async fn a_position_that_is_lost_is_a_gap(subject: &Subject) -> Result<()> {
+    let key = |at: usize| subject.key("p", &format!("{at}"));
+    subject.table.put(Item::new(key(0)), Condition::Absent).await?;
+    let mut positions = BTreeMap::new();
+    let mut told = BTreeSet::new();
+    for shard in subject.table.shards().await? {
+        let changes = subject.table.changes(&shard.id, &subject.lost, LOOK).await?;
+        assert!(changes.gap, "{}", shard.id);
+        told.extend(changes.keys);
+        positions.insert(shard.id, changes.next);
+    }
+    assert!(!positions.is_empty());
+    subject.table.put(Item::new(key(1)), Condition::Absent).await?;
+    let mut follower = Follower { subject, start: Position::Oldest, positions };
+    let both = async {
+        while !(told.contains(&key(0)) && told.contains(&key(1))) {
+            // It demands that there is no other gap.
+            told.extend(follower.read(LOOK).await?);
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(PATIENCE, both).await {
+        Ok(result) => result,
+        Err(_) => panic!("waited for both changes, but found only {told:?}"),
+    }
 }

@@ -6,6 +6,7 @@
 
 mod as_of;
 mod catalog;
+mod closing;
 mod counters;
 mod definitions;
 mod entities;

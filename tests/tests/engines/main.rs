@@ -1,4 +1,6 @@
 //! What every engine of the table does.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod conformance;
+mod faults;
 mod manage;

@@ -5,6 +5,7 @@
 mod bench;
 mod breakdowns;
 mod exactly_once;
+mod faulty_feed;
 mod letters;
 mod parts;
 mod race;

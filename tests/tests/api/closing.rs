@@ -1,6 +1,5 @@
 //! Workspaces that are deleted or renamed while services remember them: no event is taken for a workspace that is gone,
 //! and none lands in another one than its path named.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{
     sync::{
@@ -10,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use catalog::{Catalog, Patch, RESERVED_SECONDS, ReleaseSpec, Workspace};
+use catalog::{Catalog, Patch, RESERVED_SECONDS, Workspace};
 use event::{Clock, ErrorKind, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, SubmitError, json::read_json_array};
 use log::{
@@ -18,12 +17,13 @@ use log::{
     scan,
 };
 use serde_json::json;
-use table::{
-    Table,
-    dynamodb::{self, DynamoTable},
-    sqlite::SqliteTable,
+use table::Table;
+use tests::{
+    crashing::Crashing,
+    engine::{Engine, Fresh},
+    register::register,
+    world::at,
 };
-use tests::{crashing::Crashing, local::fresh_table};
 
 const PATH: &str = "credit/prod";
 
@@ -31,7 +31,7 @@ const PATH: &str = "credit/prod";
 struct Place {
     table: Arc<dyn Table>,
     seconds: Arc<AtomicI64>,
-    _folder: Option<tempfile::TempDir>,
+    _fresh: Fresh,
 }
 
 fn moved() -> (Arc<AtomicI64>, Clock) {
@@ -44,22 +44,14 @@ fn moved() -> (Arc<AtomicI64>, Clock) {
 }
 
 fn start() -> Timestamp {
-    Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
+    at("2026-06-10T00:00:00Z")
 }
 
 impl Place {
-    fn sqlite() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    async fn on(engine: Engine) -> Self {
         let (seconds, clock) = moved();
-        let table = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock).unwrap());
-        Self { table, seconds, _folder: Some(folder) }
-    }
-
-    async fn dynamodb_local() -> Self {
-        let (seconds, clock) = moved();
-        let config = fresh_table(clock);
-        dynamodb::create(&config).await.unwrap();
-        Self { table: Arc::new(DynamoTable::connect(config).await.unwrap()), seconds, _folder: None }
+        let fresh = engine.fresh(clock).await;
+        Self { table: Arc::clone(&fresh.table), seconds, _fresh: fresh }
     }
 
     fn now(&self) -> Timestamp {
@@ -76,13 +68,7 @@ impl Place {
 
     /// A workspace with a release at [`PATH`], on a service that remembers it.
     async fn workspace(&self, ingest: &Ingest) -> Workspace {
-        let catalog = self.catalog();
-        let workspace = catalog.ensure_workspace(PATH, self.now()).await.unwrap();
-        let task = Task::Binary { positive_label: "1".into() };
-        catalog.ensure_model(workspace.id(), "m", &task, self.now()).await.unwrap();
-        let spec =
-            ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
-        catalog.ensure_release(workspace.id(), &spec, self.now()).await.unwrap();
+        let workspace = register(&self.table, PATH, &["v1"], self.now()).await;
         ingest.workspace(PATH).await.unwrap();
         workspace
     }
@@ -240,14 +226,14 @@ macro_rules! on_every_engine {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                super::$test(super::Place::sqlite()).await;
+                super::$test(super::Place::on(super::Engine::Sqlite).await).await;
             })*
         }
 
         mod dynamodb_local {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                super::$test(super::Place::dynamodb_local().await).await;
+                super::$test(super::Place::on(super::Engine::DynamodbLocal).await).await;
             })*
         }
     };
