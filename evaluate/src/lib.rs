@@ -5,6 +5,45 @@
 //! there is. A day of more rows than are held at a time is read several times, one partition of its keys after the other;
 //! the result is the same to the bit.
 //!
+//! ```
+//! # use std::{collections::BTreeMap, sync::Arc};
+//! use almanac_evaluate::{Reading, Unreadable, evaluate_day};
+//! # use async_trait::async_trait;
+//! # use event::{Clock, Error, Id, Kind, Result, Timestamp};
+//! use log::walk::{Note, Until, Walk};
+//! use table::{Table, sqlite::SqliteTable};
+//!
+//! /// A day as it is now; a segment that cannot be read ends the evaluation.
+//! struct Now { table: SqliteTable, workspace: Id, at: Timestamp }
+//!
+//! #[async_trait]
+//! impl Reading for Now {
+//!     fn table(&self) -> &dyn Table { &self.table }
+//!     fn walk(&self, kind: Kind) -> Result<Walk> {
+//!         Ok(Walk::new(&self.workspace, self.at.day(), kind, Until::Now, Arc::default()))
+//!     }
+//!     fn note(&self, _: Vec<Note>) {}
+//!     fn unpacks(&self, _: usize) {}
+//!     fn failed(&self, error: Error) -> Error { error }
+//!     fn leaves_out(&self, _: &Unreadable) -> bool { false }
+//!     fn rows_at_once(&self) -> usize { 1_000_000 }
+//!     async fn grow(&self, _: u64) -> Result<()> { Ok(()) }
+//!     fn shrink(&self, _: u64) {}
+//!     fn check(&self) -> Result<()> { Ok(()) }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system())?;
+//! let at = Timestamp::parse("2013-06-01T12:00:00Z")?;
+//! let day = Now { table, workspace: Id::new(at), at };
+//! let (evaluation, rows) = evaluate_day(&day, BTreeMap::new()).await.expect("an empty day");
+//! assert_eq!((evaluation.releases.len(), rows), (0, 0));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! It writes nothing and schedules nothing.
 
 mod caught;

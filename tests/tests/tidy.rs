@@ -8,7 +8,7 @@ use std::{
 
 const MAX_FILE_LINES: usize = 400;
 const MAX_FUNCTION_LINES: usize = 70;
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "meter",
     "event",
     "segment",
@@ -16,6 +16,7 @@ const CRATES: [&str; 12] = [
     "log",
     "fold",
     "catalog",
+    "evaluate",
     "ingest",
     "projector",
     "query",

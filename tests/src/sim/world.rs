@@ -1,5 +1,5 @@
-//! The table in memory ([`feed`] tells of its changes), and the list of everything that was ever appended, by which
-//! [`oracle`] judges each write; [`said`] is what of it is release events.
+//! The table in memory (`feed` says what changed), and the list of everything that was ever appended, by which
+//! `oracle` judges each write; `said` is what of it is release events.
 
 mod feed;
 mod oracle;
