@@ -190,7 +190,7 @@ mod tests {
         let state = format!(
             r#"{{"v":2,"outcomes":{outcomes},"unmatched":2,"releases":{{"v1":{{
                 "predictions":{judged},"labelled":{judged},"mean_score":null,"measures":{{"binary":{{
-                    "positive":"{positive}","instead":[{instead}],"judged":{judged},"positives":{positives},
+                    "positive":"{positive}","threshold":0.5,"instead":[{instead}],"judged":{judged},"positives":{positives},
                     "confusion":{{"tp":0,"fp":0,"tn":0,"fn":0}},
                     "accuracy":null,"precision":null,"recall":null,"f1":null,"scored":0,
                     "auc":null,"log_loss":null,"brier":null,"ece":null,"calibration":[{bins}]}}}}}}}}}}"#
