@@ -1,5 +1,5 @@
-//! How the predictions of releases are judged, said anew from a day on: a `define` event for each release; and
-//! what release events may say of it.
+//! Changes of how the predictions of releases are judged, from a day on: a `define` event for each
+//! release; and what release events may say of it.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{
 /// The fields of an event that say how predictions are judged.
 const FIELDS: [&str; 4] = ["task", "positive_label", "threshold", "effective_from"];
 
-/// What is said anew. What is not given stays as it is.
+/// What is changed. What is not given stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewDefinition {
     /// What the predictions say.
@@ -101,8 +101,8 @@ impl Ingest {
         let now = self.clock().now();
         let change = |definition: &Definition| new.after(definition, self.from(new));
         self.catalog().define_model(&at, change, now).await?;
-        // The model comes first, so whoever registers a release in this moment either has its definition or is
-        // found here.
+        // The model comes first, so a release that is registered in this moment either has its definition or
+        // is found here.
         let page = self.catalog().page(workspace.id()).await?;
         let mut defined = Vec::new();
         for release in page.releases.iter().filter(|release| release.model == model) {
@@ -146,7 +146,7 @@ impl Ingest {
         Ok(Some((release.to_owned(), after)))
     }
 
-    /// What whoever sends a batch should know of it, though it can be stored: that none of its labels is one
+    /// What the sender of a batch should know of it, though it can be stored: that none of its labels is one
     /// that the workspace knows as a class. It asks definitions that were read some seconds ago at most.
     pub async fn warnings(&self, workspace: &Workspace, batch: &Batch) -> Vec<String> {
         let labels = (batch.kind == Kind::Outcomes).then(|| batch.columns.column("label")).flatten();

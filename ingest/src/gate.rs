@@ -1,7 +1,7 @@
 //! The gate before the append: how much may be under way at one time, and whose turn it is.
 //!
 //! A large request needs a slot while it is parsed and stored. Free slots go round among the workspaces
-//! that wait, so one that sends much does not keep the others out. A slot is asked for when the first part
+//! that wait, so one that sends much does not keep out the rest. A slot is asked for when the first part
 //! of the body is there, and given back when the client is waited for: a slow client costs the bytes that it
 //! has sent, and no slot. A small request needs no slot; there is a bound on how many are under way. What is
 //! over a bound is turned away at once, before its body is read.
@@ -173,12 +173,12 @@ impl Gate {
         }
     }
 
-    /// Turns away whoever comes from now on. What was begun goes on.
+    /// Turns away every new request. Requests that were begun go on.
     pub fn close(&self) {
         self.state().is_stopping = true;
     }
 
-    /// A slot, if one is free for this workspace and nobody of it waits; else a place in the line.
+    /// A slot, if one is free for this workspace and none of its requests waits; else a place in the line.
     fn slot_or_place(
         self: &Arc<Self>,
         state: &mut State,
@@ -210,10 +210,10 @@ impl Gate {
         Slot { gate: Arc::clone(self), workspace: workspace.clone() }
     }
 
-    /// Gives free slots to those who wait, one workspace after the other.
+    /// Gives free slots to the requests that wait, one workspace after the other.
     fn grant(self: &Arc<Self>) {
         while let Some((waiting, slot)) = self.next_in_line() {
-            // Whoever gave up hands it back: dropping the slot frees it, for the next one here.
+            // A request that gave up does not take the slot: dropping it frees it for the next one.
             drop(waiting.send(slot));
         }
     }

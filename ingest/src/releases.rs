@@ -1,5 +1,5 @@
 //! What happens to releases: they are promoted to an environment, rolled back and retired, each by an
-//! event in the release log; and those that nobody registered are registered, where a workspace says so.
+//! event in the release log; and unregistered ones are registered, where a workspace says so.
 
 use std::collections::BTreeSet;
 
@@ -160,7 +160,7 @@ impl Ingest {
         Ok(self.model_of_unknown(page).await?.err())
     }
 
-    /// The model of releases that nobody registered, or why there is none.
+    /// The model that unregistered releases get, or why there is none.
     async fn model_of_unknown(&self, page: &WorkspacePage) -> Result<Result<String, String>, Error> {
         let settings = self.catalog().settings(page.workspace.id()).await?;
         if !settings.accept_unknown_releases {
@@ -176,7 +176,7 @@ impl Ingest {
         })
     }
 
-    /// Registers the releases that a batch names and nobody registered, where the workspace says so.
+    /// Registers the releases that a batch names and that are not registered, where the workspace says so.
     pub(crate) async fn register_unknown(
         &self,
         workspace: &Workspace,
@@ -211,7 +211,7 @@ impl Ingest {
                 Remember::Forever,
             ));
             match register.await {
-                // Somebody else registered it, with a note of his own.
+                // Another writer registered it, with a note of its own.
                 Err(SubmitError::Store(error)) if error.is_conflict() => {}
                 other => _ = other?,
             }
@@ -219,7 +219,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// The event that registers a release: with the definition that it begins with. It bears the time of
+    /// The event that registers a release: with the definition that it begins with. Its time is that of
     /// the creation, so that a repeat after a failure is the same event.
     ///
     /// # Errors

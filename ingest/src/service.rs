@@ -1,4 +1,4 @@
-//! What the ingest service does, whoever asks: over HTTP, from a file, or the demo.
+//! What the ingest service does, for requests over HTTP, for imported files and for the demo.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -62,7 +62,7 @@ impl Ingest {
         Self::with(table, clock, appender)
     }
 
-    /// A service that appends history anew: `clock` tells when each event was appended then.
+    /// A service that appends a history again: `clock` gives the time at which each event was first appended.
     pub fn replaying(table: Arc<dyn Table>, clock: Clock) -> Self {
         let appender = Appender::replaying(Arc::clone(&table), clock.clone());
         Self::with(table, clock, appender)
@@ -147,8 +147,8 @@ impl Ingest {
         self.record_definitions(workspace, &recorded.defines).await;
     }
 
-    /// Stores those good rows of a chunk of a file that are not stored yet, whoever stored the others and when;
-    /// `batch` is all rows that could be read, `good` says which of them are to be stored.
+    /// Stores those good rows of a chunk of a file that no earlier import has stored. `batch` is all rows
+    /// that could be read, `good` says which of them are to be stored.
     ///
     /// # Errors
     /// As [`Ingest::submit`].
@@ -184,7 +184,7 @@ impl Ingest {
     /// Checks a batch and registers the releases that it brings; the lanes of its workspace, and what is to
     /// be recorded of it once it is stored.
     async fn prepare(&self, workspace: &Workspace, batch: &Batch) -> Result<(Lanes, Recorded), SubmitError> {
-        // By its id, since a path may be another's by now; whoever submits may have known it for long.
+        // By its id: the path that the caller resolved long ago may be another workspace's by now.
         self.workspace(workspace.id().as_str()).await?.check_open()?;
         self.check(workspace, batch).await?;
         if batch.kind != Kind::Releases {

@@ -29,7 +29,7 @@ pub struct CountedTime {
 }
 
 impl CountedTime {
-    /// The first of a table, at a date that several witnesses have told.
+    /// The first of a table, at a date that several witnesses reported.
     pub fn first(at: Timestamp) -> Self {
         Self { ver: 1, minutes: 0, at }
     }

@@ -1,5 +1,5 @@
 //! A cut: for each log of a window how far it was read. The log only grows and a segment never changes,
-//! so whoever reads a cut again reads the same events, whatever was appended since.
+//! so a second read of the same cut gives the same events, even when more were appended since.
 //!
 //! As text a cut fits into a header: numbers of variable length, packed by zstd where that is shorter,
 //! with a version in front and a checksum behind, in the letters of URLs.

@@ -3,8 +3,8 @@
 //! The head says what the evaluation covers. A small evaluation stands in it as a whole; of a larger one it
 //! names the *generation* of the parts, which are items of their own and written before it. The key of a
 //! part holds its generation: the `ver` that the head will have and a digest of all parts, so two writers
-//! cannot mix theirs. Parts of older generations are deleted after the head. So whoever reads a head
-//! and lacks one of its parts has been overtaken, and reads again ([`load`]).
+//! cannot mix theirs. Parts of older generations are deleted after the head is written. So a reader that
+//! finds a part of its head missing was overtaken by a writer, and reads again ([`load`]).
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const IN_PARTS: i64 = 2;
 /// How many parts are written or deleted at once.
 const AT_ONCE: usize = 16;
 
-/// How often an evaluation is read again that is written anew meanwhile.
+/// How often a reader tries again when an evaluation is rewritten while it is read.
 const MAX_READS: usize = 20;
 
 /// The most bytes of a state, on an engine whose items may have `item_bytes`: 340 KiB where they
@@ -204,7 +204,7 @@ pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Head> {
     table.get(&at.key()).await?.as_ref().map_or(Ok(Head::none()), Head::from_item)
 }
 
-/// Reads an evaluation: one query, and again when it was written anew meanwhile.
+/// Reads an evaluation: one query, and another one when the evaluation was rewritten meanwhile.
 ///
 /// # Errors
 /// `Corrupt`, when a part of it is missing for good; those of the table.
@@ -216,7 +216,7 @@ pub async fn load(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<Str
         match assemble(&items)? {
             Found::Nothing => return Ok(None),
             Found::Whole(head, states) => return Ok(Some((head, states))),
-            // The head was the same from the read before to this one: nobody has deleted its parts.
+            // The head has not changed since the read before, so no writer has deleted its parts.
             Found::Torn(ver) if before == Some(ver) => {
                 return Err(Error::corrupt(format!(
                     "item {}: a part of its generation is missing; `almanac rebuild` makes it anew",
@@ -279,7 +279,7 @@ async fn write_parts(
     });
     let parts: Vec<Item> = parts.collect();
     for some in parts.chunks(AT_ONCE) {
-        // The same generation is the same parts, whoever writes them.
+        // All writers of one generation write the same parts.
         try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The days of a workspace whose events are gone. Such a day is marked before its first segment is
-//! deleted, and stays marked for good: nobody shows what is left of it, appends to it, or takes
-//! its missing segments for a hole.
+//! deleted, and stays marked for good: what is left of it is not shown, no event is appended to it, and its
+//! missing segments are not taken for a hole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
 }
 
 /// The minute of the table's counted time in which the setting `ver` of a retention was noticed; notes `minute` when
-/// nobody did. Of two who note it the later holds, so that nothing is deleted too early.
+/// none is noted. Of two notes the later one holds, so that nothing is deleted too early.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.

@@ -63,18 +63,18 @@ pub fn release_index(model: &Id, release: &Id) -> (String, String) {
 }
 
 /// The guard that keeps a name unique among the children of one type under a parent (a key such
-/// as `w#<id>`, or `` for the root). It holds the id of who has the name.
+/// as `w#<id>`, or `` for the root). It holds the id of the entity that has the name.
 fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
     Key::new(format!("@name#{parent}/{kind}"), name)
 }
 
-/// A key beside the names of categories that no name can have, for asking whether the table answers:
-/// whoever reads the catalog may read there.
+/// A key for asking whether the table answers. It stands among the names of categories, where every reader of
+/// the catalog may read, and no category can have its name.
 pub fn probe() -> Key {
     name_guard("", "wc", "@")
 }
 
-/// Whether an item holds what is shown to nobody: the partitions of tokens.
+/// Whether an item is secret and never shown: those in the partitions of tokens.
 pub fn is_secret(key: &Key) -> bool {
     key.pk.starts_with("token#")
 }

@@ -162,7 +162,7 @@ pub async fn grown(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Res
     Ok(segments)
 }
 
-/// The log of a day that is called `name`, such as `p/00`.
+/// The log of a day with the name `name`, such as `p/00`.
 pub fn log_named(workspace: &Id, day: Day, name: &str) -> Option<LogId> {
     let (kind, lane) = name.split_once('/')?;
     Some(LogId {

@@ -157,7 +157,7 @@ impl Walk {
             self.notes.push(Note::Missing(log, at.next));
             return None;
         }
-        // Of a segment that cannot be read nobody knows when it was appended; it does not end the prefix.
+        // It is unknown when a segment that cannot be read was appended; it does not end the prefix.
         let appended_at = item.int("appended_at").ok().and_then(Timestamp::from_micros);
         if let (Until::AsOf(as_of), Some(appended_at)) = (&self.until, appended_at)
             && appended_at > *as_of

@@ -187,7 +187,7 @@ pub enum Condition {
     All(Vec<Condition>),
 }
 
-/// A change of some attributes of an item that is there; the others stay as they are.
+/// A change of some attributes of an item that exists; its other attributes stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// Which item.
@@ -313,9 +313,9 @@ pub trait Table: Debug + Send + Sync {
     async fn transact(&self, writes: Vec<Write>) -> Result<()>;
 
     /// The time that the engine's own clock has reached for sure, without asking it; `None` while it
-    /// has told none. Of DynamoDB it is the `Date` of an answer and what has passed since, so at most some
-    /// seconds behind; of a file the clock that it was opened with. Whoever goes by a clock that may be
-    /// wrong compares it with this one.
+    /// has given none. Of DynamoDB it is the `Date` of an answer and what has passed since, so at most some
+    /// seconds behind; of a file the clock that it was opened with. A caller whose own clock may be wrong
+    /// compares it with this one.
     fn engine_time(&self) -> Option<Timestamp>;
 
     /// The shards of the change feed, parents before children.

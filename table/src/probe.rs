@@ -12,8 +12,8 @@ pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
     table.get(key).await.map(drop)
 }
 
-/// Writes an item at `key`, which nobody reads: whether the table takes writes, all the way to where they are
-/// durable.
+/// Checks that the table takes writes, all the way to where they are durable: writes an item at `key`, which
+/// is never read.
 ///
 /// # Errors
 /// Those of [`Table::put`].

@@ -1,5 +1,5 @@
-//! The one loop for what others may change at the same time: read, decide, write under the condition that nobody
-//! else has written since, and again from the beginning when somebody has.
+//! The one loop for what several writers may change at the same time: read, decide, write under the condition
+//! that no other writer has written since, and start again when one has.
 
 use std::{fmt::Display, future::Future, time::Duration};
 
@@ -92,7 +92,7 @@ pub fn unless_overtaken<T>(written: Result<T>) -> Result<Option<T>> {
 }
 
 impl Condition {
-    /// Nobody has written the item since it was read with this `ver`, which is 0 when it was not there.
+    /// The item was not written since it was read with this `ver`, which is 0 when it was not there.
     pub fn unchanged(ver: i64) -> Self {
         match ver {
             0 => Self::Absent,

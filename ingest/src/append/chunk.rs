@@ -1,11 +1,11 @@
 //! Chunks of files: a row is known by the digest of the chunk's bytes and by its index in it, for good,
-//! whatever was wrong with other rows when it was stored.
+//! also when other rows were bad when it was stored.
 //!
 //! A chunk has a marker for each group of days, so that none grows without bound. It holds the rows that
 //! are `taken`, and for each log a segment `after` that stands before any other row of the chunk. Segments say
 //! which rows they hold. So at any time a row that is stored is taken, or stands behind `after`: a log is
-//! written in the marker before the first row goes there, and never again. Whoever appends looks at both, and
-//! stores what is good today and nowhere yet.
+//! written in the marker before the first row goes there, and never again. A writer looks at both, and stores
+//! the rows that are good now and not stored yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,7 +91,7 @@ impl Appender {
         Ok(true)
     }
 
-    /// Appends those good rows of a chunk that are not stored yet, whoever stored the others and when.
+    /// Appends those good rows of a chunk that no earlier append has stored.
     ///
     /// # Errors
     /// Those of the table. After an error the same call may be made again.
@@ -172,7 +172,7 @@ impl Appender {
         item.map(|item| Marker::from_item(&item, place.workspace)).transpose()
     }
 
-    /// Writes a marker over the one that it was made of; whether nobody was quicker.
+    /// Replaces the marker that this one was made of; false when another writer was quicker.
     async fn write_marker(&self, place: &Place<'_>, marker: &mut Marker) -> Result<bool> {
         let condition = Condition::unchanged(marker.ver);
         marker.ver += 1;

@@ -1,7 +1,7 @@
 //! The marker of a batch: which events have its idempotency key, and where to look for them.
 //!
 //! Version 1 of it stands in one partition for all batches of a workspace, and its batch has the scheme
-//! [`Scheme::Key`]; it is read, and gone on with, but not written anew.
+//! [`Scheme::Key`]; such a marker is read and updated, but no new one is created.
 
 use std::collections::BTreeMap;
 

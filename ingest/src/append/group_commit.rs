@@ -1,4 +1,4 @@
-//! One log and those who append to it: whoever's turn it is appends for all who wait.
+//! Group commit of one log: the writer whose turn it is appends the batches of all that wait.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -32,7 +32,7 @@ const MAX_BACKOFF_MS: u64 = 16;
 /// The most rows that are appended together.
 const MAX_TOGETHER_ROWS: usize = 100_000;
 
-/// How long the one whose turn it is waits at most for as many as came the last time.
+/// How long the writer whose turn it is waits at most for as many as came the last time.
 const LINGER: Duration = Duration::from_millis(2);
 
 /// Only soon after the last time it is worth waiting.
@@ -56,7 +56,7 @@ pub(super) struct Log {
     meters: Arc<Meters>,
 }
 
-/// One who waits for his entry to be stored.
+/// A writer that waits for its entry to be stored.
 struct Waiting {
     entry: Arc<Entry>,
     answer: oneshot::Sender<Result<Stored>>,
@@ -102,7 +102,7 @@ impl Log {
                     biased;
                     answer = &mut answered => match answer {
                         Ok(answer) => return answer,
-                        // Whoever appended for us was stopped in the middle.
+                        // The writer that appended for this one was stopped in the middle.
                         Err(_) => break,
                     },
                     mut state = self.state.lock() => self.lead(&mut state).await,
@@ -130,7 +130,7 @@ impl Log {
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = Some((seq, Instant::now()));
     }
 
-    /// Appends for those who wait, and answers them.
+    /// Appends the entries of all writers that wait, and answers them.
     async fn lead(&self, state: &mut State) {
         self.linger(state).await;
         let group = self.take_group();
@@ -142,14 +142,14 @@ impl Log {
         let committed = self.commit(state, &entries).await;
         self.meters.commit(began.elapsed(), entries.len());
         for (waiting, appended) in group.into_iter().zip(committed) {
-            // Nobody is waiting any more where an answer is not taken.
+            // An answer that is not taken is of a writer that no longer waits.
             _ = waiting.answer.send(appended);
         }
         state.last = Some((entries.len(), Instant::now()));
     }
 
     /// Waits for as many as came the last time: they are answered all at once, so they come again all
-    /// at once. One who comes alone does not wait.
+    /// at once. A writer that comes alone does not wait.
     async fn linger(&self, state: &State) {
         let Some((wanted, _)) = state.last.filter(|(_, ended)| ended.elapsed() < LINGER_WITHIN) else {
             return;

@@ -56,7 +56,7 @@ pub(super) fn of_content(digest: &str) -> BatchId {
     of_parts(&[content_key(digest).as_bytes()])
 }
 
-/// What a batch without a key is called in answers.
+/// The name in answers of a batch without a key.
 pub(super) fn content_key(digest: &str) -> String {
     format!("sha256-{digest}")
 }

@@ -1,4 +1,4 @@
-//! What is measured of appends, and told of them in the log.
+//! What is measured of appends, and logged.
 
 use std::time::Duration;
 

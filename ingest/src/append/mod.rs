@@ -1,10 +1,10 @@
 //! The append: from a batch to durable segments, exactly once.
 //!
-//! A log remembers which batches are in it: a segment names them ([`log::batch`]). Whoever appends
-//! at head + 1, under the condition that nothing is there, has read every segment before his own
-//! (`log`), so he knows whether the batch is there already, whoever wrote it.
+//! A log remembers which batches are in it: a segment names them ([`log::batch`]). A writer appends at
+//! head + 1, under the condition that nothing is there, and has read every segment before its own
+//! (`log`), so it knows whether any writer has stored the batch already.
 //!
-//! How far back he must look is what differs:
+//! How far back it must look is what differs:
 //! - A batch with an idempotency key is **claimed** first (`claim`): a marker under the key holds the digest
 //!   of its events and for each log a segment that surely stands before any of its own. So a repeat, days
 //!   later and from anywhere, looks at the right place, and other events under the same key are refused.
@@ -63,7 +63,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How many logs of one batch are appended to side by side.
 const MAX_LOGS_AT_ONCE: usize = 32;
 
-/// From how many events on a batch is worked on aside of the threads that serve.
+/// From how many events on a batch is worked on away from the threads that serve.
 const BLOCKING_ROWS: usize = 500;
 
 /// How long a batch is protected from being counted twice.
@@ -112,7 +112,7 @@ pub struct Appender {
 #[derive(Debug, Default)]
 struct Logs {
     known: HashMap<LogId, Arc<Log>>,
-    /// When those that nobody appended to were forgotten for what is remembered of them.
+    /// When the logs that were not in use were last forgotten.
     swept: Option<Instant>,
 }
 
@@ -131,7 +131,7 @@ struct Job<'a> {
 }
 
 impl Appender {
-    /// An appender to `table`. What it appends bears the time of `clock`, which must be near that of the
+    /// An appender to `table`. What it appends has the time of `clock`, which must be near that of the
     /// engine.
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         Self::with(table, Times::new(clock, false))
@@ -355,7 +355,7 @@ impl Appender {
     }
 }
 
-/// Does work on `rows` events: at once when they are few, else aside of the threads that serve.
+/// Does work on `rows` events: at once when they are few, else away from the threads that serve.
 async fn aside<T: Send + 'static>(rows: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     if rows <= BLOCKING_ROWS {
         return Ok(work());

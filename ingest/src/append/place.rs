@@ -78,7 +78,7 @@ impl Places {
     /// one is wanted, `None`; then a first segment with events will say so. If more are wanted, a first segment
     /// is put, without events.
     async fn lanes(&self, log: &LogId, wanted: u8) -> Result<Option<u8>> {
-        // Nobody gives a kind more lanes that has only one, so that need not be looked up.
+        // A kind that has only one lane never gets more, so that need not be looked up.
         let wanted = lanes_of_kind(log.kind, wanted);
         if lanes_of_kind(log.kind, u8::MAX) == 1 {
             return Ok(Some(1));

@@ -193,7 +193,7 @@ async fn a_repeat_is_told_with_what_it_repeats_and_stored_where_that_is_wanted()
     assert_eq!(world.rows().await, 15);
 }
 
-/// A service that forgets a log, or starts anew, reads back as far as the promise goes, however much came
+/// A service that forgets a log, or starts again, reads back as far as the promise goes, however much came
 /// since.
 #[tokio::test]
 async fn a_log_that_was_forgotten_is_read_back_and_not_doubled() {
@@ -440,7 +440,7 @@ async fn a_corrected_prediction_counts_with_four_lanes() {
     assert_eq!(last.len(), 200);
 }
 
-/// Whoever comes first says how many lanes a day has; the other one deals its events anew.
+/// The first writer of a day sets how many lanes it has; the second one deals its events again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_that_begin_a_day_with_other_numbers_of_lanes_agree() {
     let world = Arc::new(World::new());

@@ -1,10 +1,9 @@
-//! The time that segments bear.
+//! The time of segments.
 //!
 //! An instant is closed [`CLOSED_AFTER_SECONDS`] later: no segment comes any more that says it was appended
-//! by then. A third of that is for the clock of who appends, which is compared with the engine's before
-//! each put; a third for the put, which is not sent later ([`PUT_WITHIN`]); and a third for the clock of who
-//! reads. (A put takes less than its third, since the time that an engine tells of itself is up to two
-//! seconds old.)
+//! by then. A third of that is for the clock of the writer, which is compared with the engine's before
+//! each put; a third for the put, which is not sent later ([`PUT_WITHIN`]); and a third for the clock of the
+//! reader. (A put takes less than its third, since the time that an engine gives is up to two seconds old.)
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use event::{Clock, Error, Result, Timestamp};
 use log::{key, segment_item::CLOSED_AFTER_SECONDS};
 use table::{Table, probe};
 
-/// How far the clock of who appends may be from the engine's.
+/// How far the clock of a writer may be from the engine's.
 const MAX_SKEW_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
 
 /// How long after its time was taken a segment may be sent, and its answer be waited for.
@@ -21,11 +20,11 @@ pub(super) const PUT_WITHIN: Duration = Duration::from_secs(CLOSED_AFTER_SECONDS
 /// A put that took longer than this was stored too late.
 pub(super) const MAX_PUT: Duration = Duration::from_secs(CLOSED_AFTER_SECONDS as u64 / 3);
 
-/// The clock of who appends.
+/// The clock of a writer.
 #[derive(Clone, Debug)]
 pub(super) struct Times {
     clock: Clock,
-    /// Whether it tells the times of a history that is appended anew.
+    /// Whether it gives the times of a history that is appended again.
     is_replay: bool,
 }
 

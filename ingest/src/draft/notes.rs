@@ -1,4 +1,4 @@
-//! What is wrong with which row: collected in any order, told in the order of the rows.
+//! What is wrong with which row: collected in any order, reported in the order of the rows.
 
 use event::RowProblem;
 

@@ -12,7 +12,7 @@ pub(crate) enum Scalar<'a> {
     Int(i64),
     Float(f64),
     Text(Cow<'a, str>),
-    /// Something that no field takes, by what it is called: `a list`.
+    /// Something that no field takes, by its name in messages: `a list`.
     Other(&'static str),
 }
 

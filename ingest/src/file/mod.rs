@@ -1,5 +1,5 @@
-//! Reads files into batches, in bounded memory: NDJSON, JSON, CSV, Parquet and Arrow, told apart by
-//! the name's ending.
+//! Reads files into batches, in bounded memory: NDJSON, JSON, CSV, Parquet and Arrow, by the ending of
+//! their names.
 
 mod columns;
 mod mapping;
@@ -222,7 +222,7 @@ fn whole(chunks: impl Iterator<Item = Result<Chunk, Refused>>) -> Result<Vec<Bat
         error_count += chunk.bad.len();
         let room = MAX_LISTED_ERRORS - errors.len();
         errors.extend(chunk.bad.into_iter().flat_map(|row| row.problems).take(room));
-        // After a bad row only the others of its kind matter.
+        // After a bad row only further bad rows matter.
         batches.extend(chunk.batch.filter(|_| error_count == 0).into_iter().flat_map(Batch::by_days));
     }
     match error_count {

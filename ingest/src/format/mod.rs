@@ -175,8 +175,8 @@ impl BodyReader {
     /// Reads the next bytes, in pieces of any size.
     ///
     /// # Errors
-    /// As soon as it is clear that the body cannot be taken, except for bad rows: they are all told by
-    /// [`BodyReader::finish`]. After an error the reader is of no more use.
+    /// As soon as it is clear that the body cannot be taken, except for bad rows: [`BodyReader::finish`]
+    /// reports them all. After an error the reader is of no more use.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         let Self { decoder, parser, out } = self;
         decoder.push(bytes, &mut |plain| parser.push(plain, out))

@@ -82,7 +82,7 @@ impl Form {
         Ok(Self { format, encoding, length })
     }
 
-    /// Whether the body is small. Of a compressed one nobody knows how large it will be.
+    /// Whether the body is small. The size of a compressed one is not known before it is read.
     pub(super) fn size(&self) -> Size {
         let is_small = self.length.is_some_and(|length| length <= SMALL_BODY_BYTES);
         if is_small && self.encoding == Encoding::Identity { Size::Small } else { Size::Large }

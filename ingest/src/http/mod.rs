@@ -134,7 +134,7 @@ async fn store(
     let workspace = ingest.workspace(&workspace).await?;
     workspace.check_open()?;
     about.workspace = Some(workspace.id().clone());
-    // An `event_id` is part of an event, and so is not told.
+    // An `event_id` is part of an event, so it is not logged.
     about.batch.clone_from(&idempotency_key);
     let mut pass = match ingest.gate().enter(workspace.id(), form.size()) {
         Ok(pass) => pass,

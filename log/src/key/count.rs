@@ -1,7 +1,7 @@
 //! The keys of counters: how many events there are, month by month.
 //!
 //! They stand in a partition of their own. Up to 0.1 they stood beside the workspace, whose page grew with
-//! them; what is there still is read with the others until the projector has moved it.
+//! them; counters that are still there are read as well until the projector has moved them.
 
 use event::Id;
 use table::{Key, KeyRange};

@@ -211,7 +211,7 @@ impl EntityId {
         Key::new(self.workspace().map_or_else(|| own.clone(), super::workspace_page), own)
     }
 
-    /// What it is called inside of keys: `m#<id>`.
+    /// Its name inside of keys: `m#<id>`.
     pub fn token(&self) -> String {
         format!("{}#{}", self.kind().prefix(), self.id())
     }

@@ -1,4 +1,4 @@
-//! The keys of what is live, of what happened to releases, and of who follows what.
+//! The keys of live releases, of what happened to releases, and of follows.
 
 use std::fmt;
 

@@ -198,7 +198,7 @@ impl OfDay {
         }
     }
 
-    /// The one that is called so.
+    /// The one with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }

@@ -1,4 +1,4 @@
-//! Reading the changes of a shard. What cannot be read any more is told as a gap, never skipped.
+//! Reading the changes of a shard. Changes that cannot be read any more are reported as a gap, never skipped.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const MAX_REOPENED: usize = 3;
 /// An iterator, and what is known of where it stands.
 struct Standing {
     iterator: String,
-    /// The position of a reader to whom nothing is told from here.
+    /// The position that a reader keeps when it gets no change from here.
     position: Position,
     /// Whether changes before it are gone.
     gap: bool,
@@ -86,7 +86,7 @@ impl DynamoTable {
                 return self.told(shard, &here, &records, answer.next_shard_iterator);
             }
             here.iterator = answer.next_shard_iterator.unwrap_or_default();
-            // Kept already now: whoever waits may be broken off.
+            // Kept before the wait, since the caller may stop waiting.
             self.iterators.keep(shard, &here.position, here.iterator.clone());
             standing = Some(here);
             sleep(pause.min(deadline - Instant::now())).await;

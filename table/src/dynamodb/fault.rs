@@ -125,7 +125,7 @@ impl Fault {
         }
     }
 
-    /// `None` for an answer without a code: whoever gave it was not DynamoDB.
+    /// `None` for an answer without a code: it does not come from DynamoDB.
     fn answered(code: Option<&str>, message: Option<&str>, server_failed: bool) -> Option<Self> {
         let code = code?;
         let unknown = if server_failed { Class::Unanswered } else { Class::Invalid };

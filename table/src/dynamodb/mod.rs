@@ -73,7 +73,7 @@ impl DynamoTable {
     ///
     /// # Errors
     /// `NotFound`, when there is no such table; `Invalid`, when it has another shape, or when there
-    /// is no region or are no credentials; `Unavailable`, when nobody answers. Each says in one
+    /// is no region or are no credentials; `Unavailable`, when no server answers. Each says in one
     /// line what to do.
     pub async fn connect(config: DynamoConfig) -> Result<Self> {
         let client = Client::new(&config).await?;

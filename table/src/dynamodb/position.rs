@@ -122,7 +122,7 @@ impl Iterators {
     pub(super) fn keep(&self, shard: &str, position: &Position, iterator: String) {
         let now = Instant::now();
         let mut shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of shards that nobody reads any more.
+        // Those of shards that are not read any more.
         shards.retain(|_, all| all.back().is_some_and(|newest| newest.until > now));
         let all = shards.entry(shard.to_owned()).or_default();
         all.retain(|kept| kept.position != *position && kept.until > now);

@@ -1,5 +1,5 @@
-//! How the engine bears what a real DynamoDB seldom does, against a server that does it on
-//! demand. What DynamoDB does every day is in the conformance suite of the `tests` crate.
+//! How the engine handles what a real DynamoDB seldom does, against a server that does it on
+//! demand. The conformance suite of the `tests` crate tests what DynamoDB does every day.
 
 use std::{
     collections::VecDeque,

@@ -50,7 +50,7 @@ impl Spent {
         Self { units: DYNAMODB_UNITS.counter([mode, operation]), hundredths: AtomicU64::new(0) }
     }
 
-    /// Counts what an answer told.
+    /// Counts the capacity that an answer reports.
     pub(super) fn note<'a>(&self, told: impl IntoIterator<Item = &'a ConsumedCapacity>) {
         let units: f64 = told.into_iter().filter_map(ConsumedCapacity::capacity_units).sum();
         self.add((units * 100.0).round() as u64);

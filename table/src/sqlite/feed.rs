@@ -31,8 +31,8 @@ pub(super) fn record(connection: &Connection, key: &Key, now: Timestamp) -> Outc
 /// Reads changes after `from`.
 ///
 /// A position before the oldest change that is kept, or after the newest that ever was (the file
-/// is another one than the reader knew), is a gap; reading goes on with the oldest. Whoever asks
-/// for the oldest has no position that could have been lost, so to him nothing is a gap.
+/// is another one than the reader knew), is a gap; reading goes on with the oldest. A reader that asks
+/// for the oldest change has no position to lose, so it never gets a gap.
 pub(super) fn read(connection: &mut Connection, from: &Position) -> Outcome<Changes> {
     // The numbers and the rows must come from one state of the file.
     let transaction = connection.transaction()?;

@@ -104,7 +104,7 @@ pub fn delete(path: &Path) -> Result<()> {
     let real = path.canonicalize().map_err(|error| unremovable(path, error))?;
     let connection = open::writer(path, Create::Never, CLOSE_TIMEOUT)?;
     // Leaving the write-ahead log needs the file for itself, and takes in what the log still holds. So
-    // nobody writes to a file that is gone, and what remains after a crash right here is whole.
+    // no process writes to a file that is gone, and what remains after a crash right here is whole.
     let left =
         connection.pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0));
     match left {

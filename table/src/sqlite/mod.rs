@@ -4,8 +4,8 @@
 //!   returns when it is on the disk (write-ahead log, `synchronous=FULL`).
 //! - **Reads** run on a few connections of their own, on threads that may block (`readers.rs`).
 //! - **Changes** are rows of the same file, written in the same commit (`feed.rs`).
-//! - **Several processes** on one machine may share the file. Conditions are looked at inside of
-//!   the write transaction, of which SQLite admits one at a time, whoever asks.
+//! - **Several processes** on one machine may share the file. Conditions are checked inside of
+//!   the write transaction, of which SQLite admits one at a time among all processes.
 //!
 //! SQL stands here and nowhere else.
 
@@ -42,7 +42,7 @@ mod write;
 mod writer;
 
 /// How often the feed looks for changes that other processes made. Those of this process are
-/// told of at once.
+/// announced at once.
 const POLL: Duration = Duration::from_millis(40);
 
 /// The table in one SQLite file.

@@ -85,7 +85,7 @@ fn connect(path: &Path, create: Create, busy: Duration) -> Outcome<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(busy)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // A statement is planned once: SQLite would otherwise plan anew whenever the bounds of a range change.
+    // A statement is planned once: SQLite would otherwise plan again whenever the bounds of a range change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Only has an effect on a file that is still empty.
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
@@ -93,7 +93,7 @@ fn connect(path: &Path, create: Create, busy: Duration) -> Outcome<Connection> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", CHECKPOINT_PAGES * PAGE_BYTES)?;
-    // Nobody but this engine writes what the file says, so what it says is not trusted to run.
+    // Another program may have changed the schema of the file, so functions in it are not trusted to run.
     connection.pragma_update(None, "trusted_schema", false)?;
     Ok(connection)
 }

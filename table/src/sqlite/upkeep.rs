@@ -1,7 +1,7 @@
 //! What the writer clears away now and then: expired items and old changes.
 //!
-//! It happens inside of the transaction of a group, a bounded amount at a time. A file that
-//! nobody writes to is not cleared; readers hide what has expired in any case.
+//! It happens inside of the transaction of a group, a bounded amount at a time. A file without
+//! writes is not cleared; readers hide expired items in any case.
 
 use event::Timestamp;
 use rusqlite::{Connection, params};
@@ -12,8 +12,8 @@ use crate::Key;
 /// How long after the last time it is due again.
 const EVERY_MICROS: i64 = 60 * 1_000_000;
 
-/// How long an item stays after it has expired, in seconds. Nobody sees it, and a clock that is ahead by less
-/// and put right has removed nothing for good.
+/// How long an item stays after it has expired, in seconds. It is hidden from readers. A clock that was ahead
+/// by less than this, and was put right, has removed nothing for good.
 const KEPT_SECONDS: i64 = 30 * 24 * 60 * 60;
 
 /// The most expired items removed at a time.

@@ -32,7 +32,7 @@ use crate::too_late;
 /// The most requests that wait.
 const MAX_WAITING: usize = 1024;
 
-/// The most bytes, in KiB, that wait; whoever brings more is made to wait before he adds to them.
+/// The most bytes, in KiB, that wait; a caller with more waits until there is room.
 const MAX_WAITING_KIB: usize = 64 * 1024;
 
 /// The most requests in a commit.
@@ -104,7 +104,7 @@ impl Writer {
         })
     }
 
-    /// Makes all writes of a request or none, and returns when they are durable. Whoever stops waiting
+    /// Makes all writes of a request or none, and returns when they are durable. A caller that stops waiting
     /// does not take them back.
     pub(super) async fn write(&self, request: Request, bytes: usize) -> Result<()> {
         let kib = u32::try_from(bytes.div_ceil(1024).clamp(1, MAX_GROUP_KIB)).unwrap_or(u32::MAX);
@@ -182,8 +182,8 @@ impl Worker {
             }
             self.meters.requests.record(group.len() as f64);
             self.meters.bytes.record(kib as f64 * 1024.0);
-            // A panic costs this commit, and not all that come after it: whoever waits for it is told that it
-            // was broken off, since nobody answers any more.
+            // A panic costs this commit, and not all that come after it: the callers that wait for it get the
+            // error that it was broken off, since their channels close without an answer.
             if catch_unwind(AssertUnwindSafe(|| self.answer(group))).is_err() {
                 self.give_up();
             }
@@ -209,7 +209,7 @@ impl Worker {
             Ok(results) => {
                 self.commits.send_modify(|commits| *commits += 1);
                 for (job, result) in group.into_iter().zip(results) {
-                    // Whoever no longer waits for the answer does not need it.
+                    // A caller that no longer waits does not need the answer.
                     let _ = job.answer.send(result);
                 }
             }
