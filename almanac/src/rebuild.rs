@@ -1,4 +1,4 @@
-//! `almanac rebuild`: folds a workspace anew beside what is served.
+//! `almanac rebuild`: folds a workspace again beside what is served.
 
 use std::sync::Mutex;
 

@@ -26,7 +26,7 @@ macro_rules! eprintln {
     ($($line:tt)*) => { $crate::say::remark(format_args!($($line)*)) };
 }
 
-/// Prints to standard output. A command whose answer nobody takes has nothing more to do: a closed
+/// Prints to standard output. A command that cannot print its answer has nothing more to do: a closed
 /// pipe ends it well, as `head` does, anything else (a full disk) with the code of a failure.
 pub(crate) fn answer(text: Arguments<'_>, end: &str) {
     let Err(error) = write(&mut io::stdout(), text, end) else { return };

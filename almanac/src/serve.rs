@@ -78,7 +78,7 @@ pub(crate) async fn serve(
         });
     }
     drop(listener);
-    // What was accepted is durable or will be sent again; a client that stalls holds up nobody.
+    // What was accepted is durable or will be sent again; a client that stalls does not delay the stop.
     if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in {} s and are cut off", DRAIN.as_secs());
     }

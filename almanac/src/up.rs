@@ -64,7 +64,7 @@ pub struct Options {
     pub queries: query::Bounds,
     /// How long a client may take nothing of an answer before its connection is dropped.
     pub write_within: Duration,
-    /// The SQLite file, whose size is told among the metrics.
+    /// The SQLite file, whose size is one of the telemetry metrics.
     pub file: Option<PathBuf>,
 }
 

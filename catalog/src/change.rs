@@ -87,8 +87,8 @@ impl Patch {
     }
 }
 
-/// What turns the item of `before` into that of `after`, if nobody changed it in between, with `more` attributes
-/// than a [`Patch`] changes. The index is always written anew, together with what it is made of.
+/// What turns the item of `before` into that of `after`, if it was not changed in between, with `more`
+/// attributes than a [`Patch`] changes. The index is always written again, together with what it is made of.
 pub(super) fn update(before: &AnyEntity, after: &AnyEntity, more: &[&str]) -> Update {
     let unchanged = Condition::Equals("ver", before.entity().version.into());
     let mut update = Update::new(after.at().key(), unchanged);
@@ -162,9 +162,9 @@ impl Catalog {
             .await
     }
 
-    /// The workspaces of a category show its name in their paths. Whoever looks one up goes by the
-    /// guards of names, so a path that is not rewritten yet misleads nobody. Renaming a category
-    /// again to the name that it has ends what was broken off.
+    /// The workspaces of a category show its name in their paths. A look-up uses the guards of names, so
+    /// a path that is not rewritten yet misleads no look-up. Renaming a category again to the name that it
+    /// has completes what was broken off.
     async fn rewrite_paths(&self, category: &AnyEntity) -> Result<()> {
         let AnyEntity::Category(category) = category else { return Ok(()) };
         let at = EntityId::Category(category.entity.id.clone());
@@ -179,7 +179,7 @@ impl Catalog {
     }
 }
 
-/// Refuses an attribute that is called like something that an entity has of its own: it would stand
+/// Refuses an attribute with the name of something that an entity has of its own: it would stand
 /// beside it and change nothing.
 fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
     let own: &[&str] = match kind {

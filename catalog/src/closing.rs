@@ -1,12 +1,13 @@
 //! Closing workspaces before they are deleted, and keeping names free for a while after they were given up.
 //!
-//! Who appends takes a path for the workspace that it named a moment ago ([`CACHED_SECONDS`]). So:
+//! A writer takes a path for the workspace that it named a moment ago ([`CACHED_SECONDS`]). So:
 //!
-//! - A deletion marks the workspace as closing, waits until nobody goes by what it was before the mark, and
-//!   deletes it then. An event that was let in before lands in the workspace while it is there; who comes later
-//!   finds it closing and is refused. The wait is counted by who waits: no two clocks are compared. Broken off, the
-//!   deletion goes on when it is called again, and waits anew. Any change of the workspace takes the mark back.
-//! - A name of a workspace or category that was given up, by a deletion or a rename, is nobody's for
+//! - A deletion marks the workspace as closing, waits until no writer uses what it was before the mark, and
+//!   deletes it then. An event that was let in before lands in the workspace while it is there; a later one
+//!   finds it closing and is refused. The deleting process counts the wait: no two clocks are compared. A
+//!   deletion that was broken off goes on when it is called again, and waits again. Any change of the workspace
+//!   takes the mark back.
+//! - A name of a workspace or category that was given up, by a deletion or a rename, cannot be taken for
 //!   [`RESERVED_SECONDS`]: its guard stays, and expires. So no path leads to a new workspace while it may be taken
 //!   for the old one. (A rename needs no wait: what is still appended by the old path lands in the same workspace.)
 
@@ -16,14 +17,14 @@ use table::{Condition, Item, Query, Update, Write, query_all, unless_overtaken};
 
 use super::{AnyEntity, Catalog, Workspace, create::BUSY};
 
-/// For how long whoever appends may take a workspace for what it was, in seconds.
+/// For how long a writer may take a workspace for what it was, in seconds.
 pub const CACHED_SECONDS: i64 = 5;
 
 /// How long a deletion waits for that, in seconds.
 pub(super) const CLOSING_SECONDS: u64 = CACHED_SECONDS as u64 + 1;
 
-/// For how long a name that was given up is nobody's, in seconds: far longer than [`CACHED_SECONDS`], since it
-/// expires by the clocks of those who ask.
+/// For how long a name that was given up cannot be taken, in seconds: far longer than [`CACHED_SECONDS`],
+/// since it expires by the clocks of the processes that ask.
 pub const RESERVED_SECONDS: i64 = 60;
 
 /// The attribute of a workspace that is about to be deleted: a mark of its own for each deletion.
@@ -66,7 +67,7 @@ pub(super) fn given_up(any: &AnyEntity, name: &str, until: i64) -> Item {
     item.with("expires_at", until)
 }
 
-/// Gives a name up: its guard goes, or stays as nobody's for a while.
+/// Gives a name up: its guard is deleted, or stays reserved for a while.
 pub(super) fn release_name(any: &AnyEntity, name: &str, until: i64) -> Write {
     let own = Condition::Equals("id", any.entity().id.as_str().into());
     match is_reserved(any.at().kind()) {
@@ -87,7 +88,7 @@ fn reserved(kind: EntityKind, name: &str) -> Error {
 }
 
 impl Catalog {
-    /// The names of children of a type and whose they are; those that were given up are nobody's.
+    /// The names of children of a type and whose they are, without names that were given up.
     pub(super) async fn names_taken(&self, parent: &EntityId, kind: EntityKind) -> Result<Vec<(String, Id)>> {
         let guards = Query::table(key::names_of(Some(parent), kind)).only(&["id", GIVEN_UP]);
         let guards = query_all(&*self.table, guards).await?;
@@ -115,8 +116,8 @@ impl Catalog {
         }
     }
 
-    /// Marks what would be deleted with an entity and takes events, and waits until nobody goes by what it was
-    /// before; whether there was anything to wait for.
+    /// Marks what would be deleted with an entity and takes events, and waits until no writer uses what it
+    /// was before; whether there was anything to wait for.
     pub(super) async fn close(&self, known: &AnyEntity, now: Timestamp) -> Result<bool> {
         let workspaces = match known {
             AnyEntity::Workspace(workspace) => vec![workspace.id().clone()],

@@ -2,8 +2,8 @@
 //!
 //! What has children or events is deleted only once it is archived, and then with its children. Events
 //! are never deleted here: those of a release stay in the log under its name, which therefore stays with its
-//! model (`first`), and a release of that name and model that is created anew finds them again; those of a workspace
-//! stay in the table, where nothing leads to them any more.
+//! model (`first`), and a release that is created again with that name and model finds them; those of a
+//! workspace stay in the table, where nothing leads to them any more.
 
 use event::{Error, Result, Timestamp};
 use log::key::{self, Counted, EntityId, EntityKind};

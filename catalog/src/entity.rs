@@ -239,7 +239,7 @@ impl AnyEntity {
         }
     }
 
-    /// The attributes that place it in `GSI1`: always made anew of what they are made of.
+    /// The attributes that place it in `GSI1`: always derived again from what they are made of.
     pub(super) fn index(&self) -> Option<(String, String)> {
         match self {
             Self::Release(release) => Some(key::release_index(&release.model_id, &release.entity.id)),

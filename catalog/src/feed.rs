@@ -28,7 +28,7 @@ pub const MAX_ALERT_BYTES: usize = 1_000;
 /// For how long a mark of what was seen is kept, in seconds.
 pub const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
 
-/// What an alert is called among happenings.
+/// The name of alerts among happenings.
 const ALERT: &str = "alert";
 
 const ITEM_VERSION: i64 = 1;
@@ -60,7 +60,7 @@ pub struct Happening {
 pub struct Alert {
     /// When it was raised.
     pub at: Timestamp,
-    /// What it is called, such as `drift`. The same name at the same instant is the same alert.
+    /// Its name, such as `drift`. The same name at the same instant is the same alert.
     pub name: String,
     /// The model that it is about.
     pub model: Option<String>,

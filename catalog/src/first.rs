@@ -76,7 +76,7 @@ impl First {
         Definition { task: self.task.clone(), threshold: self.threshold, from: None }
     }
 
-    /// Nobody has used the name, and it is still that of this model.
+    /// The name is unused, and it is still that of this model.
     fn unused(&self) -> Condition {
         let same = Condition::Equals("model_id", self.model_id.as_str().into());
         Condition::All(vec![same, Condition::Without(USED)])
@@ -160,7 +160,7 @@ impl Catalog {
         Ok(match self.first_of(workspace, name).await? {
             Some(first) if first.is_used => None,
             Some(first) => Some(Write::Delete(key::first_definition(workspace, name), first.unused())),
-            // Of an older Almanac: nobody noted whether there are events of it.
+            // Of an older Almanac, which did not note whether there are events of it.
             None => {
                 let first = self.first_by_model(release).await?;
                 let used = first.map(|first| First { is_used: true, ..first });
@@ -263,7 +263,7 @@ async fn unadopted(
     Ok(missing.filter_map(|release| Some((release.entity.name.clone(), adopted(&page, release)?))).collect())
 }
 
-/// The first definition of a release that an older Almanac registered: nobody noted whether there are
+/// The first definition of a release that an older Almanac registered: it did not note whether there are
 /// events of it, so its name stays with its model.
 fn adopted(page: &WorkspacePage, release: &Release) -> Option<First> {
     let model = page.models.iter().find(|model| model.entity.id == release.model_id)?;

@@ -109,8 +109,8 @@ impl Catalog {
         Ok(item.int(FOLLOWERS).unwrap_or(0))
     }
 
-    /// A page of those who follow something, in the order in which they came: one query. Where follows are told
-    /// that were written before they stood in that order, all follows are gone through to find them.
+    /// A page of those who follow something, in the order in which they came: one query. When it finds
+    /// fewer than are counted, some were written before this order existed, and all follows are searched.
     ///
     /// # Errors
     /// `NotFound`, when it does not exist; `Invalid`, when `limit` is 0 or the cursor is of another list.

@@ -132,8 +132,8 @@ impl Catalog {
         Self { table, cache_wait: Duration::from_secs(closing::CLOSING_SECONDS) }
     }
 
-    /// The same, but a deletion waits for so long until nobody takes a workspace for what it was any more:
-    /// less than [`CACHED_SECONDS`] is right only where nobody appends.
+    /// The same, but a deletion waits for this long until no writer takes a workspace for what it was any
+    /// more: less than [`CACHED_SECONDS`] is right only where nothing is appended.
     #[must_use]
     pub fn waiting(self, cache_wait: Duration) -> Self {
         Self { cache_wait, ..self }
@@ -247,7 +247,7 @@ impl Catalog {
         };
         match self.ensure(Some(&parent), NewEntity::new(&spec.name, what), now).await? {
             AnyEntity::Release(mut release) => {
-                // It bears the names of when it was made; what counts is what has them now.
+                // It has the names of when it was made; what counts is what has them now.
                 if release.model_id != model {
                     return Err(spec.differs());
                 }

@@ -7,8 +7,8 @@
 //! after it, so the one at or before an instant says what was live then; one that comes late is put
 //! in its place, and those behind it are put right.
 //!
-//! Whoever appends release events records them here, and the projector does it again for those who died
-//! in between. Recording one twice changes nothing.
+//! The process that appends release events records them here, and the projector does it again in case that
+//! process died in between. Recording one twice changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub enum Action {
     Rollback,
     /// It is not live in an environment any more.
     Retire,
-    /// How its predictions are judged is said anew, from a day on ([`super::Definitions`]).
+    /// How its predictions are judged changes, from a day on ([`super::Definitions`]).
     Define,
 }
 

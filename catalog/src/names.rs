@@ -1,5 +1,5 @@
-//! Present names: a release is immutable and bears the names that its model and configuration had when it was
-//! made, so whoever shows it looks up those that they have now.
+//! Present names: a release is immutable and holds the names that its model and configuration had when it was
+//! made, so a reader that shows it looks up their names of now.
 
 use std::collections::{BTreeMap, BTreeSet};
 

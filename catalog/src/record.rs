@@ -73,7 +73,7 @@ async fn put_in_place(
 }
 
 /// Writes repairs, the latest first, and the change that called for them last: a crash before that
-/// leaves the change to be made again. Each write demands that nobody else wrote.
+/// leaves the change to be made again. Each write demands that no other writer wrote.
 async fn write_changes(
     table: &dyn Table,
     (workspace, environment, mut ver): (&Id, &str, i64),

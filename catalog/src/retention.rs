@@ -1,9 +1,9 @@
 //! How long a workspace keeps its events: the raw segments of predictions, outcomes and metrics.
 //! Release events, rollups, counters and evaluations stay for good.
 //!
-//! The events of a day expire some days after the day has ended. From that instant on nobody reads
-//! them or appends to them, by the setting as it is then and by the clock of who asks; one that is wrong
-//! is put right, and they are there again. The projector deletes them later ([`EXPIRY_GRACE_SECONDS`]), by the
+//! The events of a day expire some days after the day has ended. From that instant on no process reads
+//! them or appends to them, by the setting as it is then and by its own clock; once a wrong clock is put
+//! right, they are there again. The projector deletes them later ([`EXPIRY_GRACE_SECONDS`]), by the
 //! time that the table has counted ([`log::counted`]), and marks the day first ([`log::expired`]). Until it is
 //! marked, a pin or a longer retention brings the day back; after that it is gone for good.
 //!

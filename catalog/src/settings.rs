@@ -1,5 +1,5 @@
 //! What people set for a workspace: the metric that its releases are ranked by, and whether predictions
-//! of releases that nobody registered are taken.
+//! of unregistered releases are taken.
 
 use event::{Error, Id, Result};
 use fold::figure::{Direction, Figure};
@@ -53,7 +53,7 @@ impl PrimaryMetric {
 pub struct Settings {
     /// What its releases are ranked by. Without it there is no leaderboard.
     pub primary_metric: Option<PrimaryMetric>,
-    /// Whether predictions and metrics of releases that nobody registered are taken, and register them.
+    /// Whether predictions and metrics of unregistered releases are taken, and register them.
     pub accept_unknown_releases: bool,
     /// The model that such releases are of, by name; the only one of the workspace when `None`.
     pub model_of_unknown: Option<String>,

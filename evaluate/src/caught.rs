@@ -1,4 +1,4 @@
-//! Panics that are caught: what a single segment brings about must not end the process, which would meet it again
+//! Panics that are caught: a panic over a single segment must not end the process, which would meet it again
 //! as soon as it is started.
 
 use std::{

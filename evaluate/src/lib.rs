@@ -102,7 +102,7 @@ pub trait Reading: Send + Sync {
     /// Counts packed bytes of events that are unpacked.
     fn unpacks(&self, bytes: usize);
 
-    /// An error of a walk, in the words of who reads.
+    /// An error of a walk, in the words of its reader.
     fn failed(&self, error: Error) -> Error;
 
     /// Whether the day is evaluated without a segment that cannot be read; if not, its evaluation ends.

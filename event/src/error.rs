@@ -28,8 +28,8 @@ pub enum ErrorKind {
 /// What went wrong, and what to do next.
 ///
 /// Its text is the message and every cause below it, each once. So a log, a problem document or a dead letter that
-/// prints `{error}` loses no cause; and as `source` returns none of them, whoever prints the chain repeats none.
-/// A clone has the same causes: one failure may be told to many who waited for it.
+/// prints `{error}` loses no cause; and as `source` returns none of them, printing the chain repeats none.
+/// A clone has the same causes: one failure may be the answer to many requests that waited together.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,

@@ -2,7 +2,7 @@
 //! nothing is allocated per row, and one probe touches one cache line.
 //!
 //! **The hash is part of a stored format.** Which names a breakdown keeps, of more than fit, is decided by the hash of the
-//! name ([`crate::rollup::bounded`]), and the state says from which hash on names are added up with the others. Another hash
+//! name ([`crate::rollup::bounded`]), and the state says from which hash on names are added up as the rest. Another hash
 //! would keep other names: folding the same events would give other bytes, and what was kept of a day could not be
 //! continued. So a change of it makes a new version of rollups (`rollup/versions.rs`); a test pins its values.
 //!

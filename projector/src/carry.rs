@@ -32,13 +32,13 @@ pub(crate) async fn carry_over(table: &dyn Table, workspace: &Id, version: u32) 
         if !is_covered(old_evaluations.get(&day.day), new_evaluations.get(&day.day)) {
             carry_evaluation(table, &day, old, version).await?;
         }
-        // Release events never expire: they are folded anew.
+        // Release events never expire: they are folded again.
         let is_gone = |log: &&String| !log.starts_with(Kind::Releases.letter());
         let of_old = old_rollups.get(&day.day).into_iter().flatten().filter(|(log, _)| is_gone(log));
         let of_old: Applied = of_old.map(|(log, seq)| (log.clone(), *seq)).collect();
         if !is_covered(Some(&of_old), new_rollups.get(&day.day)) {
             let range = key::projections(workspace, old, day.day, day.day);
-            // The rollup, which comes first, goes last: it says that the others are there.
+            // The rollup, which comes first, goes last: it says that the other items are there.
             for item in query_all(table, Query::table(range)).await?.into_iter().rev() {
                 let key = match key::parse_projection(&item.key)?.1 {
                     Projection::Rollup => key::rollup(workspace, version, day.day),

@@ -1,4 +1,4 @@
-//! Panics that are caught: what a single segment or day brings about must not end the process, which
+//! Panics that are caught: a panic over a single segment or day must not end the process, which
 //! would meet it again as soon as it is started.
 
 use std::{any::Any, fmt::Display, panic::AssertUnwindSafe};

@@ -16,7 +16,7 @@ use crate::worker::Shared;
 /// How often a worker looks.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many minutes are counted in one go at most, however long nobody counted.
+/// How many minutes are counted in one go at most, however long no worker has counted.
 const MOST_MINUTES: u32 = 10;
 
 /// How many workspaces are asked for the latest time that they know when a table's time begins.

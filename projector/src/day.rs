@@ -3,8 +3,8 @@
 //! Each part is an item of its own, with the segments that it covers: for every log the last segment
 //! that changed it. Parts are written before the rollup. So after a crash between the two a part is
 //! ahead of the rollup; the segments are folded again from where the rollup is, and a part takes only
-//! those after its own. A part that is not there covers nothing that the rollup does: whoever moved
-//! the rollup had written it before.
+//! those after its own. A part that is not there covers nothing that the rollup does: parts are written
+//! before the rollup moves.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ impl PartFold {
         }
     }
 
-    /// What is stored, to be written anew with what is folded from nothing.
+    /// What is stored, to be replaced by what is folded from nothing.
     fn anew(breakdown: Breakdown, item: &Item) -> Result<Self> {
         Ok(Self { stored: Projected::from_item(item)?, is_rewritten: true, ..Self::empty(breakdown) })
     }
@@ -151,8 +151,8 @@ impl<'a> DayFold<'a> {
     /// Writes the parts that changed.
     ///
     /// # Errors
-    /// Those of the table; a conflict, when another projector wrote one since it was read. The others
-    /// may be written or not.
+    /// Those of the table; a conflict, when another projector wrote one since it was read. Some of the
+    /// parts may be written then.
     pub(crate) async fn write_parts(&self) -> Result<()> {
         let Some(source) = self.source else { return Ok(()) };
         let mut changed = Vec::new();

@@ -83,7 +83,7 @@ pub struct DeadLetter {
     pub refused: Refused,
     /// Why.
     pub reason: String,
-    /// When it was found, by the clock of who found it.
+    /// When it was found, by the clock of the process that found it.
     pub at: Timestamp,
     /// What is being done about it.
     pub state: State,

@@ -123,8 +123,8 @@ pub async fn evaluate(
     }
 }
 
-/// What is stored of an evaluation, if that need not be made anew to cover `wanted`: the day has not grown, and no
-/// release that it names is defined otherwise by now.
+/// What is stored of an evaluation, if that need not be made again to cover `wanted`: the day has not grown, and
+/// no release that it names is defined otherwise by now.
 async fn unchanged(
     table: &dyn Table,
     at: At<'_>,

@@ -1,4 +1,4 @@
-//! Heartbeats: how a worker shows that it is there, and how the others tell.
+//! Heartbeats: how a worker shows that it is alive, and how other workers notice.
 //!
 //! A heartbeat is a number that grows. Whether it has grown for long is measured on the observer's
 //! own monotonic clock, so clocks that differ between machines do not matter.

@@ -1,8 +1,8 @@
-//! Leases: which worker reads which shard, and how far everything it was told is written.
+//! Leases: which worker reads which shard, and up to where everything that it read is written.
 //!
 //! A lease is one item. Every write of it demands the epoch that was read, and a new owner counts
-//! the epoch up; so a worker that was away for long cannot write over its successor's. Nobody is
-//! kept from reading a shard, though: what workers write about days is right whoever writes it, and
+//! the epoch up; so a worker that was away for long cannot write over its successor's. A worker without
+//! the lease can read the shard as well: what workers write about days is right from any of them, and
 //! a lease only keeps them from doing the same work twice.
 
 use event::{Result, Timestamp};
@@ -12,7 +12,7 @@ use table::{Condition, Item, Position, Query, Shard, Table, item::Value, query_a
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// How long a lease that nobody writes is kept: longer than the feed is.
+/// How long a lease is kept that no worker writes: longer than the feed is.
 const KEEP_SECONDS: i64 = 48 * 60 * 60;
 
 /// The checkpoint of a shard that is to be read from its oldest change.
@@ -44,7 +44,7 @@ pub struct Lease {
     pub checkpoint: Option<Position>,
     /// Whether the shard is closed and read to its end.
     pub is_done: bool,
-    /// When it was last written, by the clock of who wrote it. Only people look at it.
+    /// When it was last written, by the clock of its writer. Only people look at it.
     pub at: Timestamp,
 }
 

@@ -5,10 +5,10 @@
 //! a day is read from the table: its rollup knows the prefix of the logs that it covers, so the
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no
-//! change told of, [`dlq`] keeps what cannot be read, [`rebuild`] folds everything anew beside what is
-//! served, [`board`] keeps the leaderboard,
-//! [`expire`] deletes events whose time is over, [`status`] says how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything again and
-//! compares.
+//! change announced, [`dlq`] keeps what cannot be read, [`rebuild`] folds everything again beside what is
+//! served, [`board`] keeps the leaderboard, [`expire`] deletes events whose time is over, [`status`] says
+//! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
+//! again and compares.
 //!
 //! ```
 //! use almanac_projector::{sweep::sweep, verify};
@@ -34,7 +34,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It appends nothing to the log, and nobody else writes what it writes. Losing, repeating or
+//! It appends nothing to the log, and nothing else writes what it writes. Losing, repeating or
 //! reordering changes can delay a rollup; it cannot make it wrong.
 
 pub mod board;

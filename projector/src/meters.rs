@@ -1,5 +1,5 @@
 //! What is measured of folding and evaluating. What a worker counts of itself is in its
-//! [`Health`](crate::Health), for whoever exposes it.
+//! [`Health`](crate::Health), for the service to expose.
 
 use std::time::Duration;
 

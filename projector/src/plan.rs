@@ -36,8 +36,8 @@ pub(crate) struct Plan {
 }
 
 impl View<'_> {
-    /// What to do: first claim shards that nobody has, up to an even share; if there are none, take
-    /// one lease from whoever has the most.
+    /// What to do: first claim shards that no worker has, up to an even share; if there are none, take
+    /// one lease from the worker with the most.
     pub(crate) fn plan(&self) -> Plan {
         let mut plan = Plan::default();
         self.plan_sweep(&mut plan);
@@ -90,7 +90,7 @@ impl View<'_> {
         }
     }
 
-    /// One lease of whoever has the most, if it has at least two more.
+    /// One lease of the worker with the most, if it has at least two more.
     fn steal(&self, open: &[&Shard], held: &BTreeMap<&str, usize>, mine: usize) -> Option<(Lease, i64)> {
         let (richest, count) = held.iter().max_by_key(|(_, count)| **count)?;
         if *count < mine + 2 {
@@ -127,7 +127,7 @@ mod tests {
         owners.iter().map(lease).collect()
     }
 
-    /// What worker `me` takes, by shard, and what it reads along; `live` are the others.
+    /// What worker `me` takes, by shard, and what it reads along; `live` are the other workers.
     fn plan(
         shards: &[Shard],
         leases: &BTreeMap<String, Lease>,

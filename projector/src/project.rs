@@ -85,7 +85,7 @@ async fn anew<'a>(
 }
 
 /// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`. A segment that
-/// cannot be read stops its own log only, and is told of.
+/// cannot be read stops its own log only, and is reported.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt` for a rollup that cannot be read.
@@ -167,8 +167,8 @@ async fn write(
     Ok(unrecorded)
 }
 
-/// Records what the release events between two prefixes say, for whoever appended them may have died
-/// before; without those segments that an operator left out. Returns those that cannot be
+/// Records what the release events between two prefixes say, since the process that appended them may have
+/// died before it did; without those segments that an operator left out. Returns those that cannot be
 /// recorded: they hold up nothing, for what is live is no part of the rollup.
 pub(crate) async fn record_releases(
     table: &dyn Table,
@@ -227,7 +227,7 @@ pub(crate) async fn fold_from(
         let until = last.min(applied.saturating_add(at_once)).min(key::MAX_SEQ);
         let stop = |seq, reason: String| Ok((seq - 1, Some(Stopped { log: log.clone(), seq, reason })));
         let segments = match caught::whole(scan::grown(table, log, applied + 1, until)).await {
-            // One item of several cannot be read: one by one, the others can.
+            // One item of several cannot be read: one by one, the rest can.
             Err(error) if error.kind() == ErrorKind::Corrupt && at_once > 1 => {
                 at_once = 1;
                 continue;

@@ -1,5 +1,5 @@
-//! Reads one shard: marks what it is told of as dirty, and moves the checkpoint of the lease behind
-//! what is written.
+//! Reads one shard: marks the logs whose changes it reads as dirty, and moves the checkpoint of the lease
+//! behind what is written.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! Folds a workspace anew into the next version of its projections, beside the one that is served.
+//! Folds a workspace again into the next version of its projections, beside the one that is served.
 //!
 //! Each step is one conditional write, so a rebuild may be broken off anywhere and called again:
 //! 1. The next version is noted as being built, and what the old one covers at that time: the point.
@@ -7,10 +7,10 @@
 //! 3. When it covers the point it becomes the active version. Readers and workers look at each use, so
 //!    from now on they use it.
 //! 4. What a worker folded into the old version meanwhile is folded into the new one, in one more pass.
-//!    Whatever comes during that is the workers': they find it by a sweep, which the change of step 3 asks for.
+//!    The workers fold what comes during that: they find it by a sweep, which the change of step 3 asks for.
 //! 5. The old version is deleted.
 //!
-//! Days whose events are gone cannot be folded anew; their projections are copied (`carry`).
+//! Days whose events are gone cannot be folded again; their projections are copied (`carry`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

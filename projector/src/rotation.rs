@@ -1,8 +1,9 @@
 //! Which workspaces a sweep compares on all of their days.
 //!
-//! A sweep looks at the latest days of each workspace. What was appended to an older one is told by the feed; should
-//! the feed lose it, it is found when the turn of its workspace comes: some workspaces with each sweep, one after
-//! the other, so that each has its turn once a day. The table remembers where the next sweep goes on.
+//! A sweep looks at the latest days of each workspace. The feed announces what was appended to an older day;
+//! when the feed loses a change, a sweep finds it in the turn of its workspace: some workspaces with each
+//! sweep, one after the other, so that each has its turn once a day. The table remembers where the next sweep
+//! goes on.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -38,7 +39,7 @@ fn turn(all: &BTreeSet<Id>, cursor: Option<&Id>, count: usize) -> Vec<Id> {
 /// Those of the table.
 pub(crate) async fn next(table: &dyn Table, all: &BTreeSet<Id>, every: Duration) -> Result<Vec<Id>> {
     let item = table.get(&key::sweep_cursor()).await?;
-    // A cursor that cannot be read is none: the round begins anew.
+    // A cursor that cannot be read is none: the round begins again.
     let cursor = item.and_then(|item| Id::parse(item.optional_text("after")?).ok());
     Ok(turn(all, cursor.as_ref(), at_once(all.len(), every)))
 }
@@ -73,7 +74,7 @@ mod tests {
             swept.extend(turn);
         }
         assert_eq!(swept, all);
-        // One that is gone meanwhile leaves the others in their order.
+        // One that is gone meanwhile leaves the rest in its order.
         let rest: BTreeSet<Id> = all.iter().skip(500).cloned().collect();
         assert_eq!(turn(&rest, all.first(), 1), [all.iter().nth(500).unwrap().clone()]);
         assert_eq!(turn(&rest, all.last(), 1), [all.iter().nth(500).unwrap().clone()]);

@@ -1,6 +1,6 @@
 //! What a worker has to do, and in which order: days to fold, and days to evaluate.
 //!
-//! Everything that a worker is told gets a mark, a number that grows. A mark is settled when what
+//! Everything that a worker has to do gets a mark, a number that grows. A mark is settled when what
 //! it stands for, and everything before it, is written. A checkpoint waits until the mark of what
 //! was read before it is settled. It knows no table and no clock.
 
@@ -267,13 +267,12 @@ impl Schedule {
         }
     }
 
-    /// How many days are not written yet, how many changes were told of them, and since when the
-    /// oldest waits.
     /// How many days are folded and not evaluated.
     pub(crate) fn unevaluated(&self) -> usize {
         self.pending.len() + self.evaluating.len()
     }
 
+    /// How many days are not folded yet, how many changes announced them, and since when the oldest waits.
     pub(crate) fn backlog(&self) -> (usize, u64, Option<Instant>) {
         let told = self.dirty.values().map(|dirty| dirty.told).sum();
         let oldest = self.dirty.values().map(|dirty| dirty.since).min();

@@ -1,4 +1,4 @@
-//! The sweep: compares the logs with what was folded, and finds what no change told of.
+//! The sweep: compares the logs with what was folded, and finds what no change announced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub struct Behind {
 /// Finds what is behind in a workspace, in the version of its projections that is read: on all days.
 ///
 /// It reads one key for each log, a page at a time what the rollups and evaluations cover, and
-/// which version is active; and the definitions. It skips from log to log, so it finds lanes that nobody told of.
+/// which version is active; and the definitions. It skips from log to log, so it finds unannounced lanes.
 ///
 /// # Errors
 /// Those of the table.

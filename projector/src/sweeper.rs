@@ -1,8 +1,8 @@
 //! When to sweep: at the start, after gaps, when a workspace's active version changes, and now and
 //! then by the one worker that has the lease of it; and what.
 //!
-//! After a gap, and where a shard is read from its newest position, all days are compared: nobody was told of what
-//! came before. At the start and periodically it is the latest days, those that were worked on since, and
+//! After a gap, and where a shard is read from its newest position, all days are compared: the changes before
+//! were not read. At the start and periodically it is the latest days, those that were worked on since, and
 //! all days of the workspaces whose turn it is ([`crate::rotation`]). What a sweep finds is scheduled at once. A failure of
 //! the table has only the workspaces tried again in which it happened.
 
@@ -41,7 +41,7 @@ const LATEST_DAYS: i64 = 3;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// From how many hours on a clock that is ahead of the table's time is told of.
+/// From how many hours on a clock that is ahead of the table's time is reported.
 const TOLERATED_HOURS: i64 = 24;
 
 /// What a sweep compares.
@@ -146,7 +146,7 @@ impl Shared {
     /// Sweeps a workspace and does what is to be done in it now and then; returns how many segments are behind.
     ///
     /// # Errors
-    /// Those of the table that may pass. Others are told of, and hold up no other workspace.
+    /// Those of the table that may pass. Other errors are reported, and hold up no other workspace.
     async fn tend(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>, mark: u64) -> Result<u64> {
         let tending = async {
             let behind = self.sweep_one(workspace, is_whole, older, mark).await?;
@@ -237,7 +237,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts right what the leaderboard was not told of, such as another primary metric.
+    /// Corrects the leaderboard after changes that it did not get, such as another primary metric.
     pub(crate) async fn rank(&self, workspace: &Id) -> Result<()> {
         match board::refresh(&*self.table, &self.catalog, workspace).await {
             Err(error) if !may_pass(&error) => {

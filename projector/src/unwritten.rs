@@ -1,7 +1,7 @@
 //! Projections of a day that cannot be written: too large for an item, stored in a form that cannot be
 //! read, or made of segments that are missing. They are dead letters as segments are, under a key beside
-//! those, so that nobody takes what is served for what there is. Every sweep tries again, and so does
-//! `almanac dlq retry`; whoever succeeds deletes the letter.
+//! those, so that what is served is not taken for complete. Every sweep tries again, and so does
+//! `almanac dlq retry`; the one that succeeds deletes the letter.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -35,7 +35,7 @@ pub struct Unwritten {
     pub what: OfDay,
     /// Why.
     pub reason: String,
-    /// When it was found, by the clock of who found it.
+    /// When it was found, by the clock of the process that found it.
     pub at: Timestamp,
 }
 

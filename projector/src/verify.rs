@@ -57,7 +57,7 @@ pub struct Report {
     /// the projector is behind.
     pub behind: u64,
     /// Rollups that an older version wrote: of them the counts are compared. The next events of their day, or a rebuild,
-    /// fold them anew.
+    /// fold them again.
     pub older: usize,
     /// What is wrong, a line each.
     pub faults: Vec<String>,
@@ -74,7 +74,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Verifies a workspace; `progress` is told how many days are done, of how many.
+/// Verifies a workspace; `progress` gets how many days are done, of how many.
 ///
 /// # Errors
 /// Those of the table. What is wrong with the stored data is not an error but a fault in the report.

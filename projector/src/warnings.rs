@@ -29,7 +29,7 @@ pub struct Warnings {
     pub found: Vec<Warning>,
 }
 
-/// Something in the evaluations of the last days that may be a mistake of who sends events.
+/// Something in the evaluations of the last days that may be a mistake of a client that sends events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// No outcome of a release has its positive label.

@@ -59,7 +59,7 @@ pub struct Health {
     pub has_swept: bool,
     /// Days that are not folded yet.
     pub dirty_days: u64,
-    /// Changes that were told and are not folded yet.
+    /// Changes that were announced and are not folded yet.
     pub waiting: u64,
     /// For how long the oldest of those days has waited.
     pub oldest: Duration,
@@ -75,9 +75,9 @@ pub struct Health {
     pub retries: u64,
     /// Segments that it found to be undecodable, and projections that it found it cannot write.
     pub dead_letters: u64,
-    /// Segments that stop their log or their day's evaluation, and projections that cannot be written, whoever
-    /// found them, as last counted. 0 for a
-    /// worker that does not have the lease of the sweep, so that they are told of once.
+    /// Segments that stop their log or their day's evaluation, and projections that cannot be written, found
+    /// by any worker, as last counted. 0 for a worker without the lease of the sweep, so that they are
+    /// counted once.
     pub stopped: u64,
     /// Projections that cannot be written, as far as this worker knows.
     pub unwritten: u64,
@@ -246,7 +246,7 @@ impl Projector {
     }
 }
 
-/// Gives back what it has, so that nobody waits for it. Failing in that is a crash, which is harmless.
+/// Gives back what it holds, so that no worker waits for it. Failing in that is a crash, which is harmless.
 async fn hand_over(shared: &Shared) {
     let following: Vec<_> = std::mem::take(&mut *lock(&shared.following)).into_values().collect();
     for one in following {

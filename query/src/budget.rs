@@ -109,7 +109,7 @@ struct Holder {
     is_cancelled: AtomicBool,
 }
 
-/// Cancels the work for a query when it is dropped: nobody waits for the answer any more.
+/// Cancels the work for a query when it is dropped: no client waits for the answer any more.
 #[derive(Debug)]
 pub(crate) struct Wanted(Hold);
 
@@ -267,7 +267,7 @@ impl Hold {
         shared.freed.notify_waiters();
     }
 
-    /// The answer is made: it only waits for its client now, and nobody waits for it to grow.
+    /// The answer is made: it waits for its client only, and does not grow any more.
     pub(crate) fn made(&self) {
         self.0.budget.0.taken().growing.remove(&self.0.number);
         self.0.budget.0.freed.notify_waiters();

@@ -225,7 +225,7 @@ impl Figures {
     }
 }
 
-/// A row for each value of the tag that is called `column`, and one for the events without it.
+/// A row for each value of the tag named `column`, and one for the events without it.
 fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Figures> {
     let tag = column.strip_prefix(event::fields::TAG_PREFIX).unwrap_or(column);
     let Some(Part::Tag(part)) = parts.get(&Breakdown::of(key::By::Tag, tag)) else { return Vec::new() };

@@ -148,7 +148,7 @@ pub fn decode(bytes: &[u8]) -> Result<Columns> {
     decode_only(bytes, |_| true)
 }
 
-/// Unpacks the columns whose name is `wanted`, in the order in which they are stored. The others
+/// Unpacks the columns whose name is `wanted`, in the order in which they are stored. Other columns
 /// are skipped unread, so damage in them goes unnoticed.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use axum::{
 };
 use event::Id;
 
-/// What a request was about, as far as that is known. It goes with the answer, to whoever logs it. It
+/// What a request was about, as far as that is known. It goes with the answer, for its line in the log. It
 /// holds nothing of the events themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {

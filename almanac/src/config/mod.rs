@@ -184,7 +184,7 @@ impl Config {
     }
 }
 
-/// Whoever types --data means to use that folder. A store from further below would use another place.
+/// A user who types --data means to use that folder. A store from further below would use another place.
 fn refuse_idle_data(data: &Setting<PathBuf>, store: &Setting<Store>) -> Result<()> {
     let is_idle = matches!(data.origin, Origin::Flag(_))
         && matches!(store.origin, Origin::Environment(_) | Origin::File { .. });

@@ -19,12 +19,12 @@ pub(crate) enum Origin {
         /// The line, counted from 1.
         line: usize,
     },
-    /// Nobody said anything.
+    /// It is not set anywhere.
     Default,
 }
 
 impl Origin {
-    /// What the value of `key` is called in the line that refuses it.
+    /// The name of the value of `key` in the line that refuses it.
     pub(super) fn subject(&self, key: &str) -> String {
         match self {
             Origin::Flag(name) | Origin::Environment(name) => (*name).to_owned(),

@@ -223,7 +223,7 @@ fn read(
             last = bytes;
             let part = Part { file, origin, batch, bad, bytes: before + bytes };
             if send.blocking_send(part).is_err() {
-                // Whoever takes them has failed and says why.
+                // The receiver of the parts has failed and says why.
                 return Ok(());
             }
         }

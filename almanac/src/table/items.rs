@@ -1,4 +1,4 @@
-//! `almanac table get|query|scan`: what stands in the table, item by item, for whoever wants to see it.
+//! `almanac table get|query|scan`: shows what stands in the table, item by item.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};

@@ -24,7 +24,7 @@ pub(crate) mod report;
 pub(crate) mod requests;
 mod sink;
 
-/// How often what histograms were told is added up, so that it does not pile up while nobody asks.
+/// How often the records of histograms are added up, so that they do not pile up between reads of `/metrics`.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -51,7 +51,7 @@ pub(crate) fn install() -> &'static PrometheusHandle {
     })
 }
 
-/// Adds up what histograms were told, forever.
+/// Adds up the records of histograms, forever.
 pub(crate) async fn keep_up() {
     loop {
         tokio::time::sleep(UPKEEP_EVERY).await;

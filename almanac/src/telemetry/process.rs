@@ -1,4 +1,4 @@
-//! What the system says about this process. Linux tells it in files; elsewhere nothing is told.
+//! What the system says about this process. Linux says it in files; on other systems nothing is known.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! The line of figures that every service writes once a minute, for whoever has no Prometheus: filters
+//! The line of figures that every service writes once a minute, for operators without Prometheus: filters
 //! of a log service make metrics and alarms of it.
 
 use std::{
@@ -35,7 +35,7 @@ impl Traffic {
 pub(crate) struct Reporter {
     traffic: Arc<Traffic>,
     projector: Option<Projector>,
-    /// Requests and errors that were told.
+    /// Requests and errors that earlier lines reported.
     told: (u64, u64),
 }
 

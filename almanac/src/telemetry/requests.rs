@@ -1,6 +1,6 @@
 //! What comes over HTTP: every request has an id, is measured, and may have a line in the log.
 //!
-//! The id is the client's `X-Request-Id`, if that is sane, else one is made; the answer bears it, and so does
+//! The id is the client's `X-Request-Id`, if that is sane, else one is made; the answer has it, and so does
 //! every line that is written while the request is worked on. The line of the request itself comes after the
 //! answer: at the level `debug`, as `warn` after a 503 and as `error` after another 5xx. It holds nothing of
 //! the events: the route is the pattern, not the path.
@@ -40,7 +40,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id of a request that is taken over from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// The methods that are told apart; others are all one.
+/// The methods that are counted apart; all other methods count as one.
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 const OTHER: &str = "other";
 

@@ -1,4 +1,4 @@
-//! Where log lines go: a thread of their own writes them to standard error. Whoever writes a line hands it over
+//! Where log lines go: a thread of their own writes them to standard error. The caller hands a line over
 //! and goes on; when standard error fails (a full disk, a closed pipe) or is held, lines are dropped and
 //! counted, and nothing else happens.
 
@@ -54,7 +54,7 @@ impl Sink {
         let (lines, waiting) = sync_channel(MAX_WAITING);
         let counts = Arc::<Counts>::default();
         let counting = Arc::clone(&counts);
-        // Without the thread there is nobody to hand lines to, and all of them are dropped.
+        // Without the thread all lines are dropped.
         _ = thread::Builder::new().name("log".to_owned()).spawn(move || write_all(out, &waiting, &counting));
         Self { lines, counts }
     }
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Waits for ever, after it has told that it does.
+    /// Waits for ever, after it has said that it does.
     struct Held(Sender<()>);
 
     impl Write for Held {

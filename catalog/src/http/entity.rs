@@ -223,7 +223,7 @@ pub(super) async fn delete(
 ) -> Result<Response, Problem> {
     let version = if_version(&headers)?;
     let at = service.catalog().resolve(kind, &named).await?;
-    // It goes on when the client hangs up: a workspace that is closing is of use to nobody.
+    // It goes on when the client hangs up: a workspace that is closing is of no use.
     let deleting = tokio::spawn(async move {
         let now = service.clock().now();
         service.catalog().delete(&at, version, now).await

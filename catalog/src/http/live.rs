@@ -22,7 +22,7 @@ use web::{
 use super::api::{ALWAYS, JSON};
 use crate::{Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
 
-/// How many entries are answered when nobody says how many.
+/// How many entries are answered when the request does not say how many.
 pub(super) const ENTRIES: usize = 100;
 
 #[derive(Deserialize)]

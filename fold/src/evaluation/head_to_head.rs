@@ -166,7 +166,7 @@ mod tests {
             scored("v2", "c", 0.5),
             // Without a score the label counts.
             Prediction { score: None, label: Some("late"), ..scored("v3", "c", 0.0) },
-            // Nobody else predicted it, and nothing came of it.
+            // No other release predicted `d`, and `e` has no outcome.
             scored("v1", "d", 0.1),
             scored("v1", "e", 0.1),
             scored("v2", "e", 0.2),

@@ -143,7 +143,7 @@ mod tests {
                 assert!(window.n() <= 6 && window.days() >= 1, "{metric:?}");
             }
         }
-        // On one day alone both classes are predicted and real, but the matrices of the others count.
+        // On one day alone both classes are predicted and real, but the matrices of the other days count.
         let mut mcc = Windowed::new(Figure::named("mcc").unwrap());
         parts.iter().for_each(|part| mcc.add(&part.releases["v1"]));
         assert_eq!((mcc.days(), mcc.n(), mcc.value()), (1, 3, whole.releases["v1"].figure(mcc.figure)));

@@ -51,7 +51,7 @@ impl<T: Merge + Clone> Merge for Option<T> {
     }
 }
 
-/// Values by name, in at most `BUDGET` bytes of JSON; names that do not fit are added up as the others.
+/// Values by name, in at most `BUDGET` bytes of JSON; names that do not fit are added up as the rest.
 ///
 /// Names are admitted by a hash of theirs, the least first, as long as all of them together fit, each
 /// with the weight of its value, which never falls when more is added. So which are kept depends on what was
@@ -63,7 +63,7 @@ impl<T: Merge + Clone> Merge for Option<T> {
 ///
 /// Written as `{"names":{...}}`, when some did not fit with `"beyond"`, the hash of the first of them
 /// in hexadecimal, and `"others"`, their value. The hash, the budget and the weights are part of the stored format: a
-/// change of one of them makes a new version of the state. A text that was written by others is fitted when it is read.
+/// change of one of them makes a new version of the state. A text of another version is fitted when it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Text<V>", bound(deserialize = "V: Cell + Deserialize<'de>"))]
 pub struct Bounded<V, const BUDGET: usize> {
@@ -125,7 +125,7 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
     /// The most bytes of its text.
     pub const MAX_TEXT: usize = BUDGET + V::MAX_BYTES + 64;
 
-    /// All names of hashes less than that of the others, if there are any; as many are kept as fit.
+    /// All names of hashes less than that of the rest, if there is one; as many are kept as fit.
     pub(super) fn admitted(names: BTreeMap<String, V>, others: Option<(u64, V)>) -> Self {
         let mut all = Self { names, rest: others.map(|(beyond, others)| Rest { beyond, others }) };
         if all.names_weight() > BUDGET {
@@ -158,7 +158,7 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
         }
     }
 
-    /// Adds `value` to the others: the values of names from hash `beyond` on.
+    /// Adds `value` to the rest: the values of names from hash `beyond` on.
     fn add_others(&mut self, beyond: u64, value: &V) {
         match &mut self.rest {
             Some(rest) => {
@@ -170,7 +170,7 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
         self.fit();
     }
 
-    /// Moves the names of the greatest hashes to the others until the budget holds.
+    /// Moves the names of the greatest hashes to the rest until the budget holds.
     fn fit(&mut self) {
         let weighed =
             self.names.iter().map(|(name, value)| (name.as_str(), Self::weight(name, value.weight())));
@@ -246,7 +246,7 @@ impl<V: Cell, const BUDGET: usize> Cell for Bounded<V, BUDGET> {
     const LEAST_BYTES: usize = 64;
 
     fn weight(&self) -> usize {
-        // Once names were moved to the others, the rest may have become less.
+        // Once names were moved to the rest, the kept ones may weigh less.
         if self.rest.is_some() { Self::MAX_TEXT } else { self.names_weight() + Self::LEAST_BYTES }
     }
 }
@@ -263,7 +263,7 @@ impl<V: Cell, const BUDGET: usize> TryFrom<Text<V>> for Bounded<V, BUDGET> {
         let mut all = Self { names: text.names, rest };
         let beyond = all.rest.as_ref().map(|rest| rest.beyond);
         let is_kept = |name: &String| beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
-        // Older versions hashed and weighed in other ways. What does not fit any more goes to the others.
+        // Older versions hashed and weighed in other ways. What does not fit any more goes to the rest.
         if all.names_weight() > BUDGET || !all.names.keys().all(is_kept) {
             all.fit();
         }
@@ -322,7 +322,7 @@ mod tests {
         let text = serde_json::to_string(&many).unwrap();
         assert_eq!(serde_json::from_str::<Few>(&text).unwrap(), many);
         assert!(text.len() <= Few::MAX_TEXT);
-        // What it would not keep is added to the others.
+        // What it would not keep is added to the rest.
         let beyond = r#"{"names":{"a":2},"beyond":"0000000000000000","others":1}"#;
         let fitted = serde_json::from_str::<Few>(beyond).unwrap();
         assert_eq!((fitted.names().len(), fitted.others()), (0, Some(&3)));

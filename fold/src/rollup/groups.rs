@@ -89,10 +89,10 @@ pub(super) fn distributions<const MAX: usize>(
 /// Rows grouped by a column of any number of strings, of which only those that a breakdown may keep
 /// have a group of their own.
 pub(super) struct Admitted<'a> {
-    /// For each row its group: a name, the others, or none.
+    /// For each row its group: a name, the rest, or none.
     pub(super) codes: Vec<u32>,
     names: Vec<&'a str>,
-    /// The least hash of the others, if there are any.
+    /// The least hash of the rest, if there is one.
     beyond: Option<u64>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Admitted<'a> {
         Self { codes, names, beyond }
     }
 
-    /// How many groups there are: the names, the others, the rows without a string.
+    /// How many groups there are: the names, the rest, the rows without a string.
     pub(super) fn len(&self) -> usize {
         self.names.len() + 2
     }

@@ -4,7 +4,7 @@
 //! What decides which names a part keeps belongs to the version: the hash of names ([`crate::hash`]), the budgets, and
 //! what a value is taken to weigh. When one of them changes, folding the same events keeps other names, so the
 //! version must change as well. A part of an older version is not refused for that: names that it would not hold
-//! by the rules of today are added up with the others when it is read.
+//! by the rules of today are added up as the rest when it is read.
 
 mod v1;
 mod v2;

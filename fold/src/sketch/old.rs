@@ -1,5 +1,5 @@
 //! What older versions stored of where numbers lie. The days that it is of may have expired, so it is read for
-//! good; a day whose events are there is folded anew.
+//! good; a day whose events are there is folded again.
 
 use super::{
     Run,

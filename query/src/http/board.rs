@@ -24,7 +24,7 @@ use crate::Query;
 
 const JSON: &str = "application/json";
 
-/// How many releases are answered when nobody says how many.
+/// How many releases are answered when the request does not say how many.
 const PLACES: usize = 100;
 
 #[derive(Deserialize)]

@@ -102,7 +102,7 @@ async fn read(
         [(header::CONTENT_TYPE, format.map_or(HeaderValue::from_static(said::CUT_TYPE), content_type))];
     if method == Method::HEAD {
         query.check_release(workspace.id(), &request).await?;
-        // Of a stream nobody knows the length, so none is claimed.
+        // The length of a stream is not known, so none is claimed.
         return Ok((content_type, Body::from_stream(futures::stream::empty::<Result<Vec<u8>, Error>>()))
             .into_response());
     }
