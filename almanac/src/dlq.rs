@@ -1,11 +1,14 @@
 //! `almanac dlq`: segments that a projection refused, and what to do about them.
 
+use std::fmt::Display;
+
 use catalog::{Catalog, Workspace};
-use event::Error;
-use log::key::{self, OfDay};
+use event::{Clock, Error, Id};
+use log::key::{self, OfDay, OfWorkspace};
 use projector::{
     WorkspaceDay,
     dlq::{self, DeadLetter, Retried},
+    undone::{self, Undone},
     unwritten::{self, Unwritten},
 };
 use table::Table;
@@ -28,33 +31,30 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
             };
             print_list(&*table, &workspaces).await?;
         }
-        DlqCommand::Show(letter) => match of_day(&catalog, &letter).await? {
-            Some((day, what)) => print_unwritten(&unwritten::find(&*table, &day, what).await?),
-            None => print(&find(&*table, &catalog, &letter).await?),
+        DlqCommand::Show(letter) => match named(&catalog, &letter).await? {
+            Named::OfDay(day, what) => print_unwritten(&unwritten::find(&*table, &day, what).await?),
+            Named::OfWorkspace(workspace, what) => {
+                print_undone(&undone::find(&*table, &workspace, what).await?);
+            }
+            Named::Segment => print(&find(&*table, &catalog, &letter).await?),
         },
-        DlqCommand::Retry(letter) => {
-            if let Some((day, what)) = of_day(&catalog, &letter).await? {
+        DlqCommand::Retry(letter) => match named(&catalog, &letter).await? {
+            Named::OfDay(day, what) => {
                 let letter = unwritten::find(&*table, &day, what).await?;
-                return match unwritten::retry(&*table, &letter).await? {
-                    Retried::Done => {
-                        println!("{letter} is written; its dead letter is deleted");
-                        Ok(())
-                    }
-                    Retried::Refused(reason) => {
-                        Err(Error::corrupt(format!("{letter} still cannot be written: {reason}")).into())
-                    }
-                };
+                tell(unwritten::retry(&*table, &letter).await?, &letter, "is written", "cannot be written")?;
             }
-            let letter = find(&*table, &catalog, &letter).await?;
-            match dlq::retry(&*table, &letter).await? {
-                Retried::Done => println!("{letter} is folded; its dead letter is deleted"),
-                Retried::Refused(reason) => {
-                    return Err(Error::corrupt(format!("{letter} is still refused: {reason}")).into());
-                }
+            Named::OfWorkspace(workspace, what) => {
+                let letter = undone::find(&*table, &workspace, what).await?;
+                let retried = undone::retry(&*table, &catalog, &letter, Clock::system().now()).await?;
+                tell(retried, &letter, "is done", "cannot be done")?;
             }
-        }
+            Named::Segment => {
+                let letter = find(&*table, &catalog, &letter).await?;
+                tell(dlq::retry(&*table, &letter).await?, &letter, "is folded", "is refused")?;
+            }
+        },
         DlqCommand::Skip(letter) => {
-            if of_day(&catalog, &letter).await?.is_some() {
+            if !matches!(named(&catalog, &letter).await?, Named::Segment) {
                 let message = "only a segment can be skipped; `almanac dlq retry` writes a projection again";
                 return Err(Error::invalid(message).into());
             }
@@ -66,13 +66,39 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
     Ok(())
 }
 
-/// Which projection of which day a letter is of; `None`, when it is one of a segment.
-async fn of_day(catalog: &Catalog, letter: &Letter) -> anyhow::Result<Option<(WorkspaceDay, OfDay)>> {
-    let parts = letter.segment.split_once('/');
-    let parsed = parts.and_then(|(day, what)| Some((day.parse().ok()?, OfDay::of_name(what)?)));
-    let Some((day, what)) = parsed else { return Ok(None) };
-    let workspace = catalog.workspace(&letter.workspace).await?.id().clone();
-    Ok(Some((WorkspaceDay { workspace, day }, what)))
+/// Says what became of another try; one that is refused is an error.
+fn tell(retried: Retried, letter: &impl Display, done: &str, not_done: &str) -> Result<(), Error> {
+    match retried {
+        Retried::Done => {
+            println!("{letter} {done}; its dead letter is deleted");
+            Ok(())
+        }
+        Retried::Refused(reason) => Err(Error::corrupt(format!("{letter} still {not_done}: {reason}"))),
+    }
+}
+
+/// What a letter is of.
+enum Named {
+    /// A projection of a day.
+    OfDay(WorkspaceDay, OfDay),
+    /// Something that is done for a workspace.
+    OfWorkspace(Id, OfWorkspace),
+    /// A segment.
+    Segment,
+}
+
+async fn named(catalog: &Catalog, letter: &Letter) -> anyhow::Result<Named> {
+    let Some((of, what)) = letter.segment.split_once('/') else { return Ok(Named::Segment) };
+    let workspace = async || catalog.workspace(&letter.workspace).await.map(|found| found.id().clone());
+    if of == "workspace"
+        && let Some(what) = OfWorkspace::of_name(what)
+    {
+        return Ok(Named::OfWorkspace(workspace().await?, what));
+    }
+    match (of.parse(), OfDay::of_name(what)) {
+        (Ok(day), Some(what)) => Ok(Named::OfDay(WorkspaceDay { workspace: workspace().await?, day }, what)),
+        _ => Ok(Named::Segment),
+    }
 }
 
 async fn find(table: &dyn Table, catalog: &Catalog, letter: &Letter) -> anyhow::Result<DeadLetter> {
@@ -118,6 +144,18 @@ async fn print_list(table: &dyn Table, workspaces: &[Workspace]) -> anyhow::Resu
             ]);
         }
     }
+    for workspace in workspaces {
+        for letter in undone::list(table, workspace.id()).await? {
+            lines.add(vec![
+                workspace.path.clone(),
+                letter.to_string(),
+                dlq::State::Stopped.name().to_owned(),
+                letter.what.name().to_owned(),
+                letter.at.to_string(),
+                letter.reason.clone(),
+            ]);
+        }
+    }
     match lines.is_empty() {
         true => println!("there are no dead letters"),
         false => print!("{lines}"),
@@ -141,6 +179,18 @@ fn print(letter: &DeadLetter) {
 fn print_unwritten(letter: &Unwritten) {
     for (label, value) in [
         ("projection", letter.to_string()),
+        ("state", dlq::State::Stopped.name().to_owned()),
+        ("version", letter.version.to_string()),
+        ("since", letter.at.to_string()),
+        ("reason", letter.reason.clone()),
+    ] {
+        println!("{label:<12}{value}");
+    }
+}
+
+fn print_undone(letter: &Undone) {
+    for (label, value) in [
+        ("task", letter.to_string()),
         ("state", dlq::State::Stopped.name().to_owned()),
         ("version", letter.version.to_string()),
         ("since", letter.at.to_string()),

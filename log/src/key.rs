@@ -247,6 +247,7 @@ mod tests {
             active(&w).to_string(),
             dead_letter(&log(), 2, 42).to_string(),
             unwritten(&w, 2, day, OfDay::Evaluation).to_string(),
+            undone(&w, 2, OfWorkspace::Expiry).to_string(),
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
             write_probe().to_string(),
@@ -336,6 +337,12 @@ mod tests {
             assert_eq!(parse_dead_letter(&key), None);
         }
         assert_eq!(parse_unwritten(&dead_letter(&log(), 7, 42)), None);
+        for what in OfWorkspace::ALL {
+            let key = undone(&log().workspace, 7, what);
+            assert_eq!(parse_undone(&key), Some((log().workspace, 7, what)));
+            assert_eq!((parse_unwritten(&key), parse_dead_letter(&key)), (None, None));
+        }
+        assert_eq!(parse_undone(&dead_letter(&log(), 7, 42)), None);
         assert_eq!(parse_lease(&lease("s", "a/b")), Some("a/b"));
         assert_eq!(parse_lease(&worker("shard#1")), None);
     }

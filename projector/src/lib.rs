@@ -60,6 +60,7 @@ mod schedule;
 pub mod status;
 pub mod sweep;
 mod sweeper;
+pub mod undone;
 pub mod unwritten;
 pub mod verify;
 pub mod warnings;

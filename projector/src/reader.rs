@@ -257,6 +257,9 @@ impl Shared {
                 lock(&self.recount).insert(workspace.clone());
                 self.sweep.notify_one();
                 self.schedule().mark(WorkspaceDay { workspace, day }, None, None, now);
+            } else if let Some((workspace, ..)) = key::parse_undone(key) {
+                lock(&self.recount).insert(workspace);
+                self.sweep.notify_one();
             } else if let Some(workspace) = key::parse_active(key) {
                 self.ask_for_sweep(Extent::Workspace(workspace));
             } else {

@@ -15,7 +15,7 @@ use crate::{
     heartbeat::{Heartbeat, heartbeats},
     lease::{Lease, SWEEP, leases},
     sweep::sweep_version,
-    unwritten,
+    undone, unwritten,
     warnings::{Warnings, warnings},
 };
 
@@ -43,7 +43,7 @@ pub struct WorkspaceStatus {
     pub unevaluated_days: usize,
     /// Segments that stop their log or their day's evaluation.
     pub dead_letters: usize,
-    /// Projections that cannot be written.
+    /// Projections that cannot be written, and what cannot be done for the workspace.
     pub unwritten: usize,
     /// Segments that were left out.
     pub skipped: usize,
@@ -93,7 +93,8 @@ async fn workspace_status(
     let found = active::load(table, workspace).await?;
     let behind = sweep_version(table, found.version, workspace).await?;
     let letters = dlq::list_version(table, found.version, workspace).await?;
-    let unwritten = unwritten::list_version(table, found.version, workspace).await?.len();
+    let unwritten = unwritten::list_version(table, found.version, workspace).await?.len()
+        + undone::list_version(table, found.version, workspace).await?.len();
     let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
     let mut oldest: Option<i64> = None;
     for (log, first) in behind.logs.iter().take(MAX_AGES) {

@@ -15,7 +15,10 @@ use std::{
 
 use event::{Day, Id, Result};
 use futures::{StreamExt, stream};
-use log::{active, counted, key::OfDay};
+use log::{
+    active, counted,
+    key::{OfDay, OfWorkspace},
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -26,7 +29,7 @@ use crate::{
     lease::SWEEP,
     rotation,
     sweep::{Behind, sweep_days, sweep_version},
-    unwritten,
+    undone, unwritten,
     worker::{Shared, add, lock, may_pass},
 };
 
@@ -149,7 +152,10 @@ impl Shared {
     /// Those of the table that may pass. Other errors are reported, and hold up no other workspace.
     async fn tend(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>, mark: u64) -> Result<u64> {
         let tending = async {
-            let behind = self.sweep_one(workspace, is_whole, older, mark).await?;
+            // Also after a restart it is known what could not be done.
+            self.count_letters(workspace).await?;
+            let sweeping = self.sweep_one(workspace, is_whole, older, mark);
+            let behind = self.noted(workspace, OfWorkspace::Sweep, sweeping).await?.unwrap_or(0);
             if is_whole {
                 self.move_counters(workspace).await?;
             }
@@ -184,7 +190,6 @@ impl Shared {
         let segments = behind.segments;
         tracing::debug!(%workspace, is_whole, segments, "swept");
         self.schedule_found(behind, mark);
-        self.count_letters(workspace).await?;
         self.schedule_unwritten(workspace, mark);
         Ok(segments)
     }
@@ -230,7 +235,20 @@ impl Shared {
             }
             unwritten => unwritten?,
         };
-        lock(&self.stopped).insert(workspace.clone(), (stopped + unwritten.len()) as u64);
+        let undone = match undone::list(&*self.table, workspace).await {
+            Err(error) if !may_pass(&error) => {
+                tracing::error!(%workspace, %error, "its dead letters cannot be counted");
+                return Ok(());
+            }
+            undone => undone?,
+        };
+        let count = stopped + unwritten.len() + undone.len();
+        lock(&self.stopped).insert(workspace.clone(), count as u64);
+        {
+            let mut known = lock(&self.undone);
+            known.retain(|(of, _), _| of != workspace);
+            known.extend(undone.into_iter().map(|one| ((one.workspace, one.what), one.reason)));
+        }
         let mut known = lock(&self.unwritten);
         known.retain(|(day, _), _| day.workspace != *workspace);
         known.extend(unwritten.into_iter().map(|one| ((one.day, one.what), one.reason)));
@@ -239,27 +257,16 @@ impl Shared {
 
     /// Corrects the leaderboard after changes that it did not get, such as another primary metric.
     pub(crate) async fn rank(&self, workspace: &Id) -> Result<()> {
-        match board::refresh(&*self.table, &self.catalog, workspace).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "this leaderboard cannot be made; the others go on");
-                Ok(())
-            }
-            other => other,
-        }
+        let ranking = board::refresh(&*self.table, &self.catalog, workspace);
+        self.noted(workspace, OfWorkspace::Leaderboard, ranking).await.map(|_| ())
     }
 
     /// Moves the counters of older versions out of the workspace's page.
     async fn move_counters(&self, workspace: &Id) -> Result<()> {
-        match move_old(&*self.table, workspace).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "old counters cannot be moved; they are read where they are");
-            }
-            moved => {
-                let counters = moved?;
-                if counters > 0 {
-                    tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
-                }
-            }
+        let moving = move_old(&*self.table, workspace);
+        let counters = self.noted(workspace, OfWorkspace::Counters, moving).await?.unwrap_or(0);
+        if counters > 0 {
+            tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
         }
         Ok(())
     }
@@ -286,20 +293,14 @@ impl Shared {
 
     /// Deletes what has expired. What is not projected yet waits for a later sweep.
     async fn expire(&self, workspace: &Id) -> Result<()> {
-        match expire(&*self.table, &self.catalog, workspace, self.now()).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "what has expired here cannot be deleted; the others go on");
-            }
-            deleted => {
-                let deleted = deleted?;
-                if deleted.days > 0 {
-                    let (days, segments) = (deleted.days, deleted.segments);
-                    tracing::info!(%workspace, days, segments, "deleted events that have expired");
-                }
-                if deleted.waiting > 0 {
-                    tracing::warn!(%workspace, days = deleted.waiting, "expired, but not projected yet");
-                }
-            }
+        let expiring = expire(&*self.table, &self.catalog, workspace, self.now());
+        let deleted = self.noted(workspace, OfWorkspace::Expiry, expiring).await?.unwrap_or_default();
+        if deleted.days > 0 {
+            let (days, segments) = (deleted.days, deleted.segments);
+            tracing::info!(%workspace, days, segments, "deleted events that have expired");
+        }
+        if deleted.waiting > 0 {
+            tracing::warn!(%workspace, days = deleted.waiting, "expired, but not projected yet");
         }
         Ok(())
     }

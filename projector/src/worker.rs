@@ -17,7 +17,7 @@ use std::{
 
 use catalog::Catalog;
 use event::{Clock, Error, ErrorKind, Id, Result};
-use log::key::OfDay;
+use log::key::{OfDay, OfWorkspace};
 use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
@@ -79,7 +79,7 @@ pub struct Health {
     /// by any worker, as last counted. 0 for a worker without the lease of the sweep, so that they are
     /// counted once.
     pub stopped: u64,
-    /// Projections that cannot be written, as far as this worker knows.
+    /// Projections that cannot be written, and what cannot be done for workspaces, as far as this worker knows.
     pub unwritten: u64,
     /// The first of them, and why.
     pub unwritten_example: Option<String>,
@@ -130,6 +130,8 @@ pub(crate) struct Shared {
     pub(crate) touched: Mutex<BTreeSet<WorkspaceDay>>,
     /// What cannot be written, as last counted or found, and why.
     pub(crate) unwritten: Mutex<BTreeMap<(WorkspaceDay, OfDay), String>>,
+    /// What cannot be done for workspaces, as last counted or found, and why.
+    pub(crate) undone: Mutex<BTreeMap<(Id, OfWorkspace), String>>,
     /// When the heartbeat was last written.
     pub(crate) last_beat: Mutex<Option<Instant>>,
     /// Shards or leases are not what they were.
@@ -146,6 +148,19 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     pub(crate) fn schedule(&self) -> MutexGuard<'_, Schedule> {
         lock(&self.schedule)
+    }
+
+    /// What cannot be written or done, as far as this worker knows, in words.
+    fn unwritten_or_undone(&self) -> Vec<String> {
+        let of_days = lock(&self.unwritten)
+            .iter()
+            .map(|((day, what), reason)| format!("the {} of {day}: {reason}", what.name()))
+            .collect::<Vec<_>>();
+        let undone = lock(&self.undone);
+        let of_workspaces = undone.iter();
+        let of_workspaces = of_workspaces
+            .map(|((workspace, what), reason)| format!("the {} of {workspace}: {reason}", what.name()));
+        of_days.into_iter().chain(of_workspaces).collect()
     }
 
     pub(crate) fn now(&self) -> event::Timestamp {
@@ -174,6 +189,7 @@ impl Projector {
             stopped: Mutex::default(),
             touched: Mutex::default(),
             unwritten: Mutex::default(),
+            undone: Mutex::default(),
             last_beat: Mutex::default(),
             discover: Notify::new(),
             following: Mutex::default(),
@@ -192,7 +208,7 @@ impl Projector {
             (days, waiting, oldest, schedule.unevaluated())
         };
         let is_sweeper = shared.has_sweep_lease();
-        let unwritten = lock(&shared.unwritten).clone();
+        let unwritten = shared.unwritten_or_undone();
         let following = lock(&shared.following);
         let held = following.values().filter(|one| one.shard != SWEEP && one.has_lease());
         let stats = &shared.stats;
@@ -210,9 +226,7 @@ impl Projector {
             dead_letters: figure(&stats.dead_letters),
             stopped: if is_sweeper { lock(&shared.stopped).values().sum() } else { 0 },
             unwritten: unwritten.len() as u64,
-            unwritten_example: unwritten
-                .first_key_value()
-                .map(|((day, what), reason)| format!("the {} of {day}: {reason}", what.name())),
+            unwritten_example: unwritten.into_iter().next(),
             unevaluated_days: unevaluated as u64,
             heartbeat_age: lock(&shared.last_beat).map(|at| now - at),
             sweeps: figure(&stats.sweeps),

@@ -9,14 +9,14 @@ use std::{
 };
 
 use event::{Clock, ErrorKind, Kind};
-use log::key::{self, OfDay};
+use log::key::{self, OfDay, OfWorkspace};
 use projector::{
     Options, Projector,
     dlq::{self, Retried},
     status::status,
-    unwritten,
+    undone, unwritten,
 };
-use table::{Condition, Table};
+use table::{Condition, Item, Table};
 use tests::{
     hooked::{Asked, Hooked, Turn},
     on_both_engines,
@@ -30,6 +30,7 @@ on_both_engines!(
     Bench::on:
     an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_written,
     a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written,
+    what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done,
 );
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -114,4 +115,37 @@ async fn a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written(bench
     bench.table.put(rollup, Condition::None).await.unwrap();
     assert_eq!(unwritten::retry(&*bench.table, &letter).await.unwrap(), Retried::Done);
     assert_eq!(bench.unwritten().await, [""; 0]);
+}
+
+async fn what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done(bench: Bench) {
+    bench.append_some().await;
+    let undone = async || {
+        let letters = undone::list(&*bench.table, bench.id()).await.unwrap();
+        letters.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    // Of a newer Almanac: nothing may be deleted by it.
+    let retention = Item::new(key::retention(bench.id())).with("v", 99).with("ver", 1);
+    bench.table.put(retention, Condition::None).await.unwrap();
+    let (worker, stop) = work(&bench.table);
+    until("the letter", async || undone().await == ["workspace/expiry"]).await;
+    until("its figure", async || worker.health().unwritten == 1).await;
+    let example = worker.health().unwritten_example.unwrap();
+    assert!(example.starts_with("the expiry of "), "{example}");
+    until("the count of the sweeper", async || worker.health().stopped == 1).await;
+    let now = at("2026-06-02T00:00:00Z");
+    let found = status(&*bench.table, &bench.catalog, now).await.unwrap();
+    assert_eq!((found.workspaces[0].unwritten, found.workspaces[0].dead_letters), (1, 0));
+    // What does not need it is done.
+    until("the evaluation", async || bench.evaluation(1).await.is_some()).await;
+    stop.send(()).unwrap();
+    let letter = undone::find(&*bench.table, bench.id(), OfWorkspace::Expiry).await.unwrap();
+    let retry = async || undone::retry(&*bench.table, &bench.catalog, &letter, now).await.unwrap();
+    assert_eq!(retry().await, Retried::Refused(letter.reason.clone()));
+    bench.table.delete(&key::retention(bench.id()), Condition::None).await.unwrap();
+    // The sweep with which a worker begins tries again.
+    let (worker, stop) = work(&bench.table);
+    until("no letter", async || undone().await.is_empty()).await;
+    until("nothing to tell of", async || worker.health().unwritten == 0).await;
+    stop.send(()).unwrap();
+    assert_eq!(retry().await, Retried::Done);
 }
