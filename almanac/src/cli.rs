@@ -373,3 +373,19 @@ fn report(error: &anyhow::Error) -> ExitCode {
     });
     ExitCode::from(if is_bad_input { BAD_INPUT } else { FAILED })
 }
+
+#[cfg(test)]
+mod tests {
+    use catalog::Action;
+
+    use super::*;
+
+    #[test]
+    fn every_action_on_a_release_is_a_command() {
+        let command = Cli::command();
+        let release = command.find_subcommand("release").unwrap();
+        for action in Action::ALL {
+            assert!(release.find_subcommand(action.name()).is_some(), "{action:?}");
+        }
+    }
+}

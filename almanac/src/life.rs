@@ -1,6 +1,6 @@
 //! `almanac release promote|rollback|retire|live|history|leaderboard`: the life of releases.
 
-use catalog::{Happening, HistoryOf, ReleaseChange};
+use catalog::{Action, Happening, HistoryOf, ReleaseChange};
 use clap::Subcommand;
 use event::{Clock, Error, Timestamp};
 use ingest::Ingest;
@@ -20,6 +20,7 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub(crate) enum LifeCommand {
     /// Make a release the live one of its model in an environment.
+    #[command(name = Action::Promote.name())]
     Promote {
         /// The release, by path or id, or by its name and -w.
         name: String,
@@ -34,6 +35,7 @@ pub(crate) enum LifeCommand {
         note: Option<String>,
     },
     /// Make the release live that was live in an environment before.
+    #[command(name = Action::Rollback.name())]
     Rollback {
         #[command(flatten)]
         workspace: InWorkspace,
@@ -51,6 +53,7 @@ pub(crate) enum LifeCommand {
         note: Option<String>,
     },
     /// Take a release out of an environment, or out of all in which it is live.
+    #[command(name = Action::Retire.name())]
     Retire {
         /// The release, by path or id, or by its name and -w.
         name: String,
@@ -159,7 +162,7 @@ async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
     }
     for change in changes {
         let place = change.environment.as_deref().unwrap_or("-");
-        println!("{} {} in {place} at {}", change.action.name(), change.release, change.at);
+        println!("{} {} in {place} at {}", change.action.past(), change.release, change.at);
     }
     Ok(())
 }

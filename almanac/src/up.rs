@@ -189,6 +189,17 @@ impl Services {
 
     /// What the roles answer; other paths do not exist.
     fn router(&self, options: &Options, stopping: watch::Receiver<bool>) -> (Router, Arc<Requests>) {
+        let routes = openapi::with_document(self.routes(options, stopping));
+        let requests = Requests::new(routes.paths());
+        let router = routes
+            .into_router()
+            .fallback(web::no_such_path)
+            .method_not_allowed_fallback(web::no_such_method)
+            .layer(CatchPanicLayer::new());
+        (requests.measure(router), requests)
+    }
+
+    fn routes(&self, options: &Options, stopping: watch::Receiver<bool>) -> Routes {
         let serves_clients = self.ingest.is_some() || self.query.is_some();
         let readiness = Readiness {
             table: serves_clients.then(|| Arc::clone(&self.table)),
@@ -220,14 +231,7 @@ impl Services {
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query)));
         }
-        let routes = openapi::with_document(routes);
-        let requests = Requests::new(routes.paths());
-        let router = routes
-            .into_router()
-            .fallback(web::no_such_path)
-            .method_not_allowed_fallback(web::no_such_method)
-            .layer(CatchPanicLayer::new());
-        (requests.measure(router), requests)
+        routes
     }
 }
 
@@ -255,4 +259,36 @@ pub(crate) async fn asked_to_stop() {
         _ = interrupt.await;
     }
     tracing::info!("stopping");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use catalog::reserved_names;
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+
+    /// A workspace may not be called like what stands under one: `/v1/workspaces/{category}/{name}` and
+    /// `/v1/workspaces/{workspace}/joined` are told apart by that.
+    #[tokio::test]
+    async fn a_name_is_reserved_if_a_path_under_a_workspace_begins_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
+        let options = Options::new(Clock::system());
+        let (_stop, stopping) = watch::channel(false);
+        let services = Services::new(Arc::new(table), &options);
+        let routes = services.routes(&options, stopping);
+        let segments: BTreeSet<&str> = routes
+            .paths()
+            .paths
+            .keys()
+            .filter_map(|path| path.strip_prefix("/v1/workspaces/{workspace}/"))
+            .filter_map(|rest| rest.split('/').next())
+            .collect();
+        // Configurations are created at `/v1/configurations` alone, so far.
+        let reserved: BTreeSet<&str> = reserved_names().filter(|name| *name != "configurations").collect();
+        assert_eq!(segments, reserved);
+    }
 }

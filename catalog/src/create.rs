@@ -5,10 +5,10 @@ use log::key::{self, EntityId, EntityKind};
 use table::{Condition, Item, Policy, Update, Write, unless_overtaken};
 
 use super::{
-    AnyEntity, Catalog, Category, Configuration, Entity, Model, RESERVED, Release, ReleaseDetails, Workspace,
-    activity,
+    AnyEntity, Catalog, Category, Configuration, Entity, Model, Release, ReleaseDetails, Workspace, activity,
     attributes::{Attributes, check_attributes},
     entity::Children,
+    reserved::reserved_names,
 };
 
 /// For transactions on entities, which meet those on their parents and siblings.
@@ -226,7 +226,7 @@ impl Catalog {
 
 /// Refuses a name that stands for what is in a workspace.
 pub(super) fn check_workspace_name(name: &str) -> Result<()> {
-    match RESERVED.contains(&name) {
+    match reserved_names().any(|reserved| reserved == name) {
         true => Err(Error::invalid(format!(
             "`{name}` cannot be the name of a workspace: it stands for what is in one"
         ))),

@@ -1,11 +1,12 @@
 //! Deleting entities, and when that is refused.
 //!
-//! What has children or events is deleted only once it is archived, and then with its children. Events
+//! What has children or events (other than the one that registered it) is deleted only once it is archived, and then with
+//! its children. Events
 //! are never deleted here: those of a release stay in the log under its name, which therefore stays with its
 //! model (`first`), and a release that is created again with that name and model finds them; those of a
 //! workspace stay in the table, where nothing leads to them any more.
 
-use event::{Error, Result, Timestamp};
+use event::{Error, Kind, Result, Timestamp};
 use log::key::{self, Counted, EntityId, EntityKind};
 use table::{Condition, Index, Query, Update, Write, query_all, unless_overtaken};
 
@@ -80,13 +81,12 @@ impl Catalog {
             }
             AnyEntity::Release(release) => {
                 let counted = Counted::Release(release.entity.name.clone());
-                if self.is_used(release).await? {
+                let counts = self.counts(&release.workspace, &counted, ("", "")).await?;
+                // One event of the log of releases is the one that registered it.
+                let has_more =
+                    |(kind, count): (&String, &i64)| *count > i64::from(*kind == Kind::Releases.name());
+                if self.is_used(release).await? || counts.iter().any(has_more) {
                     return used("events".into());
-                }
-                for range in key::counters_of(&release.workspace, &counted) {
-                    if first(range).await? {
-                        return used("events".into());
-                    }
                 }
             }
             AnyEntity::Model(_) | AnyEntity::Configuration(_) => {

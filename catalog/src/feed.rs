@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use log::key::{self, EntityId, EntityKind, Followed};
 use table::{Condition, Cursor, Index, Item, Key, Query, Table, item::Value, query_all, unless_overtaken};
 
-use super::{Catalog, live::ReleaseChange};
+use super::{Action, Catalog, Release, live::ReleaseChange};
 
 /// How many of the latest happenings of each thing that is followed a feed looks at.
 pub const FEED_LOOK_BACK: usize = 100;
@@ -29,7 +29,7 @@ pub const MAX_ALERT_BYTES: usize = 1_000;
 pub const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
 
 /// The name of alerts among happenings.
-const ALERT: &str = "alert";
+pub const ALERT: &str = "alert";
 
 const ITEM_VERSION: i64 = 1;
 const READS_AT_ONCE: usize = 16;
@@ -43,7 +43,7 @@ pub struct Happening {
     pub name: String,
     /// The workspace.
     pub workspace: Id,
-    /// `register`, `promote`, `rollback`, `retire` or `alert`.
+    /// The name of an [`Action`](super::Action), or [`ALERT`].
     pub what: String,
     /// The release, or the alert.
     pub about: String,
@@ -210,6 +210,27 @@ impl Catalog {
         let happenings =
             page.items.iter().map(|item| Happening::from_item(item, workspace)).collect::<Result<_>>()?;
         Ok(History { happenings, next: page.next })
+    }
+
+    /// Whether the history of its model says that a release was registered.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn is_registered(&self, release: &Release) -> Result<bool> {
+        let mut query = of_model(&release.model_id).limit(MAX_ENTRIES);
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                let is_of_it = item.text("about")? == release.entity.name;
+                if is_of_it && item.text("what")? == Action::Register.name() {
+                    return Ok(true);
+                }
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(false),
+            }
+        }
     }
 
     /// What happened lately in what a user follows: at most `limit`, what was not seen first, the

@@ -1,7 +1,7 @@
 //! The first definition of a release, which also binds its name to its model.
 //!
 //! It is written with the release, before any event can name it. A release that events name is *used*: ingest
-//! says so before it appends the first of them. From then on the name belongs to that model for good, whatever becomes of
+//! says so before it appends the first of them. (The event that registers it does not count.) From then on the name belongs to that model for good, whatever becomes of
 //! the release in the catalog: its events stay in the log and are judged by its definitions, so the name may
 //! not come to mean something else. A name that was never used is free when its release is deleted.
 

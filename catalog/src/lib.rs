@@ -26,6 +26,7 @@
 //!
 //! [`http`] answers the same over HTTP. Nothing here knows ingest, projector or query.
 
+mod action;
 pub mod activity;
 mod address;
 pub mod attributes;
@@ -52,6 +53,7 @@ pub mod new;
 mod page;
 mod record;
 mod release;
+mod reserved;
 mod retention;
 mod service;
 mod settings;
@@ -62,6 +64,7 @@ use event::{Error, Id, Result, Task, Timestamp, id::check_name};
 use log::key::{self, EntityId, EntityKind};
 use table::{Index, Query, Table, query_all};
 
+pub use action::{Action, Effect};
 pub use activity::Activity;
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
@@ -72,52 +75,28 @@ pub use create::{New, NewEntity};
 pub use definition::{DEFINED, Defined, Definitions, record_definitions};
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use feed::{
-    Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES, MAX_MARKS,
-    SEEN_SECONDS,
+    ALERT, Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES,
+    MAX_MARKS, SEEN_SECONDS,
 };
 pub use first::{First, adopt_definitions};
 pub use follow::{Digest, Followers, MAX_FOLLOWS};
 pub use lanes::Lanes;
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
-pub use live::{Action, Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
+pub use live::{Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
 pub use member::{Grant, Membership, Role};
 pub use page::{FreeCounters, UserPage, WorkspacePage};
 pub use record::record;
 pub use release::{
-    MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails, ReleaseSpec,
+    DetailedSpec, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails,
+    ReleaseSpec,
 };
+pub use reserved::reserved_names;
 pub use retention::{
     EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
     Retention,
 };
 pub use service::Service;
 pub use settings::{BOARD_DAYS, BOARD_MIN_N, MAX_BOARD_DAYS, PrimaryMetric, Settings};
-
-/// Names that stand for what is in a workspace, in paths such as `/v1/workspaces/{id}/joined`.
-const RESERVED: &[&str] = &[
-    "predictions",
-    "outcomes",
-    "metrics",
-    "releases",
-    "joined",
-    "rollups",
-    "evaluations",
-    "models",
-    "configurations",
-    "lanes",
-    "retention",
-    "pins",
-    "settings",
-    "live",
-    "history",
-    "leaderboard",
-    "alerts",
-    "promotions",
-    "rollbacks",
-    "retirements",
-    "definitions",
-    "followers",
-];
 
 /// The catalog in a table.
 #[derive(Clone, Debug)]
@@ -224,61 +203,6 @@ impl Catalog {
         }
     }
 
-    /// The release that `spec` describes, created when it is new.
-    ///
-    /// # Errors
-    /// `Conflict`, when there is one of that name made of something else; `NotFound`, when its model
-    /// is unknown.
-    pub async fn ensure_release(
-        &self,
-        workspace: &Id,
-        spec: &ReleaseSpec,
-        now: Timestamp,
-    ) -> Result<Release> {
-        let parent = EntityId::Workspace(workspace.clone());
-        let model = self.id_named(Some(&parent), EntityKind::Model, &spec.model).await?;
-        let model = model.ok_or_else(|| no_model(&spec.model))?;
-        let what = New::Release {
-            workspace: workspace.clone(),
-            model: spec.model.clone(),
-            configuration: spec.configuration.clone(),
-            environment: spec.environment.clone(),
-            details: Box::default(),
-        };
-        match self.ensure(Some(&parent), NewEntity::new(&spec.name, what), now).await? {
-            AnyEntity::Release(mut release) => {
-                // It has the names of when it was made; what counts is what has them now.
-                if release.model_id != model {
-                    return Err(spec.differs());
-                }
-                release.model.clone_from(&spec.model);
-                if let (Some(id), Some(name)) = (&release.configuration_id, &spec.configuration)
-                    && self.id_named(Some(&parent), EntityKind::Configuration, name).await?.as_ref()
-                        == Some(id)
-                {
-                    release.configuration = Some(name.clone());
-                }
-                spec.check_same(&release).map(|()| release)
-            }
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Checks, without writing, that [`Catalog::ensure_release`] would succeed by what `page` shows.
-    ///
-    /// # Errors
-    /// As [`Catalog::ensure_release`].
-    pub fn check_release(page: &WorkspacePage, spec: &ReleaseSpec) -> Result<()> {
-        check_name(&spec.name)?;
-        if let Some(known) = page.releases.iter().find(|release| release.entity.name == spec.name) {
-            return spec.check_same(known);
-        }
-        match page.models.iter().any(|model| model.entity.name == spec.model) {
-            true => Ok(()),
-            false => Err(no_model(&spec.model)),
-        }
-    }
-
     /// The workspace of an id or of a path `category/name`.
     ///
     /// # Errors
@@ -342,15 +266,29 @@ impl Catalog {
 
     /// The entity of the same name, or else the new one.
     async fn ensure(&self, parent: Option<&EntityId>, new: NewEntity, now: Timestamp) -> Result<AnyEntity> {
+        self.find_or_create(parent, new, now).await.map(|(any, _)| any)
+    }
+
+    /// The same, and whether it is the new one.
+    async fn find_or_create(
+        &self,
+        parent: Option<&EntityId>,
+        new: NewEntity,
+        now: Timestamp,
+    ) -> Result<(AnyEntity, bool)> {
         check_name(&new.name)?;
         let (kind, name) = (new.what.kind(), new.name.clone());
         if let Some(known) = self.named(parent, kind, &name).await? {
-            return Ok(known);
+            return Ok((known, false));
         }
         match self.create(new, now).await {
-            // Somebody else was quicker.
-            Err(error) if error.is_conflict() => self.named(parent, kind, &name).await?.ok_or(error),
-            other => other,
+            Ok(created) => Ok((created, true)),
+            // Another process created it in this moment.
+            Err(error) if error.is_conflict() => {
+                let known = self.named(parent, kind, &name).await?;
+                known.map(|known| (known, false)).ok_or(error)
+            }
+            Err(error) => Err(error),
         }
     }
 }

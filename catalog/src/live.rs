@@ -24,7 +24,7 @@ use table::{
     query_all,
 };
 
-use super::{Catalog, record::record};
+use super::{Action, Catalog, Effect};
 
 /// The most models that may be live in one environment; a further one is recorded, but not as live.
 pub const MAX_LIVE: usize = 1_000;
@@ -42,45 +42,6 @@ const _: () = assert!(3 * MAX_ITEM_BYTES <= MAX_TRANSACTION_BYTES);
 
 /// Version of the items.
 pub(super) const ITEM_VERSION: i64 = 1;
-
-/// What a release event does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
-    /// A release is made known.
-    Register,
-    /// It becomes the live one of its model in an environment.
-    Promote,
-    /// The same, because the one before was no good.
-    Rollback,
-    /// It is not live in an environment any more.
-    Retire,
-    /// How its predictions are judged changes, from a day on ([`super::Definitions`]).
-    Define,
-}
-
-impl Action {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Register, Self::Promote, Self::Rollback, Self::Retire, Self::Define];
-
-    /// Those that change what is live.
-    pub const OF_LIVE: [Self; 3] = [Self::Promote, Self::Rollback, Self::Retire];
-
-    /// Its name, as in events.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Register => "register",
-            Self::Promote => "promote",
-            Self::Rollback => "rollback",
-            Self::Retire => "retire",
-            Self::Define => "define",
-        }
-    }
-
-    /// The action of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|action| action.name() == name)
-    }
-}
 
 /// A release event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,16 +107,15 @@ impl ReleaseChange {
     /// Applies the event to what is live.
     pub fn apply(&self, state: &mut LiveState) {
         let is_live = state.get(&self.model).is_some_and(|live| live.release == self.release);
-        match self.action {
-            Action::Register | Action::Define => {}
-            Action::Retire if is_live => _ = state.remove(&self.model),
-            Action::Promote | Action::Rollback if !is_live => {
+        match self.action.effect() {
+            Effect::EndsLive if is_live => _ = state.remove(&self.model),
+            Effect::GoesLive if !is_live => {
                 if state.len() < MAX_LIVE || state.contains_key(&self.model) {
                     let live = Live { release: self.release.clone(), since: self.at };
                     state.insert(self.model.clone(), live);
                 }
             }
-            Action::Promote | Action::Rollback | Action::Retire => {}
+            Effect::Registers | Effect::Defines | Effect::EndsLive | Effect::GoesLive => {}
         }
     }
 
@@ -243,14 +203,6 @@ pub(super) async fn first(table: &dyn Table, mut query: Query) -> Result<Option<
 }
 
 impl Catalog {
-    /// Records release events: see [`record`].
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn record(&self, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
-        record(&*self.table, workspace, changes).await
-    }
-
     /// What was live in an environment at an instant, by one query of one item.
     ///
     /// # Errors

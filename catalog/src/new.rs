@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use table::{check, item::Number};
 
-use crate::{AnyEntity, Catalog, New, NewEntity, Patch, ReleaseDetails, attributes};
+use crate::{
+    AnyEntity, Catalog, DetailedSpec, New, NewEntity, Patch, ReleaseDetails, ReleaseSpec, attributes,
+};
 
 /// A JSON object of attributes.
 type Attributes = Option<Map<String, Value>>;
@@ -204,17 +206,16 @@ impl NewRelease {
         })
     }
 
-    /// Creates it.
+    /// What is to be created, without the workspace.
     ///
     /// # Errors
-    /// Those of [`Catalog::create`].
-    pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
-        let details = Box::new(self.details()?);
+    /// `Invalid`, when a part of it cannot be stored.
+    pub fn spec(self) -> Result<DetailedSpec> {
+        let details = self.details()?;
         let attributes = attributes_of(&self.attributes)?;
-        let workspace = catalog.workspace(&self.workspace).await?.entity.id;
         let Self { name, model, configuration, environment, .. } = self;
-        let what = New::Release { workspace, model, configuration, environment, details };
-        catalog.create(NewEntity { name, attributes, what }, now).await
+        let spec = ReleaseSpec { name, model, configuration, environment };
+        Ok(DetailedSpec { spec, details, attributes })
     }
 }
 

@@ -8,8 +8,9 @@ use table::{
 };
 
 use super::{
+    Catalog,
     feed::note_release,
-    live::{Action, ITEM_VERSION, LiveChange, LiveState, ReleaseChange, encode, first, state_of},
+    live::{ITEM_VERSION, LiveChange, LiveState, ReleaseChange, encode, first, state_of},
 };
 
 /// Records release events: what happened, and what is live since.
@@ -20,12 +21,22 @@ pub async fn record(table: &dyn Table, workspace: &Id, changes: &[ReleaseChange]
     for change in changes {
         note_release(table, workspace, change).await?;
         if let Some(environment) = &change.environment
-            && Action::OF_LIVE.contains(&change.action)
+            && change.action.is_of_live()
         {
             put_in_place(table, workspace, environment, change).await?;
         }
     }
     Ok(())
+}
+
+impl Catalog {
+    /// Records release events: see [`record`].
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn record(&self, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
+        record(&*self.table, workspace, changes).await
+    }
 }
 
 /// Puts a change in its place among those of its environment.

@@ -3,13 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use event::{Day, Error, Id, Result, Window, id::check_name};
+use event::{Day, Error, Id, Result, Timestamp, Window, id::check_name};
+use log::key::{EntityId, EntityKind};
 use table::{
     Item,
     item::{Number, Value},
 };
 
-use super::entity::Entity;
+use super::{
+    AnyEntity, Attributes, Catalog, Entity, New, NewEntity, WorkspacePage, attributes::check_attributes,
+    no_model, unexpected,
+};
 
 /// The most bytes in the URI of an artefact.
 pub const MAX_URI_BYTES: usize = 2048;
@@ -159,6 +163,23 @@ pub struct ReleaseSpec {
     pub environment: Option<String>,
 }
 
+/// What a release is created from: what it is made of, where it comes from, and what people note of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetailedSpec {
+    /// What it is made of.
+    pub spec: ReleaseSpec,
+    /// Where it comes from.
+    pub details: ReleaseDetails,
+    /// What people note of it.
+    pub attributes: Attributes,
+}
+
+impl From<ReleaseSpec> for DetailedSpec {
+    fn from(spec: ReleaseSpec) -> Self {
+        Self { spec, details: ReleaseDetails::default(), attributes: Attributes::new() }
+    }
+}
+
 impl ReleaseSpec {
     /// A release never changes: `known` must be made of what this says.
     pub(super) fn check_same(&self, known: &Release) -> Result<()> {
@@ -194,5 +215,77 @@ impl Release {
             None => item,
         });
         self.details.to_item(item)
+    }
+}
+
+impl Catalog {
+    /// The release that `new` describes, created when there is none of its name; and whether it was created. It stands in
+    /// the catalog alone: `ingest::Ingest::create_release` also appends the event that registers it.
+    ///
+    /// # Errors
+    /// `Conflict`, when there is one of that name made of something else; `NotFound`, when its model
+    /// is unknown; `Invalid`, when a part of it cannot be stored.
+    pub async fn create_release(
+        &self,
+        workspace: &Id,
+        new: DetailedSpec,
+        now: Timestamp,
+    ) -> Result<(Release, bool)> {
+        let DetailedSpec { spec, details, attributes } = new;
+        details.check()?;
+        check_attributes(&attributes)?;
+        let parent = EntityId::Workspace(workspace.clone());
+        let model = self.id_named(Some(&parent), EntityKind::Model, &spec.model).await?;
+        let model = model.ok_or_else(|| no_model(&spec.model))?;
+        let what = New::Release {
+            workspace: workspace.clone(),
+            model: spec.model.clone(),
+            configuration: spec.configuration.clone(),
+            environment: spec.environment.clone(),
+            details: Box::new(details),
+        };
+        let new = NewEntity { name: spec.name.clone(), attributes, what };
+        let (found, is_new) = self.find_or_create(Some(&parent), new, now).await?;
+        let AnyEntity::Release(mut release) = found else { return Err(unexpected(&found)) };
+        // It has the names of when it was made; what counts is what has them now.
+        if release.model_id != model {
+            return Err(spec.differs());
+        }
+        release.model.clone_from(&spec.model);
+        if let (Some(id), Some(name)) = (&release.configuration_id, &spec.configuration)
+            && self.id_named(Some(&parent), EntityKind::Configuration, name).await?.as_ref() == Some(id)
+        {
+            release.configuration = Some(name.clone());
+        }
+        spec.check_same(&release)?;
+        Ok((release, is_new))
+    }
+
+    /// The release that `spec` describes, created when it is new: [`Catalog::create_release`] without details.
+    ///
+    /// # Errors
+    /// As [`Catalog::create_release`].
+    pub async fn ensure_release(
+        &self,
+        workspace: &Id,
+        spec: &ReleaseSpec,
+        now: Timestamp,
+    ) -> Result<Release> {
+        self.create_release(workspace, spec.clone().into(), now).await.map(|(release, _)| release)
+    }
+
+    /// Checks, without writing, that [`Catalog::ensure_release`] would succeed by what `page` shows.
+    ///
+    /// # Errors
+    /// As [`Catalog::ensure_release`].
+    pub fn check_release(page: &WorkspacePage, spec: &ReleaseSpec) -> Result<()> {
+        check_name(&spec.name)?;
+        if let Some(known) = page.releases.iter().find(|release| release.entity.name == spec.name) {
+            return spec.check_same(known);
+        }
+        match page.models.iter().any(|model| model.entity.name == spec.model) {
+            true => Ok(()),
+            false => Err(no_model(&spec.model)),
+        }
     }
 }

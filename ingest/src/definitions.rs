@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Action, Definitions, ReleaseSpec, Workspace, WorkspacePage};
+use catalog::{Action, Definitions, Effect, ReleaseSpec, Workspace, WorkspacePage};
 use event::{Column, Day, Definition, Error, Id, Kind, Task, fields::same_label};
 use log::key::EntityId;
 use serde_json::json;
@@ -180,10 +180,17 @@ impl Ingest {
         )]
     }
 
-    /// Notes that events are going to name the releases of a batch.
+    /// Notes that events are going to name the releases of a batch. The event that registers a release does not use
+    /// it: it says nothing that is judged, and a release that was registered by mistake can be deleted.
     pub(crate) async fn use_named(&self, workspace: &Workspace, batch: &Batch) -> Result<(), Error> {
         let Some(column) = batch.columns.column("release") else { return Ok(()) };
-        let mut named: BTreeSet<String> = column.counts().into_keys().map(str::to_owned).collect();
+        let mut named: BTreeSet<String> = match batch.kind {
+            Kind::Releases => {
+                let uses = |row: &usize| text(batch, "action", *row) != Some(Action::Register.name());
+                (0..batch.rows()).filter(uses).filter_map(|row| column.text(row)).map(str::to_owned).collect()
+            }
+            _ => column.counts().into_keys().map(str::to_owned).collect(),
+        };
         if let Some(known) = self.known_releases().get(workspace.id()) {
             named.retain(|name| !known.contains(name));
         }
@@ -232,8 +239,8 @@ fn has(batch: &Batch, name: &str, row: usize) -> bool {
 
 /// What is wrong with the definition that an event makes, or has and should not.
 pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Option<RowIssue> {
-    match action {
-        Some(Action::Define) => {
+    match action.map(Action::effect) {
+        Some(Effect::Defines) => {
             let missing = ["task", "effective_from"].into_iter().find(|name| !has(batch, name, row));
             if let Some(name) = missing {
                 return Some((
@@ -247,7 +254,7 @@ pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Opti
             let parsed = Definition::parse(task, label, threshold(batch, row), from);
             parsed.err().map(|error| (row, "task", error.to_string()))
         }
-        Some(Action::Register) => has(batch, "effective_from", row).then(|| {
+        Some(Effect::Registers) => has(batch, "effective_from", row).then(|| {
             (row, "effective_from", "does not belong here; a release begins from the beginning".into())
         }),
         _ => {
@@ -255,7 +262,10 @@ pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Opti
             Some((
                 row,
                 found,
-                "does not belong here; the action `define` says how a release is judged".into(),
+                format!(
+                    "does not belong here; the action `{}` says how a release is judged",
+                    Action::Define.name()
+                ),
             ))
         }
     }

@@ -1,9 +1,9 @@
-//! What happens to releases: they are promoted to an environment, rolled back and retired, each by an
+//! What happens to releases: they are created, promoted to an environment, rolled back and retired, each by an
 //! event in the release log; and unregistered ones are registered, where a workspace says so.
 
 use std::collections::BTreeSet;
 
-use catalog::{Action, First, Release, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage};
+use catalog::{Action, DetailedSpec, First, Release, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage};
 use event::{Error, Kind, Task};
 use serde_json::{Value, json};
 
@@ -12,7 +12,55 @@ use crate::{Batch, Ingest, Refused, Remember, SubmitError, json::read_json_array
 /// The most releases that one batch may register by naming them.
 pub const MAX_NEW_RELEASES: usize = 100;
 
+/// A release that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedRelease {
+    /// The release.
+    pub release: Release,
+    /// Whether this request created it in the catalog.
+    pub is_new: bool,
+    /// Whether the log had its `register` event before.
+    pub was_registered: bool,
+}
+
 impl Ingest {
+    /// Creates a release in the catalog and appends the event that registers it: the one way to create a release, over
+    /// HTTP, from the command line, and where events name one that nobody registered. Made again, it finds the
+    /// release, and appends the event if a crash came before it.
+    ///
+    /// # Errors
+    /// Those of [`catalog::Catalog::create_release`] and [`Ingest::submit`].
+    pub async fn create_release(
+        &self,
+        workspace: &Workspace,
+        new: DetailedSpec,
+    ) -> Result<CreatedRelease, SubmitError> {
+        let (release, is_new) =
+            self.catalog().create_release(workspace.id(), new, self.clock().now()).await?;
+        let was_registered = !is_new && self.catalog().is_registered(&release).await?;
+        let was_registered = was_registered || self.register(workspace, &release, is_new).await?;
+        Ok(CreatedRelease { release, is_new, was_registered })
+    }
+
+    /// Appends the event that registers a release; whether it was in the log before.
+    async fn register(
+        &self,
+        workspace: &Workspace,
+        release: &Release,
+        is_new: bool,
+    ) -> Result<bool, SubmitError> {
+        let event = batch(self.register_event(release).await?, self)?;
+        // By its id, since another release of the name may have been deleted.
+        let key = format!("register/{}", release.entity.id);
+        // A batch that names an unknown release registers it before it is stored itself, so this calls itself.
+        match Box::pin(self.submit(workspace, event, Some(&key), Remember::Forever)).await {
+            Ok(receipt) => Ok(receipt.replayed),
+            // It was registered when its model had another name.
+            Err(SubmitError::Store(error)) if error.is_conflict() && !is_new => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes a release the live one of its model in an environment. Where it is live already, nothing
     /// happens.
     ///
@@ -200,38 +248,23 @@ impl Ingest {
         }
         for name in unknown {
             let model = self.model_of_unknown(&page).await?.map_err(Error::invalid)?;
-            let spec = ReleaseSpec { name: name.clone(), model, configuration: None, environment: None };
-            let release = self.catalog().ensure_release(workspace.id(), &spec, self.clock().now()).await?;
-            let event = self.register_event(&release, None).await?;
-            let key = format!("register/{name}");
-            let register = Box::pin(self.submit(
-                workspace,
-                crate::releases::batch(event, self)?,
-                Some(&key),
-                Remember::Forever,
-            ));
-            match register.await {
-                // Another writer registered it, with a note of its own.
-                Err(SubmitError::Store(error)) if error.is_conflict() => {}
-                other => _ = other?,
-            }
+            let spec = ReleaseSpec { name, model, configuration: None, environment: None };
+            self.create_release(workspace, spec.into()).await?;
         }
         Ok(())
     }
 
     /// The event that registers a release: with the definition that it begins with. Its time is that of
     /// the creation, so that a repeat after a failure is the same event.
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn register_event(&self, release: &Release, note: Option<&str>) -> Result<Value, Error> {
+    async fn register_event(&self, release: &Release) -> Result<Value, Error> {
         let definitions = self.catalog().definitions(&release.workspace).await?;
         let first = definitions.first(&release.entity.name).map(First::definition);
         let task = first.as_ref().map(|first| &first.task);
         Ok(json!({
             "release": release.entity.name, "released_at": release.entity.created_at.to_string(),
             "model": release.model, "action": Action::Register.name(),
-            "configuration": release.configuration, "environment": release.environment, "note": note,
+            "configuration": release.configuration, "environment": release.environment,
+            "note": release.details.notes,
             "task": task.map(Task::name), "positive_label": task.and_then(Task::positive_label),
             "threshold": first.as_ref().filter(|_| task.is_some_and(Task::is_binary)).map(|first| first.threshold),
         }))

@@ -266,7 +266,7 @@ impl Ingest {
                         format!("is not that of `{name}`, which is `{}`", known.model),
                     ));
                 }
-                if spec.release.environment.is_none() && spec.action != Some(Action::Define) {
+                if spec.release.environment.is_none() && spec.action.is_none_or(Action::is_of_live) {
                     problems.push((row, "environment", "is missing; say where".to_owned()));
                 }
                 continue;

@@ -3,21 +3,21 @@
 use axum::{
     body::Bytes,
     extract::rejection::BytesRejection,
-    http::{HeaderValue, StatusCode},
+    http::{HeaderMap, StatusCode, header},
 };
 use serde::de::DeserializeOwned;
 
 use crate::Problem;
 
-/// Reads a body that is a JSON object, when it was not too large.
+/// A body, when it was not too large.
+pub type Whole = Result<Bytes, BytesRejection>;
+
+/// Reads a body that is a JSON object.
 ///
 /// # Errors
 /// A problem that says what is wrong with its type, its size or its fields.
-pub fn json_object<T: DeserializeOwned>(
-    content_type: Option<&HeaderValue>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<T, Problem> {
-    let media = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+pub fn json_object<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Result<T, Problem> {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim();
     if !media.eq_ignore_ascii_case("application/json") {
         let detail = "the content type should be application/json";

@@ -30,7 +30,7 @@ use serde::Serialize;
 use utoipa::openapi::{Content, RefOr, Schema};
 
 pub use about::About;
-pub use body::json_object;
+pub use body::{Whole, json_object};
 pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
 pub use routes::Routes;
 pub use utoipa::openapi;

@@ -1,5 +1,6 @@
 //! The command line of the catalog.
 
+use catalog::Action;
 use clap::{Args, Subcommand};
 
 use super::define::DefineArgs;
@@ -350,8 +351,10 @@ pub(crate) enum ReleaseCommand {
     #[command(flatten)]
     Life(LifeCommand),
     /// Change how the predictions of a release are judged, from a day on.
+    #[command(name = Action::Define.name())]
     Define(DefineArgs),
     /// Register a release of a model. What it is made of never changes.
+    #[command(visible_alias = Action::Register.name())]
     Create(Box<ReleaseArgs>),
     #[command(flatten)]
     Read(ReadCommand),

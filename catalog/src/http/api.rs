@@ -98,7 +98,7 @@ pub(super) fn create(kind: EntityKind) -> Operation {
             " Without attributes, a workspace that is there is left as it is. Its category is created when it is new. Some names are taken: those that stand for what is in a workspace, such as `joined`."
         }
         EntityKind::Release => {
-            " What a release is made of and its name never change. Its configuration is created when it is new. Events that register, promote or retire it are posted to the log of releases."
+            " What a release is made of and its name never change. Its configuration is created when it is new. The event that registers it is appended to the log of releases."
         }
         _ => "",
     };

@@ -13,12 +13,11 @@ use log::key::{self, EntityId, EntityKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
-use web::Problem;
+use web::{Problem, Whole, json_object};
 
-use super::body::{Whole, parse};
 use crate::{
     AnyEntity, ListOptions, OPTIONAL, Service, json,
-    new::{Change, NewConfiguration, NewModel, NewRelease, NewRoot, NewWorkspace},
+    new::{Change, NewConfiguration, NewModel, NewRoot, NewWorkspace},
 };
 
 const IF_MATCH: HeaderName = header::IF_MATCH;
@@ -37,6 +36,11 @@ pub(super) struct Parameters {
 }
 
 pub(super) type Asked = Result<Query<Parameters>, QueryRejection>;
+
+/// The answer to a request that created an entity.
+pub fn created(any: &AnyEntity) -> Response {
+    shown(StatusCode::CREATED, any.entity().version, json::any(any))
+}
 
 /// An entity with its version as the ETag.
 fn shown(status: StatusCode, version: i64, value: Value) -> Response {
@@ -64,6 +68,7 @@ fn if_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     }
 }
 
+/// Creates an entity of any type but a release, whose creation is an event as well.
 pub(super) async fn create(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
@@ -72,13 +77,14 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let (catalog, now) = (service.catalog(), service.clock().now());
     let any = match kind {
-        EntityKind::Workspace => parse::<NewWorkspace>(&headers, body)?.create(catalog, now).await?,
-        EntityKind::Model => parse::<NewModel>(&headers, body)?.create(catalog, now).await?,
-        EntityKind::Configuration => parse::<NewConfiguration>(&headers, body)?.create(catalog, now).await?,
-        EntityKind::Release => parse::<NewRelease>(&headers, body)?.create(catalog, now).await?,
-        _ => parse::<NewRoot>(&headers, body)?.create(kind, catalog, now).await?,
+        EntityKind::Workspace => json_object::<NewWorkspace>(&headers, body)?.create(catalog, now).await?,
+        EntityKind::Model => json_object::<NewModel>(&headers, body)?.create(catalog, now).await?,
+        EntityKind::Configuration => {
+            json_object::<NewConfiguration>(&headers, body)?.create(catalog, now).await?
+        }
+        _ => json_object::<NewRoot>(&headers, body)?.create(kind, catalog, now).await?,
     };
-    Ok(shown(StatusCode::CREATED, any.entity().version, json::any(&any)))
+    Ok(created(&any))
 }
 
 pub(super) async fn list(
@@ -208,7 +214,7 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let patch = parse::<Change>(&headers, body)?.patch()?;
+    let patch = json_object::<Change>(&headers, body)?.patch()?;
     let version = if_version(&headers)?;
     let at = service.catalog().resolve(kind, &named).await?;
     let any = service.catalog().change(&at, &patch, version, service.clock().now()).await?;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    Named, Operation, Problem, answer, content,
+    Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -25,7 +25,6 @@ use web::{
 
 use super::{
     api::{ALWAYS, JSON, OF_BODY},
-    body::{Whole, parse},
     live::{Asked, ENTRIES, asked, body, entry, happening_schema, limit},
 };
 use crate::{Catalog, FeedEntry, MAX_ENTRIES, MAX_MARKS, Service};
@@ -226,7 +225,7 @@ pub(super) async fn set(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewFollow = parse(&headers, new)?;
+    let new: NewFollow = json_object(&headers, new)?;
     let catalog = service.catalog();
     let user = user_of(catalog, user).await?;
     let followed = followed(catalog, &new.workspace, new.model.as_deref()).await?;
@@ -293,7 +292,7 @@ pub(super) async fn seen(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: Seen = parse(&headers, new)?;
+    let new: Seen = json_object(&headers, new)?;
     let user = user_of(service.catalog(), user).await?;
     service.catalog().mark_seen(&user, &new.entries, service.clock().now()).await?;
     Ok(Json(json!({ "marked": new.entries.len() })).into_response())

@@ -20,7 +20,7 @@ use web::{
 };
 
 use super::api::{ALWAYS, JSON};
-use crate::{Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
+use crate::{ALERT, Action, Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
 
 /// How many entries are answered when the request does not say how many.
 pub(super) const ENTRIES: usize = 100;
@@ -68,7 +68,10 @@ pub(super) fn history_operation(named: Named) -> Operation {
         .operation(Operation::get, "/history", "history")
         .tag("releases")
         .summary("Tell what happened, the latest first")
-        .description("Of the workspace, of a model, or of an environment: releases that were registered, promoted, rolled back or retired, and alerts; of an environment what became live in it and what was taken away.")
+        .description(format!(
+            "Of the workspace, of a model, or of an environment: releases that were {}, and alerts; of an environment what became live in it and what was taken away.",
+            Action::ALL.map(Action::past).join(", ")
+        ))
         .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment."))
         .takes(parameter(ParameterIn::Query, "model", schema::name(), "Only of this model; not with an environment."))
         .takes(limit())
@@ -106,7 +109,7 @@ pub(super) fn happening_schema() -> ObjectBuilder {
         ("entry", entry().description(Some("Its name, to mark it as seen.")).into()),
         ("workspace", schema::id().into()),
         ("at", schema::time().into()),
-        ("what", schema::one_of(["register", "promote", "rollback", "retire", "define", "alert"]).into()),
+        ("what", schema::one_of(Action::ALL.map(Action::name).into_iter().chain([ALERT])).into()),
         ("about", schema::name().description(Some("The release, or the alert.")).into()),
         ("model", schema::nullable(schema::name()).into()),
         ("environment", schema::nullable(schema::name()).into()),

@@ -9,7 +9,6 @@ use web::{InPath, Named, Operation, Routes};
 use crate::Service;
 
 mod api;
-mod body;
 mod entity;
 mod follow;
 mod live;
@@ -20,11 +19,17 @@ mod schemas;
 mod settings;
 mod workspace;
 
-pub use entity::instant;
+pub use entity::{created, instant};
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
 pub const MAX_BODY_BYTES: usize = 2 * 1024 * 1024;
+
+/// The operation that creates a release. The append service answers it, since a release is created together with the
+/// event that registers it.
+pub fn create_release() -> Operation {
+    api::create(EntityKind::Release)
+}
 
 /// The routes of the catalog. An entity is named by its id, or by its path in one segment, slashes
 /// escaped (`/v1/models/credit%2Fprod%2Fchurn`). What existed before, workspaces and what is in them, is
@@ -42,11 +47,12 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
     // Parents before children, and users before what they are members of: the examples of the
     // document are made in its order.
     for kind in EntityKind::ALL {
-        routes = routes
-            .add(api::create(kind), move |service, headers, body| {
+        if kind != EntityKind::Release {
+            routes = routes.add(api::create(kind), move |service, headers, body| {
                 entity::create(kind, service, headers, body)
-            })
-            .add(api::list(kind), move |service, asked| entity::list(kind, service, asked));
+            });
+        }
+        routes = routes.add(api::list(kind), move |service, asked| entity::list(kind, service, asked));
         if kind != EntityKind::Workspace {
             routes = one(routes, kind, |method, id| api::named(kind, method, id));
         }

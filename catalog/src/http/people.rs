@@ -12,9 +12,8 @@ use event::Error;
 use log::key::{EntityId, EntityKind};
 use serde::Deserialize;
 use serde_json::{Number, json};
-use web::Problem;
+use web::{Problem, Whole, json_object};
 
-use super::body::{Whole, parse};
 use crate::{Catalog, Role, Service, json};
 
 /// The most that is added or taken at once: up to here every whole number is exact as JSON has it.
@@ -96,7 +95,7 @@ pub(super) async fn grant(
     body: Whole,
 ) -> Result<Response, Problem> {
     let (workspace, principal) = segments(path)?;
-    let role = Role::parse(&parse::<NewRole>(&headers, body)?.role)?;
+    let role = Role::parse(&json_object::<NewRole>(&headers, body)?.role)?;
     let workspace = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
     let principal = service.principal(&principal).await?;
     service.catalog().grant(&workspace, &principal, role, service.clock().now()).await?;
@@ -148,7 +147,7 @@ pub(super) async fn count(
     body: Whole,
 ) -> Result<Response, Problem> {
     let (kind, entity, name) = segments(path)?;
-    let by = parse::<By>(&headers, body)?.whole()?;
+    let by = json_object::<By>(&headers, body)?.whole()?;
     let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "the header Idempotency-Key is not ASCII");
     let key = headers.get("idempotency-key").map(|key| key.to_str().map_err(wrong)).transpose()?;
     let of = service.catalog().resolve(EntityKind::parse(&kind)?, &entity).await?;

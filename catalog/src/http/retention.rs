@@ -12,15 +12,12 @@ use event::{Day, Timestamp};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, answer, content,
+    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
 
-use super::{
-    api::{ALWAYS, JSON, OF_BODY},
-    body::{Whole, parse},
-};
+use super::api::{ALWAYS, JSON, OF_BODY};
 use crate::{MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention, Service};
 
 #[derive(Deserialize)]
@@ -132,7 +129,7 @@ pub(super) async fn set(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewRetention = parse(&headers, new)?;
+    let new: NewRetention = json_object(&headers, new)?;
     let is_whole = |days: &f64| days.fract() == 0.0 && (1.0..=f64::from(MAX_RETENTION_DAYS)).contains(days);
     if let Some(days) = new.days.filter(|days| !is_whole(days)) {
         let detail = format!("{days} is not a whole number of days from 1 to {MAX_RETENTION_DAYS}, or null");
@@ -150,7 +147,7 @@ pub(super) async fn pin(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewPin = parse(&headers, new)?;
+    let new: NewPin = json_object(&headers, new)?;
     let pin = match (new.day, new.release) {
         (Some(day), None) => Pin::Day(day.parse()?),
         (None, Some(release)) => Pin::Release(release),

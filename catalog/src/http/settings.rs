@@ -13,15 +13,12 @@ use fold::figure::{Direction, Figure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, answer, content,
+    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
 
-use super::{
-    api::{ALWAYS, JSON, OF_BODY},
-    body::{Whole, parse},
-};
+use super::api::{ALWAYS, JSON, OF_BODY};
 use crate::{Alert, MAX_ALERT_BYTES, MAX_BOARD_DAYS, PrimaryMetric, Service, Settings};
 
 #[derive(Deserialize)]
@@ -155,7 +152,7 @@ pub(super) async fn set(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewSettings = parse(&headers, new)?;
+    let new: NewSettings = json_object(&headers, new)?;
     let primary_metric = PrimaryMetric::parse(new.primary_metric.as_deref(), new.direction.as_deref())?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let change = |settings: &mut Settings| {
@@ -174,7 +171,7 @@ pub(super) async fn raise(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewAlert = parse(&headers, new)?;
+    let new: NewAlert = json_object(&headers, new)?;
     let at = new.at.as_deref().map(Timestamp::parse).transpose()?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let at = at.unwrap_or_else(|| service.clock().now());

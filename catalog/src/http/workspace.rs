@@ -11,9 +11,8 @@ use axum::{
 use event::{Task, lane::MAX_LANES};
 use serde::Deserialize;
 use serde_json::json;
-use web::{InPath, Problem};
+use web::{InPath, Problem, Whole, json_object};
 
-use super::body::{Whole, parse};
 use crate::{AnyEntity, Service, json};
 
 #[derive(Deserialize)]
@@ -37,7 +36,7 @@ pub(super) async fn create_model(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewModel = parse(&headers, body)?;
+    let new: NewModel = json_object(&headers, body)?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let task = Task::parse(&new.task, new.positive_label.as_deref())?;
     let now = service.clock().now();
@@ -51,7 +50,7 @@ pub(super) async fn set_lanes(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewLanes = parse(&headers, body)?;
+    let new: NewLanes = json_object(&headers, body)?;
     let whole = (new.lanes.fract() == 0.0 && (1.0..=f64::from(MAX_LANES)).contains(&new.lanes))
         .then_some(new.lanes as u8);
     let count = whole.ok_or_else(|| {

@@ -60,6 +60,10 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
             .add(releases::retire_operation(named), releases::retire)
             .add(releases::define_operation(named), releases::define);
     }
+    let creation = Routes::new()
+        .add(catalog::http::create_release(), releases::create)
+        .map_router(|router| router.layer(DefaultBodyLimit::max(catalog::http::MAX_BODY_BYTES)));
+    let routes = routes.merge(creation);
     let routes =
         routes.merge(changes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CHANGE_BYTES))));
     let routes =

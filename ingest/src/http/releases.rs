@@ -1,20 +1,19 @@
-//! Promoting, rolling back and retiring releases over HTTP.
+//! Creating, promoting, rolling back and retiring releases over HTTP.
 
 use std::sync::Arc;
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode, header},
+    extract::State,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use catalog::{Action, ReleaseChange};
+use catalog::{Action, AnyEntity, ReleaseChange, new::NewRelease};
 use event::{Error, Task};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, answer, content,
+    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -63,19 +62,25 @@ struct Retirement {
     note: Option<String>,
 }
 
-pub(super) fn promote_operation(named: Named) -> Operation {
-    let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())]);
-    let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
+/// The operation `id` by which an action is posted.
+fn operation(named: Named, action: Action, id: &str) -> Operation {
+    let segment = action.segment().unwrap_or_else(|| action.name());
     named
-        .operation(Operation::post, "/promotions", "promote")
-        .summary("Make a release the live one of its model in an environment")
-        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered.")
-        .body("Which release, and where.", [(JSON, content(body.property("note", note()), Some(example)))])
-        .answers(StatusCode::OK, changes())
+        .operation(Operation::post, &format!("/{segment}"), id)
         .tag("releases")
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
         .fails(&OF_BODY)
+}
+
+pub(super) fn promote_operation(named: Named) -> Operation {
+    let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())]);
+    let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
+    operation(named, Action::Promote, "promote")
+        .summary("Make a release the live one of its model in an environment")
+        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered.")
+        .body("Which release, and where.", [(JSON, content(body.property("note", note()), Some(example)))])
+        .answers(StatusCode::OK, changes())
 }
 
 pub(super) fn roll_back_operation(named: Named) -> Operation {
@@ -84,16 +89,11 @@ pub(super) fn roll_back_operation(named: Named) -> Operation {
         .property("to", schema::nullable(schema::name()).description(Some("The release to go back to.")))
         .property("note", note());
     let example = json!({ "environment": "production", "to": "v1" });
-    named
-        .operation(Operation::post, "/rollbacks", "roll_back")
+    operation(named, Action::Rollback, "roll_back")
         .summary("Put the release back that was live in an environment before")
         .description("Or the one that is named. The model need not be named where only one is live.")
         .body("Where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
-        .tag("releases")
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn define_operation(named: Named) -> Operation {
@@ -126,16 +126,11 @@ pub(super) fn define_operation(named: Named) -> Operation {
     .property("positive_label", schema::nullable(schema::string()))
     .property("threshold", ObjectBuilder::new().schema_type(Type::Number));
     let answered = schema::object([("definitions", schema::array(defined).into())]);
-    named
-        .operation(Operation::post, "/definitions", "define")
+    operation(named, Action::Define, "define")
         .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
         .description("What is not given stays as it is. Days before it stay as they are, and so do answers as of earlier instants; the days from it on are evaluated again. Where it is said already, nothing happens.")
         .body("What is said.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The releases that are judged otherwise now.", JSON, answered))
-        .tag("releases")
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn retire_operation(named: Named) -> Operation {
@@ -143,16 +138,11 @@ pub(super) fn retire_operation(named: Named) -> Operation {
         .property("environment", schema::nullable(schema::name()))
         .property("note", note());
     let example = json!({ "release": "v1", "environment": "production" });
-    named
-        .operation(Operation::post, "/retirements", "retire")
+    operation(named, Action::Retire, "retire")
         .summary("Take a release out of an environment, or out of all in which it is live")
         .description("Where it is not live, that is a conflict.")
         .body("Which release.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
-        .tag("releases")
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 fn note() -> RefOr<Schema> {
@@ -161,7 +151,7 @@ fn note() -> RefOr<Schema> {
 
 fn changes() -> web::openapi::response::ResponseBuilder {
     let change = schema::object([
-        ("action", schema::one_of(Action::OF_LIVE.iter().map(|action| action.name())).into()),
+        ("action", schema::one_of(Action::of_live().map(Action::name)).into()),
         ("release", schema::name().into()),
         ("model", schema::name().into()),
         ("environment", schema::name().into()),
@@ -181,10 +171,19 @@ fn body(changes: impl IntoIterator<Item = ReleaseChange>) -> Response {
     Json(json!({ "changes": changes.into_iter().map(change).collect::<Vec<_>>() })).into_response()
 }
 
-type Whole = Result<Bytes, BytesRejection>;
-
-fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Result<T, Problem> {
-    web::json_object(headers.get(header::CONTENT_TYPE), body)
+pub(super) async fn create(
+    State(ingest): State<Arc<Ingest>>,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewRelease = json_object(&headers, new)?;
+    let workspace = ingest.catalog().workspace(&new.workspace).await?;
+    let created = ingest.create_release(&workspace, new.spec()?).await?;
+    if !created.is_new {
+        let name = &created.release.entity.name;
+        return Err(Error::conflict(format!("there is a release called `{name}` already")).into());
+    }
+    Ok(catalog::http::created(&AnyEntity::Release(created.release)))
 }
 
 pub(super) async fn promote(
@@ -193,7 +192,7 @@ pub(super) async fn promote(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: Promotion = parse(&headers, new)?;
+    let new: Promotion = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let change = ingest.promote(&workspace, &new.release, &new.environment, new.note.as_deref()).await?;
     Ok(body(change))
@@ -205,7 +204,7 @@ pub(super) async fn roll_back(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: Rollback = parse(&headers, new)?;
+    let new: Rollback = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let (model, to) = (new.model.as_deref(), new.to.as_deref());
     let change = ingest.roll_back(&workspace, &new.environment, model, to, new.note.as_deref()).await?;
@@ -218,7 +217,7 @@ pub(super) async fn define(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let Said { release, model, task, positive_label, threshold, from, note } = parse(&headers, new)?;
+    let Said { release, model, task, positive_label, threshold, from, note } = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let from = from.as_deref().map(str::parse).transpose()?;
     let new = NewDefinition { task, positive_label, threshold, from, note };
@@ -243,7 +242,7 @@ pub(super) async fn retire(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: Retirement = parse(&headers, new)?;
+    let new: Retirement = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let changes =
         ingest.retire(&workspace, &new.release, new.environment.as_deref(), new.note.as_deref()).await?;
