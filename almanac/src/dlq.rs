@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use catalog::{Catalog, Workspace};
+use clap::{Args, Subcommand};
 use event::{Clock, Error, Id};
 use log::key::{self, OfDay, OfWorkspace};
 use projector::{
@@ -13,12 +14,32 @@ use projector::{
 };
 use table::Table;
 
-use crate::{
-    cli::{DlqCommand, Letter},
-    config::Config,
-    lines::Lines,
-    open,
-};
+use crate::{config::Config, lines::Lines, open};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DlqCommand {
+    /// List the dead letters.
+    List {
+        /// Only those of this workspace.
+        #[arg(long, short)]
+        workspace: Option<String>,
+    },
+    /// Show a dead letter.
+    Show(Letter),
+    /// Fold the segment again, or write the projection again; after an update that may succeed.
+    Retry(Letter),
+    /// Leave the segment out and continue after it.
+    Skip(Letter),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Letter {
+    /// The segment, as `dlq list` names it: 2013-06-01/p/00/42; or the projection: 2013-06-01/evaluation.
+    pub(crate) segment: String,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+}
 
 pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Result<()> {
     let table = open::existing(config).await?;

@@ -8,11 +8,11 @@ use serde_json::json;
 use table::Cursor;
 
 use crate::{
-    cli::ShowFormat,
     config::Config,
-    life::{happening, show},
+    life::happening,
     named::InWorkspace,
     open,
+    shown::{ShowFormat, show},
 };
 
 /// What there is for those who follow.

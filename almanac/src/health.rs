@@ -19,15 +19,6 @@ use web::Routes;
 
 use crate::{openapi, telemetry::Exposition};
 
-/// Where a process tells that it is alive.
-pub(crate) const LIVE: &str = "/healthz";
-/// Where it tells whether it is ready.
-pub(crate) const READY: &str = "/readyz";
-/// Where it tells its figures.
-pub(crate) const METRICS: &str = "/metrics";
-/// What is asked again and again by machines.
-pub(crate) const PROBES: [&str; 3] = [LIVE, READY, METRICS];
-
 /// A projector is ready while the oldest day that is not folded has waited no longer than this.
 pub(crate) const READY_LAG: Duration = Duration::from_secs(60);
 

@@ -1,6 +1,6 @@
 //! The one binary: the services in one process, and the commands that people type.
 //!
-//! [`cli`] reads the command line and calls one module a command. `config` lays flags, environment and file
+//! [`cli`] reads the command line and calls one module a command, which holds the arguments of that command. `shown` prints answers. `config` lays flags, environment and file
 //! over one another, and `open` opens the table that it names. [`up`] is the whole of Almanac on
 //! one listener, or some of its roles, as the library that tests call on a port of their own. `telemetry` is how it is watched. `demo` replays a year of flights.
 
@@ -21,6 +21,7 @@ mod lines;
 mod named;
 mod open;
 mod openapi;
+mod paths;
 mod patient;
 mod probe;
 mod progress;
@@ -31,6 +32,7 @@ mod retention;
 mod role;
 mod serve;
 mod settings;
+mod shown;
 mod status;
 mod table;
 mod telemetry;

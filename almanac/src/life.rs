@@ -4,16 +4,15 @@ use catalog::{Action, Happening, HistoryOf, ReleaseChange};
 use clap::Subcommand;
 use event::{Clock, Error, Timestamp};
 use ingest::Ingest;
-use query::{Query, number_text};
+use query::Query;
 use serde_json::{Value, json};
 use table::Cursor;
 
 use crate::{
-    catalog::{aligned, print},
-    cli::ShowFormat,
     config::Config,
     named::{InWorkspace, release},
     open,
+    shown::{ShowFormat, show},
 };
 
 /// What there is under `release` besides `create`.
@@ -277,30 +276,4 @@ async fn leaderboard(
     let columns = ["place", "release", "model", "metric", "value", "n", "days", "day", "environments"];
     show(&columns, &rows.collect::<Vec<_>>(), format);
     Ok(())
-}
-
-/// Prints rows: a table of these columns, or an object a line.
-pub(crate) fn show(columns: &[&str], rows: &[Value], format: ShowFormat) {
-    match format {
-        ShowFormat::Json => rows.iter().for_each(|row| println!("{row}")),
-        ShowFormat::Table => {
-            let is_number = |column: &usize| rows.iter().any(|row| row[columns[*column]].is_number());
-            let right: Vec<usize> = (0..columns.len()).filter(is_number).collect();
-            let mut table = aligned(columns, &right);
-            for row in rows {
-                table.add_row(columns.iter().map(|column| cell(&row[*column])));
-            }
-            print(&table);
-        }
-    }
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) if text.is_empty() => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => number_text(number.as_f64().unwrap_or_default()),
-        other => other.to_string(),
-    }
 }

@@ -10,7 +10,7 @@ use web::{
     problem_responses, problem_schemas, schema,
 };
 
-use crate::health::{LIVE, METRICS, READY};
+use crate::paths::{LIVE, METRICS, READY};
 
 /// Where it is.
 pub(crate) const PATH: &str = "/openapi.json";
@@ -27,7 +27,7 @@ const TAGS: [(&str, &str); 6] = [
     ("service", "The service itself."),
 ];
 
-/// The service is there.
+/// The operation of [`LIVE`].
 pub(crate) fn health() -> Operation {
     Operation::get(LIVE, "health")
         .tag("service")
@@ -35,6 +35,7 @@ pub(crate) fn health() -> Operation {
         .answers(StatusCode::OK, answer("It is.", "text/plain", schema::one_of(["ok\n"])))
 }
 
+/// The operation of [`READY`].
 pub(crate) fn ready() -> Operation {
     Operation::get(READY, "ready")
         .tag("service")
@@ -44,6 +45,7 @@ pub(crate) fn ready() -> Operation {
         .fails(&[StatusCode::SERVICE_UNAVAILABLE])
 }
 
+/// The operation of [`METRICS`].
 pub(crate) fn metrics() -> Operation {
     let text = answer("Figures in the text format of Prometheus.", "text/plain", schema::string());
     Operation::get(METRICS, "metrics")

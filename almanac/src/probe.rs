@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     config::Config,
-    health::{LIVE, READY},
+    paths::{LIVE, READY},
 };
 
 /// How long the answer may take: longer than the service itself waits for the store, shorter than container

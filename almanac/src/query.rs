@@ -3,14 +3,55 @@
 use std::{
     fs::File,
     io::{BufWriter, IsTerminal, Write},
+    path::PathBuf,
 };
 
 use anyhow::Context;
+use clap::Args;
 use event::{Clock, Error};
 use log::segment_item::CLOSED_AFTER_SECONDS;
 use query::{Answer, Format, Query, Request, What, Words};
 
-use crate::{cli::QueryArgs, config::Config, open};
+use crate::{config::Config, open};
+
+#[derive(Debug, Args)]
+pub(crate) struct QueryArgs {
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups or evaluations.
+    pub(crate) what: String,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+    /// The first day, as YYYY-MM-DD (UTC).
+    #[arg(long)]
+    pub(crate) from: String,
+    /// The last day, which is included.
+    #[arg(long)]
+    pub(crate) to: String,
+    /// Only this release.
+    #[arg(long)]
+    pub(crate) release: Option<String>,
+    /// Only these columns, with commas between.
+    #[arg(long)]
+    pub(crate) columns: Option<String>,
+    /// Break rollups down by release (the default), metric, or tag.NAME.
+    #[arg(long)]
+    pub(crate) by: Option<String>,
+    /// Only what had been appended by this instant (or by the beginning of this day).
+    #[arg(long, value_name = "TIME")]
+    pub(crate) as_of: Option<String>,
+    /// Read what an earlier answer was read from, as --show-cut printed it: the same answer, byte for byte.
+    #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
+    pub(crate) cut: Option<String>,
+    /// Print to standard error what the answer was read from.
+    #[arg(long)]
+    pub(crate) show_cut: bool,
+    /// table, csv, ndjson, parquet or ipc; by default a table, or the format that the name of the file says.
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// Write to this file instead of the terminal.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
 
 pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<()> {
     let format = format(&args)?;

@@ -3,10 +3,21 @@
 use std::sync::Mutex;
 
 use catalog::Catalog;
+use clap::Args;
 use event::{Clock, Error};
 use projector::rebuild::{self, Pace};
 
-use crate::{cli::RebuildArgs, config::Config, open, progress::Progress};
+use crate::{config::Config, open, progress::Progress};
+
+#[derive(Debug, Args)]
+pub(crate) struct RebuildArgs {
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+    /// The share of the time to work, above 0 and at most 1; other work gets the rest.
+    #[arg(long, default_value_t = 0.5)]
+    pub(crate) share: f64,
+}
 
 pub(crate) async fn command(config: &Config, args: &RebuildArgs) -> anyhow::Result<()> {
     if !(args.share > 0.0 && args.share <= 1.0) {

@@ -6,11 +6,10 @@ use event::{Clock, Day, Error, Timestamp};
 use serde_json::json;
 
 use crate::{
-    catalog::{aligned, print},
-    cli::ShowFormat,
     config::Config,
     named::after,
     open,
+    shown::{ShowFormat, aligned, print},
 };
 
 /// What there is under `workspace` for how long events are kept.

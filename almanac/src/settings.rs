@@ -6,11 +6,10 @@ use event::{Clock, Timestamp};
 use serde_json::json;
 
 use crate::{
-    catalog::{aligned, print},
-    cli::ShowFormat,
     config::Config,
     named::{InWorkspace, after, needed},
     open,
+    shown::{ShowFormat, aligned, print},
 };
 
 /// What there is under `workspace` for its settings and alerts.

@@ -8,7 +8,7 @@ use projector::{
 };
 use serde_json::{Value, json};
 
-use crate::{cli::ShowFormat, config::Config, lines::Lines, open};
+use crate::{config::Config, lines::Lines, open, shown::ShowFormat};
 
 pub(crate) async fn command(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
     let table = open::existing(config).await?;

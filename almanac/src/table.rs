@@ -5,6 +5,7 @@ use std::{
     path::Path,
 };
 
+use clap::Subcommand;
 use event::{Clock, Error};
 use table::{
     dynamodb::{self, TableDescription},
@@ -12,12 +13,31 @@ use table::{
 };
 
 use crate::{
-    cli::TableCommand,
     config::{Config, Store},
     open,
 };
 
-pub(crate) mod items;
+mod items;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TableCommand {
+    /// Create the table with its indexes, its change feed and its expiry; safe to repeat.
+    Create,
+    /// Show what the table is, where it is, and how large it is.
+    Describe,
+    /// Print an item by its key.
+    Get(items::GetArgs),
+    /// Print items of one partition of the table or of an index.
+    Query(items::QueryArgs),
+    /// Print or count all items, or those of some partitions. It reads the whole table.
+    Scan(items::ScanArgs),
+    /// Delete the table with all that is in it.
+    Delete {
+        /// The name of the table (of a SQLite file, of the file), instead of typing it when asked.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+    },
+}
 
 /// What a description says: a label and a value a line.
 type Lines = Vec<(&'static str, String)>;

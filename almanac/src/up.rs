@@ -4,6 +4,7 @@ use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::Router;
+use clap::Args;
 use event::Clock;
 use ingest::Ingest;
 use projector::Projector;
@@ -14,7 +15,6 @@ use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
 
 use crate::{
-    cli::UpArgs,
     config::{Config, Store},
     health::{self, Asked, READY_LAG, Readiness},
     open, openapi,
@@ -27,6 +27,13 @@ use crate::{
 };
 
 pub use crate::role::Role;
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// A role to run; all roles when none is given. May be repeated.
+    #[arg(long = "role", value_name = "ROLE", value_enum)]
+    pub(crate) roles: Vec<Role>,
+}
 
 pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
     telemetry::install();

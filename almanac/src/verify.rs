@@ -3,8 +3,16 @@
 use std::cell::RefCell;
 
 use catalog::Catalog;
+use clap::Args;
 
-use crate::{cli::VerifyArgs, config::Config, open, progress::Progress};
+use crate::{config::Config, open, progress::Progress};
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Only this workspace; all when it is not given.
+    #[arg(long, short)]
+    pub(crate) workspace: Option<String>,
+}
 
 /// Returns whether everything is as it should be.
 pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Result<bool> {

@@ -2,20 +2,134 @@
 
 use ::catalog::{Service, http, json, new::Change};
 use catalog::ListOptions;
+use clap::{Args, Subcommand};
 use event::Error;
 use log::key::EntityKind;
 use serde_json::{Map, Value, json};
 use table::Cursor;
 
-use super::{
-    aligned,
-    args::{EntityCommand, ListArgs, ReadCommand},
-    print,
-};
 use crate::{
-    cli::ShowFormat,
     named::{One, after, needed},
+    shown::{ShowFormat, Shown, aligned, print, print_json, show_one},
 };
+
+/// Attributes of something new.
+#[derive(Debug, Args)]
+pub(crate) struct Noted {
+    /// Its attributes, as a JSON object; `{"$set": ["a"]}` is a set.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) attributes: Option<String>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// Which entities.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The entity they belong to: a category or a workspace; for releases a workspace or a model.
+    #[arg(long)]
+    pub(crate) of: Option<String>,
+    /// The workspace that they are in.
+    #[arg(long, short, conflicts_with = "of")]
+    pub(crate) workspace: Option<String>,
+    /// The most to list.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Continue a list from the cursor that it ended with.
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+    /// Only what was created at this instant (or the beginning of this day) or later.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only what was created before this instant.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// The newest first.
+    #[arg(long)]
+    pub(crate) newest_first: bool,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// The condition of a change.
+#[derive(Debug, Args)]
+pub(crate) struct IfVersion {
+    /// Only if it has this version; `show` prints the version.
+    #[arg(long, value_name = "N")]
+    pub(crate) if_version: Option<i64>,
+}
+
+/// What every entity can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum EntityCommand {
+    /// Change attributes.
+    Update {
+        #[command(flatten)]
+        one: One,
+        /// Set an attribute to a JSON value (anything else is taken as text). May be repeated.
+        #[arg(long, value_name = "NAME=VALUE")]
+        set: Vec<String>,
+        /// Remove an attribute. May be repeated.
+        #[arg(long, value_name = "NAME")]
+        unset: Vec<String>,
+        #[command(flatten)]
+        condition: IfVersion,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Rename it. A release keeps its name.
+    Rename {
+        /// Which one, by id or path, or by its name and -w; of a workspace not with -w.
+        #[arg(value_name = "ENTITY")]
+        first: Option<String>,
+        /// The new name.
+        #[arg(value_name = "NAME")]
+        second: Option<String>,
+        /// The workspace that it is in, or, for commands on workspaces, the one itself.
+        #[arg(long, short)]
+        workspace: Option<String>,
+        #[command(flatten)]
+        condition: IfVersion,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Archive it: it takes no more children, and may be deleted with those it has.
+    Archive {
+        #[command(flatten)]
+        one: One,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Undo archiving.
+    Unarchive {
+        #[command(flatten)]
+        one: One,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Delete it. What has children or events must be archived first, and is deleted with its children;
+    /// events stay.
+    Delete {
+        #[command(flatten)]
+        one: One,
+        #[command(flatten)]
+        condition: IfVersion,
+    },
+}
+
+/// Listing and showing.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReadCommand {
+    /// List them by the time they were created.
+    List(ListArgs),
+    /// Show one.
+    Show {
+        #[command(flatten)]
+        one: One,
+        #[command(flatten)]
+        shown: Shown,
+    },
+}
 
 /// A JSON object of attributes.
 pub(super) fn parse_attributes(text: Option<&str>) -> Result<Option<Map<String, Value>>, Error> {
@@ -24,31 +138,6 @@ pub(super) fn parse_attributes(text: Option<&str>) -> Result<Option<Map<String, 
             .map_err(|error| Error::invalid("--attributes should be a JSON object").because(error))
     };
     text.map(parse).transpose()
-}
-
-pub(super) fn print_json(value: &Value) {
-    println!("{value:#}");
-}
-
-/// A value in a table: texts as they are.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "-".into(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    }
-}
-
-/// Prints what is known of one: a line a field, or JSON.
-fn show_one(value: &Value, format: ShowFormat) {
-    if let ShowFormat::Json = format {
-        return print_json(value);
-    }
-    let mut table = aligned(&["field", "value"], &[]);
-    for (name, value) in value.as_object().into_iter().flatten() {
-        table.add_row([name.clone(), cell(value)]);
-    }
-    print(&table);
 }
 
 pub(super) async fn read(service: &Service, kind: EntityKind, command: ReadCommand) -> anyhow::Result<()> {

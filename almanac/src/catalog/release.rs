@@ -1,13 +1,99 @@
-//! `almanac release create`: a release in the catalog, and the event of it in the log.
+//! Commands on releases.
 
 use ::catalog::new::NewRelease;
+use catalog::Action;
+use clap::{Args, Subcommand};
 use event::{Clock, Error};
 use ingest::Ingest;
+use log::key::EntityKind;
 
-use super::{args::ReleaseArgs, entity::parse_attributes};
-use crate::{config::Config, open};
+use super::{
+    define::{self, DefineArgs},
+    entity::{EntityCommand, ReadCommand, change, parse_attributes, read},
+    existing,
+};
+use crate::{
+    config::Config,
+    life::{self, LifeCommand},
+    open,
+};
 
-pub(super) async fn create(config: &Config, args: ReleaseArgs) -> anyhow::Result<()> {
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReleaseCommand {
+    #[command(flatten)]
+    Life(LifeCommand),
+    /// Change how the predictions of a release are judged, from a day on.
+    #[command(name = Action::Define.name())]
+    Define(DefineArgs),
+    /// Register a release of a model. What it is made of never changes.
+    #[command(visible_alias = Action::Register.name())]
+    Create(Box<ReleaseArgs>),
+    #[command(flatten)]
+    Read(ReadCommand),
+    #[command(flatten)]
+    Entity(EntityCommand),
+}
+
+/// A release to be registered.
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    /// The release's name.
+    pub(crate) name: String,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+    /// The model that it is a version of.
+    #[arg(long, short)]
+    pub(crate) model: String,
+    /// The configuration that it was made with.
+    #[arg(long)]
+    pub(crate) configuration: Option<String>,
+    /// The environment that it is made for.
+    #[arg(long)]
+    pub(crate) environment: Option<String>,
+    /// A remark.
+    #[arg(long)]
+    pub(crate) note: Option<String>,
+    /// The commit of the code.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+    /// Where the trained model is.
+    #[arg(long, value_name = "URI")]
+    pub(crate) artefact_uri: Option<String>,
+    /// Its digest, such as sha256:9f86d081...
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) artefact_digest: Option<String>,
+    /// The first day of the data that it was trained on.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) snapshot_from: Option<String>,
+    /// The last day of it.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) snapshot_to: Option<String>,
+    /// A metric from training time. May be repeated.
+    #[arg(long = "metric", value_name = "NAME=NUMBER")]
+    pub(crate) metrics: Vec<String>,
+    /// Who made it.
+    #[arg(long)]
+    pub(crate) author: Option<String>,
+    /// Its attributes, as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) attributes: Option<String>,
+}
+
+pub(crate) async fn command(config: &Config, command: ReleaseCommand) -> anyhow::Result<()> {
+    match command {
+        ReleaseCommand::Life(command) => life::command(config, command).await,
+        ReleaseCommand::Define(args) => define::release(config, args).await,
+        ReleaseCommand::Create(args) => create(config, *args).await,
+        ReleaseCommand::Read(command) => read(&existing(config).await?, EntityKind::Release, command).await,
+        ReleaseCommand::Entity(command) => {
+            change(&existing(config).await?, EntityKind::Release, command).await
+        }
+    }
+}
+
+/// Creates a release in the catalog, and appends the event of it to the log.
+async fn create(config: &Config, args: ReleaseArgs) -> anyhow::Result<()> {
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let new = asked(args)?;
     let workspace = ingest.catalog().workspace(&new.workspace).await?;

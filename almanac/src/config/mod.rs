@@ -15,7 +15,12 @@ use event::{Error, Result};
 
 use crate::telemetry::logs::LogFormat;
 
-pub(crate) use self::{origin::Origin, place::Store, show::show, size::Size};
+pub(crate) use self::{
+    origin::Origin,
+    place::Store,
+    show::{ConfigCommand, show},
+    size::Size,
+};
 
 mod file;
 mod origin;

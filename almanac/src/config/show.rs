@@ -1,12 +1,20 @@
 //! `almanac config show`.
 
+use clap::Subcommand;
 use serde::Serialize;
 
 use super::{CONFIG, Config, DATA, ENDPOINT, LISTEN, LOG_FORMAT, Name, Origin, QUERY_MEMORY, REGION, STORE};
-use crate::{
-    catalog::{aligned, print},
-    cli::ShowFormat,
-};
+use crate::shown::{ShowFormat, aligned, print};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print each value and where it comes from.
+    Show {
+        /// How to print them.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+}
 
 /// A setting as it is shown.
 #[derive(Debug, Serialize)]

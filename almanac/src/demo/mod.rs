@@ -7,13 +7,14 @@ mod report;
 use std::sync::Arc;
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
+use clap::Args;
 use event::{Clock, Day, Task};
 use ingest::Ingest;
 use query::Query;
 use replay::{Replay, ReplayClock};
 use tokio::sync::watch;
 
-use crate::{cli::DemoArgs, config::Config, embed::caught_up, open};
+use crate::{config::Config, embed::caught_up, open};
 
 /// Where the demo lives.
 const WORKSPACE: &str = "flights/nyc";
@@ -24,6 +25,13 @@ const RELEASES: [(&str, &str, &str); 2] = [
     ("v1", "logistic-regression", "2013-04-01T04:00:00Z"),
     ("v2", "gradient-boosting", "2013-07-01T04:00:00Z"),
 ];
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Replay only what was posted up to the end of this day (UTC).
+    #[arg(long, value_name = "DAY")]
+    pub(crate) until: Option<String>,
+}
 
 pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
     let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;

@@ -8,7 +8,7 @@ use polars::prelude::DataFrame;
 use query::{Query, Request, What, Words, output::text_table};
 
 use super::{WORKSPACE, chart::bars};
-use crate::catalog::{aligned, print as print_table};
+use crate::shown::{aligned, print as print_table};
 
 /// How many days a column of the chart stands for.
 const CHART_DAYS: usize = 4;

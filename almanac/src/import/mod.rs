@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use catalog::Workspace;
+use clap::Args;
 use event::{Clock, Error, Kind, Timestamp};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
@@ -19,7 +20,48 @@ use ingest::{
 use tokio::{sync::mpsc, task::JoinSet};
 
 use self::rejects::{Bad, Rejects};
-use crate::{cli::ImportArgs, config::Config, open, progress::Progress};
+use crate::{config::Config, open, progress::Progress};
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Files that end in .ndjson, .jsonl, .json, .csv (these also in .gz or .zst), .parquet or .arrow,
+    /// or folders of such files.
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    pub(crate) workspace: String,
+    /// What the rows are: predictions, outcomes, metrics or releases.
+    #[arg(long, short)]
+    pub(crate) kind: String,
+    /// A column that is a tag (columns called tag.NAME are tags anyway). May be repeated.
+    #[arg(long = "tag", value_name = "COLUMN")]
+    pub(crate) tags: Vec<String>,
+    /// Which column holds a field, such as score=prob,key=loan_id. May be repeated.
+    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = ',')]
+    pub(crate) map: Vec<String>,
+    /// A value that every row has, such as release=v1 or tag.source=batch. May be repeated.
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The only columns to read, with commas between.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(crate) select: Vec<String>,
+    /// Leave out columns that are no field and no tag.
+    #[arg(long)]
+    pub(crate) ignore_extra: bool,
+    /// The time zone of times without an offset, such as America/New_York.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) time_zone: Option<String>,
+    /// How times are written: unix, unix_ms, unix_us, or as in strftime (RFC 3339 when not given).
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) time_format: Option<String>,
+    /// Read and check everything, and store nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write bad rows and what is wrong with them to this file, as NDJSON, and store the good rows.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rejects: Option<PathBuf>,
+}
 
 /// How many parts wait to be stored.
 const PARTS_AHEAD: usize = 2;

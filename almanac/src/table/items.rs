@@ -10,9 +10,9 @@ use table::{
 };
 
 use crate::{
-    catalog::{aligned, print},
     config::{Config, Store},
     open,
+    shown::{aligned, print},
 };
 
 /// How much of the attributes of an item a line for people shows, in letters.

@@ -33,7 +33,7 @@ use tracing::Instrument;
 use web::{About, openapi::Paths};
 
 use super::report::Traffic;
-use crate::health::PROBES;
+use crate::paths::PROBES;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

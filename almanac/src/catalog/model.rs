@@ -1,0 +1,71 @@
+//! Commands on models.
+
+use ::catalog::new;
+use catalog::AnyEntity;
+use clap::Subcommand;
+use event::Task;
+use log::key::EntityKind;
+
+use super::{
+    created,
+    define::{self, DefineArgs},
+    entity::{EntityCommand, Noted, ReadCommand, change, parse_attributes, read},
+    existing,
+};
+use crate::config::Config;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Change how the predictions of all releases of a model are judged, from a day on. Earlier days
+    /// keep their figures, later ones are evaluated again.
+    Define(DefineArgs),
+    /// Create a model.
+    Create {
+        /// The model's name.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// binary, multiclass or regression.
+        #[arg(long, default_value = "binary")]
+        task: String,
+        /// The label whose probability is the score of a binary model (1 when it is not given).
+        #[arg(long)]
+        positive_label: Option<String>,
+        #[command(flatten)]
+        noted: Noted,
+    },
+    #[command(flatten)]
+    Read(ReadCommand),
+    #[command(flatten)]
+    Entity(EntityCommand),
+}
+
+pub(crate) async fn command(config: &Config, command: ModelCommand) -> anyhow::Result<()> {
+    let service = existing(config).await?;
+    match command {
+        ModelCommand::Create { name, workspace, task, positive_label, noted } => {
+            let attributes = parse_attributes(noted.attributes.as_deref())?;
+            let (catalog, now) = (service.catalog(), service.clock().now());
+            let any = match attributes {
+                // The same model again is left as it is.
+                None => {
+                    let task = Task::parse(&task, positive_label.as_deref())?;
+                    let workspace = catalog.workspace(&workspace).await?;
+                    AnyEntity::Model(catalog.ensure_model(workspace.id(), &name, &task, now).await?)
+                }
+                attributes => {
+                    let name = name.clone();
+                    let new = new::NewModel { workspace, name, task, positive_label, attributes };
+                    new.create(catalog, now).await?
+                }
+            };
+            let AnyEntity::Model(model) = &any else { return Ok(()) };
+            created(&any, &format!("{name} ({})", model.task), noted.shown.format);
+            Ok(())
+        }
+        ModelCommand::Define(args) => define::model(config, args).await,
+        ModelCommand::Read(command) => read(&service, EntityKind::Model, command).await,
+        ModelCommand::Entity(command) => change(&service, EntityKind::Model, command).await,
+    }
+}

@@ -1,0 +1,86 @@
+//! How an answer is printed: as JSON for programs, as a table for people.
+
+use clap::{Args, ValueEnum};
+use comfy_table::{CellAlignment, Table as TextTable, presets};
+use query::number_text;
+use serde_json::Value;
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ShowFormat {
+    /// Aligned, for people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// How something is printed.
+#[derive(Debug, Args)]
+pub(crate) struct Shown {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+    pub(crate) format: ShowFormat,
+}
+
+/// A table with this header, and these columns aligned to the right.
+pub(crate) fn aligned(header: &[&str], right: &[usize]) -> TextTable {
+    let mut table = TextTable::new();
+    table.load_style(presets::NOTHING).set_header(header.to_vec());
+    for &column in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// Prints a table without blanks at the end of lines.
+pub(crate) fn print(table: &TextTable) {
+    table.lines().for_each(|line| println!("{}", line.trim_end()));
+}
+
+/// Prints a JSON value over several lines.
+pub(crate) fn print_json(value: &Value) {
+    println!("{value:#}");
+}
+
+/// Prints what is known of one: a line a field, or JSON.
+pub(crate) fn show_one(value: &Value, format: ShowFormat) {
+    if let ShowFormat::Json = format {
+        return print_json(value);
+    }
+    let mut table = aligned(&["field", "value"], &[]);
+    for (name, value) in value.as_object().into_iter().flatten() {
+        // A setting is shown as it is, not rounded.
+        let text = if value.is_number() { value.to_string() } else { cell(value) };
+        table.add_row([name.clone(), text]);
+    }
+    print(&table);
+}
+
+/// Prints rows: a table of these columns, or an object a line.
+pub(crate) fn show(columns: &[&str], rows: &[Value], format: ShowFormat) {
+    match format {
+        ShowFormat::Json => rows.iter().for_each(|row| println!("{row}")),
+        ShowFormat::Table => {
+            let is_number = |column: &usize| rows.iter().any(|row| row[columns[*column]].is_number());
+            let right: Vec<usize> = (0..columns.len()).filter(is_number).collect();
+            let mut table = aligned(columns, &right);
+            for row in rows {
+                table.add_row(columns.iter().map(|column| cell(&row[*column])));
+            }
+            print(&table);
+        }
+    }
+}
+
+/// A value in a table: texts as they are, numbers as they are printed everywhere.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => number_text(number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    }
+}
