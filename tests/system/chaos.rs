@@ -3,9 +3,6 @@
 //! In the end everything must be the fold of the log.
 //!
 //! The moments come from a seed. `ALMANAC_CHAOS_ROUNDS` asks for more rounds than the few that a test run has.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{
     process::{Child, Stdio},
@@ -13,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{Located, Place, Store, almanac, alone, block_on, run_ok};
 use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Column, Columns, Day, Kind, Task, Values};
 use log::{
@@ -20,7 +18,6 @@ use log::{
     key::{LogId, parse_segment},
     segment_item::Segment,
 };
-use support::{Located, Place, Store, almanac, block_on, run_ok};
 use table::{Condition, Item, Key, Position, Table, sqlite::SqliteTable};
 
 /// How many projectors.
@@ -129,6 +126,7 @@ async fn forget_changes(place: &Place) {
 
 /// Kills projectors while events arrive, and waits until all is folded and evaluated.
 fn kill_while_events_arrive(place: &Place, seed: u64, rounds: u64) {
+    let _alone = alone();
     let mut state = seed;
     let mut projectors: Vec<Projector> = (0..PROJECTORS).map(|_| Projector::start(place)).collect();
     let appended = block_on(async {

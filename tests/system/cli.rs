@@ -1,11 +1,8 @@
 //! What the command line says to bad input: one clear line and exit code 2.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::fmt::Write as _;
 
-use support::{run, run_ok};
+use crate::support::{run, run_ok};
 
 fn says(data: &std::path::Path, args: &[&str], said: &mut String) {
     let output = run(data, args);

@@ -1,5 +1,4 @@
 //! The configuration as the real binary takes it, and the commands on the table itself.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{
     fmt::Write as _,

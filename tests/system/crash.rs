@@ -1,14 +1,11 @@
 //! `kill -9` in the middle of the demo, at different moments; then it is run again. The end must be
 //! the same, byte for byte, as that of an undisturbed run.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{path::Path, process::Stdio, time::Duration};
 
+use crate::support::{Located, almanac, block_on, run_ok};
 use catalog::Catalog;
 use log::key;
-use support::{Located, almanac, block_on, run_ok};
 use table::{Item, Query, item::Value, query_all};
 
 /// How far the demo is replayed: far enough for outcomes that arrive a day late.

@@ -1,12 +1,9 @@
 //! The demo, whole: a year of flights through the real binary, checked against another implementation.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::sync::OnceLock;
 
+use crate::support::{ndjson, run_ok};
 use serde_json::Value;
-use support::{ndjson, run_ok};
 use tempfile::TempDir;
 
 /// What scikit-learn says about some days; `demo/reference.py` made it.

@@ -7,9 +7,6 @@
 //! - `sh dynamodb-local` runs on DynamoDB Local;
 //! - `sh no-run` needs what a test does not have (an account, Docker, damaged data); how many there are is asserted;
 //! - `text`, `json` and `csv` are the output of the block before; a line `...` stands for any lines.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 #[allow(dead_code, unreachable_pub, reason = "it is a program of its own")]
 #[path = "../../examples/embed.rs"]

@@ -7,10 +7,6 @@
 //! `ALMANAC_HISTORIES=10000` asks for more of them than a test run does. More of them go on side by side, so
 //! that the processes are never idle; what is checked, and how often a process meets a fault, stays the same.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod history;
-mod support;
 
 use std::{
     collections::BTreeMap,
@@ -21,14 +17,14 @@ use std::{
     time::Duration,
 };
 
-use catalog::Catalog;
-use history::{
+use crate::history::{
     Anomaly, anomalies,
     client::{Client, agent, workspaces},
     faults::{Fault, Span},
     world::{World, now},
 };
-use support::{Located, Place, block_on, run_ok};
+use crate::support::{Located, Place, alone, block_on, run_ok};
+use catalog::Catalog;
 use tokio::time::Instant;
 
 /// How many histories there are, unless more are asked for. DynamoDB Local is slower.
@@ -162,6 +158,7 @@ fn work<'a>(agenda: &Mutex<Agenda<'a>>, world: &'a World, agent: &ureq::Agent) {
 
 /// Works through histories, some at a time, and returns their anomalies.
 fn histories(place: Place, usual: usize) -> BTreeMap<usize, Vec<Anomaly>> {
+    let _alone = alone();
     let asked = std::env::var("ALMANAC_HISTORIES").ok();
     let count = asked.map_or(usual, |count| count.parse().expect("ALMANAC_HISTORIES is a number"));
     let clients = (count / HISTORIES_OF_A_CLIENT).clamp(LEAST_CLIENTS, MOST_CLIENTS);

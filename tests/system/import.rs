@@ -1,11 +1,8 @@
 //! `almanac import`: files and folders, mapped columns, bad rows, interruption.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{fmt::Write as _, fs, path::Path, process::Stdio};
 
-use support::{almanac, ndjson, run, run_ok};
+use crate::support::{almanac, ndjson, run, run_ok};
 
 fn workspace() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();

@@ -1,16 +1,13 @@
 //! `/openapi.json` is right: its examples work as it says, and the services have what it has.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::Value;
-use support::{
+use crate::support::{
     Answer, Place, Service,
     schema::{errors, resolve},
 };
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
 use web::openapi::path::PathsMap;
 
 const METHODS: [&str; 4] = ["put", "post", "patch", "get"];
@@ -118,7 +115,7 @@ fn assert_described(document: &Value, operation: &Value, answer: &Answer, what: 
     let content = contents.find(|(name, _)| name.split(';').next() == Some(media));
     let (_, content) = content.unwrap_or_else(|| panic!("{what}: {media} is not described"));
     let value = match media {
-        "application/x-ndjson" => support::ndjson(answer.text()).into(),
+        "application/x-ndjson" => crate::support::ndjson(answer.text()).into(),
         _ if media.ends_with("json") => answer.json(),
         _ if media.starts_with("text/") => answer.text().into(),
         _ => return,

@@ -1,12 +1,9 @@
 //! What an operator does: looks at the status, deals with a segment that cannot be read, rebuilds.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
+use crate::support::{Located, Place, Service, block_on, ndjson, register, run, run_ok};
 use catalog::Catalog;
 use log::{key, scan};
 use serde_json::Value;
-use support::{Located, Place, Service, block_on, ndjson, register, run, run_ok};
 use table::{Condition, item};
 
 const NDJSON: &str = "application/x-ndjson";

@@ -1,7 +1,4 @@
 //! Backpressure over HTTP: slow bodies, too many requests, and a stop in the middle of one.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use support::{Place, Service, ndjson, run_ok};
+use crate::support::{Place, Service, ndjson, run_ok};
 
 const ROW: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.5}"#;
 

@@ -1,7 +1,4 @@
 //! What queries may take: memory, turns, and the patience of the service with clients that take nothing.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{
     io::{Read, Write},
@@ -13,12 +10,12 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{Service, block_on};
 use almanac::up::Options;
 use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Column, Columns, Kind, Task, Values};
 use log::{key::LogId, segment_item::Segment};
 use query::Bounds;
-use support::{Service, block_on};
 use table::{Condition, Table, sqlite::SqliteTable};
 use tests::hooked::{Asked, Hooked, Turn};
 use tokio::{net::TcpSocket, time::Instant};

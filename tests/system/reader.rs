@@ -1,19 +1,16 @@
 //! `docs/segment.md` is right: a reader written from it alone, in another language, reads what the
 //! codec wrote.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
+use crate::support::{Located, block_on, ndjson, run_ok};
 use catalog::Catalog;
 use event::{Columns, Values};
 use log::{key, segment_item::Segment};
 use serde_json::{Value, json};
-use support::{Located, block_on, ndjson, run_ok};
 use table::{Query, query_all};
 
 fn root() -> PathBuf {

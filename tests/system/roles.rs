@@ -1,7 +1,4 @@
 //! One binary, several roles: what each answers, when each is ready, and what `almanac health` says of it.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +9,10 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{Place, Running, Service, ndjson, register, run};
 use almanac::up::{Options, Role};
 use event::{Clock, Error, Result};
 use serde_json::Value;
-use support::{Place, Running, Service, ndjson, register, run};
 use table::{Call, Layer, Table, sqlite::SqliteTable};
 
 const NDJSON: &str = "application/x-ndjson";

@@ -1,9 +1,6 @@
 //! The API does what `/openapi.json` says: Schemathesis calls every operation with what fits the
 //! document, which must be accepted, and with what does not, which must be refused; no answer may be
 //! another than the document has.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 mod by_schemathesis {
     use std::{
@@ -12,7 +9,7 @@ mod by_schemathesis {
         process::{Child, Command, Stdio},
     };
 
-    use super::support::{Place, almanac, run_ok};
+    use crate::support::{Place, almanac, alone, run_ok};
 
     /// The real binary, until it is dropped.
     struct Served {
@@ -42,6 +39,7 @@ mod by_schemathesis {
 
     #[test]
     fn no_answer_differs_from_the_document() {
+        let _alone = alone();
         let python = std::env::var("ALMANAC_TEST_PYTHON").expect(
             "run the tests with tests/run, which installs Schemathesis (or skip it: tests/run --quick)",
         );

@@ -1,10 +1,7 @@
 //! The services over HTTP: post, project, query, restart, query again.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
+use crate::support::{Answer, Place, Service, ndjson, on_both_engines, register, run, run_ok};
 use serde_json::{Value, json};
-use support::{Answer, Place, Service, ndjson, run, run_ok};
 
 const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
@@ -17,22 +14,11 @@ const PREDICTIONS: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","r
 const OUTCOMES: &str = r#"[{"key":"a","predicted_on":"2026-06-01","observed_at":"2026-06-03T00:00:00Z","label":"default"},
  {"key":"b","predicted_at":"2026-06-01T04:30:00Z","observed_at":"2026-06-03T00:00:00Z","label":"paid"}]"#;
 
-/// Registers a workspace with a model and a release.
-fn register(service: &Service) {
-    let post = |path: &str, body: &str| {
-        let answer = service.post(path, JSON, None, body);
-        assert_eq!(answer.status, 201, "{path}: {}", answer.text());
-    };
-    post("/v1/workspaces", r#"{"path":"credit/prod"}"#);
-    post(
-        "/v1/workspaces/credit/prod/models",
-        r#"{"name":"risk","task":"binary","positive_label":"default"}"#,
-    );
-    post(
-        "/v1/workspaces/credit/prod/releases",
-        r#"[{"release":"v1","model":"risk","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#,
-    );
-}
+on_both_engines!(
+    post_project_query_restart_query_again,
+    a_retried_upload_is_counted_once,
+    many_writers_leave_no_hole_and_lose_nothing,
+);
 
 fn evaluations(day: &str) -> String {
     format!("/v1/workspaces/credit/prod/evaluations?from={day}&to={day}")
@@ -148,24 +134,6 @@ fn many_writers_leave_no_hole_and_lose_nothing(place: &Place) {
     let report = run_ok(place, &["verify"]);
     assert!(report.contains("all as the log says"), "{report}");
 }
-
-/// Every test on both engines.
-macro_rules! on_both_engines {
-    ($($test:ident),+ $(,)?) => {
-        mod sqlite {
-            $(#[test] fn $test() { super::$test(&super::Place::sqlite()); })+
-        }
-        mod dynamodb_local {
-            $(#[test] fn $test() { super::$test(&super::Place::dynamodb_local()); })+
-        }
-    };
-}
-
-on_both_engines!(
-    post_project_query_restart_query_again,
-    a_retried_upload_is_counted_once,
-    many_writers_leave_no_hole_and_lose_nothing,
-);
 
 #[test]
 fn bad_requests_say_what_is_wrong() {

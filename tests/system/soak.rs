@@ -3,9 +3,6 @@
 //! there once, every other one at most once, and log, rollups and counters agree.
 //!
 //! It takes a minute; `ALMANAC_SOAK_SECONDS=600` makes it ten.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 use std::{
     collections::HashMap,
@@ -21,9 +18,9 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{Place, almanac, alone, block_on, run, run_ok};
 use catalog::Catalog;
 use log::{key::Counted, scan};
-use support::{Place, almanac, block_on, run, run_ok};
 
 /// How many services run on the one table.
 const SERVICES: usize = 2;
@@ -179,7 +176,7 @@ fn free_port() -> u16 {
 
 /// The keys of all events of the log, and how often each of them is there.
 fn stored(place: &Place) -> (HashMap<String, usize>, Counts) {
-    use support::Located as _;
+    use crate::support::Located as _;
     block_on(async {
         let table = place.store().open().await;
         let catalog = Catalog::new(Arc::clone(&table));
@@ -207,6 +204,7 @@ type Counts = std::collections::BTreeMap<String, i64>;
 
 #[test]
 fn nothing_is_lost_or_doubled_while_services_are_killed() {
+    let _alone = alone();
     let seconds =
         std::env::var("ALMANAC_SOAK_SECONDS").map_or(60, |text| text.parse().expect("a number of seconds"));
     let place = Place::sqlite();

@@ -1,5 +1,5 @@
 //! What the whole-system tests share: the real binary, and the services on a port of their own.
-#![allow(dead_code, reason = "every test binary uses its own part of this")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this")]
 
 pub(crate) mod schema;
 
@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -26,6 +26,13 @@ use tokio::{net::TcpListener, sync::oneshot};
 const MAX_LOOKS: usize = 1_200;
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Keeps the tests of a binary that ask for it from running side by side.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed has no part in the next one.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Where a table is, for the binary and for this process.
 #[derive(Clone, Debug)]
@@ -119,6 +126,27 @@ pub(crate) fn run_ok(place: &(impl Located + ?Sized), args: &[&str]) -> String {
     assert!(output.status.success(), "almanac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
+
+/// Makes a test on SQLite and one on DynamoDB Local of each of the named functions, which take a [`Place`].
+macro_rules! on_both_engines {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[test]
+            fn $name() {
+                super::$name(&crate::support::Place::sqlite());
+            })+
+        }
+
+        mod dynamodb_local {
+            $(#[test]
+            fn $name() {
+                super::$name(&crate::support::Place::dynamodb_local());
+            })+
+        }
+    };
+}
+
+pub(crate) use on_both_engines;
 
 /// Registers a workspace with a model and a release.
 pub(crate) fn register(service: &Service) {

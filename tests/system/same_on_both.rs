@@ -1,10 +1,7 @@
 //! The same demo on both engines: the same tables, byte for byte.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
 
 mod dynamodb_local {
-    use super::support::{Place, run_ok};
+    use crate::support::{Place, run_ok};
 
     #[test]
     fn the_demo_prints_the_same_tables_as_on_sqlite() {

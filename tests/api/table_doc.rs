@@ -16,7 +16,7 @@ use table::{
 const INTRODUCTION: &str = "# What is in the table
 
 One item of each type of the catalog, as it is stored: written by the catalog itself and printed by
-`tests/tests/api/table_doc.rs`, which compares this page with what it finds (`INSTA_UPDATE=always` writes it anew). Ids are
+`tests/api/table_doc.rs`, which compares this page with what it finds (`INSTA_UPDATE=always` writes it anew). Ids are
 replaced by others of the same length. Values stand as DynamoDB writes them; SQLite keeps the same text.
 
 `ver` counts the changes that people made; `v` is the version of the form. `GSI1PK` and `GSI1SK` place an item in the

@@ -1,10 +1,9 @@
 //! The catalog from the command line and over HTTP.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
+use crate::support::{Place, Service, on_both_engines, run, run_ok};
 use serde_json::{Value, json};
-use support::{Place, Service, run, run_ok};
+
+on_both_engines!(the_table_is_read_item_by_item);
 
 fn json_of(place: &Place, args: &[&str]) -> Value {
     serde_json::from_str(&run_ok(place, args)).unwrap()
@@ -77,7 +76,7 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     }
 }
 
-/// What the table holds, by its keys.
+/// What the table holds, by its keys. Access pattern D1.
 fn the_table_is_read_item_by_item(place: &Place) {
     run_ok(place, &["workspace", "create", "credit/prod"]);
     run_ok(place, &["model", "create", "churn", "-w", "credit/prod", "--task", "regression"]);
@@ -88,7 +87,7 @@ fn the_table_is_read_item_by_item(place: &Place) {
     let printed = run_ok(place, &["table", "get", &key]);
     assert!(printed.lines().any(|line| line.split_whitespace().eq(["path", "credit/prod"])), "{printed}");
     let lines = |args: &[&str]| -> Vec<Value> {
-        support::ndjson(&run_ok(place, &[args, &["--format", "ndjson"]].concat()))
+        crate::support::ndjson(&run_ok(place, &[args, &["--format", "ndjson"]].concat()))
     };
     let models = lines(&["table", "query", &key, "--prefix", "m#"]);
     assert_eq!((models.len(), &models[0]["name"]), (1, &json!("churn")));
@@ -111,18 +110,6 @@ fn the_table_is_read_item_by_item(place: &Place) {
         refused(place, &["table", "get", "nothing", "here"]),
         "almanac: there is no item nothing / here"
     );
-}
-
-#[test]
-fn d1_the_table_is_read_item_by_item() {
-    the_table_is_read_item_by_item(&Place::sqlite());
-}
-
-mod dynamodb_local {
-    #[test]
-    fn d1_the_table_is_read_item_by_item() {
-        super::the_table_is_read_item_by_item(&super::Place::dynamodb_local());
-    }
 }
 
 #[test]

@@ -1,0 +1,20 @@
+//! The whole system: the real binary, and the services over HTTP.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod cli;
+mod commands;
+mod config;
+mod crash;
+mod demo;
+mod documents;
+mod import;
+mod openapi;
+mod operate;
+mod pressure;
+mod queries;
+mod reader;
+mod roles;
+mod same_on_both;
+mod service;
+mod support;
+mod telemetry;
