@@ -4,9 +4,19 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use event::Columns;
+use event::{Column, Columns, Values};
 
 mod common;
+
+/// Columns that a query of evaluations reads, of all that predictions have.
+const SOME: [&str; 3] = ["predicted_at", "score", "label"];
+
+/// The same numbers with all of their digits, which no scaled integer holds.
+fn full_floats(columns: &Columns) -> Columns {
+    let column = &columns.columns[0];
+    let digits = (0..columns.rows).map(|row| column.float(row).expect("a number") / 3.0).collect();
+    Columns { rows: columns.rows, columns: vec![Column::new(&column.name, Values::Float(digits))] }
+}
 
 fn codec(criterion: &mut Criterion) {
     for rows in common::SIZES {
@@ -20,6 +30,7 @@ fn codec(criterion: &mut Criterion) {
             ("key", single("key")),
             ("time", single("predicted_at")),
             ("float", single("score")),
+            ("full-float", full_floats(&single("score"))),
             ("few-texts", single("tag.branch")),
         ] {
             let bytes = segment::encode(&columns).expect("within bounds");
@@ -31,6 +42,11 @@ fn codec(criterion: &mut Criterion) {
             group.bench_with_input(BenchmarkId::new("decode", rows), &bytes, |bencher, bytes| {
                 bencher.iter(|| segment::decode(black_box(bytes)));
             });
+            if kind == "all" {
+                group.bench_with_input(BenchmarkId::new("decode-some", rows), &bytes, |bencher, bytes| {
+                    bencher.iter(|| segment::decode_only(black_box(bytes), |name| SOME.contains(&name)));
+                });
+            }
             group.finish();
         }
     }

@@ -24,14 +24,18 @@ fn evaluation(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("evaluation");
     for rows in DAYS {
         let (predictions, outcomes) = common::day(rows);
-        let (predictions, outcomes) = (in_log(&predictions), in_log(&outcomes));
+        let without_instant = outcomes.iter().map(common::without_instant).collect::<Vec<_>>();
         group.throughput(Throughput::Elements(rows as u64));
-        group.bench_function(BenchmarkId::new("join", rows), |bencher| {
-            bencher.iter(|| join(black_box(&predictions), black_box(&outcomes)));
-        });
-        group.bench_function(BenchmarkId::new("evaluate", rows), |bencher| {
-            bencher.iter(|| evaluate(black_box(&predictions), black_box(&outcomes), &tasks));
-        });
+        let predictions = in_log(&predictions);
+        for (which, outcomes) in [("", &outcomes), ("-by-key", &without_instant)] {
+            let outcomes = in_log(outcomes);
+            group.bench_function(BenchmarkId::new(format!("join{which}"), rows), |bencher| {
+                bencher.iter(|| join(black_box(&predictions), black_box(&outcomes)));
+            });
+            group.bench_function(BenchmarkId::new(format!("evaluate{which}"), rows), |bencher| {
+                bencher.iter(|| evaluate(black_box(&predictions), black_box(&outcomes), &tasks));
+            });
+        }
     }
     group.finish();
 }

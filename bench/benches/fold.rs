@@ -1,13 +1,27 @@
-//! Folding a segment of predictions into an empty rollup.
+//! Folding segments into rollups, and the exact sums that they hold.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use event::{Kind, lane::Place};
-use fold::{Delta, LogSegment};
+use event::{Columns, Kind, lane::Place};
+use fold::{Delta, ExactSum, LogSegment, rollup::Merge as _};
 
 mod common;
+
+/// The rows of a day.
+const DAY_ROWS: usize = 100_000;
+
+/// The states of a day, folded segment by segment.
+fn day(kind: Kind, segments: &[Columns]) -> Vec<String> {
+    let mut day = Delta::default();
+    for (seq, columns) in (1..).zip(segments) {
+        let segment = LogSegment { place: Place::of(0, seq), columns };
+        day.merge(&Delta::of(kind, segment).expect("good columns"));
+    }
+    let parts = day.parts.values().map(|part| part.to_state());
+    [day.rollup.to_state()].into_iter().chain(parts).collect()
+}
 
 fn rollup(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("fold");
@@ -20,6 +34,21 @@ fn rollup(criterion: &mut Criterion) {
             });
         });
     }
+    let (predictions, outcomes) = common::day(DAY_ROWS);
+    group.throughput(Throughput::Elements(DAY_ROWS as u64));
+    for (kind, segments) in [(Kind::Predictions, &predictions), (Kind::Outcomes, &outcomes)] {
+        group.bench_function(BenchmarkId::new(format!("day of {}", kind.name()), DAY_ROWS), |bencher| {
+            bencher.iter(|| day(kind, black_box(segments)));
+        });
+    }
+    group.finish();
+    let terms: Vec<f64> = (0..DAY_ROWS).map(|row| (row as f64 * 0.7).sin()).collect();
+    let mut group = criterion.benchmark_group("sum");
+    group.throughput(Throughput::Elements(DAY_ROWS as u64));
+    group.bench_function("exact", |bencher| {
+        bencher.iter(|| black_box(&terms).iter().copied().collect::<ExactSum>().value());
+    });
+    group.bench_function("plain", |bencher| bencher.iter(|| black_box(&terms).iter().sum::<f64>()));
     group.finish();
 }
 

@@ -1,12 +1,17 @@
 //! `bench`: see `bench/run --help`.
 
-use std::{path::PathBuf, process::ExitCode, thread};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+};
 
 use anyhow::Context as _;
 use bench::{
     context::{Context, write_inputs},
     data::{DAYS, Data},
-    place::Place,
+    engine,
+    place::{self, Place},
     process,
     report::{self, Setting},
     uploads::Form,
@@ -69,6 +74,12 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Written::Parquet)]
         format: Written,
     },
+    /// Measure the SQLite engine by itself: appends and scans of small items and of ones as long as segments.
+    Engine {
+        /// A folder on the disk to measure; what is written there is removed again.
+        #[arg(default_value = "target/bench/engine")]
+        folder: PathBuf,
+    },
 }
 
 /// The forms in which events can be written to files.
@@ -113,9 +124,16 @@ fn end_servers_when_told() {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    if let Some(Command::Generate { folder, rows, format }) = cli.command {
-        generate(&Data::new(rows), &folder, format)?;
-        return Ok(ExitCode::SUCCESS);
+    match cli.command {
+        Some(Command::Generate { folder, rows, format }) => {
+            generate(&Data::new(rows), &folder, format)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Command::Engine { folder }) => {
+            measure_engine(&folder)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        None => {}
     }
     let options = cli.options;
     if options.list {
@@ -155,7 +173,18 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<Benchmark>> {
     only.iter().map(named).collect()
 }
 
-fn generate(data: &Data, folder: &std::path::Path, format: Written) -> anyhow::Result<()> {
+/// Measures the engine in a folder of its own within `folder`.
+fn measure_engine(folder: &Path) -> anyhow::Result<()> {
+    let own = folder.join(format!("engine-{}", std::process::id()));
+    std::fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let measured = runtime.block_on(engine::measure(&own));
+    place::remove(&own)?;
+    measured?.iter().for_each(|line| println!("{line}"));
+    Ok(())
+}
+
+fn generate(data: &Data, folder: &Path, format: Written) -> anyhow::Result<()> {
     let (form, ending) = match format {
         Written::Parquet => return write_inputs(data, folder),
         Written::Ndjson => (Form::Lines, "ndjson"),

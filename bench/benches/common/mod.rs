@@ -51,3 +51,9 @@ fn outcome_columns(events: &[Outcome]) -> Columns {
     ];
     Columns { rows: events.len(), columns }
 }
+
+/// Outcomes that judge all predictions of their key, since they name no instant.
+pub(crate) fn without_instant(outcomes: &Columns) -> Columns {
+    let columns = outcomes.columns.iter().filter(|column| column.name != "predicted_at").cloned().collect();
+    Columns { rows: outcomes.rows, columns }
+}

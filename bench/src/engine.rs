@@ -1,34 +1,33 @@
-//! How fast the SQLite engine is on this machine: appends of small items from one task and from
-//! many, appends of items as long as segments, and scans of those.
-//!
-//! `cargo run --release -p almanac-table --example sqlite_timing [folder]`; the folder should be on the
-//! disk that is to be measured, and is the system's one for temporary files otherwise.
+//! How fast the SQLite engine is on this machine: appends of small items from one task and from many, appends of items
+//! as long as segments, and scans of those.
 
-use std::{env, error::Error, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use almanac_table::{Condition, Item, Key, KeyRange, Query, Table, sqlite::SqliteTable};
+use anyhow::Context as _;
 use event::Clock;
+use table::{Condition, Item, Key, KeyRange, Query, Table, sqlite::SqliteTable};
 use tokio::{task::JoinSet, time::Instant};
 
 const SMALL_ITEMS: usize = 10_000;
 const LONG_ITEMS: usize = 2_000;
 const LONG_BYTES: usize = 170_000;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let folder = match env::args().nth(1) {
-        Some(folder) => tempfile::tempdir_in(folder)?,
-        None => tempfile::tempdir()?,
-    };
+/// Measures files in `folder`, which is on the disk that is of interest, and returns a line for each figure.
+///
+/// # Errors
+/// When a file cannot be written or read.
+pub async fn measure(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    let mut report = |what: &str, items, bytes, took| lines.push(line(what, items, bytes, took));
     for tasks in [1, 64] {
-        let table = open(folder.path(), &format!("small-{tasks}.db"))?;
+        let table = open(folder, &format!("small-{tasks}.db"))?;
         let took = append(&table, tasks, SMALL_ITEMS, 100).await?;
         report(&format!("append 100 B, {tasks} tasks"), SMALL_ITEMS, 100, took);
         let took = get(&table, tasks).await?;
         report(&format!("get 100 B, {tasks} tasks"), SMALL_ITEMS, 100, took);
     }
     for tasks in [1, 8] {
-        let table = open(folder.path(), &format!("long-{tasks}.db"))?;
+        let table = open(folder, &format!("long-{tasks}.db"))?;
         let took = append(&table, tasks, LONG_ITEMS, LONG_BYTES).await?;
         report(&format!("append 170 kB, {tasks} tasks"), LONG_ITEMS, LONG_BYTES, took);
         for readers in [1, 2] {
@@ -38,10 +37,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let took = scan(&table, 1, Some("n")).await?;
         report("scan 170 kB without data", LONG_ITEMS, 0, took);
     }
-    Ok(())
+    Ok(lines)
 }
 
-fn open(folder: &Path, name: &str) -> event::Result<Arc<dyn Table>> {
+fn open(folder: &Path, name: &str) -> anyhow::Result<Arc<dyn Table>> {
     Ok(Arc::new(SqliteTable::open(&folder.join(name), Clock::system())?))
 }
 
@@ -51,7 +50,12 @@ fn key(at: usize) -> Key {
 
 /// Each item is an append of its own, as an ingest makes them: under the condition that its key
 /// is free, and awaited before the same task makes the next.
-async fn append(table: &Arc<dyn Table>, tasks: usize, items: usize, bytes: usize) -> event::Result<Duration> {
+async fn append(
+    table: &Arc<dyn Table>,
+    tasks: usize,
+    items: usize,
+    bytes: usize,
+) -> anyhow::Result<Duration> {
     let started = Instant::now();
     let mut running = JoinSet::new();
     for task in 0..tasks {
@@ -69,7 +73,7 @@ async fn append(table: &Arc<dyn Table>, tasks: usize, items: usize, bytes: usize
     Ok(started.elapsed())
 }
 
-async fn get(table: &Arc<dyn Table>, tasks: usize) -> event::Result<Duration> {
+async fn get(table: &Arc<dyn Table>, tasks: usize) -> anyhow::Result<Duration> {
     let started = Instant::now();
     let mut running = JoinSet::new();
     for task in 0..tasks {
@@ -85,7 +89,11 @@ async fn get(table: &Arc<dyn Table>, tasks: usize) -> event::Result<Duration> {
     Ok(started.elapsed())
 }
 
-async fn scan(table: &Arc<dyn Table>, readers: usize, only: Option<&'static str>) -> event::Result<Duration> {
+async fn scan(
+    table: &Arc<dyn Table>,
+    readers: usize,
+    only: Option<&'static str>,
+) -> anyhow::Result<Duration> {
     let started = Instant::now();
     let mut running = JoinSet::new();
     let share = LONG_ITEMS / readers;
@@ -112,15 +120,15 @@ async fn scan(table: &Arc<dyn Table>, readers: usize, only: Option<&'static str>
     Ok(started.elapsed())
 }
 
-async fn join(mut running: JoinSet<event::Result<()>>) -> event::Result<()> {
+async fn join(mut running: JoinSet<event::Result<()>>) -> anyhow::Result<()> {
     while let Some(done) = running.join_next().await {
-        done.map_err(|error| event::Error::unavailable("a task has panicked").because(error))??;
+        done.context("a task has panicked")??;
     }
     Ok(())
 }
 
-fn report(what: &str, items: usize, bytes: usize, took: Duration) {
+fn line(what: &str, items: usize, bytes: usize, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     let (rate, megabytes) = (items as f64 / seconds, (items * bytes) as f64 / seconds / 1e6);
-    println!("{what:<28} {rate:>9.0} items/s {megabytes:>8.1} MB/s");
+    format!("{what:<28} {rate:>9.0} items/s {megabytes:>8.1} MB/s")
 }
