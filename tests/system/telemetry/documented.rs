@@ -47,7 +47,7 @@ fn the_documentation_lists_every_metric() {
     assert_eq!(
         after,
         documented(),
-        "write it again: ALMANAC_UPDATE_DOCS=1 cargo test --workspace --test telemetry"
+        "write it again: ALMANAC_UPDATE_DOCS=1 cargo test --workspace --test system telemetry"
     );
 }
 
