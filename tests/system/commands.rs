@@ -1,6 +1,6 @@
 //! The catalog from the command line and over HTTP.
 
-use crate::support::{Place, Service, on_both_engines, run, run_ok};
+use crate::support::{self, Place, Service, on_both_engines, run, run_ok};
 use serde_json::{Value, json};
 
 on_both_engines!(the_table_is_read_item_by_item);
@@ -87,7 +87,7 @@ fn the_table_is_read_item_by_item(place: &Place) {
     let printed = run_ok(place, &["table", "get", &key]);
     assert!(printed.lines().any(|line| line.split_whitespace().eq(["path", "credit/prod"])), "{printed}");
     let lines = |args: &[&str]| -> Vec<Value> {
-        crate::support::ndjson(&run_ok(place, &[args, &["--format", "ndjson"]].concat()))
+        support::ndjson(&run_ok(place, &[args, &["--format", "ndjson"]].concat()))
     };
     let models = lines(&["table", "query", &key, "--prefix", "m#"]);
     assert_eq!((models.len(), &models[0]["name"]), (1, &json!("churn")));
