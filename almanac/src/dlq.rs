@@ -158,7 +158,7 @@ async fn print_list(table: &dyn Table, workspaces: &[Workspace]) -> anyhow::Resu
             lines.add(vec![
                 workspace.path.clone(),
                 letter.to_string(),
-                dlq::State::Stopped.name().to_owned(),
+                dlq::LetterState::Stopped.name().to_owned(),
                 letter.what.name().to_owned(),
                 letter.at.to_string(),
                 letter.reason.clone(),
@@ -170,7 +170,7 @@ async fn print_list(table: &dyn Table, workspaces: &[Workspace]) -> anyhow::Resu
             lines.add(vec![
                 workspace.path.clone(),
                 letter.to_string(),
-                dlq::State::Stopped.name().to_owned(),
+                dlq::LetterState::Stopped.name().to_owned(),
                 letter.what.name().to_owned(),
                 letter.at.to_string(),
                 letter.reason.clone(),
@@ -200,7 +200,7 @@ fn print(letter: &DeadLetter) {
 fn print_unwritten(letter: &Unwritten) {
     for (label, value) in [
         ("projection", letter.to_string()),
-        ("state", dlq::State::Stopped.name().to_owned()),
+        ("state", dlq::LetterState::Stopped.name().to_owned()),
         ("version", letter.version.to_string()),
         ("since", letter.at.to_string()),
         ("reason", letter.reason.clone()),
@@ -212,7 +212,7 @@ fn print_unwritten(letter: &Unwritten) {
 fn print_undone(letter: &Undone) {
     for (label, value) in [
         ("task", letter.to_string()),
-        ("state", dlq::State::Stopped.name().to_owned()),
+        ("state", dlq::LetterState::Stopped.name().to_owned()),
         ("version", letter.version.to_string()),
         ("since", letter.at.to_string()),
         ("reason", letter.reason.clone()),

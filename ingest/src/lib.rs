@@ -1,7 +1,7 @@
 //! The append service: from a request to a durable segment.
 //!
 //! In the order in which data flows: a format ([`mod@format`], [`mod@file`]) delivers rows or columns; the
-//! draft checks them and makes a [`batch`]; the [`service`] checks that its releases exist, [`releases`] puts them live and
+//! builder checks them and makes a [`batch`]; the [`service`] checks that its releases exist, [`releases`] puts them live and
 //! [`definitions`] says how they are judged; the [`append`] writes
 //! it to the logs exactly once. [`http`] is the way in from outside, [`limits`] says how much.
 //!
@@ -34,9 +34,9 @@
 
 pub mod append;
 pub mod batch;
+mod builder;
 mod cached;
 pub mod definitions;
-mod draft;
 pub mod file;
 pub mod format;
 pub mod gate;

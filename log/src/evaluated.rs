@@ -70,12 +70,12 @@ pub struct Head {
     pub applied: Applied,
     /// How many predictions and outcomes that were; an older head does not say.
     pub rows: Option<u64>,
-    place: Place,
+    place: States,
 }
 
 /// Where the states are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum States {
     Here(String),
     Parts { generation: Generation, count: u32 },
 }
@@ -104,7 +104,7 @@ pub enum OfGone {
 impl Head {
     /// There is no evaluation yet.
     pub fn none() -> Self {
-        Self { ver: 0, applied: Applied::new(), rows: None, place: Place::Here(String::new()) }
+        Self { ver: 0, applied: Applied::new(), rows: None, place: States::Here(String::new()) }
     }
 
     /// Reads a head from its item.
@@ -116,12 +116,12 @@ impl Head {
         let whole = |name| item.attributes.contains_key(name).then(|| item.int(name)).transpose();
         let rows = whole("rows")?.map(|rows| u64::try_from(rows).map_err(|_| wrong("`rows` is no count")));
         let place = match item.int("v")? {
-            IN_PARTS => Place::Parts {
+            IN_PARTS => States::Parts {
                 generation: Generation::parse(item.text("generation")?)
                     .ok_or_else(|| wrong("`generation` is none"))?,
                 count: u32::try_from(item.int("parts")?).map_err(|_| wrong("`parts` is no count"))?,
             },
-            _ => Place::Here(item.text("state")?.to_owned()),
+            _ => States::Here(item.text("state")?.to_owned()),
         };
         Ok(Self {
             ver: item.int("ver")?,
@@ -139,8 +139,8 @@ impl Head {
             item = item.with("rows", rows as i64);
         }
         match &self.place {
-            Place::Here(state) => item.with("v", WHOLE).with("state", state.as_str()),
-            Place::Parts { generation, count } => item
+            States::Here(state) => item.with("v", WHOLE).with("state", state.as_str()),
+            States::Parts { generation, count } => item
                 .with("v", IN_PARTS)
                 .with("generation", generation.to_string())
                 .with("parts", i64::from(*count)),
@@ -149,8 +149,8 @@ impl Head {
 
     fn generation(&self) -> Option<Generation> {
         match self.place {
-            Place::Here(_) => None,
-            Place::Parts { generation, .. } => Some(generation),
+            States::Here(_) => None,
+            States::Parts { generation, .. } => Some(generation),
         }
     }
 }
@@ -181,8 +181,8 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Found> 
     }
     let Some(head) = head else { return Ok(Found::Nothing) };
     let states = match &head.place {
-        Place::Here(state) => vec![state.clone()],
-        Place::Parts { generation, count } => {
+        States::Here(state) => vec![state.clone()],
+        States::Parts { generation, count } => {
             let found: Option<Vec<&Item>> =
                 (0..*count).map(|part| parts.get(&(*generation, part)).copied()).collect();
             let Some(found) = found else { return Ok(Found::Torn(head.ver)) };
@@ -245,11 +245,11 @@ pub async fn write(
     let Content { applied, rows, mut states } = new;
     let ver = before.ver + 1;
     let place = match states.len() {
-        0 | 1 => Place::Here(states.pop().unwrap_or_default()),
+        0 | 1 => States::Here(states.pop().unwrap_or_default()),
         count => {
             let generation = Generation { ver: ver as u64, digest: digest(&states) };
             write_parts(table, at, generation, states).await?;
-            Place::Parts { generation, count: count as u32 }
+            States::Parts { generation, count: count as u32 }
         }
     };
     let head = Head { ver, applied, rows, place };

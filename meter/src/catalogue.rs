@@ -1,7 +1,7 @@
 //! All metrics. `docs/metrics.md` is made of this list, and a test compares both with what a running
 //! system exposes.
 
-use crate::{Metric, Of, Shape};
+use crate::{Instrument, Of, Shape};
 
 /// Bounds for what takes from a tenth of a millisecond to some seconds, in seconds.
 const SECONDS: &[f64] = &[
@@ -24,12 +24,12 @@ macro_rules! metrics {
     ($($constant:ident: $shape:expr, $of:ident, $name:literal $labels:expr, $help:literal;)*) => {
         $(
             #[doc = $help]
-            pub const $constant: Metric =
-                Metric { name: $name, shape: $shape, of: Of::$of, labels: &$labels, help: $help };
+            pub const $constant: Instrument =
+                Instrument { name: $name, shape: $shape, of: Of::$of, labels: &$labels, help: $help };
         )*
 
         /// Every metric, in the order of the documentation.
-        pub const ALL: &[Metric] = &[$($constant),*];
+        pub const ALL: &[Instrument] = &[$($constant),*];
     };
 }
 
@@ -194,7 +194,7 @@ mod tests {
     fn names_follow_the_conventions_of_prometheus() {
         let names: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
         assert_eq!(names.len(), ALL.len(), "two metrics have one name");
-        for Metric { name, shape, help, labels, .. } in ALL {
+        for Instrument { name, shape, help, labels, .. } in ALL {
             let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
             assert!(is_plain(name) && labels.iter().all(|label| is_plain(label)), "{name}");
             assert!(name.starts_with("almanac_") || name.starts_with("process_"), "{name}");

@@ -17,5 +17,5 @@ pub mod catalogue;
 mod metric;
 
 pub use catalogue::ALL;
-pub use metric::{InFlight, Metric, Of, Shape};
+pub use metric::{InFlight, Instrument, Of, Shape};
 pub use metrics::{Counter, Gauge, Histogram};

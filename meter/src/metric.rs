@@ -60,7 +60,7 @@ impl Of {
 
 /// A metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Metric {
+pub struct Instrument {
     /// Its name. The unit is in it: `_seconds`, `_bytes`; a counter ends in `_total`.
     pub name: &'static str,
     /// How it moves.
@@ -75,7 +75,7 @@ pub struct Metric {
 
 const METADATA: Metadata<'static> = Metadata::new("almanac", Level::INFO, None);
 
-impl Metric {
+impl Instrument {
     /// A handle of this counter with these values of its labels.
     pub fn counter<const N: usize>(&self, values: [&str; N]) -> Counter {
         debug_assert_eq!(self.shape, Shape::Counter, "{}", self.name);

@@ -53,14 +53,14 @@ impl Refused {
 
 /// What is being done about a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum LetterState {
     /// Nothing yet: the log or the evaluation stands still.
     Stopped,
     /// The segment was left out.
     Skipped,
 }
 
-impl State {
+impl LetterState {
     /// Its name, as stored and printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ pub struct DeadLetter {
     /// When it was found, by the clock of the process that found it.
     pub at: Timestamp,
     /// What is being done about it.
-    pub state: State,
+    pub state: LetterState,
 }
 
 impl fmt::Display for DeadLetter {
@@ -99,7 +99,7 @@ impl DeadLetter {
     /// What stopped `refused` of a version.
     pub fn new(version: u32, stopped: Stopped, refused: Refused, at: Timestamp) -> Self {
         let reason = shortened(&stopped.reason);
-        Self { version, log: stopped.log, seq: stopped.seq, refused, reason, at, state: State::Stopped }
+        Self { version, log: stopped.log, seq: stopped.seq, refused, reason, at, state: LetterState::Stopped }
     }
 
     fn to_item(&self) -> Item {
@@ -128,7 +128,7 @@ impl DeadLetter {
                 .ok_or_else(|| unknown(refused))?,
             reason: item.text("reason")?.to_owned(),
             at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-            state: *[State::Stopped, State::Skipped]
+            state: *[LetterState::Stopped, LetterState::Skipped]
                 .iter()
                 .find(|one| one.name() == state)
                 .ok_or_else(|| unknown(state))?,
@@ -206,11 +206,11 @@ pub(crate) async fn find_version(
 /// # Errors
 /// `Conflict`, when it was left out already, or the log does not stand still before it.
 pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
-    if letter.state == State::Skipped {
+    if letter.state == LetterState::Skipped {
         return Err(Error::conflict(format!("{letter} was skipped already")));
     }
-    let skipped = DeadLetter { state: State::Skipped, ..letter.clone() };
-    let before = Condition::Equals(STATE, Value::from(State::Stopped.name()));
+    let skipped = DeadLetter { state: LetterState::Skipped, ..letter.clone() };
+    let before = Condition::Equals(STATE, Value::from(LetterState::Stopped.name()));
     if letter.refused == Refused::Evaluation {
         return table.put(skipped.to_item(), before).await;
     }
@@ -251,7 +251,7 @@ pub enum Retried {
 /// # Errors
 /// `Conflict`, when the segment was left out; those of the table.
 pub async fn retry(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> {
-    if letter.state == State::Skipped {
+    if letter.state == LetterState::Skipped {
         return Err(Error::conflict(format!(
             "{letter} was skipped; a rebuild (`almanac rebuild`) folds it if it can be folded now"
         )));
@@ -267,7 +267,7 @@ pub async fn retry(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> {
         return Ok(Retried::Refused(stopped.reason.clone()));
     }
     let key = key::dead_letter(&letter.log, letter.version, letter.seq);
-    table.delete(&key, Condition::Equals(STATE, Value::from(State::Stopped.name()))).await?;
+    table.delete(&key, Condition::Equals(STATE, Value::from(LetterState::Stopped.name()))).await?;
     Ok(Retried::Done)
 }
 
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(letter.reason.len(), MAX_REASON_BYTES);
         assert_eq!(letter.to_string(), "day#2013-06-01/p/03/0000000007");
         assert_eq!(DeadLetter::from_item(&letter.to_item()).unwrap(), letter);
-        let skipped = DeadLetter { state: State::Skipped, refused: Refused::Rollup, ..letter };
+        let skipped = DeadLetter { state: LetterState::Skipped, refused: Refused::Rollup, ..letter };
         assert_eq!(DeadLetter::from_item(&skipped.to_item()).unwrap(), skipped);
         assert!(DeadLetter::from_item(&skipped.to_item().with(STATE, "lost")).is_err());
     }

@@ -46,6 +46,7 @@ mod counting;
 mod day;
 pub mod dlq;
 pub mod evaluate;
+mod executor;
 pub mod expire;
 pub mod heartbeat;
 pub mod lease;
@@ -64,7 +65,6 @@ pub mod undone;
 pub mod unwritten;
 pub mod verify;
 pub mod warnings;
-mod work;
 pub mod worker;
 
 use event::{Day, Id};

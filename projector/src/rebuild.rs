@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     WorkspaceDay,
     carry::carry_over,
-    dlq::{self, DeadLetter, Refused, State},
+    dlq::{self, DeadLetter, LetterState, Refused},
     evaluate::evaluate,
     project::{Stopped, project},
     sweep::{applied, sweep_version},
@@ -124,7 +124,7 @@ pub async fn rebuild(
     rebuild.report.stopped = dlq::list_version(table, building, workspace)
         .await?
         .into_iter()
-        .filter(|letter| letter.state == State::Stopped)
+        .filter(|letter| letter.state == LetterState::Stopped)
         .collect();
     Ok(rebuild.report)
 }
@@ -220,7 +220,8 @@ impl Rebuild<'_> {
             let before = dlq::find_version(self.table, active, &stopped.log, stopped.seq).await?;
             let letter = DeadLetter::new(version, stopped, refused, self.pace.clock.now());
             dlq::record(self.table, &letter).await?;
-            if before.is_some_and(|before| before.state == State::Skipped && before.version != version) {
+            if before.is_some_and(|before| before.state == LetterState::Skipped && before.version != version)
+            {
                 dlq::skip(self.table, &letter).await?;
                 goes_on = true;
             }
@@ -230,7 +231,7 @@ impl Rebuild<'_> {
 
     async fn note_stopped(&mut self, version: u32, day: &WorkspaceDay) -> Result<()> {
         let letters = dlq::list_version(self.table, version, self.workspace).await?;
-        let of_day = |letter: &DeadLetter| letter.state == State::Stopped && letter.log.day == day.day;
+        let of_day = |letter: &DeadLetter| letter.state == LetterState::Stopped && letter.log.day == day.day;
         for letter in letters.into_iter().filter(of_day) {
             match letter.refused {
                 Refused::Rollup => _ = self.stopped.insert(letter.log),

@@ -11,7 +11,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    dlq::{self, State},
+    dlq::{self, LetterState},
     heartbeat::{Heartbeat, heartbeats},
     lease::{Lease, SWEEP, leases},
     sweep::sweep_version,
@@ -95,7 +95,7 @@ async fn workspace_status(
     let letters = dlq::list_version(table, found.version, workspace).await?;
     let unwritten = unwritten::list_version(table, found.version, workspace).await?.len()
         + undone::list_version(table, found.version, workspace).await?.len();
-    let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
+    let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();
     let mut oldest: Option<i64> = None;
     for (log, first) in behind.logs.iter().take(MAX_AGES) {
         let at = appended_at(table, log, *first).await?;

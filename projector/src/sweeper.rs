@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::{
     WorkspaceDay, board, caught,
     counters::move_old,
-    dlq::{self, Retried, State},
+    dlq::{self, LetterState, Retried},
     expire::expire,
     lease::SWEEP,
     rotation,
@@ -227,7 +227,7 @@ impl Shared {
             }
             letters => letters?,
         };
-        let stopped = letters.iter().filter(|letter| letter.state == State::Stopped).count();
+        let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();
         let unwritten = match unwritten::list(&*self.table, workspace).await {
             Err(error) if !may_pass(&error) => {
                 tracing::error!(%workspace, %error, "its dead letters cannot be counted");

@@ -15,7 +15,7 @@ use table::{Condition, Item, Query, Table, query_all};
 use crate::{
     board, caught,
     counters::move_old,
-    dlq::{Retried, State, shortened},
+    dlq::{LetterState, Retried, shortened},
     expire::expire,
     sweep::sweep_version,
     worker::{Shared, add, lock, may_pass},
@@ -57,7 +57,7 @@ impl Undone {
             .with(log::skipped::REFUSED, self.what.name())
             .with("reason", self.reason.as_str())
             .with("at", self.at.micros())
-            .with(log::skipped::STATE, State::Stopped.name())
+            .with(log::skipped::STATE, LetterState::Stopped.name())
     }
 
     fn from_item(item: &Item) -> Result<Self> {

@@ -15,7 +15,7 @@ use table::{Condition, Item, Query, Table, query_all, unless_overtaken};
 
 use crate::{
     WorkspaceDay,
-    dlq::{self, Retried, State, shortened},
+    dlq::{self, LetterState, Retried, shortened},
     evaluate,
     project::{self, record_releases},
     worker::may_pass,
@@ -57,7 +57,7 @@ impl Unwritten {
             .with(log::skipped::REFUSED, self.what.name())
             .with("reason", self.reason.as_str())
             .with("at", self.at.micros())
-            .with(log::skipped::STATE, State::Stopped.name())
+            .with(log::skipped::STATE, LetterState::Stopped.name())
     }
 
     fn from_item(item: &Item) -> Result<Self> {

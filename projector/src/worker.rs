@@ -22,8 +22,8 @@ use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    WorkspaceDay, coordinator::Coordinator, heartbeat, lease::SWEEP, meters::Meters, reader::Following,
-    schedule::Schedule, sweeper, work,
+    WorkspaceDay, coordinator::Coordinator, executor, heartbeat, lease::SWEEP, meters::Meters,
+    reader::Following, schedule::Schedule, sweeper,
 };
 
 /// How a worker works.
@@ -247,7 +247,7 @@ impl Projector {
             futures::try_join!(
                 Coordinator::new(Arc::clone(shared)).run(),
                 sweeper::run(shared),
-                work::run(shared),
+                executor::run(shared),
             )
         };
         let ended = tokio::select! {

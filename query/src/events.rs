@@ -12,10 +12,10 @@ use event::{
 use polars::prelude::{Column as Series, DataFrame};
 
 use crate::{
+    concat::{concatenated, instants, nulls},
     frame::{days, failed, frame},
     read::{self, Filter, Reading, Unpacked},
     request::Request,
-    stack::{instants, nulls, stacked},
 };
 
 /// Columns that every event has besides its own: the day it belongs to, and when it was appended.
@@ -104,7 +104,7 @@ impl Block {
             let series = match name.as_str() {
                 DAY => days(DAY, repeated(&meta, rows, |piece| piece.day)),
                 APPENDED_AT => instants(APPENDED_AT, repeated(&meta, rows, |piece| piece.appended_at)),
-                _ => stacked(&name, type_of(kind, &name), &mut pieces),
+                _ => concatenated(&name, type_of(kind, &name), &mut pieces),
             };
             (name, series)
         });

@@ -36,6 +36,7 @@ mod answer;
 mod board;
 mod budget;
 mod columns;
+mod concat;
 mod evaluations;
 mod events;
 mod frame;
@@ -46,7 +47,6 @@ pub mod output;
 mod read;
 pub mod request;
 mod rollups;
-mod stack;
 
 use std::sync::Arc;
 

@@ -13,9 +13,9 @@
 //! assert_eq!(problem.status(), StatusCode::NOT_FOUND);
 //! ```
 
-mod about;
 mod body;
 mod operation;
+mod request_context;
 mod routes;
 pub mod schema;
 mod workspace;
@@ -29,9 +29,9 @@ use event::{Error, ErrorKind, RowProblem};
 use serde::Serialize;
 use utoipa::openapi::{Content, RefOr, Schema};
 
-pub use about::About;
 pub use body::{Whole, json_object};
 pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
+pub use request_context::RequestContext;
 pub use routes::Routes;
 pub use utoipa::openapi;
 pub use workspace::InPath;

@@ -44,7 +44,7 @@ pub(crate) fn install() -> &'static PrometheusHandle {
         let handle = recorder.handle();
         // When this fails, a program that has Almanac as a library records metrics in its own way.
         _ = metrics::set_global_recorder(recorder);
-        meter::ALL.iter().for_each(meter::Metric::describe);
+        meter::ALL.iter().for_each(meter::Instrument::describe);
         catalogue::BUILD_INFO.gauge([env!("CARGO_PKG_VERSION")]).set(1.0);
         catalogue::PROCESS_START.gauge([]).set(Clock::system().now().micros() as f64 / 1e6);
         handle

@@ -30,7 +30,7 @@ use meter::{
 };
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{About, openapi::Paths};
+use web::{RequestContext, openapi::Paths};
 
 use super::report::Traffic;
 use crate::paths::PROBES;
@@ -161,7 +161,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     if !route.is_probe {
         requests.traffic.note(status >= 500);
     }
-    let about = response.extensions_mut().remove::<About>().unwrap_or_default();
+    let about = response.extensions_mut().remove::<RequestContext>().unwrap_or_default();
     let done = Done { id: &text, method: &method, route, status, took, received: received.bytes(), sent };
     done.log(&about);
     response.headers_mut().insert(REQUEST_ID, id);
@@ -230,7 +230,7 @@ struct Done<'a> {
 }
 
 impl Done<'_> {
-    fn log(&self, about: &About) {
+    fn log(&self, about: &RequestContext) {
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(

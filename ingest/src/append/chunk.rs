@@ -59,14 +59,14 @@ struct Marker {
 }
 
 /// Where a marker is, and what for.
-struct Place<'a> {
+struct ChunkMarker<'a> {
     workspace: &'a Id,
     kind: Kind,
     digest: &'a str,
     group: i32,
 }
 
-impl Place<'_> {
+impl ChunkMarker<'_> {
     fn key(&self) -> Key {
         key::chunk(self.workspace, self.kind, self.digest, self.group)
     }
@@ -84,7 +84,7 @@ impl Appender {
     pub async fn knows_chunk(&self, workspace: &Id, chunk: &ChunkRows<'_>) -> Result<bool> {
         let (kind, digest) = (chunk.batch.kind, chunk.origin.digest.as_str());
         for group in groups(chunk.batch).into_keys() {
-            if self.marker(&Place { workspace, kind, digest, group }).await?.is_none() {
+            if self.marker(&ChunkMarker { workspace, kind, digest, group }).await?.is_none() {
                 return Ok(false);
             }
         }
@@ -108,7 +108,7 @@ impl Appender {
             let index = |row: &usize| chunk.origin.index(chunk.batch.numbers[*row]);
             let old = rows.iter().map(index).filter(|index| chunk.old.contains(index)).collect();
             rows.retain(|row| good.contains(row));
-            let place = Place { workspace, kind, digest, group };
+            let place = ChunkMarker { workspace, kind, digest, group };
             appended += self.append_group(&place, lanes, chunk, rows, old).await?;
         }
         let mut days = BTreeMap::<Day, usize>::new();
@@ -119,7 +119,7 @@ impl Appender {
 
     async fn append_group(
         &self,
-        place: &Place<'_>,
+        place: &ChunkMarker<'_>,
         lanes: &Lanes,
         chunk: &ChunkRows<'_>,
         rows: Vec<usize>,
@@ -167,13 +167,13 @@ impl Appender {
         }
     }
 
-    async fn marker(&self, place: &Place<'_>) -> Result<Option<Marker>> {
+    async fn marker(&self, place: &ChunkMarker<'_>) -> Result<Option<Marker>> {
         let item = self.table.get(&place.key()).await?;
         item.map(|item| Marker::from_item(&item, place.workspace)).transpose()
     }
 
     /// Replaces the marker that this one was made of; false when another writer was quicker.
-    async fn write_marker(&self, place: &Place<'_>, marker: &mut Marker) -> Result<bool> {
+    async fn write_marker(&self, place: &ChunkMarker<'_>, marker: &mut Marker) -> Result<bool> {
         let condition = Condition::unchanged(marker.ver);
         marker.ver += 1;
         let written = self.table.put(marker.to_item(place.key()), condition).await;
@@ -181,7 +181,7 @@ impl Appender {
     }
 
     /// Notes in the marker that rows are stored.
-    async fn take(&self, place: &Place<'_>, mut marker: Marker, taken: Vec<u32>) -> Result<()> {
+    async fn take(&self, place: &ChunkMarker<'_>, mut marker: Marker, taken: Vec<u32>) -> Result<()> {
         let mut tries = TRIED.tries();
         loop {
             tries.next().await?;

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    look::{Missing, State},
+    look::{LogState, Missing},
     meters::Meters,
     pack::{Entry, pack},
     recent::Budget,
@@ -51,7 +51,7 @@ pub(super) struct Log {
     arrived: Notify,
     /// A segment that stands in the log, and when that was the last one.
     bound: StdMutex<Option<(u64, Instant)>>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     pub(super) budget: Budget,
     meters: Arc<Meters>,
 }
@@ -131,7 +131,7 @@ impl Log {
     }
 
     /// Appends the entries of all writers that wait, and answers them.
-    async fn lead(&self, state: &mut State) {
+    async fn lead(&self, state: &mut LogState) {
         self.linger(state).await;
         let group = self.take_group();
         if group.is_empty() {
@@ -150,7 +150,7 @@ impl Log {
 
     /// Waits for as many as came the last time: they are answered all at once, so they come again all
     /// at once. A writer that comes alone does not wait.
-    async fn linger(&self, state: &State) {
+    async fn linger(&self, state: &LogState) {
         let Some((wanted, _)) = state.last.filter(|(_, ended)| ended.elapsed() < LINGER_WITHIN) else {
             return;
         };
@@ -178,7 +178,7 @@ impl Log {
 
     /// Stores what is missing of `entries`. A failure is none of those that are stored whole when it
     /// comes.
-    async fn commit(&self, state: &mut State, entries: &[Arc<Entry>]) -> Vec<Result<Stored>> {
+    async fn commit(&self, state: &mut LogState, entries: &[Arc<Entry>]) -> Vec<Result<Stored>> {
         let begin = |entry| Turn { entry, stored: Stored::default(), end: None };
         let mut turns: Vec<Turn<'_>> = entries.iter().map(begin).collect();
         let result = self.try_commit(state, &mut turns).await;
@@ -190,7 +190,7 @@ impl Log {
         turns.into_iter().map(end).collect()
     }
 
-    async fn try_commit(&self, state: &mut State, turns: &mut [Turn<'_>]) -> Result<()> {
+    async fn try_commit(&self, state: &mut LogState, turns: &mut [Turn<'_>]) -> Result<()> {
         if state.is_doubtful || state.recent.is_none() {
             self.catch_up(state).await?;
         }
@@ -247,7 +247,7 @@ impl Log {
     /// Puts segments at the end of the log, as many as can be; returns how many rows got in of each batch.
     async fn put(
         &self,
-        state: &mut State,
+        state: &mut LogState,
         mut segments: Vec<Segment>,
     ) -> (HashMap<BatchId, usize>, Result<()>) {
         let now = match self.times.for_put(&*self.table).await {

@@ -35,7 +35,7 @@ pub(super) enum Missing {
 
 /// What is known of the log. Its lock keeps the appends of this process in line.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct LogState {
     /// All segments up to the last one that is known are noted, from some segment on.
     pub(super) recent: Option<Recent>,
     /// The last segment,
@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) last: Option<(usize, tokio::time::Instant)>,
 }
 
-impl State {
+impl LogState {
     /// The time of the log when the clock says `now`: it never goes back.
     pub(super) fn time(&self, now: Timestamp) -> Timestamp {
         now.max(self.last_at)
@@ -76,7 +76,7 @@ fn repeats_after(now: Timestamp) -> Timestamp {
 
 impl Log {
     /// Begins to note what comes behind the last segment.
-    async fn start(&self, state: &mut State) -> Result<()> {
+    async fn start(&self, state: &mut LogState) -> Result<()> {
         let mut query = Query::table(key::segments_from(&self.id, 0)).backward().limit(1).only(SUMMARY);
         let last = loop {
             let page = self.table.query(&query).await?;
@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// Reads what stands in the log behind the last segment that is known.
-    pub(super) async fn catch_up(&self, state: &mut State) -> Result<()> {
+    pub(super) async fn catch_up(&self, state: &mut LogState) -> Result<()> {
         if state.recent.is_none() {
             self.start(state).await?;
             state.is_doubtful = false;
@@ -131,7 +131,12 @@ impl Log {
     }
 
     /// What of an entry is not in the log, whose time is `now`.
-    pub(super) async fn missing(&self, state: &mut State, entry: &Entry, now: Timestamp) -> Result<Missing> {
+    pub(super) async fn missing(
+        &self,
+        state: &mut LogState,
+        entry: &Entry,
+        now: Timestamp,
+    ) -> Result<Missing> {
         if let (Some(indexes), Look::Behind(after)) = (&entry.indexes, entry.look) {
             let stored = self.indexes_behind(state, entry.batch, after).await?;
             let is_missing = |row: &usize| !stored.contains(&indexes[*row]);
@@ -147,7 +152,7 @@ impl Log {
     }
 
     /// How many rows of an entry, from the first on, are in the log, whose time is `now`.
-    pub(super) async fn stored(&self, state: &mut State, entry: &Entry, now: Timestamp) -> Result<usize> {
+    pub(super) async fn stored(&self, state: &mut LogState, entry: &Entry, now: Timestamp) -> Result<usize> {
         let limit = repeats_after(now);
         match entry.look {
             Look::Behind(after) => self.stored_behind(state, entry, after).await,
@@ -160,7 +165,7 @@ impl Log {
     }
 
     /// How many rows of an entry are in the log behind a segment.
-    async fn stored_behind(&self, state: &State, entry: &Entry, after: u64) -> Result<usize> {
+    async fn stored_behind(&self, state: &LogState, entry: &Entry, after: u64) -> Result<usize> {
         let known_from = state.recent.as_ref().map_or(0, Recent::from);
         // Under one key a batch may have been stored before that segment as well.
         let mut stored = seen(state, entry).filter(|seen| seen.since > after).map_or(0, |seen| seen.rows);
@@ -184,7 +189,7 @@ impl Log {
     }
 
     /// Which rows of a chunk are in the log behind a segment.
-    async fn indexes_behind(&self, state: &State, batch: BatchId, after: u64) -> Result<BTreeSet<u32>> {
+    async fn indexes_behind(&self, state: &LogState, batch: BatchId, after: u64) -> Result<BTreeSet<u32>> {
         let recent = state.recent.as_ref();
         let seen = recent.and_then(|recent| recent.get(batch));
         let (from, to) = match (recent.is_some_and(|recent| recent.from() <= after + 1), seen) {
@@ -212,7 +217,7 @@ impl Log {
     }
 
     /// Reads the log backwards until all segments are known that were appended after `limit`.
-    async fn read_back(&self, state: &mut State, limit: Timestamp) -> Result<()> {
+    async fn read_back(&self, state: &mut LogState, limit: Timestamp) -> Result<()> {
         let Some(recent) = state.recent.as_mut() else { return Ok(()) };
         if recent.reaches(limit) {
             return Ok(());
@@ -241,7 +246,7 @@ impl Log {
     }
 }
 
-fn seen(state: &State, entry: &Entry) -> Option<Seen> {
+fn seen(state: &LogState, entry: &Entry) -> Option<Seen> {
     state.recent.as_ref().and_then(|recent| recent.get(entry.batch))
 }
 

@@ -13,10 +13,10 @@ use polars_io::SerReader;
 
 use crate::{
     batch::Refused,
-    draft::names::Names,
+    builder::names::Names,
     format::{
         Collector, caught, fill_frame,
-        frame::{self, Place},
+        frame::{self, ColumnTarget},
         parquet,
     },
     limits::FILE_BATCH_ROWS,
@@ -76,7 +76,7 @@ type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Refused>> + Send>;
 /// An Arrow file: a stream, or with a footer.
 pub(super) struct ArrowFile {
     batches: Batches,
-    places: Vec<(String, Place)>,
+    places: Vec<(String, ColumnTarget)>,
     /// The batch at hand, and how many of its rows were taken.
     batch: Option<(RecordBatch, usize)>,
     /// How many rows were taken in all.
@@ -115,12 +115,12 @@ impl ArrowFile {
             },
         };
         let rows = out.room().min(batch.len() - taken);
-        let from = out.draft.rows();
-        out.draft.add_rows(self.rows + 1, rows);
+        let from = out.builder.rows();
+        out.builder.add_rows(self.rows + 1, rows);
         for (place, array) in self.places.iter().zip(batch.arrays()) {
             let piece = array.sliced(taken, rows);
-            frame::fill(&mut out.draft, place, from, piece.as_ref())?;
-            if let Some(raw) = out.raw().filter(|_| place.1 != Place::Ignored) {
+            frame::fill(&mut out.builder, place, from, piece.as_ref())?;
+            if let Some(raw) = out.raw().filter(|_| place.1 != ColumnTarget::Ignored) {
                 raw.column(self.rows + 1, &place.0, piece.as_ref());
             }
         }

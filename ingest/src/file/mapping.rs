@@ -5,7 +5,7 @@ use event::Kind;
 
 use crate::{
     batch::Refused,
-    draft::{Reading, names::Names, times::TimeReader},
+    builder::{Reading, names::Names, times::TimeReader},
 };
 
 /// What a file calls its fields, and how it writes its times.

@@ -2,10 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use super::{collect::Collector, lean::Lean, ndjson::not_an_object, object, token::skip_white};
+use super::{collect::Collector, fast_path::Lean, ndjson::not_an_object, object, token::skip_white};
 use crate::{
     batch::Refused,
-    draft::{names::Names, row::Row},
+    builder::{names::Names, row::Row},
     limits::MAX_LINE_BYTES,
 };
 

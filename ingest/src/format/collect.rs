@@ -1,4 +1,4 @@
-//! Where the rows of a row format go: into the draft of a request, or, for a file, into one chunk
+//! Where the rows of a row format go: into the builder of a request, or, for a file, into one chunk
 //! after the other.
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use event::{Kind, RowProblem, Timestamp};
 use super::raw::{Origin, Raw};
 use crate::{
     batch::{Batch, Refused},
-    draft::{Draft, Reading, row::Row},
+    builder::{BatchBuilder, Reading, row::Row},
     limits::{FILE_BATCH_ROWS, FILE_CHUNK_BYTES, MAX_BATCH_ROWS},
 };
 
@@ -70,7 +70,7 @@ pub(crate) struct Collector {
     kind: Kind,
     now: Timestamp,
     reading: Reading,
-    pub(crate) draft: Draft,
+    pub(crate) builder: BatchBuilder,
     /// How many rows there were, good or bad, since the last chunk.
     rows: usize,
     chunks: Option<Chunks>,
@@ -80,22 +80,22 @@ impl Collector {
     /// A collector of the rows of one request, or, when they are imported, of a file.
     pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
         let chunks = reading.import.then(Chunks::default);
-        let draft = Draft::new(kind, now, reading.clone());
-        Self { kind, now, reading, draft, rows: 0, chunks }
+        let builder = BatchBuilder::new(kind, now, reading.clone());
+        Self { kind, now, reading, builder, rows: 0, chunks }
     }
 
     /// Takes a row that was read; `raw` is how it stood there.
     #[inline]
     pub(crate) fn row(&mut self, number: u64, row: &mut Row<'_>, raw: &[u8]) -> Result<(), Refused> {
         self.begin()?;
-        self.draft.push(number, row);
+        self.builder.push(number, row);
         self.end(number, raw)
     }
 
     /// Takes a row that could not be read.
     pub(crate) fn unreadable(&mut self, number: u64, message: String, raw: &[u8]) -> Result<(), Refused> {
         self.begin()?;
-        self.draft.refuse_row(number, message);
+        self.builder.refuse_row(number, message);
         self.end(number, raw)
     }
 
@@ -130,7 +130,7 @@ impl Collector {
         FILE_BATCH_ROWS.saturating_sub(self.rows)
     }
 
-    /// Counts rows that were put into the draft by columns; ends the chunk when it is full.
+    /// Counts rows that were put into the builder by columns; ends the chunk when it is full.
     pub(crate) fn added(&mut self, rows: usize) -> Result<(), Refused> {
         self.rows += rows;
         if self.chunks.is_some() && self.rows >= FILE_BATCH_ROWS {
@@ -142,13 +142,16 @@ impl Collector {
     /// Ends the chunk of a file.
     pub(crate) fn cut(&mut self) -> Result<(), Refused> {
         let Some(chunks) = &mut self.chunks else { return Ok(()) };
-        if self.rows == 0 && self.draft.rows() == 0 {
+        if self.rows == 0 && self.builder.rows() == 0 {
             return Ok(());
         }
         self.rows = 0;
         let rows = std::mem::take(&mut chunks.rows);
         let origin = chunks.raw.take();
-        let full = std::mem::replace(&mut self.draft, Draft::new(self.kind, self.now, self.reading.clone()));
+        let full = std::mem::replace(
+            &mut self.builder,
+            BatchBuilder::new(self.kind, self.now, self.reading.clone()),
+        );
         let sorted = full.sort()?;
         let bad = sorted.bad.into_iter();
         let bad = bad.map(|(number, problems)| BadRow { number, problems, raw: rows.get(number) }).collect();
@@ -169,7 +172,7 @@ impl Collector {
 
     /// The batch of a request.
     pub(crate) fn finish(self) -> Result<Batch, Refused> {
-        self.draft.finish()
+        self.builder.finish()
     }
 }
 

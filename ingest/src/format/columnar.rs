@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     batch::Refused,
-    draft::{
-        Draft,
+    builder::{
+        BatchBuilder,
         names::{IS_SET, Names, Target, unknown_field},
         row::Scalar,
     },
@@ -18,19 +18,19 @@ use crate::{
 
 /// Where the values of a column go.
 #[derive(Clone, Copy)]
-enum Place {
+enum ColumnTarget {
     Field(usize),
     PredictedOn,
     EventId,
     Tag(usize),
 }
 
-/// Reads the object that is all of `text` into an empty draft.
+/// Reads the object that is all of `text` into an empty builder.
 ///
 /// # Errors
 /// When it is no object of arrays, holds an unknown column, or columns of different lengths.
-pub(crate) fn read(names: &Names, text: &str, draft: &mut Draft) -> Result<(), Refused> {
-    let mut reader = Columnar { text, at: 0, columns: Vec::new(), draft };
+pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Result<(), Refused> {
+    let mut reader = Columnar { text, at: 0, columns: Vec::new(), builder };
     reader.skip_white();
     reader.object(|reader, name| match names.find(&name) {
         None => Err(Refused::Whole(format!("the column `{name}` {}", unknown_field(names.kind)))),
@@ -40,9 +40,9 @@ pub(crate) fn read(names: &Names, text: &str, draft: &mut Draft) -> Result<(), R
             reader.object(|reader, tag| reader.tag(&format!("tags.{tag}"), &tag))
         }
         Some(Target::Tags) => Err(reader.broken("`tags` should be an object of arrays")),
-        Some(Target::Field(field)) => reader.column(name, Place::Field(field)),
-        Some(Target::PredictedOn) => reader.column(name, Place::PredictedOn),
-        Some(Target::EventId) => reader.column(name, Place::EventId),
+        Some(Target::Field(field)) => reader.column(name, ColumnTarget::Field(field)),
+        Some(Target::PredictedOn) => reader.column(name, ColumnTarget::PredictedOn),
+        Some(Target::EventId) => reader.column(name, ColumnTarget::EventId),
         Some(Target::Tag(skipped)) => {
             let tag = name[skipped..].to_owned();
             reader.tag(&name, &tag)
@@ -60,7 +60,7 @@ struct Columnar<'a, 'd> {
     at: usize,
     /// The name of each column and how many values it has.
     columns: Vec<(String, usize)>,
-    draft: &'d mut Draft,
+    builder: &'d mut BatchBuilder,
 }
 
 impl Columnar<'_, '_> {
@@ -181,13 +181,13 @@ impl Columnar<'_, '_> {
     }
 
     fn tag(&mut self, name: &str, tag: &str) -> Result<(), Refused> {
-        let column = self.draft.tag(tag);
+        let column = self.builder.tag(tag);
         let column = column.map_err(|message| Refused::Whole(format!("the column `{name}`: {message}")))?;
         // By both its names it is the same column.
-        self.column(format!("tag.{tag}"), Place::Tag(column))
+        self.column(format!("tag.{tag}"), ColumnTarget::Tag(column))
     }
 
-    fn column(&mut self, name: String, place: Place) -> Result<(), Refused> {
+    fn column(&mut self, name: String, place: ColumnTarget) -> Result<(), Refused> {
         if self.columns.iter().any(|(known, _)| *known == name) {
             return Err(Refused::Whole(format!("the column `{name}` is given twice")));
         }
@@ -205,8 +205,8 @@ impl Columnar<'_, '_> {
                     return Err(too_many_rows());
                 }
                 if self.columns.is_empty() {
-                    self.draft.add_rows(rows as u64 + 1, 1);
-                } else if rows >= self.draft.rows() {
+                    self.builder.add_rows(rows as u64 + 1, 1);
+                } else if rows >= self.builder.rows() {
                     rows = self.count_on(rows)?;
                     break;
                 }
@@ -229,17 +229,17 @@ impl Columnar<'_, '_> {
     }
 
     #[inline]
-    fn value(&mut self, place: Place, row: usize) -> Result<(), Refused> {
+    fn value(&mut self, place: ColumnTarget, row: usize) -> Result<(), Refused> {
         let value = match scalar(self.text, self.at) {
             Some((Scalar::Text(Cow::Borrowed(text)), end)) => {
                 self.at = end;
                 match place {
-                    Place::Field(field) if self.draft.field(field).is_text() => {
-                        self.draft.extend_field(field, row, std::iter::once(Some(text)));
+                    ColumnTarget::Field(field) if self.builder.field(field).is_text() => {
+                        self.builder.extend_field(field, row, std::iter::once(Some(text)));
                         return Ok(());
                     }
-                    Place::Tag(column) => {
-                        self.draft.extend_tag(column, row, std::iter::once(Some(text)));
+                    ColumnTarget::Tag(column) => {
+                        self.builder.extend_tag(column, row, std::iter::once(Some(text)));
                         return Ok(());
                     }
                     _ => Scalar::Text(Cow::Borrowed(text)),
@@ -253,10 +253,10 @@ impl Columnar<'_, '_> {
         };
         match (place, &value) {
             (_, Scalar::Null) => {}
-            (Place::Field(field), value) => self.draft.set_field(field, row, value),
-            (Place::PredictedOn, value) => self.draft.set_predicted_on(row, value),
-            (Place::EventId, value) => self.draft.set_event_id(row, value),
-            (Place::Tag(column), value) => self.draft.set_tag(column, row, value),
+            (ColumnTarget::Field(field), value) => self.builder.set_field(field, row, value),
+            (ColumnTarget::PredictedOn, value) => self.builder.set_predicted_on(row, value),
+            (ColumnTarget::EventId, value) => self.builder.set_event_id(row, value),
+            (ColumnTarget::Tag(column), value) => self.builder.set_tag(column, row, value),
         }
         Ok(())
     }

@@ -6,11 +6,11 @@ use csv_core::{ReadRecordResult, Reader};
 
 use super::{
     collect::Collector,
-    frame::{Place, places},
+    frame::{ColumnTarget, places},
 };
 use crate::{
     batch::Refused,
-    draft::{
+    builder::{
         names::Names,
         row::{FieldError, Row, Scalar},
     },
@@ -28,7 +28,7 @@ pub(crate) struct Csv {
     ends_len: usize,
     /// The record as it stands there, when it is not complete.
     held: Vec<u8>,
-    columns: Option<Vec<(String, Place)>>,
+    columns: Option<Vec<(String, ColumnTarget)>>,
     /// An empty row, for its memory.
     spare: Option<Row<'static>>,
     /// The number of the row that comes next; the header has none.
@@ -132,11 +132,11 @@ impl Csv {
             }
             let value = Scalar::Text(Cow::Borrowed(cell));
             match place {
-                Place::Field(field) => row.fields[*field] = value,
-                Place::PredictedOn => row.predicted_on = value,
-                Place::EventId => row.event_id = value,
-                Place::Ignored => {}
-                Place::Tag(tag) => row.tags.push((Cow::Borrowed(tag), value)),
+                ColumnTarget::Field(field) => row.fields[*field] = value,
+                ColumnTarget::PredictedOn => row.predicted_on = value,
+                ColumnTarget::EventId => row.event_id = value,
+                ColumnTarget::Ignored => {}
+                ColumnTarget::Tag(tag) => row.tags.push((Cow::Borrowed(tag), value)),
             }
         }
         let number = self.number;

@@ -1,4 +1,4 @@
-//! From the arrays of Arrow into the columns of a draft: whole columns where the type already fits,
+//! From the arrays of Arrow into the columns of a builder: whole columns where the type already fits,
 //! value by value where it has to be read.
 
 use std::{borrow::Cow, fmt::Display};
@@ -13,9 +13,9 @@ use polars_arrow::{
 
 use crate::{
     batch::Refused,
-    draft::{
-        Draft,
-        filling::{Growing, Mask},
+    builder::{
+        BatchBuilder,
+        column_builder::{Growing, Mask},
         names::{IS_SET, Names, Target, unknown_field},
         row::Scalar,
     },
@@ -23,7 +23,7 @@ use crate::{
 
 /// Where the values of a column go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ColumnTarget {
     Field(usize),
     PredictedOn,
     EventId,
@@ -39,23 +39,23 @@ pub(crate) enum Place {
 pub(crate) fn places<'a>(
     names: &Names,
     columns: impl Iterator<Item = &'a str>,
-) -> Result<Vec<(String, Place)>, Refused> {
-    let mut places: Vec<(String, Place)> = Vec::new();
+) -> Result<Vec<(String, ColumnTarget)>, Refused> {
+    let mut places: Vec<(String, ColumnTarget)> = Vec::new();
     for name in columns {
         let wrong = |message: &str| Refused::Whole(format!("the column `{name}` {message}"));
         let place = match names.find(name) {
-            Some(Target::Field(field)) => Place::Field(field),
-            Some(Target::PredictedOn) => Place::PredictedOn,
-            Some(Target::EventId) => Place::EventId,
-            Some(Target::Tag(skipped)) => Place::Tag(name[skipped..].to_owned()),
+            Some(Target::Field(field)) => ColumnTarget::Field(field),
+            Some(Target::PredictedOn) => ColumnTarget::PredictedOn,
+            Some(Target::EventId) => ColumnTarget::EventId,
+            Some(Target::Tag(skipped)) => ColumnTarget::Tag(name[skipped..].to_owned()),
             Some(Target::Tags) => {
                 return Err(wrong("should be one column for each tag here, called tag.NAME"));
             }
-            Some(Target::Ignored) => Place::Ignored,
+            Some(Target::Ignored) => ColumnTarget::Ignored,
             Some(Target::Set) => return Err(wrong(IS_SET)),
             None => return Err(wrong(&unknown_field(names.kind))),
         };
-        if place != Place::Ignored && places.iter().any(|(_, known)| *known == place) {
+        if place != ColumnTarget::Ignored && places.iter().any(|(_, known)| *known == place) {
             return Err(wrong("is given twice"));
         }
         places.push((name.to_owned(), place));
@@ -63,24 +63,24 @@ pub(crate) fn places<'a>(
     Ok(places)
 }
 
-/// Puts an array into the rows of the draft from `from` on, which were added before.
+/// Puts an array into the rows of the builder from `from` on, which were added before.
 ///
 /// # Errors
 /// When no value of such a type can be taken.
 pub(crate) fn fill(
-    draft: &mut Draft,
-    (name, place): &(String, Place),
+    builder: &mut BatchBuilder,
+    (name, place): &(String, ColumnTarget),
     from: usize,
     array: &dyn Array,
 ) -> Result<(), Refused> {
     let place = match place {
-        Place::Field(field) => To::Field(*field),
-        Place::PredictedOn => To::PredictedOn,
-        Place::EventId => To::EventId,
-        Place::Ignored => return Ok(()),
-        Place::Tag(tag) => To::Tag(draft.tag(tag).map_err(|message| wrong(name, message))?),
+        ColumnTarget::Field(field) => To::Field(*field),
+        ColumnTarget::PredictedOn => To::PredictedOn,
+        ColumnTarget::EventId => To::EventId,
+        ColumnTarget::Ignored => return Ok(()),
+        ColumnTarget::Tag(tag) => To::Tag(builder.tag(tag).map_err(|message| wrong(name, message))?),
     };
-    Filler { draft, name, place, from }.any(array)
+    Filler { builder, name, place, from }.any(array)
 }
 
 fn wrong(name: &str, message: impl Display) -> Refused {
@@ -96,7 +96,7 @@ enum To {
 }
 
 struct Filler<'d> {
-    draft: &'d mut Draft,
+    builder: &'d mut BatchBuilder,
     name: &'d str,
     place: To,
     from: usize,
@@ -162,7 +162,7 @@ impl Filler<'_> {
     /// The place, when it is a field that `is_such`.
     fn whole(&mut self, is_such: fn(&Growing) -> bool) -> Option<usize> {
         match self.place {
-            To::Field(field) if is_such(&self.draft.field(field).values) => Some(field),
+            To::Field(field) if is_such(&self.builder.field(field).values) => Some(field),
             _ => None,
         }
     }
@@ -171,10 +171,10 @@ impl Filler<'_> {
     fn set(&mut self, row: usize, value: &Scalar<'_>) {
         let at = self.from + row;
         match self.place {
-            To::Field(field) => self.draft.set_field(field, at, value),
-            To::PredictedOn => self.draft.set_predicted_on(at, value),
-            To::EventId => self.draft.set_event_id(at, value),
-            To::Tag(column) => self.draft.set_tag(column, at, value),
+            To::Field(field) => self.builder.set_field(field, at, value),
+            To::PredictedOn => self.builder.set_predicted_on(at, value),
+            To::EventId => self.builder.set_event_id(at, value),
+            To::Tag(column) => self.builder.set_tag(column, at, value),
         }
     }
 
@@ -192,18 +192,18 @@ impl Filler<'_> {
         validity: Option<&Bitmap>,
         text: impl Fn(usize) -> &'a str,
     ) -> Result<(), Refused> {
-        let is_loose = self.draft.reading().loose_text;
+        let is_loose = self.builder.reading().loose_text;
         let given = |row: usize| {
             let text = validity.is_none_or(|validity| validity.get_bit(row)).then(|| text(row))?;
             (!is_loose || !text.is_empty()).then_some(text)
         };
         match self.place {
-            To::Field(field) if self.draft.field(field).is_text() => {
-                self.draft.extend_field(field, self.from, (0..rows).map(given));
+            To::Field(field) if self.builder.field(field).is_text() => {
+                self.builder.extend_field(field, self.from, (0..rows).map(given));
                 return Ok(());
             }
             To::Tag(column) => {
-                self.draft.extend_tag(column, self.from, (0..rows).map(given));
+                self.builder.extend_tag(column, self.from, (0..rows).map(given));
                 return Ok(());
             }
             _ => {}
@@ -243,7 +243,9 @@ impl Filler<'_> {
         let array = self.cast::<PrimitiveArray<T>>(array)?;
         let numbers = array.values_iter().map(|number| float(*number));
         match self.whole(|values| matches!(values, Growing::Float(_))) {
-            Some(field) => self.draft.field(field).extend_floats(self.from, numbers, mask(array.validity())),
+            Some(field) => {
+                self.builder.field(field).extend_floats(self.from, numbers, mask(array.validity()))
+            }
             None => self.each(valid(array.validity(), numbers.map(Scalar::Float))),
         }
         Ok(())
@@ -268,7 +270,7 @@ impl Filler<'_> {
         match self.whole(|values| matches!(values, Growing::Float(_))) {
             Some(field) => {
                 let numbers = array.values_iter().map(float);
-                self.draft.field(field).extend_floats(self.from, numbers, mask(array.validity()));
+                self.builder.field(field).extend_floats(self.from, numbers, mask(array.validity()));
             }
             None => self.each(valid(array.validity(), array.values_iter().map(value))),
         }
@@ -277,7 +279,7 @@ impl Filler<'_> {
 
     fn times(&mut self, array: &dyn Array, unit: TimeUnit, has_zone: bool) -> Result<(), Refused> {
         let array = self.cast::<PrimitiveArray<i64>>(array)?;
-        if !has_zone && !self.draft.reading().times.has_zone() {
+        if !has_zone && !self.builder.reading().times.has_zone() {
             return Err(wrong(self.name, "its times have no time zone; store them with UTC"));
         }
         // What does not fit is outside of the years 1 to 9999 in any case, and stays so.
@@ -290,7 +292,7 @@ impl Filler<'_> {
         let times = array.values_iter().map(micros);
         match self.whole(|values| matches!(values, Growing::Time(_))) {
             Some(field) if has_zone => {
-                self.draft.field(field).extend_times(self.from, times, mask(array.validity()));
+                self.builder.field(field).extend_times(self.from, times, mask(array.validity()));
                 Ok(())
             }
             _ => self.each_time(array.validity(), times, has_zone),
@@ -314,17 +316,17 @@ impl Filler<'_> {
                 continue;
             }
             let at = self.from + row;
-            let time = if has_zone { Ok(time) } else { self.draft.reading().times.local(time) };
+            let time = if has_zone { Ok(time) } else { self.builder.reading().times.local(time) };
             match (time, self.place) {
-                (Ok(time), To::PredictedOn) => self.draft.set_predicted_at_day(at, time),
+                (Ok(time), To::PredictedOn) => self.builder.set_predicted_at_day(at, time),
                 (Ok(time), To::Field(field))
-                    if matches!(self.draft.field(field).values, Growing::Time(_)) =>
+                    if matches!(self.builder.field(field).values, Growing::Time(_)) =>
                 {
-                    self.draft.field(field).push_time(at, time);
+                    self.builder.field(field).push_time(at, time);
                 }
                 (Err(message), To::Field(field)) => {
-                    self.draft.field(field).note_wrong(at);
-                    self.draft.note_field(field, at, message);
+                    self.builder.field(field).note_wrong(at);
+                    self.builder.note_field(field, at, message);
                 }
                 _ => self.set(row, &Scalar::Other("a time")),
             }

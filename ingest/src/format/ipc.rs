@@ -11,7 +11,7 @@ use polars_arrow_format::ipc::{
 use super::{caught, collect::Collector, collect::too_many_rows, frame};
 use crate::{
     batch::Refused,
-    draft::names::Names,
+    builder::names::Names,
     limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_FIELDS},
 };
 
@@ -24,7 +24,7 @@ fn broken(what: impl std::fmt::Display) -> Refused {
     Refused::Whole(format!("the body is not an Arrow stream that can be read: {what}"))
 }
 
-/// Reads a whole stream into the draft.
+/// Reads a whole stream into the builder.
 ///
 /// # Errors
 /// When it is none, exceeds a limit, or has a column that is not known.
@@ -36,13 +36,13 @@ pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<()
         let places = frame::places(names, metadata.schema.iter_names().map(|name| name.as_str()))?;
         for state in StreamReader::new(bytes, metadata, None) {
             let StreamState::Some(batch) = state.map_err(broken)? else { break };
-            let from = out.draft.rows();
+            let from = out.builder.rows();
             if from + batch.len() > MAX_BATCH_ROWS {
                 return Err(too_many_rows());
             }
-            out.draft.add_rows(from as u64 + 1, batch.len());
+            out.builder.add_rows(from as u64 + 1, batch.len());
             for (place, array) in places.iter().zip(batch.arrays()) {
-                frame::fill(&mut out.draft, place, from, array.as_ref())?;
+                frame::fill(&mut out.builder, place, from, array.as_ref())?;
             }
         }
         Ok(())

@@ -1,16 +1,16 @@
 //! The formats of a body: from bytes, as they come, to a checked batch.
 //!
 //! A [`BodyReader`] decodes (`decode`), splits and reads rows (`ndjson`, `array`, `csv`) or
-//! columns (`columnar`, `ipc`, `parquet`) and puts them into a draft, which checks them.
+//! columns (`columnar`, `ipc`, `parquet`) and puts them into a builder, which checks them.
 
 mod array;
 mod collect;
 mod columnar;
 mod csv;
 mod decode;
+mod fast_path;
 pub(crate) mod frame;
 mod ipc;
-mod lean;
 mod ndjson;
 mod object;
 pub(crate) mod parquet;
@@ -24,7 +24,7 @@ use event::{Kind, Timestamp};
 
 use crate::{
     batch::{Batch, Refused},
-    draft::{Reading, names::Names},
+    builder::{Reading, names::Names},
     limits::MAX_BODY_BYTES,
 };
 
@@ -261,7 +261,7 @@ impl Parser {
                     if let Some(raw) = out.raw() {
                         raw.whole(text.as_bytes());
                     }
-                    columnar::read(&names, text, &mut out.draft)
+                    columnar::read(&names, text, &mut out.builder)
                 }
                 Err(error) => Err(Refused::Whole(format!("the body is not UTF-8: {error}"))),
             },

@@ -2,10 +2,10 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::{collect::Collector, lean::Lean, object, token::skip_white};
+use super::{collect::Collector, fast_path::Lean, object, token::skip_white};
 use crate::{
     batch::Refused,
-    draft::{names::Names, row::Row},
+    builder::{names::Names, row::Row},
     limits::MAX_LINE_BYTES,
 };
 

@@ -8,7 +8,7 @@ use serde::{
 };
 
 use crate::{
-    draft::{
+    builder::{
         names::{IS_SET, Names, TAGS, Target, unknown_field},
         row::{FieldError, Row, Scalar},
     },

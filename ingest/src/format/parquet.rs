@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     batch::Refused,
-    draft::names::Names,
+    builder::names::Names,
     limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_FIELDS},
 };
 
@@ -31,7 +31,7 @@ fn broken(what: impl std::fmt::Display) -> Refused {
     Refused::Whole(format!("the body is not a Parquet file that can be read: {what}"))
 }
 
-/// Reads a whole body into the draft.
+/// Reads a whole body into the builder.
 ///
 /// # Errors
 /// When it is no Parquet, exceeds a limit, or has a column that is not known.
@@ -44,7 +44,7 @@ pub(crate) fn read(names: &Names, body: Vec<u8>, out: &mut Collector) -> Result<
     if frame.height() > MAX_BATCH_ROWS {
         return Err(too_many_rows());
     }
-    let from = out.draft.rows();
+    let from = out.builder.rows();
     fill(names, &frame, from as u64 + 1, out)
 }
 
@@ -87,7 +87,7 @@ fn is_readable(kind: &ArrowDataType) -> bool {
     numbers || matches!(kind, Null | Boolean | Timestamp(..) | Date32 | Utf8 | LargeUtf8 | Utf8View)
 }
 
-/// Puts the rows of a dataframe into the draft, numbered on from `number`.
+/// Puts the rows of a dataframe into the builder, numbered on from `number`.
 ///
 /// # Errors
 /// When it has a column that is not known, or of a type that is not.
@@ -98,15 +98,15 @@ pub(crate) fn fill(
     out: &mut Collector,
 ) -> Result<(), Refused> {
     let places = frame::places(names, frame.columns().iter().map(|column| column.name().as_str()))?;
-    let from = out.draft.rows();
-    out.draft.add_rows(number, frame.height());
+    let from = out.builder.rows();
+    out.builder.add_rows(number, frame.height());
     for (place, column) in places.iter().zip(frame.columns()) {
         let series = column.as_materialized_series();
         let mut row = from;
         for chunk in 0..series.n_chunks() {
             let array = series.to_arrow(chunk, CompatLevel::newest());
-            frame::fill(&mut out.draft, place, row, array.as_ref())?;
-            if let Some(raw) = out.raw().filter(|_| place.1 != frame::Place::Ignored) {
+            frame::fill(&mut out.builder, place, row, array.as_ref())?;
+            if let Some(raw) = out.raw().filter(|_| place.1 != frame::ColumnTarget::Ignored) {
                 raw.column(number, &place.0, array.as_ref());
             }
             row += array.len();

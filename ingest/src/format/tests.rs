@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    draft::row::Row,
+    builder::row::Row,
     limits::{MAX_BATCH_ROWS, MAX_LINE_BYTES},
 };
 
@@ -226,7 +226,7 @@ proptest! {
         for kind in Kind::ALL {
             let names = Names::new(kind);
             let mut row = Row::new(kind);
-            let mut lean = lean::Lean::default();
+            let mut lean = fast_path::Lean::default();
             for _ in 0..2 {
                 row.clear();
                 if let Some(end) = lean.object(&names, &text, token::skip_white(text.as_bytes(), 0), &mut row) {
@@ -445,13 +445,13 @@ fn columns_must_fit_each_other() {
     );
 }
 
-/// A column of a body that came in Arrow, put into a draft and checked.
+/// A column of a body that came in Arrow, put into a builder and checked.
 fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Result<Batch, Refused> {
     let mut out = Collector::new(kind, now(), Reading { loose_text: true, ..Reading::default() });
     let places = frame::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
-    out.draft.add_rows(1, columns[0].1.len());
+    out.builder.add_rows(1, columns[0].1.len());
     for (place, (_, array)) in places.iter().zip(columns) {
-        frame::fill(&mut out.draft, place, 0, *array)?;
+        frame::fill(&mut out.builder, place, 0, *array)?;
     }
     out.finish()
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::draft::row::Scalar;
+use crate::builder::row::Scalar;
 
 /// Powers of ten that a double holds exactly.
 const TENS: [f64; 23] = [

@@ -9,7 +9,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{ALMANAC_REPEAT, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, STORE, events};
+use super::{ALMANAC_REPEAT, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, STORE, event_schema};
 use crate::{
     format::Encoding,
     limits::{
@@ -59,7 +59,7 @@ pub(super) fn append(kind: Kind, named: Named) -> Operation {
             schema::one_of(encodings),
             "How the body is compressed.",
         ))
-        .body("The events.", events::contents(kind))
+        .body("The events.", event_schema::contents(kind))
         .answers(StatusCode::CREATED, receipt)
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT])
@@ -99,7 +99,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
     ));
     let receipt = receipt.property("warnings", warnings);
     let mut schemas = vec![("Receipt".to_owned(), receipt.into())];
-    schemas.extend(Kind::ALL.map(|kind| (events::event_name(kind), events::event(kind))));
+    schemas.extend(Kind::ALL.map(|kind| (event_schema::event_name(kind), event_schema::event(kind))));
     schemas
 }
 

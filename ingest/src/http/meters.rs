@@ -15,19 +15,19 @@ use crate::append::Receipt;
 #[derive(Debug)]
 pub(super) struct Meters {
     seconds: Histogram,
-    stored: Outcome,
-    replayed: Outcome,
-    refused: Outcome,
+    stored: Counters,
+    replayed: Counters,
+    refused: Counters,
     failed: Counter,
 }
 
 #[derive(Debug)]
-struct Outcome {
+struct Counters {
     batches: Counter,
     rows: Counter,
 }
 
-impl Outcome {
+impl Counters {
     fn note(&self, rows: usize) {
         self.batches.increment(1);
         self.rows.increment(rows as u64);
@@ -38,7 +38,7 @@ impl Meters {
     pub(super) fn new(kind: Kind) -> Self {
         let batches = |outcome| APPEND_BATCHES.counter([kind.name(), outcome]);
         let outcome =
-            |name| Outcome { batches: batches(name), rows: APPEND_ROWS.counter([kind.name(), name]) };
+            |name| Counters { batches: batches(name), rows: APPEND_ROWS.counter([kind.name(), name]) };
         Self {
             seconds: APPEND_SECONDS.histogram([kind.name()]),
             stored: outcome("stored"),

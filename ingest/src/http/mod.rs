@@ -12,7 +12,7 @@ use event::Kind;
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{About, InPath, Named, Problem, Routes};
+use web::{InPath, Named, Problem, RequestContext, Routes};
 
 use self::meters::Meters;
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 
 mod api;
 mod body;
-mod events;
+mod event_schema;
 mod meters;
 mod releases;
 
@@ -116,12 +116,12 @@ async fn append(
     workspace: String,
     request: Request,
 ) -> Response {
-    let mut about = About::kind(kind.name());
-    let answer = store((kind, &meters), ingest, workspace, request, &mut about).await;
+    let mut context = RequestContext::kind(kind.name());
+    let answer = store((kind, &meters), ingest, workspace, request, &mut context).await;
     if let Err(problem) = &answer {
         meters.not_stored(problem);
     }
-    about.with(answer)
+    context.with(answer)
 }
 
 async fn store(
@@ -129,7 +129,7 @@ async fn store(
     ingest: Arc<Ingest>,
     workspace: String,
     request: Request,
-    about: &mut About,
+    context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let (head, body) = request.into_parts();
     let form = body::Form::of(&head.headers)?;
@@ -137,15 +137,15 @@ async fn store(
     let remember = remember(&head.headers)?;
     let workspace = ingest.workspace(&workspace).await?;
     workspace.check_open()?;
-    about.workspace = Some(workspace.id().clone());
+    context.workspace = Some(workspace.id().clone());
     // An `event_id` is part of an event, so it is not logged.
-    about.batch.clone_from(&idempotency_key);
+    context.batch.clone_from(&idempotency_key);
     let mut pass = match ingest.gate().enter(workspace.id(), form.size()) {
         Ok(pass) => pass,
         Err(reason) => return Ok(turned_away(reason)),
     };
     let batch = form.read(body, kind, ingest.clock().now(), &mut pass).await?;
-    about.rows = Some(batch.rows() as u64);
+    context.rows = Some(batch.rows() as u64);
     let has_event_id = batch.event_id.is_some();
     let began = Instant::now();
     // The append goes on when the client hangs up: what was begun is ended.
@@ -165,7 +165,7 @@ async fn store(
         .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed"))??;
     meters.durable(&receipt, began.elapsed());
     if !has_event_id {
-        about.batch = Some(receipt.batch.clone());
+        context.batch = Some(receipt.batch.clone());
     }
     Ok(created(&receipt, &warnings))
 }

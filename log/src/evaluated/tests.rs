@@ -28,9 +28,9 @@ fn heads_are_read_as_they_are_written() {
     let generation = Generation { ver: 7, digest: 0xab };
     let head = |rows, place| Head { ver: 7, applied: applied(3), rows, place };
     let heads = [
-        head(Some(12), Place::Here("{}".to_owned())),
-        head(None, Place::Here("{}".to_owned())),
-        head(Some(12), Place::Parts { generation, count: 2 }),
+        head(Some(12), States::Here("{}".to_owned())),
+        head(None, States::Here("{}".to_owned())),
+        head(Some(12), States::Parts { generation, count: 2 }),
     ];
     for head in &heads {
         let item = head.to_item(key.clone());

@@ -10,7 +10,7 @@ use axum::{
 };
 use event::Error;
 use serde::Deserialize;
-use web::{About, InPath, Named, Problem, Routes};
+use web::{InPath, Named, Problem, RequestContext, Routes};
 
 mod api;
 mod board;
@@ -67,9 +67,9 @@ async fn answer(
     workspace: String,
     parameters: Asked,
 ) -> Response {
-    let mut about = About::kind(what.name());
-    let answer = read(what, method, &query, &workspace, parameters, &mut about).await;
-    about.with(answer)
+    let mut context = RequestContext::kind(what.name());
+    let answer = read(what, method, &query, &workspace, parameters, &mut context).await;
+    context.with(answer)
 }
 
 async fn read(
@@ -78,7 +78,7 @@ async fn read(
     query: &Query,
     workspace: &str,
     parameters: Asked,
-    about: &mut About,
+    context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let axum::extract::Query(parameters) =
         parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
@@ -97,7 +97,7 @@ async fn read(
     };
     let request = Request::parse(what, &words)?;
     let workspace = query.catalog().workspace(workspace).await?;
-    about.workspace = Some(workspace.id().clone());
+    context.workspace = Some(workspace.id().clone());
     let content_type =
         [(header::CONTENT_TYPE, format.map_or(HeaderValue::from_static(said::CUT_TYPE), content_type))];
     if method == Method::HEAD {
@@ -114,7 +114,7 @@ async fn read(
     if format == Format::Table && request.columns.is_none() {
         output::shorten(&mut answer.frame);
     }
-    about.rows = Some(answer.frame.height() as u64);
+    context.rows = Some(answer.frame.height() as u64);
     let headers = said::headers(&answer);
     let body = HeldBody(answer.write(format).await?);
     Ok((content_type, headers, Body::new(body)).into_response())

@@ -21,7 +21,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Which table, and where; as errors name it.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Address {
     /// The table's name.
     pub(super) table: String,
     /// The region.
@@ -30,7 +30,7 @@ pub(super) struct Place {
     pub(super) endpoint: Option<String>,
 }
 
-impl Place {
+impl Address {
     /// Where the table is, without its name.
     pub(super) fn location(&self) -> String {
         match &self.endpoint {
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "table `{}` {}", self.table, self.location())
     }
@@ -54,7 +54,7 @@ pub(super) struct Client {
     /// The change feed.
     pub(super) streams: aws_sdk_dynamodbstreams::Client,
     /// Where it leads.
-    pub(super) place: Place,
+    pub(super) place: Address,
     /// What its answers say about the time.
     pub(super) dates: Dates,
 }
@@ -76,12 +76,12 @@ impl Client {
         let region = shared.region().map(ToString::to_string).filter(|region| !region.is_empty());
         let region = region.ok_or_else(no_region)?;
         check_credentials(&shared).await?;
-        let place = Place { table: config.table.clone(), region, endpoint: config.endpoint.clone() };
+        let place = Address { table: config.table.clone(), region, endpoint: config.endpoint.clone() };
         Ok(Self::with(&shared, place))
     }
 
     /// The clients of a configuration.
-    pub(super) fn with(shared: &aws_config::SdkConfig, place: Place) -> Self {
+    pub(super) fn with(shared: &aws_config::SdkConfig, place: Address) -> Self {
         let dates = Dates::default();
         let mut db = aws_sdk_dynamodb::config::Builder::from(shared).interceptor(dates.clone());
         let mut streams = aws_sdk_dynamodbstreams::config::Builder::from(shared).interceptor(dates.clone());

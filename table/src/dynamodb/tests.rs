@@ -14,7 +14,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::client::Place;
+use super::client::Address;
 use super::*;
 
 /// What the server does with a call of an operation.
@@ -56,7 +56,7 @@ async fn table(script: Vec<(&'static str, Reply)>) -> (DynamoTable, Script) {
         .credentials_provider(aws_sdk_dynamodb::config::SharedCredentialsProvider::new(credentials))
         .retry_config(RetryConfig::disabled())
         .build();
-    let place = Place { table: "almanac".into(), region: "eu-west-1".into(), endpoint: Some(endpoint) };
+    let place = Address { table: "almanac".into(), region: "eu-west-1".into(), endpoint: Some(endpoint) };
     let client = Client::with(&shared, place);
     let clock = Clock::from_fn(|| Timestamp::default().plus_seconds(1_000_000));
     (

@@ -16,12 +16,12 @@ pub(super) enum SortKey {
 
 /// The place of an item along an index.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct IndexEntry {
     pub(super) sort: SortKey,
     pub(super) key: Key,
 }
 
-impl Place {
+impl IndexEntry {
     /// The place as a cursor.
     pub(super) fn cursor(self, index: Index) -> Cursor {
         let sort = match self.sort {
@@ -87,19 +87,19 @@ mod tests {
 
     #[test]
     fn a_cursor_of_another_index_is_refused() {
-        let place = Place { sort: SortKey::Text("s".into()), key: Key::new("p", "s") };
+        let place = IndexEntry { sort: SortKey::Text("s".into()), key: Key::new("p", "s") };
         let cursor = place.clone().cursor(Index::Gsi1);
-        assert_eq!(Place::read(&cursor, Index::Gsi1).unwrap(), place);
-        assert!(Place::read(&cursor, Index::Table).is_err());
-        assert!(Place::read(&cursor, Index::Board).is_err());
-        assert!(Place::read(&Cursor(Vec::new()), Index::Table).is_err());
+        assert_eq!(IndexEntry::read(&cursor, Index::Gsi1).unwrap(), place);
+        assert!(IndexEntry::read(&cursor, Index::Table).is_err());
+        assert!(IndexEntry::read(&cursor, Index::Board).is_err());
+        assert!(IndexEntry::read(&Cursor(Vec::new()), Index::Table).is_err());
     }
 
     proptest! {
         #[test]
         fn scores_round_trip_bit_for_bit(score in any::<f64>()) {
-            let place = Place { sort: SortKey::Score(score), key: Key::new("p", "s") };
-            let read = Place::read(&place.cursor(Index::Board), Index::Board).unwrap();
+            let place = IndexEntry { sort: SortKey::Score(score), key: Key::new("p", "s") };
+            let read = IndexEntry::read(&place.cursor(Index::Board), Index::Board).unwrap();
             let SortKey::Score(found) = read.sort else { panic!("{read:?}") };
             prop_assert_eq!(found.to_bits(), score.to_bits());
         }

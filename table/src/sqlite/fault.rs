@@ -15,7 +15,7 @@ pub(super) enum Fault {
 }
 
 /// The result of anything that talks to SQLite.
-pub(super) type Outcome<T> = Result<T, Fault>;
+pub(super) type Attempt<T> = Result<T, Fault>;
 
 impl Fault {
     /// The error as callers see it, naming the file where SQLite failed.

@@ -6,7 +6,7 @@
 use event::{Error, Result, Timestamp, time::DAY_MICROS};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::fault::Outcome;
+use super::fault::Attempt;
 use crate::{Changes, Key, Position};
 
 /// The one shard.
@@ -22,7 +22,7 @@ const KEEP_MICROS: i64 = DAY_MICROS;
 const TRIMMED: &str = "trimmed";
 
 /// Notes a change.
-pub(super) fn record(connection: &Connection, key: &Key, now: Timestamp) -> Outcome<()> {
+pub(super) fn record(connection: &Connection, key: &Key, now: Timestamp) -> Attempt<()> {
     let sql = "INSERT INTO change (at, pk, sk) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![now.micros(), key.pk, key.sk])?;
     Ok(())
@@ -33,7 +33,7 @@ pub(super) fn record(connection: &Connection, key: &Key, now: Timestamp) -> Outc
 /// A position before the oldest change that is kept, or after the newest that ever was (the file
 /// is another one than the reader knew), is a gap; reading goes on with the oldest. A reader that asks
 /// for the oldest change has no position to lose, so it never gets a gap.
-pub(super) fn read(connection: &mut Connection, from: &Position) -> Outcome<Changes> {
+pub(super) fn read(connection: &mut Connection, from: &Position) -> Attempt<Changes> {
     // The numbers and the rows must come from one state of the file.
     let transaction = connection.transaction()?;
     let trimmed = trimmed(&transaction)?;
@@ -59,7 +59,7 @@ pub(super) fn read(connection: &mut Connection, from: &Position) -> Outcome<Chan
 }
 
 /// Forgets at most `most` changes that are older than is kept; whether it found so many.
-pub(super) fn trim(connection: &Connection, now: Timestamp, most: i64) -> Outcome<bool> {
+pub(super) fn trim(connection: &Connection, now: Timestamp, most: i64) -> Attempt<bool> {
     let horizon = now.micros() - KEEP_MICROS;
     let mut oldest = connection.prepare_cached("SELECT seq, at FROM change ORDER BY seq LIMIT ?1")?;
     let mut rows = oldest.query([most])?;
@@ -82,13 +82,13 @@ pub(super) fn trim(connection: &Connection, now: Timestamp, most: i64) -> Outcom
     Ok(count == most)
 }
 
-fn trimmed(connection: &Connection) -> Outcome<i64> {
+fn trimmed(connection: &Connection) -> Attempt<i64> {
     let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
     Ok(statement.query_row([TRIMMED], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
 /// The number of the newest change that ever was.
-fn newest(connection: &Connection) -> Outcome<i64> {
+fn newest(connection: &Connection) -> Attempt<i64> {
     let mut statement = connection.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'change'")?;
     Ok(statement.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))
 }

@@ -10,7 +10,7 @@ use event::{Error, Result};
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    fault::{Fault, Outcome},
+    fault::{Attempt, Fault},
     open::{self, Create},
     schema,
 };
@@ -62,7 +62,7 @@ pub fn describe(path: &Path) -> Result<FileDescription> {
     look(&mut connection, path).map_err(|fault| fault.at(path))
 }
 
-fn look(connection: &mut Connection, path: &Path) -> Outcome<FileDescription> {
+fn look(connection: &mut Connection, path: &Path) -> Attempt<FileDescription> {
     // One state of the file.
     let transaction = connection.transaction()?;
     let count = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0));

@@ -6,7 +6,7 @@ use event::{Error, Result};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig, ffi::ErrorCode};
 
 use super::{
-    fault::{Fault, Outcome},
+    fault::{Attempt, Fault},
     schema,
 };
 
@@ -70,13 +70,13 @@ pub(super) fn writer(path: &Path, create: Create, busy: Duration) -> Result<Conn
 }
 
 /// Opens the file for reading, once [`writer`] has opened it.
-pub(super) fn reader(path: &Path, busy: Duration) -> Outcome<Connection> {
+pub(super) fn reader(path: &Path, busy: Duration) -> Attempt<Connection> {
     let connection = connect(path, Create::Never, busy)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
-fn connect(path: &Path, create: Create, busy: Duration) -> Outcome<Connection> {
+fn connect(path: &Path, create: Create, busy: Duration) -> Attempt<Connection> {
     // No mutex: a connection is only ever used by one thread at a time. No URI: a path is a path.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if create == Create::Missing {
@@ -107,13 +107,13 @@ enum Found {
     Version(i32),
 }
 
-fn look(connection: &mut Connection) -> Outcome<Found> {
+fn look(connection: &mut Connection) -> Attempt<Found> {
     // One state of the file: another process may be creating its tables right now.
     let transaction = connection.transaction()?;
     recognise(&transaction)
 }
 
-fn recognise(connection: &Connection) -> Outcome<Found> {
+fn recognise(connection: &Connection) -> Attempt<Found> {
     let header = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let (application, version) = (header("application_id")?, header("user_version")?);
     if application == schema::APPLICATION_ID {
@@ -123,7 +123,7 @@ fn recognise(connection: &Connection) -> Outcome<Found> {
     Ok(if application == 0 && version == 0 && tables == 0 { Found::Empty } else { Found::Foreign })
 }
 
-fn initialise(connection: &mut Connection, path: &Path) -> Outcome<()> {
+fn initialise(connection: &mut Connection, path: &Path) -> Attempt<()> {
     turn_on_wal(connection, path)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have done it meanwhile.
@@ -139,7 +139,7 @@ fn initialise(connection: &mut Connection, path: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn turn_on_wal(connection: &Connection, path: &Path) -> Outcome<()> {
+fn turn_on_wal(connection: &Connection, path: &Path) -> Attempt<()> {
     let mut attempts = 0;
     loop {
         match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {

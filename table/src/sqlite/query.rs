@@ -4,14 +4,14 @@ use event::{Error, Result, Timestamp};
 use rusqlite::{Connection, params_from_iter, types::Value as Sql};
 
 use super::{
-    cursor::{Place, SortKey},
-    fault::Outcome,
+    cursor::{IndexEntry, SortKey},
+    fault::Attempt,
     row,
 };
 use crate::{Direction, Index, Item, Key, MAX_PAGE_BYTES, Page, Query, item::Value};
 
 /// Reads a page of `query`. There is a next page exactly when another item was seen.
-pub(super) fn page(connection: &Connection, query: &Query, now: Timestamp) -> Outcome<Page> {
+pub(super) fn page(connection: &Connection, query: &Query, now: Timestamp) -> Attempt<Page> {
     let statement = Statement::new(query, now)?;
     let wanted = query.attributes.as_deref();
     let wants_data = row::wants_data(wanted);
@@ -22,7 +22,7 @@ pub(super) fn page(connection: &Connection, query: &Query, now: Timestamp) -> Ou
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
         if query.limit == Some(page.items.len()) {
-            page.next = last.map(|place: Place| place.cursor(query.index));
+            page.next = last.map(|place: IndexEntry| place.cursor(query.index));
             break;
         }
         let key = Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?);
@@ -41,7 +41,7 @@ pub(super) fn page(connection: &Connection, query: &Query, now: Timestamp) -> Ou
             Index::Table | Index::Gsi1 => SortKey::Text(row.get(3)?),
             Index::Board => SortKey::Score(row.get(3)?),
         };
-        last = Some(Place { sort, key: item.key.clone() });
+        last = Some(IndexEntry { sort, key: item.key.clone() });
         bytes += size;
         page.items.push(item);
     }
@@ -51,7 +51,7 @@ pub(super) fn page(connection: &Connection, query: &Query, now: Timestamp) -> Ou
 /// Reads the bytes of a row on their own. If the statement of the page named the column, SQLite
 /// would read it also for the row that no longer fits in the page; with long items that is a
 /// good part of all reading. Both statements see the same state of the file.
-fn data_of(connection: &Connection, row: i64) -> Outcome<Vec<u8>> {
+fn data_of(connection: &Connection, row: i64) -> Attempt<Vec<u8>> {
     let mut statement = connection.prepare_cached("SELECT data FROM item WHERE rowid = ?1")?;
     Ok(statement.query_row([row], |row| row.get(0))?)
 }
@@ -90,13 +90,13 @@ impl Statement {
     /// cursor only the narrower one is asked for: SQLite starts reading at one of them, and it
     /// would not know which is nearer.
     fn bound(&mut self, query: &Query, order: &[&str]) -> Result<()> {
-        let after = query.after.as_ref().map(|cursor| Place::read(cursor, query.index)).transpose()?;
+        let after = query.after.as_ref().map(|cursor| IndexEntry::read(cursor, query.index)).transpose()?;
         let forward = query.direction == Direction::Forward;
         let (near, far) =
             if forward { (&query.range.from, &query.range.to) } else { (&query.range.to, &query.range.from) };
         let (past, near_end, far_end) = if forward { (">", ">=", "<=") } else { ("<", "<=", ">=") };
         let ranged = query.index != Index::Board;
-        let beyond = |place: &Place| match &place.sort {
+        let beyond = |place: &IndexEntry| match &place.sort {
             SortKey::Text(sort) => {
                 if forward {
                     sort >= near
@@ -155,7 +155,7 @@ mod tests {
             [(Index::Table, "sk"), (Index::Gsi1, "(gsi1sk,pk,sk)"), (Index::Board, "(score,pk,sk)")]
         {
             let sort = if index == Index::Board { SortKey::Score(0.5) } else { SortKey::Text("s".into()) };
-            let place = Place { sort, key: Key::new("p", "s") };
+            let place = IndexEntry { sort, key: Key::new("p", "s") };
             let first = Query::index(index, "p");
             let next = Query { after: Some(place.cursor(index)), ..first.clone() };
             for query in [first.clone(), first.backward(), next.clone(), next.clone().backward()] {

@@ -11,7 +11,7 @@ use meter::Histogram;
 use rusqlite::Connection;
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{fault::Outcome, open};
+use super::{fault::Attempt, open};
 
 /// How many reads run at once. SQLite readers hinder neither each other nor the writer, so this
 /// bounds only memory and threads.
@@ -40,7 +40,7 @@ impl Readers {
     pub(super) async fn run<T, F>(self: &Arc<Self>, read: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Connection) -> Outcome<T> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Attempt<T> + Send + 'static,
     {
         let asked = Instant::now();
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(stopped)?;
@@ -58,7 +58,7 @@ impl Readers {
         task.await.map_err(stopped)?
     }
 
-    fn take(&self) -> Outcome<Connection> {
+    fn take(&self) -> Attempt<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match idle {
             Some(connection) => Ok(connection),

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     codec::{self, Attributes},
-    fault::Outcome,
+    fault::Attempt,
 };
 use crate::{Item, Key, check, item::Value};
 
@@ -54,7 +54,7 @@ impl Row {
     }
 
     /// Writes the row, over the one that may have the same key.
-    pub(super) fn write(&self, connection: &Connection) -> Outcome<()> {
+    pub(super) fn write(&self, connection: &Connection) -> Attempt<()> {
         let sql = "INSERT INTO item (pk, sk, attributes, gsi1pk, gsi1sk, board, score, expires_at, data)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
             ON CONFLICT (pk, sk) DO UPDATE SET attributes = ?3, gsi1pk = ?4, gsi1sk = ?5, board = ?6, score = ?7,
@@ -80,7 +80,7 @@ pub(super) fn load(
     key: &Key,
     now: Timestamp,
     wanted: Option<&[String]>,
-) -> Outcome<Option<Item>> {
+) -> Attempt<Option<Item>> {
     // Two texts of SQL, since a column that is named is read, and `data` can be long.
     let sql = if wants_data(wanted) {
         "SELECT attributes, data FROM item WHERE pk = ?1 AND sk = ?2 AND (expires_at IS NULL OR expires_at > ?3)"
@@ -101,13 +101,13 @@ pub(super) fn load(
 }
 
 /// Whether there is a live item at `key`.
-pub(super) fn exists(connection: &Connection, key: &Key, now: Timestamp) -> Outcome<bool> {
+pub(super) fn exists(connection: &Connection, key: &Key, now: Timestamp) -> Attempt<bool> {
     let sql = "SELECT 1 FROM item WHERE pk = ?1 AND sk = ?2 AND (expires_at IS NULL OR expires_at > ?3)";
     Ok(connection.prepare_cached(sql)?.exists(params![key.pk, key.sk, seconds(now)])?)
 }
 
 /// Removes the row at `key`; whether there was one.
-pub(super) fn remove(connection: &Connection, key: &Key) -> Outcome<bool> {
+pub(super) fn remove(connection: &Connection, key: &Key) -> Attempt<bool> {
     let sql = "DELETE FROM item WHERE pk = ?1 AND sk = ?2";
     Ok(connection.prepare_cached(sql)?.execute([&key.pk, &key.sk])? > 0)
 }

@@ -3,7 +3,7 @@
 use event::{Error, Result, Timestamp};
 use rusqlite::{Connection, params};
 
-use super::{SqliteTable, fault::Outcome, row};
+use super::{SqliteTable, fault::Attempt, row};
 use crate::{Cursor, Item, Key, MAX_PAGE_BYTES, Page, Scan};
 
 /// The most items in a page.
@@ -23,7 +23,7 @@ impl SqliteTable {
     }
 }
 
-fn page(connection: &mut Connection, scan: &Scan, now: Timestamp) -> Outcome<Page> {
+fn page(connection: &mut Connection, scan: &Scan, now: Timestamp) -> Attempt<Page> {
     // Keys and items must come from one state of the file.
     let transaction = connection.transaction()?;
     let after = match &scan.after {

@@ -6,7 +6,7 @@
 use event::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{fault::Outcome, feed, row};
+use super::{fault::Attempt, feed, row};
 use crate::Key;
 
 /// How long after the last time it is due again.
@@ -37,7 +37,7 @@ impl Upkeep {
     }
 
     /// Clears away at `now`; when there was too much for one time, it is due again at once.
-    pub(super) fn run(&mut self, connection: &Connection, now: Timestamp) -> Outcome<()> {
+    pub(super) fn run(&mut self, connection: &Connection, now: Timestamp) -> Attempt<()> {
         self.last = Some(now);
         let more_expired = expire(connection, now)?;
         let more_changes = feed::trim(connection, now, MAX_TRIMMED)?;
@@ -50,7 +50,7 @@ impl Upkeep {
 
 /// Removes expired items; whether it removed as many as it may. The feed tells of it, as it does
 /// of items that DynamoDB removes.
-fn expire(connection: &Connection, now: Timestamp) -> Outcome<bool> {
+fn expire(connection: &Connection, now: Timestamp) -> Attempt<bool> {
     let sql =
         "SELECT pk, sk FROM item INDEXED BY item_expiry WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;

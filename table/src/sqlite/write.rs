@@ -4,7 +4,7 @@ use event::{Error, Result, Timestamp};
 use rusqlite::Connection;
 
 use super::{
-    fault::Outcome,
+    fault::Attempt,
     feed,
     row::{self, Row},
 };
@@ -55,7 +55,7 @@ enum Step {
 
 /// Makes all `writes` or refuses them all. Their keys differ, so no write can change what another
 /// one demands: all conditions are looked at first, and a refusal has nothing to undo.
-pub(super) fn apply(connection: &Connection, writes: Vec<Prepared>, now: Timestamp) -> Outcome<()> {
+pub(super) fn apply(connection: &Connection, writes: Vec<Prepared>, now: Timestamp) -> Attempt<()> {
     let mut steps = Vec::with_capacity(writes.len());
     for write in writes {
         match write {
@@ -87,10 +87,10 @@ pub(super) fn apply(connection: &Connection, writes: Vec<Prepared>, now: Timesta
     Ok(())
 }
 
-fn demand(connection: &Connection, key: &Key, condition: &Condition, now: Timestamp) -> Outcome<()> {
+fn demand(connection: &Connection, key: &Key, condition: &Condition, now: Timestamp) -> Attempt<()> {
     let attribute = |name: &str| {
         let item = row::load(connection, key, now, Some(&[name.to_owned()]))?;
-        Outcome::Ok(item.map(|mut item| item.attributes.remove(name)))
+        Attempt::Ok(item.map(|mut item| item.attributes.remove(name)))
     };
     let (holds, wrong) = match condition {
         Condition::None => return Ok(()),
@@ -107,7 +107,7 @@ fn demand(connection: &Connection, key: &Key, condition: &Condition, now: Timest
     if holds { Ok(()) } else { Err(Error::conflict(format!("item {key} {wrong}")).into()) }
 }
 
-fn updated(connection: &Connection, change: &Update, now: Timestamp) -> Outcome<Row> {
+fn updated(connection: &Connection, change: &Update, now: Timestamp) -> Attempt<Row> {
     let key = &change.key;
     let Some(mut item) = row::load(connection, key, now, None)? else {
         return Err(Error::conflict(format!("item {key} does not exist")).into());

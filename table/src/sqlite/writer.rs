@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    fault::{Fault, Outcome},
+    fault::{Attempt, Fault},
     upkeep::Upkeep,
     write::{self, Prepared},
 };
@@ -225,7 +225,7 @@ impl Worker {
 
     /// Makes the writes of every request in one transaction. A request that is refused leaves the
     /// others alone; a failure of SQLite undoes them all.
-    fn commit(&mut self, requests: Vec<Request>) -> Outcome<Vec<Result<()>>> {
+    fn commit(&mut self, requests: Vec<Request>) -> Attempt<Vec<Result<()>>> {
         // Immediate: what conditions look at cannot change before the commit, in any process.
         let mut transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let now = self.clock.now();

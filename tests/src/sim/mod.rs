@@ -25,7 +25,7 @@ mod writers;
 pub use clocks::{Expired, clocks};
 pub use ops::{Change, Op, ops};
 pub use regressions::{REGRESSIONS, Regression};
-pub use scene::{Gone, Outcome, grow, retained, run, run_ops};
+pub use scene::{Gone, RunReport, grow, retained, run, run_ops};
 pub use shrink::shrink;
 pub use writers::{Written, writers};
 

@@ -39,7 +39,7 @@ const FAULTS: u64 = 60;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunReport {
     /// What was wrong; nothing, if all is well.
     pub violations: Vec<String>,
     /// How many writes there were.
@@ -57,7 +57,7 @@ pub struct Outcome {
 }
 
 /// Runs the operations of a seed.
-pub fn run(seed: u64, planted: Option<Planted>) -> Outcome {
+pub fn run(seed: u64, planted: Option<Planted>) -> RunReport {
     run_ops(seed, &ops(seed), planted)
 }
 
@@ -65,7 +65,7 @@ pub fn run(seed: u64, planted: Option<Planted>) -> Outcome {
 ///
 /// # Panics
 /// When there can be no runtime.
-pub fn run_ops(seed: u64, ops: &[Op], planted: Option<Planted>) -> Outcome {
+pub fn run_ops(seed: u64, ops: &[Op], planted: Option<Planted>) -> RunReport {
     runtime().block_on(async {
         let mut scene = Scene::new(seed, planted, 1).await.expect("a catalog in memory");
         for op in ops {

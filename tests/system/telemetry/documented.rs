@@ -1,7 +1,7 @@
 //! What the documentation says of metrics: the page that lists them, and the dashboard.
 
 use super::exposed::base_name;
-use meter::{Metric, Of};
+use meter::{Instrument, Of};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -25,7 +25,7 @@ fn documented() -> String {
         );
         for metric in meter::ALL.iter().filter(|metric| metric.of == of) {
             let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-            let Metric { name, help, .. } = metric;
+            let Instrument { name, help, .. } = metric;
             _ = writeln!(text, "| `{name}` | {} | {} | {help} |", metric.shape.name(), labels.join(", "));
         }
     }

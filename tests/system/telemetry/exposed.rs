@@ -2,7 +2,7 @@
 
 use super::{SECRET, run_the_pipeline};
 use crate::support::{Place, Running, Service};
-use meter::{Metric, Of, Shape};
+use meter::{Instrument, Of, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is exposed: of each metric its type, its help, and the names and values of its labels.
@@ -52,7 +52,7 @@ fn every_metric_is_exposed_and_described(place: &Place, other_engine: Of) {
     run_the_pipeline(&service);
     let exposed = families(service.get("/metrics").text());
     let has = |of: Of| of != other_engine && (of != Of::Linux || cfg!(target_os = "linux"));
-    let expected: BTreeMap<&str, &Metric> =
+    let expected: BTreeMap<&str, &Instrument> =
         meter::ALL.iter().filter(|metric| has(metric.of)).map(|metric| (metric.name, metric)).collect();
     let names: BTreeSet<&str> = exposed.keys().map(String::as_str).collect();
     assert_eq!(names, expected.keys().copied().collect(), "what is exposed, and what should be");

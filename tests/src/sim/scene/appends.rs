@@ -48,7 +48,7 @@ impl Scene {
     pub(super) async fn skip(&mut self) {
         let (_, table) = self.table("operator");
         let letters = dlq::list(&*table, &self.workspace).await.unwrap_or_default();
-        if let Some(letter) = letters.iter().find(|letter| letter.state == dlq::State::Stopped) {
+        if let Some(letter) = letters.iter().find(|letter| letter.state == dlq::LetterState::Stopped) {
             // It may fail, or not be what stops the log; then nothing must have changed.
             _ = dlq::skip(&*table, letter).await;
         }

@@ -16,7 +16,7 @@ use projector::expire::expire;
 use table::Table;
 use tokio::time::sleep;
 
-use super::{Op, Outcome, Planted, Scene, ops, runtime};
+use super::{Op, Planted, RunReport, Scene, ops, runtime};
 
 /// The most bytes of an item of an evaluation: two releases or three fit.
 const ITEM_BYTES: usize = 2_400;
@@ -38,7 +38,7 @@ pub(super) const EXPIRES: &str = "2026-06-01";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
     /// As of any run.
-    pub outcome: Outcome,
+    pub outcome: RunReport,
     /// Whether the day was marked.
     pub expired: bool,
     /// How many items evaluations had, heads aside.

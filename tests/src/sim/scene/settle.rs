@@ -6,7 +6,7 @@ use log::key;
 use table::Item;
 use tokio::time::{Instant, sleep};
 
-use super::{Outcome, Scene};
+use super::{RunReport, Scene};
 use crate::sim::world::State;
 
 /// How long it may take until all is written when no change was lost in silence: no sweep comes by.
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 impl Scene {
     /// Heals everything, waits until all should be written, and says what is wrong.
-    pub(super) async fn settle(mut self) -> Outcome {
+    pub(super) async fn settle(mut self) -> RunReport {
         self.world.faults.store(0, Ordering::Relaxed);
         self.world.deliver();
         for running in self.processes.iter().flatten() {
@@ -58,7 +58,7 @@ impl Scene {
 impl State {
     /// What came of it, if it is over: nothing is `left` or unfinished, it is too late, or something is
     /// wrong.
-    fn settled(&mut self, left: Option<String>, is_late: bool) -> Option<Outcome> {
+    fn settled(&mut self, left: Option<String>, is_late: bool) -> Option<RunReport> {
         let unfinished = if left.is_some() { Vec::new() } else { self.unfinished() };
         let is_done = left.is_none() && unfinished.is_empty();
         if is_late && !is_done {
@@ -67,12 +67,12 @@ impl State {
         (is_done || is_late || !self.violations.is_empty()).then(|| self.outcome())
     }
 
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> RunReport {
         let number = |item: &Item, name| item.int(name).unwrap_or(0) as u64;
         let items = || self.items.values().map(|stored| &stored.item);
         let leases = items().filter(|item| key::parse_lease(&item.key).is_some());
         let active = items().filter(|item| key::parse_active(&item.key).is_some());
-        Outcome {
+        RunReport {
             violations: self.violations.clone(),
             writes: self.writes,
             segments: self.logs.values().map(Vec::len).sum(),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::token::{closing_quote, scalar, skip_white};
 use crate::{
-    draft::{
+    builder::{
         names::{Names, Target},
         row::Row,
     },

@@ -36,7 +36,7 @@ const MAX_TOUCHED: usize = 10_000;
 /// What came of a job.
 enum Done {
     Folded(WorkspaceDay, Dirty, Result<Written>),
-    Evaluated(WorkspaceDay, Pending, Instant, Result<Outcome>),
+    Evaluated(WorkspaceDay, Pending, Instant, Result<Evaluated>),
 }
 
 /// What came of folding.
@@ -49,7 +49,7 @@ struct Written {
 }
 
 /// What came of evaluating.
-enum Outcome {
+enum Evaluated {
     Stored(Effort),
     /// Another version is read by now; the day is to be looked at again.
     Outdated,
@@ -153,10 +153,10 @@ impl Shared {
         Ok(Written { folded, taken, took: began.elapsed(), segments, retries })
     }
 
-    async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Outcome> {
+    async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Evaluated> {
         let table = &*self.table;
         if active::load(table, &day.workspace).await?.version != pending.version {
-            return Ok(Outcome::Outdated);
+            return Ok(Evaluated::Outdated);
         }
         let effort = evaluate::evaluate(table, pending.version, day, &pending.applied).await?;
         if let Some(stopped) = &effort.stopped {
@@ -165,7 +165,7 @@ impl Shared {
         if effort.rows > 0 {
             self.rank(&day.workspace).await?;
         }
-        Ok(Outcome::Stored(effort))
+        Ok(Evaluated::Stored(effort))
     }
 
     /// Notes release events whose changes of what is live are to be recorded by a later sweep.
@@ -272,7 +272,7 @@ impl Shared {
                     Err(_) => self.schedule().not_folded(&day, dirty, now),
                 }
             }
-            Done::Evaluated(day, pending, started, Ok(Outcome::Stored(effort))) => {
+            Done::Evaluated(day, pending, started, Ok(Evaluated::Stored(effort))) => {
                 add(&self.stats.evaluated_rows, effort.rows);
                 add(&self.stats.retries, effort.retries);
                 self.stats.meters.evaluated(now - started);
@@ -288,7 +288,7 @@ impl Shared {
                 }
                 self.schedule().evaluated(&day, &pending, (started, now));
             }
-            Done::Evaluated(day, pending, started, Ok(Outcome::Outdated)) => {
+            Done::Evaluated(day, pending, started, Ok(Evaluated::Outdated)) => {
                 let mut schedule = self.schedule();
                 schedule.mark(day.clone(), None, Some(pending.mark), now);
                 schedule.evaluated(&day, &pending, (started, now));

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, ops::RangeInclusive};
 use event::{Column, Columns, Day, Kind, RowProblem, Timestamp, fields::TAG_PREFIX, time::DAY_MICROS};
 
 use super::{
-    Draft,
-    filling::{Filling, Growing},
+    BatchBuilder,
+    column_builder::{ColumnBuilder, Growing},
     names::{EVENT_ID, PREDICTED_ON},
     not_alone,
     row::FieldError,
@@ -20,7 +20,7 @@ use crate::{
 /// The microseconds of the years 1 to 9999.
 pub(crate) const TIMES: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
 
-/// The good rows of a draft, and the bad ones.
+/// The good rows of a builder, and the bad ones.
 #[derive(Debug)]
 pub(crate) struct Sorted {
     /// `None` when no row is good.
@@ -31,7 +31,7 @@ pub(crate) struct Sorted {
     pub(crate) before: Vec<(u64, Option<String>)>,
 }
 
-impl Draft {
+impl BatchBuilder {
     /// The batch, or what is wrong with it.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Draft {
         self.check_tag_names()?;
         let is_mixed = self.notes.any_in_draft();
         let good: Vec<usize> = (0..self.rows()).filter(|&row| !self.notes.is_bad(row)).collect();
-        let notes = std::mem::replace(&mut self.notes, super::Notes::new(None));
+        let notes = std::mem::replace(&mut self.notes, super::RowErrors::new(None));
         let bad = notes.rows();
         if good.is_empty() {
             return Ok(Sorted { good: None, bad, before: Vec::new() });
@@ -223,7 +223,8 @@ impl Draft {
             Kind::Outcomes => (&["label", "value"], "an outcome needs a label or a value"),
             Kind::Metrics | Kind::Releases => return,
         };
-        let told: Vec<&Filling> = fields.iter().map(|field| &self.fields[self.index_of(field)]).collect();
+        let told: Vec<&ColumnBuilder> =
+            fields.iter().map(|field| &self.fields[self.index_of(field)]).collect();
         if told.iter().any(|column| column.nulls() == 0) {
             return;
         }

@@ -21,7 +21,7 @@ type Piece = (usize, Option<Column>);
 
 /// Takes the column `name` out of `pieces`, and puts what they hold one under the other; null where a piece has none
 /// or one of another type.
-pub(crate) fn stacked(name: &str, kind: FieldType, pieces: &mut [Columns]) -> Series {
+pub(crate) fn concatenated(name: &str, kind: FieldType, pieces: &mut [Columns]) -> Series {
     let taken = pieces.iter_mut().map(|piece| (piece.rows, take(name, kind, piece)));
     let pieces: Vec<Piece> = taken.collect();
     if pieces.iter().all(|(_, column)| column.is_none()) {
@@ -172,16 +172,16 @@ mod tests {
             Column { valid: Some(vec![true, false]), ..Column::new("score", Values::Float(vec![0.5, 0.0])) };
         let full = Column::new("score", Values::Float(vec![0.25]));
         let mut pieces = [piece(2, vec![scores]), piece(3, Vec::new()), piece(1, vec![full])];
-        let stack = stacked("score", FieldType::Float, &mut pieces);
+        let stack = concatenated("score", FieldType::Float, &mut pieces);
         assert_eq!(stack.f64().unwrap().to_vec(), [Some(0.5), None, None, None, None, Some(0.25)]);
-        let absent = stacked("score", FieldType::Float, &mut pieces);
+        let absent = concatenated("score", FieldType::Float, &mut pieces);
         assert_eq!((absent.len(), absent.null_count()), (6, 6), "taken already");
     }
 
     #[test]
     fn one_piece_is_taken_as_it_is() {
         let times = Column::new("predicted_at", Values::Time(vec![5, 3]));
-        let stack = stacked("predicted_at", FieldType::Time, &mut [piece(2, vec![times])]);
+        let stack = concatenated("predicted_at", FieldType::Time, &mut [piece(2, vec![times])]);
         assert_eq!(stack.dtype(), &DataType::Datetime(TimeUnit::Microseconds, Some(TimeZone::UTC)));
         assert_eq!(stack.datetime().unwrap().physical().max(), Some(5));
     }
@@ -197,7 +197,7 @@ mod tests {
         let none = Column { valid: Some(vec![false]), ..Column::new("key", none) };
         let mut pieces =
             [piece(4, vec![text]), piece(1, Vec::new()), piece(3, vec![coded]), piece(1, vec![none])];
-        let stack = stacked("key", FieldType::Text, &mut pieces);
+        let stack = concatenated("key", FieldType::Text, &mut pieces);
         let some = |text: &str| Some(text.to_owned());
         let expected = [
             some("twelve bytes"),
@@ -232,6 +232,6 @@ mod tests {
     #[test]
     fn a_column_of_another_type_is_null() {
         let wrong = Column::new("score", Values::Time(vec![1]));
-        assert_eq!(stacked("score", FieldType::Float, &mut [piece(1, vec![wrong])]).null_count(), 1);
+        assert_eq!(concatenated("score", FieldType::Float, &mut [piece(1, vec![wrong])]).null_count(), 1);
     }
 }

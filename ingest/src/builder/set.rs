@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use super::{
-    Draft, loose,
+    BatchBuilder, loose,
     names::{Constant, IS_SET},
     row::Scalar,
 };
 
-impl Draft {
+impl BatchBuilder {
     /// Gives every row what all of them have.
     pub(super) fn fill_set(&mut self) -> Result<(), String> {
         for (constant, text) in std::mem::take(&mut self.reading.set) {

@@ -12,7 +12,7 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A dictionary that grows, and the codes of the rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Coder {
+pub(crate) struct DictionaryBuilder {
     pub(crate) codes: Vec<u8>,
     dictionary: Strings,
     places: Vec<u16>,
@@ -26,7 +26,7 @@ pub(crate) enum Known {
     New(usize),
 }
 
-impl Coder {
+impl DictionaryBuilder {
     pub(crate) fn new() -> Self {
         Self { codes: Vec::new(), dictionary: Strings::default(), places: vec![EMPTY; PLACES], last: 0 }
     }
@@ -51,7 +51,7 @@ impl Coder {
         }
     }
 
-    /// Takes a new string in at the place that [`Coder::find`] named. `None` when all codes are taken.
+    /// Takes a new string in at the place that [`DictionaryBuilder::find`] named. `None` when all codes are taken.
     pub(crate) fn add(&mut self, text: &str, place: usize) -> Option<u8> {
         let code = self.dictionary.len();
         if code >= MAX_CODES {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn strings_get_codes_until_there_are_no_more() {
-        let mut coder = Coder::new();
+        let mut coder = DictionaryBuilder::new();
         for round in 0..2 {
             for n in 0..MAX_CODES {
                 let text = format!("string {n}");

@@ -29,17 +29,17 @@ impl Budget {
 
 /// What is wrong with rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Notes {
+pub(crate) struct RowErrors {
     /// How many an answer lists; `None` when all bad rows are handed out.
     listed: Option<usize>,
     notes: Vec<Note>,
-    /// The rows of the draft that are bad.
+    /// The rows of the builder that are bad.
     bad: Vec<bool>,
-    /// How many rows never came into the draft.
+    /// How many rows never came into the builder.
     unread: usize,
 }
 
-impl Notes {
+impl RowErrors {
     pub(crate) fn new(listed: Option<usize>) -> Self {
         Self { listed, notes: Vec::new(), bad: Vec::new(), unread: 0 }
     }
@@ -49,7 +49,7 @@ impl Notes {
         Budget(self.listed.unwrap_or(usize::MAX))
     }
 
-    /// Notes what is wrong with row `at` of the draft, which has the number `row` in the request.
+    /// Notes what is wrong with row `at` of the builder, which has the number `row` in the request.
     pub(crate) fn note(
         &mut self,
         budget: &mut Budget,
@@ -61,7 +61,7 @@ impl Notes {
         self.list_only(budget, row, stage, error);
     }
 
-    /// Marks row `at` of the draft as bad.
+    /// Marks row `at` of the builder as bad.
     pub(crate) fn mark(&mut self, at: usize) {
         if self.bad.len() <= at {
             self.bad.resize(at + 1, false);
@@ -69,7 +69,7 @@ impl Notes {
         self.bad[at] = true;
     }
 
-    /// Notes a row that never came into the draft.
+    /// Notes a row that never came into the builder.
     pub(crate) fn note_unread(&mut self, budget: &mut Budget, row: u64, error: FieldError) {
         self.unread += 1;
         self.list_only(budget, row, 0, || error);
@@ -89,7 +89,7 @@ impl Notes {
         }
     }
 
-    /// Whether row `at` of the draft is bad.
+    /// Whether row `at` of the builder is bad.
     #[inline]
     pub(crate) fn is_bad(&self, at: usize) -> bool {
         self.bad.get(at).is_some_and(|bad| *bad)
@@ -100,12 +100,12 @@ impl Notes {
         self.unread + self.bad.iter().filter(|bad| **bad).count()
     }
 
-    /// How many rows never came into the draft.
+    /// How many rows never came into the builder.
     pub(crate) fn count_unread(&self) -> usize {
         self.unread
     }
 
-    /// Whether a row of the draft is bad.
+    /// Whether a row of the builder is bad.
     pub(crate) fn any_in_draft(&self) -> bool {
         self.bad.contains(&true)
     }

@@ -9,7 +9,7 @@ use event::Id;
 /// What a request was about, as far as that is known. It goes with the answer, for its line in the log. It
 /// holds nothing of the events themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct RequestContext {
     /// The workspace.
     pub workspace: Option<Id>,
     /// What was appended or asked for.
@@ -20,7 +20,7 @@ pub struct About {
     pub batch: Option<String>,
 }
 
-impl About {
+impl RequestContext {
     /// A request for this kind of thing.
     pub fn kind(kind: &'static str) -> Self {
         Self { kind: Some(kind), ..Self::default() }

@@ -7,7 +7,7 @@ use event::{
 };
 
 use super::{
-    coder::{Coder, Known},
+    dictionary::{DictionaryBuilder, Known},
     row::Scalar,
     rules::Rule,
     times::TimeReader,
@@ -23,12 +23,12 @@ pub(crate) enum Growing {
     Float(Vec<f64>),
     Text(Strings),
     /// Text of few distinct strings, until there are more than a byte can tell apart.
-    Coded(Coder),
+    Coded(DictionaryBuilder),
 }
 
 /// A column being filled from the first row on. It may lag behind: rows that were passed over are null.
 #[derive(Clone, Debug)]
-pub(crate) struct Filling {
+pub(crate) struct ColumnBuilder {
     rule: Rule,
     pub(crate) values: Growing,
     /// One entry a row as soon as one is null.
@@ -41,7 +41,7 @@ pub(crate) struct Filling {
     pub(crate) before: Vec<(u32, Option<String>)>,
 }
 
-impl Filling {
+impl ColumnBuilder {
     /// An empty column for a field.
     pub(crate) fn of(field: &Field) -> Self {
         match field.kind {
@@ -54,7 +54,7 @@ impl Filling {
     /// An empty column of text.
     pub(crate) fn text(rule: Rule) -> Self {
         match rule.is_repeated() {
-            true => Self::new(Growing::Coded(Coder::new()), rule),
+            true => Self::new(Growing::Coded(DictionaryBuilder::new()), rule),
             false => Self::new(Growing::Text(Strings::default()), rule),
         }
     }
@@ -301,7 +301,7 @@ impl Filling {
         }
     }
 
-    /// As [`Filling::extend_floats`], for times.
+    /// As [`ColumnBuilder::extend_floats`], for times.
     pub(crate) fn extend_times(&mut self, row: usize, times: impl Iterator<Item = i64>, valid: Mask) {
         self.pad(row);
         if let Growing::Time(values) = &mut self.values {

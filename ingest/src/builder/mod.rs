@@ -1,12 +1,12 @@
-//! A draft: the events of a request on their way into columns. Row formats push rows, column formats
+//! A batch builder: the events of a request on their way into columns. Row formats push rows, column formats
 //! fill whole columns; [`check`] looks at all of them in the same way, a column at a time.
 
 pub(crate) mod check;
-mod coder;
-pub(crate) mod filling;
+pub(crate) mod column_builder;
+mod dictionary;
 pub(crate) mod names;
-mod notes;
 pub(crate) mod row;
+mod row_errors;
 mod rules;
 mod set;
 pub(crate) mod times;
@@ -16,16 +16,16 @@ use std::borrow::Cow;
 use event::{Day, Kind, Timestamp, fields::TAG_PREFIX, id::check_name};
 
 use self::{
-    filling::Filling,
+    column_builder::ColumnBuilder,
     names::{Constant, EVENT_ID, PREDICTED_ON},
-    notes::{Budget, Notes},
     row::{FieldError, Row, Scalar},
+    row_errors::{Budget, RowErrors},
     rules::Rule,
     times::TimeReader,
 };
 use crate::limits::{MAX_BATCH_TAG_NAMES, MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS, MAX_TAGS};
 
-/// How a draft reads its values.
+/// How a batch builder reads its values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) times: TimeReader,
@@ -41,24 +41,24 @@ pub(crate) struct Reading {
 #[derive(Clone, Debug)]
 struct Tag {
     name: String,
-    filling: Filling,
+    filling: ColumnBuilder,
 }
 
 /// The events of a request so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub(crate) struct BatchBuilder {
     kind: Kind,
     latest: i64,
     reading: Reading,
     /// The number of each row in the request.
     numbers: Vec<u64>,
-    fields: Vec<Filling>,
+    fields: Vec<ColumnBuilder>,
     tags: Vec<Tag>,
     has_too_many_tags: bool,
     /// Whether its tags came by column; then those of a row were not counted yet.
     has_tag_columns: bool,
     /// The midnights of `predicted_on`.
-    predicted_on: Filling,
+    predicted_on: ColumnBuilder,
     /// Rows whose `predicted_on` is no day; that counts only when nothing else is wrong with the row.
     wrong_days: Vec<(u32, FieldError)>,
     wrong_days_budget: usize,
@@ -66,15 +66,15 @@ pub(crate) struct Draft {
     event_ids: Vec<(u32, Result<String, String>)>,
     /// Rows that tell nothing, found while checking.
     silent: Vec<usize>,
-    notes: Notes,
+    notes: RowErrors,
     row_budget: Budget,
     field_budgets: Vec<Budget>,
 }
 
-impl Draft {
-    /// An empty draft of events of `kind` that arrive at `now`.
+impl BatchBuilder {
+    /// An empty builder of events of `kind` that arrive at `now`.
     pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
-        let notes = Notes::new((!reading.import).then_some(MAX_LISTED_ERRORS));
+        let notes = RowErrors::new((!reading.import).then_some(MAX_LISTED_ERRORS));
         let days = event::fields::Field {
             name: PREDICTED_ON,
             kind: event::fields::FieldType::Time,
@@ -86,11 +86,11 @@ impl Draft {
             wrong_days_budget: if reading.import { usize::MAX } else { MAX_LISTED_ERRORS },
             reading,
             numbers: Vec::new(),
-            fields: kind.fields().iter().map(Filling::of).collect(),
+            fields: kind.fields().iter().map(ColumnBuilder::of).collect(),
             tags: Vec::new(),
             has_too_many_tags: false,
             has_tag_columns: false,
-            predicted_on: Filling::of(&days),
+            predicted_on: ColumnBuilder::of(&days),
             wrong_days: Vec::new(),
             last_day: None,
             event_ids: Vec::new(),
@@ -170,7 +170,7 @@ impl Draft {
     }
 
     /// The column of a field, for a format that comes by column.
-    pub(crate) fn field(&mut self, field: usize) -> &mut Filling {
+    pub(crate) fn field(&mut self, field: usize) -> &mut ColumnBuilder {
         &mut self.fields[field]
     }
 
@@ -296,7 +296,7 @@ impl Draft {
             self.has_too_many_tags = true;
             return Ok(None);
         }
-        self.tags.push(Tag { name: name.to_owned(), filling: Filling::text(Rule::Tag) });
+        self.tags.push(Tag { name: name.to_owned(), filling: ColumnBuilder::text(Rule::Tag) });
         Ok(Some(self.tags.len() - 1))
     }
 
@@ -310,7 +310,7 @@ impl Draft {
             .ok_or_else(|| format!("is one of more than the {MAX_BATCH_TAG_NAMES} different tags of a batch"))
     }
 
-    /// Sets a tag of row `at` in a column that [`Draft::tag`] named.
+    /// Sets a tag of row `at` in a column that [`BatchBuilder::tag`] named.
     #[inline]
     pub(crate) fn set_tag(&mut self, column: usize, at: usize, value: &Scalar<'_>) {
         match value {
@@ -335,7 +335,7 @@ impl Draft {
         }
     }
 
-    /// Sets a tag, in a column that [`Draft::tag`] named, in the rows from `from` on.
+    /// Sets a tag, in a column that [`BatchBuilder::tag`] named, in the rows from `from` on.
     pub(crate) fn extend_tag<'a>(
         &mut self,
         column: usize,
@@ -373,11 +373,11 @@ impl Draft {
 
 /// A text of a format whose cells are text, as its column wants it: a number where it is one. `None`
 /// when it is empty.
-fn loose<'a>(filling: &Filling, text: &'a str) -> Option<Scalar<'a>> {
+fn loose<'a>(filling: &ColumnBuilder, text: &'a str) -> Option<Scalar<'a>> {
     if text.is_empty() {
         return None;
     }
-    if matches!(filling.values, filling::Growing::Float(_))
+    if matches!(filling.values, column_builder::Growing::Float(_))
         && let Ok(number) = text.trim().parse()
     {
         return Some(Scalar::Float(number));
