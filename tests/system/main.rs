@@ -11,7 +11,6 @@ mod import;
 mod openapi;
 mod operate;
 mod pressure;
-mod queries;
 mod reader;
 mod roles;
 mod same_on_both;

@@ -1,4 +1,5 @@
-//! What queries may take: memory, turns, and the patience of the service with clients that take nothing.
+//! What queries may take: memory, turns, and the patience of the service with clients that take nothing. Each test
+//! has the process to itself, since services of one process share their metrics.
 
 use std::{
     io::{Read, Write},
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Service, block_on};
+use crate::support::{Service, alone, block_on};
 use almanac::up::Options;
 use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Column, Columns, Kind, Task, Values};
@@ -113,6 +114,7 @@ fn held_bytes(service: &Service) -> f64 {
 
 #[test]
 fn clients_that_never_read_are_dropped_and_their_memory_comes_back() {
+    let _alone = alone();
     const MOST_CLIENTS: usize = 20;
     let folder = tempfile::tempdir().unwrap();
     let bounds = Bounds { memory: 64 << 20, wait: Duration::from_millis(200), ..Bounds::default() };
@@ -142,6 +144,7 @@ fn clients_that_never_read_are_dropped_and_their_memory_comes_back() {
 
 #[test]
 fn a_query_whose_client_has_gone_stops_reading() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&reads);
@@ -170,6 +173,7 @@ fn a_query_whose_client_has_gone_stops_reading() {
 
 #[test]
 fn one_query_too_large_is_refused_while_small_ones_go_on() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let table = filled(&folder);
     let bounds = Bounds { memory: 4 << 20, ..Bounds::default() };
@@ -194,13 +198,15 @@ fn one_query_too_large_is_refused_while_small_ones_go_on() {
 
 #[test]
 fn too_many_queries_at_once_are_turned_away_until_one_ends() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let hangs = Arc::new(AtomicBool::new(true));
     let hanging = Arc::clone(&hangs);
     let began = Arc::new(AtomicBool::new(false));
     let beginning = Arc::clone(&began);
     let table = Hooked::new(filled(&folder), move |asked| {
-        let is_read = matches!(asked, Asked::Query(query) if query.range.pk.ends_with("/day"));
+        // What the query reads; a projector reads from a segment on.
+        let is_read = matches!(asked, Asked::Query(query) if query.range.from == "day#2026-06-01/p/");
         if is_read && hanging.load(Ordering::Relaxed) {
             beginning.store(true, Ordering::Relaxed);
             return Turn::Hang;
@@ -218,9 +224,10 @@ fn too_many_queries_at_once_are_turned_away_until_one_ends() {
     until("a turn", || service.get(SMALL).status == 200);
 }
 
-/// The keys of the day alone take more than there is; they are read in shares.
+/// The keys of the day alone take more than there is; they are read in partitions.
 #[test]
 fn a_day_larger_than_the_memory_is_evaluated_as_of_an_instant() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let table = filled(&folder);
     let as_of = Clock::system().now().plus_seconds(-600);
