@@ -1,6 +1,9 @@
 //! The same figures computed from the events: predictions joined with outcomes by key and instant,
 //! then judged, by day and release. As `almanac query evaluations --as-of` does it.
 
+use std::time::Duration;
+
+use log::segment_item::CLOSED_AFTER_SECONDS;
 use polars::prelude::{ChunkAgg, DataFrame};
 
 use super::{
@@ -37,6 +40,8 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let parquet = context.parquet()?.0.to_string_lossy().into_owned();
     let database = duckdb(context).unwrap_or_else(|error| format!("{error:#}"));
     let request = request(context, "evaluations", ALL_DAYS, None, Some(AS_OF))?;
+    // What was appended a moment ago is not part of the past yet.
+    std::thread::sleep(Duration::from_secs(CLOSED_AFTER_SECONDS.unsigned_abs() + 1));
     let ours = read(&timed(context, &opened, &request)?)?;
     let of_peer = |name: &str, script: &'static str, folder: &'static str, measures: &'static [&str]| {
         let (ours, folder) = (&ours, if folder == "duckdb" { &database } else { &parquet });
