@@ -151,10 +151,10 @@ impl Walk {
         if at.has_ended {
             return None;
         }
-        at.pass_left_out(seq, &self.left_out);
-        if seq != at.next {
+        let next = at.after_left_out(seq, &self.left_out);
+        if seq != next {
             at.has_ended = true;
-            self.notes.push(Note::Missing(log, at.next));
+            self.notes.push(Note::Missing(log, next));
             return None;
         }
         // It is unknown when a segment that cannot be read was appended; it does not end the prefix.
@@ -165,7 +165,9 @@ impl Walk {
             at.has_ended = true;
             return None;
         }
-        at.next += 1;
+        // Those that are missing are left out as well: a cut must say so, to be read again.
+        self.notes.extend((at.next..next).map(|missing| Note::LeftOut(log.clone(), missing)));
+        at.next = seq + 1;
         self.notes.push(Note::Read(log.clone(), seq));
         let place = (log, seq);
         if self.left_out.contains(&place) {
@@ -177,17 +179,14 @@ impl Walk {
 
     /// Whether all of a log was there.
     fn check_whole(&mut self, log: &LogId, last: u64) -> Result<()> {
-        let read = match self.at.as_mut().filter(|at| at.log == *log) {
-            Some(at) => {
-                at.pass_left_out(last + 1, &self.left_out);
-                at.next - 1
-            }
-            None => {
-                let mut at = At { log: log.clone(), next: 1, has_ended: false };
-                at.pass_left_out(last + 1, &self.left_out);
-                at.next - 1
-            }
-        };
+        let begun = self.at.as_ref().filter(|at| at.log == *log).map_or(1, |at| at.next);
+        let at = At { log: log.clone(), next: begun, has_ended: false };
+        let next = at.after_left_out(last + 1, &self.left_out);
+        if next > begun {
+            self.notes.extend((begun..next).map(|missing| Note::LeftOut(log.clone(), missing)));
+            self.notes.push(Note::Read(log.clone(), next - 1));
+        }
+        let read = next - 1;
         if read == last {
             return Ok(());
         }
@@ -196,10 +195,100 @@ impl Walk {
 }
 
 impl At {
-    /// Goes on over segments before `seq` that are to be left out, which may be missing.
-    fn pass_left_out(&mut self, seq: u64, left_out: &Segments) {
-        while self.next < seq && left_out.contains(&(self.log.clone(), self.next)) {
-            self.next += 1;
+    /// The first number that is not left out, of those from the one that should come next up to `seq`.
+    fn after_left_out(&self, seq: u64, left_out: &Segments) -> u64 {
+        let is_there = |number: &u64| !left_out.contains(&(self.log.clone(), *number));
+        (self.next..seq).find(is_there).unwrap_or(seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Clock, Column, Columns, ErrorKind, Values};
+    use table::{Condition, sqlite::SqliteTable};
+
+    use super::*;
+    use crate::segment_item::Segment;
+
+    const MINUTE: i64 = 60;
+
+    fn log() -> LogId {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        scan::log_named(&workspace, "2013-06-01".parse().unwrap(), "p/00").unwrap()
+    }
+
+    /// A log that lacks some of its first ten segments. Segment n was appended in minute n.
+    async fn lacking(missing: &[u64]) -> (SqliteTable, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let columns = Columns { rows: 1, columns: vec![Column::new("predicted_at", Values::Time(vec![1]))] };
+        for seq in (1..=10).filter(|seq| !missing.contains(seq)) {
+            let at = Timestamp::default().plus_seconds(seq as i64 * MINUTE);
+            let segment = Segment::pack(log(), seq, at, Vec::new(), &columns).unwrap();
+            table.put(segment.to_item(), Condition::Absent).await.unwrap();
         }
+        (table, folder)
+    }
+
+    /// The segments that a walk admits, how far it read, what it left out, and where it met a hole.
+    async fn walk(
+        table: &SqliteTable,
+        until: Until,
+        left_out: &[u64],
+    ) -> Result<(Vec<u64>, Option<u64>, Vec<u64>, Option<u64>)> {
+        let left_out = left_out.iter().map(|seq| (log(), *seq)).collect();
+        let mut walk =
+            Walk::new(&log().workspace, log().day, Kind::Predictions, until, Arc::new(left_out));
+        let (mut admitted, mut read, mut left, mut missing) = (Vec::new(), None, Vec::new(), None);
+        while let Some(page) = walk.next(table, None).await? {
+            admitted.extend(page.iter().map(|segment| segment.seq));
+        }
+        for note in walk.notes() {
+            match note {
+                Note::Read(_, seq) => read = Some(seq),
+                Note::LeftOut(_, seq) => left.push(seq),
+                Note::Missing(_, seq) => missing = Some(seq),
+                Note::NoSegment(key) => panic!("{key}"),
+            }
+        }
+        Ok((admitted, read, left, missing))
+    }
+
+    fn heads(last: u64) -> Until {
+        Until::Heads([(log(), last)].into())
+    }
+
+    #[tokio::test]
+    async fn what_is_left_out_is_noted_whether_it_is_there_or_not() {
+        let (table, _folder) = lacking(&[3, 4]).await;
+        let all = (vec![1, 2, 5, 6, 8, 9, 10], Some(10), vec![3, 4, 7], None);
+        assert_eq!(walk(&table, Until::Now, &[3, 4, 7]).await.unwrap(), all);
+        assert_eq!(walk(&table, heads(10), &[3, 4, 7]).await.unwrap(), all);
+        // What only one of two missing ones explains is a hole.
+        assert_eq!(
+            walk(&table, Until::Now, &[3]).await.unwrap(),
+            (vec![1, 2], Some(2), Vec::new(), Some(4))
+        );
+        let error = walk(&table, heads(10), &[3]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Incomplete);
+    }
+
+    /// A cut of what a walk noted is read again as it was: the same segments, and the same notes.
+    #[tokio::test]
+    async fn what_was_noted_is_enough_to_read_the_same_again() {
+        let left_out = [3, 4, 7, 10];
+        let (table, _folder) = lacking(&[3, 4, 10]).await;
+        for minute in 0..=11 {
+            let until = Until::AsOf(Timestamp::default().plus_seconds(minute * MINUTE));
+            let first = walk(&table, until, &left_out).await.unwrap();
+            let (_, Some(read), left, None) = &first else {
+                assert_eq!(minute, 0, "{first:?}");
+                continue;
+            };
+            assert_eq!(walk(&table, heads(*read), left).await.unwrap(), first, "minute {minute}");
+        }
+        // Also when the last segments of the prefix were lost after the cut was given out.
+        let expected = (vec![1, 2, 5, 6, 8, 9], Some(10), vec![3, 4, 7, 10], None);
+        assert_eq!(walk(&table, heads(10), &left_out).await.unwrap(), expected);
     }
 }
