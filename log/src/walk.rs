@@ -237,8 +237,7 @@ mod tests {
         left_out: &[u64],
     ) -> Result<(Vec<u64>, Option<u64>, Vec<u64>, Option<u64>)> {
         let left_out = left_out.iter().map(|seq| (log(), *seq)).collect();
-        let mut walk =
-            Walk::new(&log().workspace, log().day, Kind::Predictions, until, Arc::new(left_out));
+        let mut walk = Walk::new(&log().workspace, log().day, Kind::Predictions, until, Arc::new(left_out));
         let (mut admitted, mut read, mut left, mut missing) = (Vec::new(), None, Vec::new(), None);
         while let Some(page) = walk.next(table, None).await? {
             admitted.extend(page.iter().map(|segment| segment.seq));
@@ -265,10 +264,7 @@ mod tests {
         assert_eq!(walk(&table, Until::Now, &[3, 4, 7]).await.unwrap(), all);
         assert_eq!(walk(&table, heads(10), &[3, 4, 7]).await.unwrap(), all);
         // What only one of two missing ones explains is a hole.
-        assert_eq!(
-            walk(&table, Until::Now, &[3]).await.unwrap(),
-            (vec![1, 2], Some(2), Vec::new(), Some(4))
-        );
+        assert_eq!(walk(&table, Until::Now, &[3]).await.unwrap(), (vec![1, 2], Some(2), Vec::new(), Some(4)));
         let error = walk(&table, heads(10), &[3]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Incomplete);
     }

@@ -57,7 +57,7 @@ pub(super) struct Log {
 }
 
 /// A writer that waits for its entry to be stored.
-struct Waiting {
+pub(super) struct Waiting {
     entry: Arc<Entry>,
     answer: oneshot::Sender<Result<Stored>>,
     _counted: InFlight,
@@ -122,7 +122,7 @@ impl Log {
         Ok(seq)
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+    pub(super) fn queue(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,12 +13,14 @@ use table::{Call, Condition, Item, Layer, item::Value, sqlite::SqliteTable};
 use super::*;
 use crate::{json::read_ndjson, limits::REPEAT_SECONDS};
 
-/// Counts what is written, and dies after so many writes.
+/// Counts what is written, dies after so many writes, and holds writes back.
 #[derive(Debug)]
 struct Counting {
     inner: SqliteTable,
     writes: AtomicUsize,
     left: AtomicI64,
+    /// While it is locked, writes wait.
+    gate: tokio::sync::RwLock<()>,
 }
 
 impl Layer for Counting {
@@ -37,8 +39,16 @@ impl Layer for Counting {
                 );
             }
             self.writes.fetch_add(1, Ordering::Relaxed);
+            drop(self.gate.read().await);
         }
         Ok(())
+    }
+}
+
+impl Appender {
+    /// How many writers wait for their turn.
+    fn waiting(&self) -> usize {
+        self.logs.lock().unwrap().known.values().map(|log| log.queue().len()).sum()
     }
 }
 
@@ -60,7 +70,8 @@ impl World {
             move || start.plus_seconds(seconds.load(Ordering::Relaxed))
         });
         let inner = SqliteTable::open(&dir.path().join("t.db"), clock.clone()).unwrap();
-        let table = Arc::new(Counting { inner, writes: AtomicUsize::new(0), left: AtomicI64::new(i64::MAX) });
+        let (writes, left, gate) = (AtomicUsize::new(0), AtomicI64::new(i64::MAX), Default::default());
+        let table = Arc::new(Counting { inner, writes, left, gate });
         Self { table, workspace: Id::new(start), clock, seconds, _dir: dir }
     }
 
@@ -319,10 +330,26 @@ async fn many_at_once_share_segments_and_cost_one_write_together() {
     let appender = world.appender();
     world.append(&appender, world.batch(1_000, 1), None).await.unwrap();
     world.writes();
-    let appends = (0..64).map(|row| world.append(&appender, world.batch(row, 1), None));
-    assert!(futures::future::try_join_all(appends).await.unwrap().iter().all(|appended| *appended));
-    let writes = world.writes();
-    assert!(writes <= 4, "{writes} writes for 64 events");
+    // While the first is written, 63 come.
+    let gate = world.table.gate.write().await;
+    let append = |row| world.append(&appender, world.batch(row, 1), None);
+    let first = append(0);
+    let following = async {
+        while world.table.writes.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        futures::future::try_join_all((1..64).map(append)).await
+    };
+    let release = async {
+        while appender.waiting() < 63 {
+            tokio::task::yield_now().await;
+        }
+        drop(gate);
+        Ok(())
+    };
+    let (first, following, ()) = tokio::try_join!(first, following, release).unwrap();
+    assert!(first && following.iter().all(|appended| *appended));
+    assert_eq!(world.writes(), 2);
     // All of them again, twice at one time, and by two processes.
     let other = world.appender();
     let appends = (0..128).map(|row| {
