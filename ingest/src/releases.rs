@@ -17,7 +17,8 @@ pub const MAX_NEW_RELEASES: usize = 100;
 pub struct CreatedRelease {
     /// The release.
     pub release: Release,
-    /// Whether this request created it in the catalog.
+    /// Whether this request created it as it was asked for: in the catalog, or by registering what an earlier one like
+    /// it created before it failed.
     pub is_new: bool,
     /// Whether the log had its `register` event before.
     pub was_registered: bool,
@@ -35,11 +36,13 @@ impl Ingest {
         workspace: &Workspace,
         new: DetailedSpec,
     ) -> Result<CreatedRelease, SubmitError> {
+        let (details, attributes) = (new.details.clone(), new.attributes.clone());
         let (release, is_new) =
             self.catalog().create_release(workspace.id(), new, self.clock().now()).await?;
         let was_registered = !is_new && self.catalog().is_registered(&release).await?;
         let was_registered = was_registered || self.register(workspace, &release, is_new).await?;
-        Ok(CreatedRelease { release, is_new, was_registered })
+        let is_as_asked = release.details == details && release.entity.attributes == attributes;
+        Ok(CreatedRelease { is_new: is_new || !was_registered && is_as_asked, release, was_registered })
     }
 
     /// Appends the event that registers a release; whether it was in the log before.

@@ -1,12 +1,18 @@
 //! What is live: promotions, rollbacks, and what was live at an instant.
 
-use catalog::{Action, HistoryOf, ReleaseChange};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use catalog::{Action, DetailedSpec, HistoryOf, ReleaseChange, ReleaseDetails};
 use event::Kind;
 use log::{key, scan};
 use serde_json::json;
 use tests::{
     hooked::{Asked, Hooked, Turn},
     on_both_engines,
+    register::release_of,
     scene::Scene,
     world::{World, at, cost},
 };
@@ -15,6 +21,7 @@ on_both_engines!(
     World::on:
     what_was_live_at_an_instant_is_one_query,
     a_late_promotion_beside_300_live_models_is_put_in_its_place,
+    a_release_of_which_the_event_failed_is_created_by_asking_again,
     what_cannot_be_recorded_as_live_fails_no_append,
     unknown_releases_are_registered_where_that_is_set,
     the_history_of_a_model_is_read_newest_first,
@@ -128,6 +135,40 @@ async fn a_late_promotion_beside_300_live_models_is_put_in_its_place(world: Worl
 }
 
 /// Access pattern A10. The event is in the log, so its append is a success; the projector goes on as well, and tells of it.
+/// The catalog has the release, its event is not in the log: who asks again completes what was begun.
+async fn a_release_of_which_the_event_failed_is_created_by_asking_again(world: World) {
+    let mut scene = Scene::new(world).await;
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = Arc::clone(&fails);
+    scene.table = Hooked::new(scene.world.table(), move |asked| match asked {
+        Asked::Write(key) if key::parse_segment(key).is_some() && failing.load(Ordering::Relaxed) => {
+            Turn::Fail(event::ErrorKind::Unavailable)
+        }
+        _ => Turn::Pass,
+    });
+    let asked = |notes: &str| {
+        let details = ReleaseDetails { notes: Some(notes.into()), ..ReleaseDetails::default() };
+        DetailedSpec { details, ..release_of("m", "v9").into() }
+    };
+    let ingest = scene.ingest(at("2026-06-05T00:00:00Z"));
+    let create = async |notes| ingest.create_release(&scene.workspace, asked(notes)).await;
+    assert!(create("the first").await.is_err());
+    assert!(create("the first").await.is_err());
+    fails.store(false, Ordering::Relaxed);
+    let created = create("the first").await.unwrap();
+    assert!(created.is_new && !created.was_registered);
+    let again = create("the first").await.unwrap();
+    assert!(!again.is_new && again.was_registered, "it is there");
+    // Of other notes it is not what was asked for, though it is registered now.
+    fails.store(true, Ordering::Relaxed);
+    let other = |notes: &str| DetailedSpec { spec: release_of("m", "v10"), ..asked(notes) };
+    assert!(ingest.create_release(&scene.workspace, other("the first")).await.is_err());
+    fails.store(false, Ordering::Relaxed);
+    let created = ingest.create_release(&scene.workspace, other("a second")).await.unwrap();
+    assert!(!created.is_new && !created.was_registered);
+    assert_eq!(created.release.details.notes.as_deref(), Some("the first"));
+}
+
 async fn what_cannot_be_recorded_as_live_fails_no_append(world: World) {
     let mut scene = Scene::new(world).await;
     let is_live = |key: &table::Key| key::parse_live(&key.sk).is_some();
