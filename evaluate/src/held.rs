@@ -9,7 +9,7 @@ use fold::{
 };
 use log::{
     segment_item::{DATA, Segment},
-    walk::Admitted,
+    walk::{Admitted, Heads, Note},
 };
 
 use crate::{Failure, Reading, Unreadable, caught};
@@ -32,15 +32,25 @@ pub(crate) struct Held {
 
 impl Held {
     /// Reads `partition`. Of everything it reads a partition of at most as many rows as are held at a time; only if many rows
-    /// have the same key there can be more.
-    pub(crate) async fn read(reading: &dyn Reading, partition: Partition) -> Result<Self, Failure> {
+    /// have the same key there can be more. How far it reads becomes `heads`; where these are known, it reads as far.
+    pub(crate) async fn read(
+        reading: &dyn Reading,
+        partition: Partition,
+        heads: &mut Option<Heads>,
+    ) -> Result<Self, Failure> {
         let at_once = if partition == Partition::ALL { reading.rows_at_once() } else { usize::MAX };
         let mut held = Self { partition, at_once, rows: 0, predictions: Vec::new(), outcomes: Vec::new() };
+        let mut read = Heads::new();
         for kind in KINDS {
-            let mut walk = reading.walk(kind)?;
+            let mut walk = reading.walk(kind, heads.as_ref())?;
             loop {
                 let page = walk.next(reading.table(), None).await;
-                reading.note(walk.notes());
+                let notes = walk.notes();
+                read.extend(notes.iter().filter_map(|note| match note {
+                    Note::Read(log, seq) => Some((log.clone(), *seq)),
+                    _ => None,
+                }));
+                reading.note(notes);
                 let Some(page) = page.map_err(|error| reading.failed(error))? else { break };
                 let before = held.bytes();
                 held = held.take_page(reading, page).await?;
@@ -51,6 +61,7 @@ impl Held {
                 reading.check()?;
             }
         }
+        heads.get_or_insert(read);
         Ok(held)
     }
 

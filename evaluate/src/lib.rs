@@ -10,7 +10,7 @@
 //! use almanac_evaluate::{Reading, Unreadable, evaluate_day};
 //! # use async_trait::async_trait;
 //! # use event::{Clock, Error, Id, Kind, Result, Timestamp};
-//! use log::walk::{Note, Until, Walk};
+//! use log::walk::{Heads, Note, Until, Walk};
 //! use table::{Table, sqlite::SqliteTable};
 //!
 //! /// A day as it is now; a segment that cannot be read ends the evaluation.
@@ -19,8 +19,9 @@
 //! #[async_trait]
 //! impl Reading for Now {
 //!     fn table(&self) -> &dyn Table { &self.table }
-//!     fn walk(&self, kind: Kind) -> Result<Walk> {
-//!         Ok(Walk::new(&self.workspace, self.at.day(), kind, Until::Now, Arc::default()))
+//!     fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk> {
+//!         let until = again.map_or(Until::Now, |heads| Until::Heads(heads.clone()));
+//!         Ok(Walk::new(&self.workspace, self.at.day(), kind, until, Arc::default()))
 //!     }
 //!     fn note(&self, _: Vec<Note>) {}
 //!     fn unpacks(&self, _: usize) {}
@@ -59,7 +60,7 @@ use fold::{
 };
 use log::{
     key::LogId,
-    walk::{Note, Walk},
+    walk::{Heads, Note, Walk},
 };
 use table::Table;
 
@@ -83,18 +84,18 @@ pub struct Unreadable {
     pub has_panicked: bool,
 }
 
-/// How the predictions and outcomes of one day are read. A day may be read several times; each time the walks must give
-/// the same segments.
+/// How the predictions and outcomes of one day are read. A day of many rows is read several times: the first time as far
+/// as the reading goes, and from then on exactly what was read the first time.
 #[async_trait]
 pub trait Reading: Send + Sync {
     /// The table.
     fn table(&self) -> &dyn Table;
 
-    /// A walk through the logs of a kind.
+    /// A walk through the logs of a kind. When they are read `again`, so many segments of each.
     ///
     /// # Errors
     /// When they cannot be read.
-    fn walk(&self, kind: Kind) -> Result<Walk>;
+    fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk>;
 
     /// Takes what a walk met.
     fn note(&self, notes: Vec<Note>);
@@ -153,10 +154,10 @@ pub async fn evaluate_day(
 ) -> Result<(Evaluation, u64), Failure> {
     let corrupt = |error: FoldError| Error::corrupt(format!("the events cannot be evaluated: {error}"));
     let mut evaluator = Evaluator::new(by);
-    let mut rows = 0;
+    let (mut rows, mut heads) = (0, None);
     let mut partition = Some(Partition::ALL);
     while let Some(this) = partition {
-        let held = Held::read(reading, this).await?;
+        let held = Held::read(reading, this, &mut heads).await?;
         let bytes = held.bytes();
         rows += held.rows() as u64;
         partition = held.partition().following();

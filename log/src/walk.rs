@@ -16,6 +16,9 @@ use crate::{
     scan,
 };
 
+/// How many segments of each log, from its first on.
+pub type Heads = BTreeMap<LogId, u64>;
+
 /// Segments by log and number.
 pub type Segments = BTreeSet<(LogId, u64)>;
 
@@ -27,12 +30,12 @@ pub enum Until {
     /// As far as every segment had been appended by then.
     AsOf(Timestamp),
     /// Of these logs exactly so many segments, and of others none.
-    Heads(BTreeMap<LogId, u64>),
+    Heads(Heads),
 }
 
 /// Those of a day and kind.
 pub fn heads_of<'a>(
-    heads: &'a BTreeMap<LogId, u64>,
+    heads: &'a Heads,
     workspace: &Id,
     day: Day,
     kind: Kind,

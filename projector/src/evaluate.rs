@@ -10,10 +10,9 @@ use fold::Evaluation;
 use log::{
     evaluated::{self, At, Content, Head, OfGone},
     expired,
-    key::LogId,
     projection::Applied,
     scan,
-    walk::{Note, Segments, Until, Walk},
+    walk::{Heads, Note, Segments, Until, Walk},
 };
 use table::{Policy, Table, unless_overtaken};
 
@@ -188,7 +187,7 @@ async fn compute_in_partitions(
 struct Prefix<'a> {
     table: &'a dyn Table,
     day: &'a WorkspaceDay,
-    heads: BTreeMap<LogId, u64>,
+    heads: Heads,
     left_out: Arc<Segments>,
     at_once: usize,
 }
@@ -199,7 +198,8 @@ impl Reading for Prefix<'_> {
         self.table
     }
 
-    fn walk(&self, kind: Kind) -> Result<Walk> {
+    fn walk(&self, kind: Kind, _: Option<&Heads>) -> Result<Walk> {
+        // A prefix is the same each time.
         let (until, left_out) = (Until::Heads(self.heads.clone()), Arc::clone(&self.left_out));
         Ok(Walk::new(&self.day.workspace, self.day.day, kind, until, left_out))
     }
@@ -237,7 +237,7 @@ impl Reading for Prefix<'_> {
 #[cfg(test)]
 mod tests {
     use event::{Clock, Column, Columns, Id, Task, Timestamp, Values};
-    use log::segment_item::Segment;
+    use log::{key::LogId, segment_item::Segment};
     use table::{Condition, sqlite::SqliteTable};
 
     use super::*;

@@ -15,7 +15,7 @@ use log::{
     active,
     evaluated::{self, At, Found},
     key::{self, Projection},
-    walk::{Note, Walk},
+    walk::{Heads, Note, Walk},
 };
 use meter::catalogue::QUERY_DECODED_BYTES;
 use polars::prelude::{Column as Series, DataFrame};
@@ -126,8 +126,11 @@ impl evaluate::Reading for DayReading<'_> {
         &*self.reading.table
     }
 
-    fn walk(&self, kind: Kind) -> Result<Walk> {
-        self.reading.walk(self.day, kind)
+    fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk> {
+        match again {
+            Some(heads) => Ok(self.reading.walk_again(self.day, kind, heads.clone())),
+            None => self.reading.walk(self.day, kind),
+        }
     }
 
     fn note(&self, notes: Vec<Note>) {

@@ -16,7 +16,7 @@ use log::{
     cut::Cut,
     key::LogId,
     segment_item::Segment,
-    walk::{Admitted, Note, Segments, Until, Walk, heads_of},
+    walk::{Admitted, Heads, Note, Segments, Until, Walk, heads_of},
 };
 use meter::catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT};
 use table::Table;
@@ -169,7 +169,16 @@ impl Reading {
             _ if !is_kept => Until::Heads(BTreeMap::new()),
             until => until.clone(),
         };
-        Ok(Walk::new(&self.workspace, day, kind, until, Arc::clone(&self.left_out)))
+        Ok(self.walk_until(day, kind, until))
+    }
+
+    /// A walk through what has been read of the logs of a day and kind.
+    pub(crate) fn walk_again(&self, day: Day, kind: Kind, heads: Heads) -> Walk {
+        self.walk_until(day, kind, Until::Heads(heads))
+    }
+
+    fn walk_until(&self, day: Day, kind: Kind, until: Until) -> Walk {
+        Walk::new(&self.workspace, day, kind, until, Arc::clone(&self.left_out))
     }
 
     /// The next page of a walk; what the answer lacks is noted.

@@ -1,19 +1,23 @@
 //! Answers that can be had again: as of an instant, at a cut, and without segments that cannot be read.
 //! Each on a SQLite file and on DynamoDB Local.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use catalog::{Catalog, Workspace};
 use event::{Clock, Column, Columns, Day, ErrorKind, Kind, Values};
 use log::{
     cut::Cut,
-    key::LogId,
+    key::{self, LogId},
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
 use projector::{dlq, project::Stopped};
-use query::{Answer, Format, Query, Request, What, Words};
+use query::{Answer, Bounds, Format, Query, Request, What, Words};
 use table::{Condition, Table};
 use tests::{
+    between::{Between, Call},
     conformance::TestClock,
     engine::{Engine, Fresh},
     on_both_engines,
@@ -53,22 +57,25 @@ impl World {
 
     /// A segment of one event.
     fn segment(&self, kind: Kind, lane: u8, seq: u64, key: &str, appended_at: &str) -> Segment {
-        let text = |text: &str| Values::Text([text].into_iter().collect());
-        let time = || Values::Time(vec![at("2026-06-01T10:00:00Z").micros()]);
+        self.segment_of(kind, lane, seq, &[key], appended_at)
+    }
+
+    /// A segment of an event of each key.
+    fn segment_of(&self, kind: Kind, lane: u8, seq: u64, keys: &[&str], appended_at: &str) -> Segment {
+        let rows = keys.len();
+        let key = Column::new("key", Values::Text(keys.iter().copied().collect()));
+        let text = |text: &str| Values::Text(vec![text; rows].into_iter().collect());
+        let time = || Values::Time(vec![at("2026-06-01T10:00:00Z").micros(); rows]);
         let columns = match kind {
             Kind::Predictions => vec![
-                Column::new("key", text(key)),
+                key,
                 Column::new("predicted_at", time()),
                 Column::new("release", text("v1")),
-                Column::new("score", Values::Float(vec![0.75])),
+                Column::new("score", Values::Float(vec![0.75; rows])),
             ],
-            _ => vec![
-                Column::new("key", text(key)),
-                Column::new("observed_at", time()),
-                Column::new("label", text("1")),
-            ],
+            _ => vec![key, Column::new("observed_at", time()), Column::new("label", text("1"))],
         };
-        let columns = Columns { rows: 1, columns };
+        let columns = Columns { rows, columns };
         Segment::pack(self.log(kind, lane), seq, at(appended_at), Vec::new(), &columns).unwrap()
     }
 
@@ -105,6 +112,7 @@ on_both_engines!(
     a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since,
     an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one,
     where_append_times_fall_the_longest_prefix_counts,
+    a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time,
     a_cut_is_of_one_workspace_window_and_kind,
     a_segment_that_cannot_be_read_is_left_out_with_its_name,
     what_an_operator_skipped_is_left_out_and_a_cut_stays_as_it_was,
@@ -172,6 +180,47 @@ async fn where_append_times_fall_the_longest_prefix_counts(world: World) {
     {
         assert_eq!(world.keys(Some(&format!("{DAY}T{as_of}")), None).await, keys, "{as_of}");
     }
+}
+
+async fn a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time(world: World) {
+    const THEN: &str = "2026-06-01T12:30:00Z";
+    let keys: Vec<String> = (0..1_000).map(|key| format!("k{key}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let outcomes =
+        |seq, keys| world.segment_of(Kind::Outcomes, 0, seq, keys, "2026-06-01T12:00:05Z").to_item();
+    let predictions = world.segment_of(Kind::Predictions, 0, 1, &keys, "2026-06-01T12:00:00Z").to_item();
+    for item in [predictions, outcomes(1, &keys[..400])] {
+        world.table.put(item, Condition::Absent).await.unwrap();
+    }
+    let at_once = world.ask(What::Evaluations, Some(THEN), None).await.0;
+    // Before it is read for the second time, a writer that was slow appends.
+    let of = key::segments_of_kind(world.workspace.id(), day(), Kind::Outcomes);
+    let late = Arc::new(Mutex::new(Some(outcomes(2, &keys[400..]))));
+    let (plain, slow, reads) = (Arc::clone(&world.table), Arc::clone(&late), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&reads);
+    let table = Between::new(Arc::clone(&world.table), move |call| {
+        let Call::Query(query) = call else { return None };
+        if query.range.pk != of.pk || query.range.from > of.to || query.range.to < of.from {
+            return None;
+        }
+        if counted.fetch_add(1, Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let (late, plain) = (slow.lock().unwrap().take()?, Arc::clone(&plain));
+        Some(Box::pin(async move { plain.put(late, Condition::Absent).await.unwrap() }))
+    });
+    let bounds = Bounds { memory: 64 * 1024, ..Bounds::default() };
+    let query = Query::new(Arc::new(table), world.clock.clock()).within(bounds);
+    let request = world.request(What::Evaluations, Some(THEN), None);
+    let mut answer = query.run(world.workspace.id(), &request).await.unwrap();
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), at_once);
+    assert!(late.lock().unwrap().is_none() && reads.load(Ordering::Relaxed) > 2);
+    // And the answer is had again by its cut.
+    let cut = answer.cut.unwrap().to_string();
+    assert_eq!(world.ask(What::Evaluations, None, Some(&cut)).await.0, at_once);
+    assert_ne!(world.ask(What::Evaluations, Some(THEN), None).await.0, at_once);
 }
 
 async fn a_cut_is_of_one_workspace_window_and_kind(world: World) {
