@@ -1,6 +1,22 @@
 //! Events: one immutable fact each, of one of four kinds, and the columns in which a kind is kept.
+//!
+//! The [table] declares each field once: its name, type, rule and description, and what else matters of it.
+//! Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
 
-use std::{borrow::Cow, fmt};
+mod label;
+mod rule;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use self::{
+    label::{plain_label, same_label},
+    rule::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Rule},
+    table::TAG_PREFIX,
+};
 
 /// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +42,17 @@ pub enum FieldType {
     Text,
 }
 
+impl FieldType {
+    /// What values of it are called in messages.
+    pub fn plural(self) -> &'static str {
+        match self {
+            FieldType::Time => "times",
+            FieldType::Float => "numbers",
+            FieldType::Text => "strings",
+        }
+    }
+}
+
 /// A field of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -33,59 +60,69 @@ pub struct Field {
     pub name: &'static str,
     /// Its type.
     pub kind: FieldType,
+    /// What its values must keep to.
+    pub rule: Rule,
+    /// What it is, in a sentence.
+    pub about: &'static str,
     /// Whether every event must have it.
-    pub required: bool,
+    pub is_required: bool,
+    /// Whether an event that has it says something: where a kind has such fields, every event has one at least.
+    pub is_telling: bool,
+    /// Whether rollups count it or sum it up.
+    pub is_rolled_up: bool,
 }
 
-/// Before the name of a tag, in the name of its column: `tag.carrier`.
-pub const TAG_PREFIX: &str = "tag.";
-
-const fn required(name: &'static str, kind: FieldType) -> Field {
-    Field { name, kind, required: true }
+/// Columns of one type whose names the client chooses; an event may have several of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// What one of them is called: `tag`.
+    pub noun: &'static str,
+    /// The field that holds them as an object in JSON: `tags`.
+    pub name: &'static str,
+    /// Before the name of a member, in the name of its column: `tag.`.
+    pub prefix: &'static str,
+    /// What stands for the name of a member in documents: `NAME`.
+    pub placeholder: &'static str,
+    /// The type of their values.
+    pub kind: FieldType,
+    /// What their values must keep to.
+    pub rule: Rule,
+    /// What their names must keep to.
+    pub name_rule: Rule,
+    /// What they are, in a sentence.
+    pub about: &'static str,
+    /// The most members of an event.
+    pub max: usize,
+    /// The most different members of a batch: each is a column of its own.
+    pub max_batch: usize,
+    /// Whether an event that has one says something, as [`Field::is_telling`].
+    pub is_telling: bool,
+    /// Whether rollups count it or sum it up.
+    pub is_rolled_up: bool,
 }
 
-const fn optional(name: &'static str, kind: FieldType) -> Field {
-    Field { name, kind, required: false }
+impl Family {
+    /// The name of the column of a member.
+    pub fn column(&self, member: &str) -> String {
+        format!("{}{member}", self.prefix)
+    }
+
+    /// The member whose column has this name.
+    pub fn member<'a>(&self, column: &'a str) -> Option<&'a str> {
+        column.strip_prefix(self.prefix).filter(|member| !member.is_empty())
+    }
+
+    /// A regular expression of the names of its columns.
+    pub fn pattern(&self) -> String {
+        let member = if self.name_rule == Rule::Name { "[A-Za-z0-9][A-Za-z0-9._-]{0,127}$" } else { "." };
+        format!("^{}{member}", self.prefix.replace('.', "\\."))
+    }
+
+    /// How its columns are called in documents: `tag.NAME`.
+    pub fn columns_are_called(&self) -> String {
+        self.column(self.placeholder)
+    }
 }
-
-const PREDICTIONS: &[Field] = &[
-    required("key", FieldType::Text),
-    required("predicted_at", FieldType::Time),
-    required("release", FieldType::Text),
-    optional("score", FieldType::Float),
-    optional("label", FieldType::Text),
-    optional("value", FieldType::Float),
-    optional("latency_ms", FieldType::Float),
-];
-
-const OUTCOMES: &[Field] = &[
-    required("key", FieldType::Text),
-    optional("predicted_at", FieldType::Time),
-    required("observed_at", FieldType::Time),
-    optional("label", FieldType::Text),
-    optional("value", FieldType::Float),
-];
-
-const METRICS: &[Field] = &[
-    required("name", FieldType::Text),
-    required("measured_at", FieldType::Time),
-    required("value", FieldType::Float),
-    optional("release", FieldType::Text),
-];
-
-const RELEASES: &[Field] = &[
-    required("release", FieldType::Text),
-    required("released_at", FieldType::Time),
-    required("model", FieldType::Text),
-    required("action", FieldType::Text),
-    optional("configuration", FieldType::Text),
-    optional("environment", FieldType::Text),
-    optional("note", FieldType::Text),
-    optional("task", FieldType::Text),
-    optional("positive_label", FieldType::Text),
-    optional("threshold", FieldType::Float),
-    optional("effective_from", FieldType::Text),
-];
 
 impl Kind {
     /// All kinds.
@@ -121,13 +158,13 @@ impl Kind {
         }
     }
 
-    /// Its fields, in the order in which they are stored; tags come after them.
+    /// Its fields, in the order in which they are stored; the members of [families](Kind::families) come after them.
     pub fn fields(self) -> &'static [Field] {
         match self {
-            Kind::Predictions => PREDICTIONS,
-            Kind::Outcomes => OUTCOMES,
-            Kind::Metrics => METRICS,
-            Kind::Releases => RELEASES,
+            Kind::Predictions => table::PREDICTIONS,
+            Kind::Outcomes => table::OUTCOMES,
+            Kind::Metrics => table::METRICS,
+            Kind::Releases => table::RELEASES,
         }
     }
 
@@ -136,15 +173,60 @@ impl Kind {
         self.fields().iter().find(|field| field.name == name)
     }
 
-    /// Whether its events carry tags.
-    pub fn has_tags(self) -> bool {
-        matches!(self, Kind::Predictions | Kind::Metrics)
+    /// Its families of columns, in the order in which they are stored.
+    pub fn families(self) -> &'static [Family] {
+        match self {
+            Kind::Predictions => table::PREDICTION_FAMILIES,
+            Kind::Metrics => table::METRIC_FAMILIES,
+            Kind::Outcomes | Kind::Releases => &[],
+        }
     }
 
-    /// Whether a column of this name may exist: a field, or a tag where the kind has tags.
+    /// The family of which the column called `name` is a member.
+    pub fn family(self, name: &str) -> Option<&'static Family> {
+        self.families().iter().find(|family| family.member(name).is_some())
+    }
+
+    /// The type of the column called `name`; `None` where events of the kind cannot have it.
+    pub fn column_type(self, name: &str) -> Option<FieldType> {
+        let field = self.field(name).map(|field| field.kind);
+        field.or_else(|| self.family(name).map(|family| family.kind))
+    }
+
+    /// Whether a column of this name may exist: a field, or a member of a family.
     pub fn may_have(self, column: &str) -> bool {
-        let tag = || column.strip_prefix(TAG_PREFIX).is_some_and(|tag| !tag.is_empty());
-        self.field(column).is_some() || (self.has_tags() && tag())
+        self.column_type(column).is_some()
+    }
+
+    /// Whether rollups count the column called `name` or sum it up.
+    pub fn is_rolled_up(self, name: &str) -> bool {
+        match self.field(name) {
+            Some(field) => field.is_rolled_up,
+            None => self.family(name).is_some_and(|family| family.is_rolled_up),
+        }
+    }
+
+    /// What its columns are called, for a message: `extra` ones, its fields and its families.
+    pub fn columns_are_called(self, extra: &[&str]) -> String {
+        let names = extra.iter().copied().chain(self.fields().iter().map(|field| field.name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        match self.families() {
+            [] => names,
+            [all @ .., last] => {
+                let all = all.iter().map(|family| format!(", {}", family.columns_are_called()));
+                format!("{names}{} and {}", all.collect::<String>(), last.columns_are_called())
+            }
+        }
+    }
+
+    /// What one event of the kind is called, with its article.
+    pub fn one(self) -> &'static str {
+        match self {
+            Kind::Predictions => "a prediction",
+            Kind::Outcomes => "an outcome",
+            Kind::Metrics => "a metric",
+            Kind::Releases => "a release event",
+        }
     }
 
     /// The time at which the event became known in the world: when it was predicted, observed,
@@ -162,77 +244,5 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// A label as it is kept: without white space around it, `True` and `FALSE` as `true` and `false`, and
-/// a whole number such as `1.0` without its point. So labels that mean the same are the same, whatever
-/// library wrote them.
-#[inline]
-pub fn plain_label(label: &str) -> Cow<'_, str> {
-    let label = label.trim();
-    let is = |word: &str| label.eq_ignore_ascii_case(word);
-    match label.as_bytes() {
-        [b't' | b'T' | b'f' | b'F', ..] if is("true") || is("false") => match label.as_bytes()[0] | 0x20 {
-            b't' => Cow::Borrowed("true"),
-            _ => Cow::Borrowed("false"),
-        },
-        [.., b'.' | b'0'] => whole_number(label).unwrap_or(Cow::Borrowed(label)),
-        _ => Cow::Borrowed(label),
-    }
-}
-
-/// `1` of `1.0`, `1.` and `1.00`; `None` for what is no such number.
-fn whole_number(label: &str) -> Option<Cow<'_, str>> {
-    let (whole, fraction) = label.split_once('.')?;
-    let digits = whole.strip_prefix('-').unwrap_or(whole);
-    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_whole || fraction.bytes().any(|byte| byte != b'0') {
-        return None;
-    }
-    let is_zero = digits.bytes().all(|byte| byte == b'0');
-    Some(Cow::Borrowed(if is_zero { digits } else { whole }))
-}
-
-/// Whether two labels mean the same. Events that were stored before labels were made plain may hold
-/// any.
-#[inline]
-pub fn same_label(one: &str, other: &str) -> bool {
-    one == other || plain_label(one) == plain_label(other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_that_mean_the_same_are_the_same() {
-        for (label, plain) in [
-            ("1.0", "1"),
-            ("1.", "1"),
-            ("-2.00", "-2"),
-            ("-0.0", "0"),
-            ("10", "10"),
-            (" 1.0\t", "1"),
-            ("True", "true"),
-            ("FALSE", "false"),
-            ("true", "true"),
-            ("yes ", "yes"),
-            ("\u{a0}yes", "yes"),
-            ("Yes", "Yes"),
-            ("1.5", "1.5"),
-            ("v1.0", "v1.0"),
-            ("1.0.0", "1.0.0"),
-            (".0", ".0"),
-            ("1e0", "1e0"),
-            ("truely", "truely"),
-            ("", ""),
-            ("  ", ""),
-        ] {
-            assert_eq!(plain_label(label), plain, "{label:?}");
-            assert!(same_label(label, plain));
-            assert_eq!(plain_label(plain), plain, "a plain label stays as it is");
-        }
-        assert!(!same_label("1", "true") && !same_label("Yes", "yes"));
     }
 }

@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 
 use event::{
     Kind,
-    fields::TAG_PREFIX,
     lane::{Breakdown, By},
 };
 use serde::{Deserialize, Serialize};
@@ -47,13 +46,7 @@ pub const MAX_PART_BYTES: usize = 340 * 1024;
 
 /// Whether a fold needs the column `name` of events of a kind.
 pub fn wants(kind: Kind, name: &str) -> bool {
-    let fields: &[&str] = match kind {
-        Kind::Predictions => &["release", "score", "label", "value", "latency_ms"],
-        Kind::Outcomes => &["predicted_at", "label", "value"],
-        Kind::Metrics => &["name", "measured_at", "value", "release"],
-        Kind::Releases => &["release", "action", "configuration", "environment"],
-    };
-    fields.contains(&name) || kind.has_tags() && name.starts_with(TAG_PREFIX)
+    kind.is_rolled_up(name)
 }
 
 /// What the events of one workspace and day add up to.

@@ -135,7 +135,7 @@ impl Batch {
             let rows: Vec<usize> = (from..to).collect();
             from = to;
             let mut part = self.take(&rows);
-            let is_required = |name: &str| self.kind.field(name).is_some_and(|field| field.required);
+            let is_required = |name: &str| self.kind.field(name).is_some_and(|field| field.is_required);
             part.columns.columns.retain(|column| column.nulls() < rows.len() || is_required(&column.name));
             part
         };

@@ -1,21 +1,15 @@
 //! Every limit of a request, in one place. What exceeds one is refused with an error that names it.
 
+/// The most bytes in a key, in a note and in any other text. How many tags there may be stands in
+/// [the table of families](event::fields::Family).
+pub use event::fields::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES};
+
 /// The most bytes in a body.
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// The most rows in a batch.
 pub const MAX_BATCH_ROWS: usize = 100_000;
 /// The most days that one batch may touch: each is a log of its own.
 pub const MAX_BATCH_DAYS: usize = 400;
-/// The most distinct names of tags in a batch: each is a column of its own.
-pub const MAX_BATCH_TAG_NAMES: usize = 64;
-/// The most bytes in the key of an event.
-pub const MAX_KEY_BYTES: usize = 256;
-/// The most bytes in any other text.
-pub const MAX_TEXT_BYTES: usize = 128;
-/// The most bytes in the note of a release.
-pub const MAX_NOTE_BYTES: usize = 4096;
-/// The most tags on an event.
-pub const MAX_TAGS: usize = 16;
 /// The most fields, or tags, that are read of a row before it is refused.
 pub const MAX_FIELDS: usize = 128;
 /// The most bytes in an idempotency key.

@@ -1,6 +1,9 @@
 //! The columns that an answer may have, as the document of the API tells them.
 
-use event::{Kind, fields::FieldType};
+use event::{
+    Kind,
+    fields::{Family, FieldType},
+};
 use fold::figure::Getter;
 
 use crate::{
@@ -55,13 +58,14 @@ impl What {
         columns
     }
 
-    /// Whether there are columns of tags.
-    pub(crate) fn has_tags(self) -> bool {
+    /// The families of columns whose names the client chose.
+    pub(crate) fn families(self) -> &'static [Family] {
         match self {
-            What::Events(kind) => kind.has_tags(),
-            What::Joined => Kind::Predictions.has_tags(),
-            What::Rollups => true,
-            What::Evaluations => false,
+            What::Events(kind) => kind.families(),
+            What::Joined => Kind::Predictions.families(),
+            // Broken down by a tag, rollups have a column for it.
+            What::Rollups => Kind::Metrics.families(),
+            What::Evaluations => &[],
         }
     }
 

@@ -24,7 +24,6 @@ use table::{Item, Query, Table};
 use crate::{
     budget::Hold,
     columns::ColumnType,
-    events::unknown_column,
     frame, meters,
     read::{self, Reading},
     request::{Request, What},
@@ -250,7 +249,10 @@ pub(crate) fn series(columns: &[(&str, ColumnType)], rows: &[Row], request: &Req
             None if name == DAY => {
                 frame.push(frame::days(DAY, rows.iter().map(|(day, _)| day.number()).collect()))
             }
-            None => return Err(unknown_column(name, &all, false)),
+            None => {
+                let all = all.join(", ");
+                return Err(Error::invalid(format!("there is no column `{name}`; there are {all}")));
+            }
         }
     }
     frame::frame(rows.len(), frame)

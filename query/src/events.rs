@@ -5,10 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use event::{
-    Columns, Error, Kind, Result,
-    fields::{FieldType, TAG_PREFIX},
-};
+use event::{Columns, Error, Kind, Result, fields::FieldType};
 use polars::prelude::{Column as Series, DataFrame};
 
 use crate::{
@@ -30,17 +27,11 @@ pub(crate) fn check_columns(kind: Kind, extra: &[&str], wanted: Option<&[String]
     let known = |name: &str| kind.may_have(name) || extra.contains(&name);
     match wanted.and_then(|names| names.iter().find(|name| !known(name))) {
         None => Ok(()),
-        Some(name) => {
-            let mut names: Vec<&str> = extra.to_vec();
-            names.extend(kind.fields().iter().map(|field| field.name));
-            Err(unknown_column(name, &names, kind.has_tags()))
-        }
+        Some(name) => Err(Error::invalid(format!(
+            "there is no column `{name}`; there are {}",
+            kind.columns_are_called(extra)
+        ))),
     }
-}
-
-pub(crate) fn unknown_column(name: &str, known: &[&str], has_tags: bool) -> Error {
-    let tags = if has_tags { " and tag.NAME" } else { "" };
-    Error::invalid(format!("there is no column `{name}`; there are {}{tags}", known.join(", ")))
 }
 
 /// The events of a window.
@@ -55,12 +46,12 @@ pub(crate) async fn events(reading: &Arc<Reading>, kind: Kind, request: &Request
     let asked = request.columns.clone();
     let make = move |segments| Ok(Block::of(kind, asked.as_deref(), segments));
     let blocks = read::window(reading, &filter, make).await?;
-    let tags: BTreeSet<String> = blocks.iter().flat_map(|block| block.tags.iter().cloned()).collect();
+    let members: BTreeSet<String> = blocks.iter().flat_map(|block| block.members.iter().cloned()).collect();
     let names = match &request.columns {
         Some(names) => names.clone(),
-        None => all_names(kind, &tags),
+        None => all_names(kind, &members),
     };
-    check_tags(&names, &tags, !blocks.is_empty())?;
+    check_members(kind, &names, &members, !blocks.is_empty())?;
     let rows = blocks.iter().map(|block| block.rows).sum();
     let mut series: Vec<Vec<Series>> = names.iter().map(|_| Vec::with_capacity(blocks.len())).collect();
     for block in blocks {
@@ -73,30 +64,30 @@ pub(crate) async fn events(reading: &Arc<Reading>, kind: Kind, request: &Request
     frame(rows, columns.collect::<Result<_>>()?)
 }
 
-/// The names of all columns, with those of the tags that occur.
-fn all_names(kind: Kind, tags: &BTreeSet<String>) -> Vec<String> {
+/// The names of all columns, with those of the members of families that occur.
+fn all_names(kind: Kind, members: &BTreeSet<String>) -> Vec<String> {
     let fields = kind.fields().iter().map(|field| field.name.to_owned());
-    let names = std::iter::once(DAY.to_owned()).chain(fields).chain(tags.iter().cloned());
+    let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
     names.chain([APPENDED_AT.to_owned()]).collect()
 }
 
-/// What a column holds; tags hold text.
-fn type_of(kind: Kind, name: &str) -> FieldType {
-    kind.field(name).map_or(FieldType::Text, |field| field.kind)
+/// What a column holds.
+pub(crate) fn type_of(kind: Kind, name: &str) -> FieldType {
+    kind.column_type(name).unwrap_or(FieldType::Text)
 }
 
 /// The events of one day, each column in one piece.
 struct Block {
     rows: usize,
-    tags: BTreeSet<String>,
+    members: BTreeSet<String>,
     columns: HashMap<String, Series>,
 }
 
 impl Block {
     /// The columns that are asked for (all, when `None`) of a day's segments.
     fn of(kind: Kind, asked: Option<&[String]>, segments: Vec<Unpacked>) -> Self {
-        let tags = tags_of(segments.iter().map(|segment| &segment.columns));
-        let names = asked.map_or_else(|| all_names(kind, &tags), <[String]>::to_vec);
+        let members = members_of(kind, segments.iter().map(|segment| &segment.columns));
+        let names = asked.map_or_else(|| all_names(kind, &members), <[String]>::to_vec);
         let meta: Vec<_> = segments.iter().map(Meta::of).collect();
         let mut pieces: Vec<Columns> = segments.into_iter().map(|segment| segment.columns).collect();
         let rows = meta.iter().map(|piece| piece.rows).sum();
@@ -108,7 +99,7 @@ impl Block {
             };
             (name, series)
         });
-        Self { rows, columns: columns.collect(), tags }
+        Self { rows, columns: columns.collect(), members }
     }
 }
 
@@ -149,17 +140,23 @@ fn appended(kind: Kind, name: &str, series: Vec<Series>) -> Result<Series> {
     Ok(if all.len() < pieces * MIN_CHUNK_ROWS { all.rechunk() } else { all })
 }
 
-/// The names of the columns of all tags that occur.
-pub(crate) fn tags_of<'a>(pieces: impl Iterator<Item = &'a Columns>) -> BTreeSet<String> {
-    let columns = pieces.flat_map(|piece| &piece.columns);
-    columns.filter(|column| column.name.starts_with(TAG_PREFIX)).map(|column| column.name.clone()).collect()
+/// The names of the columns of all members of families that occur.
+pub(crate) fn members_of<'a>(kind: Kind, pieces: impl Iterator<Item = &'a Columns>) -> BTreeSet<String> {
+    let names = pieces.flat_map(|piece| &piece.columns).map(|column| &column.name);
+    names.filter(|name| kind.family(name).is_some()).cloned().collect()
 }
 
-/// A tag that no event has is a mistake, unless there is no event.
-pub(crate) fn check_tags(names: &[String], tags: &BTreeSet<String>, has_events: bool) -> Result<()> {
-    match names.iter().find(|name| name.starts_with(TAG_PREFIX) && !tags.contains(*name)) {
-        Some(name) if has_events => {
-            Err(Error::invalid(format!("no event of the window has the tag `{name}`")))
+/// A member of a family that no event has is a mistake, unless there is no event.
+pub(crate) fn check_members(
+    kind: Kind,
+    names: &[String],
+    members: &BTreeSet<String>,
+    has_events: bool,
+) -> Result<()> {
+    let unknown = |name: &&String| kind.family(name).is_some() && !members.contains(*name);
+    match names.iter().find(unknown).and_then(|name| Some((name, kind.family(name)?))) {
+        Some((name, family)) if has_events => {
+            Err(Error::invalid(format!("no event of the window has the {} `{name}`", family.noun)))
         }
         _ => Ok(()),
     }

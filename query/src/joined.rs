@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 
 use crate::{
-    events::{DAY, check_columns, check_tags, tags_of},
+    events::{DAY, check_columns, check_members, members_of, type_of},
     frame,
     read::{self, Filter, Reading, Unpacked},
     request::Request,
@@ -48,14 +48,14 @@ pub(crate) async fn joined(reading: &Arc<Reading>, request: &Request) -> Result<
 
 /// The dataframe of days that are joined.
 fn built(columns: Option<Vec<String>>, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
-    let tags = tags_of(days.iter().flat_map(|day| &day.predictions));
+    let members = members_of(Kind::Predictions, days.iter().flat_map(|day| &day.predictions));
     let names = columns.unwrap_or_else(|| {
         let fields = Kind::Predictions.fields().iter().map(|field| field.name.to_owned());
-        let names = std::iter::once(DAY.to_owned()).chain(fields).chain(tags.iter().cloned());
+        let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
         names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
     });
     let rows: usize = days.iter().map(|day| day.pairs.len()).sum();
-    check_tags(&names, &tags, rows > 0)?;
+    check_members(Kind::Predictions, &names, &members, rows > 0)?;
     let column = |name: &String| {
         reading.hold.check()?;
         Ok(series(name, days))
@@ -119,7 +119,7 @@ fn series(name: &str, days: &[JoinedDay]) -> Series {
             Some((day.outcomes[at.segment as usize].column(field)?, at.row as usize))
         }),
         None => {
-            let kind = Kind::Predictions.field(name).map_or(FieldType::Text, |field| field.kind);
+            let kind = type_of(Kind::Predictions, name);
             gathered(name, kind, days, |day, (at, _)| {
                 Some((day.predictions[at.segment as usize].column(name)?, at.row as usize))
             })

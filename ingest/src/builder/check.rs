@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use event::{Column, Columns, Day, Kind, RowProblem, Timestamp, fields::TAG_PREFIX, time::DAY_MICROS};
+use event::{Column, Columns, Day, Kind, RowProblem, Timestamp, fields::Rule, time::DAY_MICROS};
 
 use super::{
     BatchBuilder,
@@ -11,10 +11,11 @@ use super::{
     names::{EVENT_ID, PREDICTED_ON},
     not_alone,
     row::FieldError,
+    row_errors::RowErrors,
 };
 use crate::{
     batch::{Batch, Refused},
-    limits::{MAX_BATCH_DAYS, MAX_BATCH_ROWS, MAX_BATCH_TAG_NAMES, MAX_TAGS},
+    limits::{MAX_BATCH_DAYS, MAX_BATCH_ROWS},
 };
 
 /// The microseconds of the years 1 to 9999.
@@ -51,7 +52,7 @@ impl BatchBuilder {
                 "{rows} rows are more than the {MAX_BATCH_ROWS} of a batch; send several"
             )));
         }
-        self.check_tag_names()?;
+        self.check_member_names()?;
         let distinct = distinct_days(&days);
         if distinct > MAX_BATCH_DAYS {
             let message =
@@ -68,10 +69,10 @@ impl BatchBuilder {
     pub(crate) fn sort(mut self) -> Result<Sorted, Refused> {
         self.fill_set().map_err(Refused::Whole)?;
         let mut days = self.check();
-        self.check_tag_names()?;
+        self.check_member_names()?;
         let is_mixed = self.notes.any_in_draft();
         let good: Vec<usize> = (0..self.rows()).filter(|&row| !self.notes.is_bad(row)).collect();
-        let notes = std::mem::replace(&mut self.notes, super::RowErrors::new(None));
+        let notes = std::mem::replace(&mut self.notes, RowErrors::new(None));
         let bad = notes.rows();
         if good.is_empty() {
             return Ok(Sorted { good: None, bad, before: Vec::new() });
@@ -87,7 +88,7 @@ impl BatchBuilder {
             batch.numbers = good.iter().map(|&row| batch.numbers[row]).collect();
             let rows = batch.columns.rows;
             let kind = batch.kind;
-            let is_wanted = |name: &str| kind.field(name).is_some_and(|field| field.required);
+            let is_wanted = |name: &str| kind.field(name).is_some_and(|field| field.is_required);
             batch.columns.columns.retain(|column| column.nulls() < rows || is_wanted(&column.name));
         }
         Ok(Sorted { good: Some(batch), bad, before })
@@ -97,14 +98,15 @@ impl BatchBuilder {
     fn check(&mut self) -> Vec<Day> {
         let rows = self.rows();
         self.fields.iter_mut().for_each(|column| column.pad(rows));
-        self.tags.iter_mut().for_each(|tag| tag.filling.pad(rows));
+        self.members.pad(rows);
         self.predicted_on.pad(rows);
         for field in 0..self.fields.len() {
             self.check_missing(field);
             self.check_floats(field);
             self.check_times(field);
         }
-        self.check_tag_counts();
+        self.check_member_counts();
+        self.check_member_floats();
         self.check_event_ids();
         self.check_telling();
         match self.kind {
@@ -119,7 +121,7 @@ impl BatchBuilder {
 
     fn check_missing(&mut self, field: usize) {
         let spec = &self.kind.fields()[field];
-        if spec.required {
+        if spec.is_required {
             let (notes, numbers) = (&mut self.notes, &self.numbers);
             let mut budget = notes.budget();
             self.fields[field].each_missing(|at| {
@@ -130,31 +132,9 @@ impl BatchBuilder {
     }
 
     fn check_floats(&mut self, field: usize) {
-        let Growing::Float(values) = &self.fields[field].values else { return };
-        let name = self.kind.fields()[field].name;
-        let is_good = |number: f64| match name {
-            "score" => (0.0..=1.0).contains(&number),
-            "latency_ms" => number.is_finite() && number >= 0.0,
-            _ => number.is_finite(),
-        };
-        // Under a null stands 0, which is good everywhere.
-        if values.iter().all(|number| is_good(*number)) {
-            return;
-        }
-        let mut budget = self.notes.budget();
-        for (at, number) in values.iter().enumerate() {
-            if !is_good(*number) && self.fields[field].is_valid(at) {
-                let message = || match name {
-                    _ if !number.is_finite() => "is not a finite number".to_owned(),
-                    "latency_ms" => format!("is how long it took, but {number} was given"),
-                    _ => format!(
-                        "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"
-                    ),
-                };
-                let error = || FieldError::new(name, message());
-                self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
-            }
-        }
+        let spec = &self.kind.fields()[field];
+        let column = (&self.fields[field], spec.rule);
+        note_floats(&mut self.notes, &self.numbers, column, 1 + field, &|| spec.name.to_owned());
     }
 
     fn check_times(&mut self, field: usize) {
@@ -177,28 +157,6 @@ impl BatchBuilder {
         }
     }
 
-    /// Rows that came by column: how many tags each has. (Rows that came whole were counted then.)
-    fn check_tag_counts(&mut self) {
-        if !self.has_tag_columns || self.tags.len() <= MAX_TAGS {
-            return;
-        }
-        let mut counts = vec![0; self.rows()];
-        for tag in &self.tags {
-            let wrong = tag.filling.wrong.iter().map(|row| *row as usize);
-            let valid = (0..counts.len()).filter(|row| tag.filling.is_valid(*row));
-            wrong.chain(valid).for_each(|row| counts[row] += 1);
-        }
-        let stage = self.tag_stage();
-        let mut budget = self.notes.budget();
-        for (at, count) in counts.into_iter().enumerate() {
-            if count > MAX_TAGS {
-                let message = || format!("{count} are more than the {MAX_TAGS} of an event");
-                let error = || FieldError::new("tags", message());
-                self.notes.note(&mut budget, (at, self.numbers[at]), stage, error);
-            }
-        }
-    }
-
     fn check_event_ids(&mut self) {
         let is_alone = self.rows() == 1 && self.notes.count_unread() == 0 && !self.reading.import;
         let stage = self.event_id_stage();
@@ -216,16 +174,10 @@ impl BatchBuilder {
 
     /// A prediction and an outcome must say something.
     fn check_telling(&mut self) {
-        let (fields, message): (&[&str], _) = match self.kind {
-            Kind::Predictions => {
-                (&["score", "label", "value"], "a prediction needs a score, a label or a value")
-            }
-            Kind::Outcomes => (&["label", "value"], "an outcome needs a label or a value"),
-            Kind::Metrics | Kind::Releases => return,
-        };
+        let told = self.kind.fields().iter().zip(&self.fields).filter(|(field, _)| field.is_telling);
         let told: Vec<&ColumnBuilder> =
-            fields.iter().map(|field| &self.fields[self.index_of(field)]).collect();
-        if told.iter().any(|column| column.nulls() == 0) {
+            told.map(|(_, column)| column).chain(self.members.telling()).collect();
+        if told.is_empty() || told.iter().any(|column| column.nulls() == 0) {
             return;
         }
         let silent: Vec<usize> = (0..self.rows())
@@ -236,7 +188,8 @@ impl BatchBuilder {
         // That such a row is bad is noted only after its day was looked at as well.
         self.silent = silent;
         for &at in &self.silent {
-            self.notes.list_only(&mut budget, self.numbers[at], stage, || FieldError::of_row(message));
+            self.notes
+                .list_only(&mut budget, self.numbers[at], stage, || FieldError::of_row(silence(self.kind)));
         }
     }
 
@@ -288,27 +241,53 @@ impl BatchBuilder {
         days
     }
 
-    fn check_tag_names(&self) -> Result<(), Refused> {
-        match self.has_too_many_tags {
-            true => Err(Refused::Whole(format!(
-                "there are more than the {MAX_BATCH_TAG_NAMES} different tags of a batch"
-            ))),
-            false => Ok(()),
-        }
+    fn check_member_names(&self) -> Result<(), Refused> {
+        self.members.too_many().map_or(Ok(()), |message| Err(Refused::Whole(message)))
     }
 
     fn into_batch(mut self, days: Vec<Day>) -> Batch {
         let rows = self.rows();
-        self.tags.sort_by(|a, b| a.name.cmp(&b.name));
         let event_id = self.event_ids.pop().and_then(|(_, id)| id.ok());
         let fields = self.kind.fields().iter().zip(self.fields);
-        let kept = fields.filter(|(field, column)| field.required || column.nulls() < rows);
+        let kept = fields.filter(|(field, column)| field.is_required || column.nulls() < rows);
         let mut columns: Vec<Column> =
             kept.map(|(field, column)| column.finish(field.name.to_owned())).collect();
-        let tags = self.tags.into_iter().filter(|tag| tag.filling.nulls() < rows);
-        columns.extend(tags.map(|tag| tag.filling.finish(format!("{TAG_PREFIX}{}", tag.name))));
+        columns.extend(self.members.finish(rows));
         Batch { kind: self.kind, columns: Columns { rows, columns }, days, numbers: self.numbers, event_id }
     }
+}
+
+/// Notes the numbers of a column that its rule does not allow.
+pub(super) fn note_floats(
+    notes: &mut RowErrors,
+    numbers: &[u64],
+    (column, rule): (&ColumnBuilder, Rule),
+    stage: usize,
+    name: &dyn Fn() -> String,
+) {
+    let Growing::Float(values) = &column.values else { return };
+    let range = rule.range();
+    // Under a null stands 0, which is good everywhere.
+    if values.iter().all(|number| range.contains(number)) {
+        return;
+    }
+    let mut budget = notes.budget();
+    for (at, number) in values.iter().enumerate() {
+        if !range.contains(number) && column.is_valid(at) {
+            let error = || FieldError::new(&name(), rule.refusal(*number));
+            notes.note(&mut budget, (at, numbers[at]), stage, error);
+        }
+    }
+}
+
+/// That a row says nothing.
+fn silence(kind: Kind) -> String {
+    let fields =
+        kind.fields().iter().filter(|field| field.is_telling).map(|field| format!("a {}", field.name));
+    let families = kind.families().iter().filter(|family| family.is_telling);
+    let mut names: Vec<String> = fields.chain(families.map(|family| family.name.to_owned())).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} needs {} or {last}", kind.one(), names.join(", "))
 }
 
 /// How many different days there are.

@@ -3,13 +3,13 @@
 use event::{
     Column, Values,
     columns::Strings,
-    fields::{Field, FieldType},
+    fields::{FieldType, Rule},
 };
 
 use super::{
     dictionary::{DictionaryBuilder, Known},
     row::Scalar,
-    rules::Rule,
+    rules,
     times::TimeReader,
 };
 
@@ -42,24 +42,14 @@ pub(crate) struct ColumnBuilder {
 }
 
 impl ColumnBuilder {
-    /// An empty column for a field.
-    pub(crate) fn of(field: &Field) -> Self {
-        match field.kind {
-            FieldType::Time => Self::new(Growing::Time(Vec::new()), Rule::Plain),
-            FieldType::Float => Self::new(Growing::Float(Vec::new()), Rule::Plain),
-            FieldType::Text => Self::text(Rule::of(field)),
-        }
-    }
-
-    /// An empty column of text.
-    pub(crate) fn text(rule: Rule) -> Self {
-        match rule.is_repeated() {
-            true => Self::new(Growing::Coded(DictionaryBuilder::new()), rule),
-            false => Self::new(Growing::Text(Strings::default()), rule),
-        }
-    }
-
-    fn new(values: Growing, rule: Rule) -> Self {
+    /// An empty column of values that keep to a rule.
+    pub(crate) fn new(kind: FieldType, rule: Rule) -> Self {
+        let values = match kind {
+            FieldType::Time => Growing::Time(Vec::new()),
+            FieldType::Float => Growing::Float(Vec::new()),
+            FieldType::Text if rule.is_repeated() => Growing::Coded(DictionaryBuilder::new()),
+            FieldType::Text => Growing::Text(Strings::default()),
+        };
         Self { rule, values, valid: None, nulls: 0, wrong: Vec::new(), before: Vec::new() }
     }
 
@@ -218,8 +208,8 @@ impl ColumnBuilder {
         self.pad(row);
         match &mut self.values {
             Growing::Text(values) => {
-                let plain = self.rule.plain(text);
-                self.rule.check(&plain)?;
+                let plain = rules::plain(self.rule, text);
+                rules::check(self.rule, &plain)?;
                 values.push(&plain);
                 if *plain != *text {
                     self.before.push((row as u32, Some(text.to_owned())));
@@ -239,14 +229,14 @@ impl ColumnBuilder {
     fn push_new(&mut self, text: &str) -> Result<(), String> {
         let Growing::Coded(coder) = &mut self.values else { return Ok(()) };
         let (row, given) = (coder.codes.len() as u32, text);
-        let text = self.rule.plain(given);
+        let text = rules::plain(self.rule, given);
         if *text != *given {
             self.before.push((row, Some(given.to_owned())));
         }
         match coder.find(&text) {
             Known::Code(code) => coder.codes.push(code),
             Known::New(place) => {
-                self.rule.check(&text)?;
+                rules::check(self.rule, &text)?;
                 match coder.add(&text, place) {
                     Some(code) => coder.codes.push(code),
                     None => self.push_uncoded(&text),

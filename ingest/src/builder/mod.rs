@@ -4,26 +4,30 @@
 pub(crate) mod check;
 pub(crate) mod column_builder;
 mod dictionary;
+mod members;
 pub(crate) mod names;
 pub(crate) mod row;
 mod row_errors;
-mod rules;
+pub(crate) mod rules;
 mod set;
 pub(crate) mod times;
 
 use std::borrow::Cow;
 
-use event::{Day, Kind, Timestamp, fields::TAG_PREFIX, id::check_name};
+use event::{
+    Day, Kind, Timestamp,
+    fields::{FieldType, Rule},
+};
 
 use self::{
     column_builder::ColumnBuilder,
+    members::Members,
     names::{Constant, EVENT_ID, PREDICTED_ON},
     row::{FieldError, Row, Scalar},
     row_errors::{Budget, RowErrors},
-    rules::Rule,
     times::TimeReader,
 };
-use crate::limits::{MAX_BATCH_TAG_NAMES, MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS, MAX_TAGS};
+use crate::limits::{MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS};
 
 /// How a batch builder reads its values.
 #[derive(Clone, Debug, Default)]
@@ -37,13 +41,6 @@ pub(crate) struct Reading {
     pub(crate) set: Vec<(Constant, String)>,
 }
 
-/// A tag and its column.
-#[derive(Clone, Debug)]
-struct Tag {
-    name: String,
-    filling: ColumnBuilder,
-}
-
 /// The events of a request so far.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchBuilder {
@@ -53,10 +50,7 @@ pub(crate) struct BatchBuilder {
     /// The number of each row in the request.
     numbers: Vec<u64>,
     fields: Vec<ColumnBuilder>,
-    tags: Vec<Tag>,
-    has_too_many_tags: bool,
-    /// Whether its tags came by column; then those of a row were not counted yet.
-    has_tag_columns: bool,
+    members: Members,
     /// The midnights of `predicted_on`.
     predicted_on: ColumnBuilder,
     /// Rows whose `predicted_on` is no day; that counts only when nothing else is wrong with the row.
@@ -75,22 +69,15 @@ impl BatchBuilder {
     /// An empty builder of events of `kind` that arrive at `now`.
     pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
         let notes = RowErrors::new((!reading.import).then_some(MAX_LISTED_ERRORS));
-        let days = event::fields::Field {
-            name: PREDICTED_ON,
-            kind: event::fields::FieldType::Time,
-            required: false,
-        };
         Self {
             kind,
             latest: now.plus_seconds(MAX_FUTURE_SECONDS).micros(),
             wrong_days_budget: if reading.import { usize::MAX } else { MAX_LISTED_ERRORS },
             reading,
             numbers: Vec::new(),
-            fields: kind.fields().iter().map(ColumnBuilder::of).collect(),
-            tags: Vec::new(),
-            has_too_many_tags: false,
-            has_tag_columns: false,
-            predicted_on: ColumnBuilder::of(&days),
+            fields: kind.fields().iter().map(|field| ColumnBuilder::new(field.kind, field.rule)).collect(),
+            members: Members::new(kind),
+            predicted_on: ColumnBuilder::new(FieldType::Time, Rule::Plain),
             wrong_days: Vec::new(),
             last_day: None,
             event_ids: Vec::new(),
@@ -130,8 +117,8 @@ impl BatchBuilder {
         if row.event_id != Scalar::Null {
             self.set_event_id(at, &row.event_id);
         }
-        if !row.tags.is_empty() {
-            self.push_tags(at, number, &row.tags);
+        if !row.members.is_empty() {
+            self.push_members(at, number, &row.members);
         }
     }
 
@@ -148,14 +135,8 @@ impl BatchBuilder {
     /// Sets a field of row `at`.
     #[inline]
     pub(crate) fn set_field(&mut self, field: usize, at: usize, value: &Scalar<'_>) {
-        let filling = &mut self.fields[field];
-        let done = match (self.reading.loose_text, value) {
-            (true, Scalar::Text(text)) => match loose(filling, text) {
-                Some(value) => filling.push(at, &value, &mut self.reading.times),
-                None => return,
-            },
-            _ => filling.push(at, value, &mut self.reading.times),
-        };
+        let loose_text = self.reading.loose_text;
+        let done = self.fields[field].push_loose(at, value, &mut self.reading.times, loose_text);
         if let Err(message) = done {
             self.note_field(field, at, message);
         }
@@ -225,104 +206,6 @@ impl BatchBuilder {
         self.event_ids.push((at as u32, id));
     }
 
-    fn push_tags(&mut self, at: usize, number: u64, tags: &[(Cow<'_, str>, Scalar<'_>)]) {
-        if tags.len() > MAX_TAGS {
-            let message = format!("{} are more than the {MAX_TAGS} of an event", tags.len());
-            return self.note_tags(at, number, FieldError::new("tags", message));
-        }
-        for (position, (name, _)) in tags.iter().enumerate() {
-            if let Err(message) = self.push_tag(at, position, tags) {
-                self.note_tags(at, number, FieldError::new(&format!("{TAG_PREFIX}{name}"), message));
-            }
-        }
-    }
-
-    #[cold]
-    fn note_tags(&mut self, at: usize, number: u64, error: FieldError) {
-        let stage = self.tag_stage();
-        self.notes.note(&mut self.row_budget, (at, number), stage, || error);
-    }
-
-    /// Sets that tag of row `at` which stands at `position` among the tags of the row. Its column
-    /// stands there as well, if the row is as the one before.
-    fn push_tag(
-        &mut self,
-        at: usize,
-        position: usize,
-        tags: &[(Cow<'_, str>, Scalar<'_>)],
-    ) -> Result<(), String> {
-        let (name, value) = &tags[position];
-        let column = self.tag_column(position, name, *value == Scalar::Null)?;
-        if let Some(filling) = column.map(|column| &mut self.tags[column].filling)
-            && filling.len() <= at
-        {
-            return filling.push(at, value, &mut self.reading.times);
-        }
-        // It is there already, or has no column: so only what is wrong with it matters.
-        Self::check_tag(value)?;
-        let is_good = |value: &Scalar<'_>| *value != Scalar::Null && Self::check_tag(value).is_ok();
-        let mut before = tags[..position].iter();
-        match is_good(value) && before.any(|(known, value)| known == name && is_good(value)) {
-            true => Err("is given twice".into()),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether a value could be that of a tag.
-    fn check_tag(value: &Scalar<'_>) -> Result<(), String> {
-        match value {
-            Scalar::Null | Scalar::Int(_) | Scalar::Bool(_) => Ok(()),
-            Scalar::Text(text) => Rule::Tag.check(text),
-            other => Err(format!("should be a string, but is {}", other.is_called())),
-        }
-    }
-
-    /// The index of a tag's column, which is made if need be. `None` when there is none to make: for a
-    /// null, and when there are too many.
-    fn tag_column(&mut self, position: usize, name: &str, is_null: bool) -> Result<Option<usize>, String> {
-        if self.tags.get(position).is_some_and(|tag| tag.name == name) {
-            return Ok(Some(position));
-        }
-        if let Some(at) = self.tags.iter().position(|tag| tag.name == name) {
-            return Ok(Some(at));
-        }
-        if check_name(name).is_err() {
-            return Err("its name should be letters, digits, `.`, `_` or `-`, at most 128".into());
-        }
-        if is_null {
-            return Ok(None);
-        }
-        if self.tags.len() >= MAX_BATCH_TAG_NAMES {
-            self.has_too_many_tags = true;
-            return Ok(None);
-        }
-        self.tags.push(Tag { name: name.to_owned(), filling: ColumnBuilder::text(Rule::Tag) });
-        Ok(Some(self.tags.len() - 1))
-    }
-
-    /// The column of a tag, for a format that comes by column: the same name gives the same one.
-    ///
-    /// # Errors
-    /// When the name is none, or there are too many; as the rest of a sentence.
-    pub(crate) fn tag(&mut self, name: &str) -> Result<usize, String> {
-        self.has_tag_columns = true;
-        self.tag_column(usize::MAX, name, false)?
-            .ok_or_else(|| format!("is one of more than the {MAX_BATCH_TAG_NAMES} different tags of a batch"))
-    }
-
-    /// Sets a tag of row `at` in a column that [`BatchBuilder::tag`] named.
-    #[inline]
-    pub(crate) fn set_tag(&mut self, column: usize, at: usize, value: &Scalar<'_>) {
-        match value {
-            Scalar::Null => return,
-            Scalar::Text(text) if self.reading.loose_text && text.is_empty() => return,
-            _ => {}
-        }
-        if let Err(message) = self.tags[column].filling.push(at, value, &mut self.reading.times) {
-            self.note_tag_column(column, at, message);
-        }
-    }
-
     /// Sets a field of text in the rows from `from` on.
     pub(crate) fn extend_field<'a>(
         &mut self,
@@ -335,39 +218,14 @@ impl BatchBuilder {
         }
     }
 
-    /// Sets a tag, in a column that [`BatchBuilder::tag`] named, in the rows from `from` on.
-    pub(crate) fn extend_tag<'a>(
-        &mut self,
-        column: usize,
-        from: usize,
-        texts: impl Iterator<Item = Option<&'a str>>,
-    ) {
-        for (at, message) in self.tags[column].filling.extend_texts(from, texts) {
-            self.note_tag_column(column, at, message);
-        }
-    }
-
-    /// Notes a bad tag of a column. Each column is a source of its own, its wrong rows count its notes.
-    #[cold]
-    fn note_tag_column(&mut self, column: usize, at: usize, message: String) {
-        let field = format!("{TAG_PREFIX}{}", self.tags[column].name);
-        let error = FieldError::new(&field, message);
-        let mut budget = self.notes.budget();
-        if !self.reading.import && self.tags[column].filling.wrong.len() > MAX_LISTED_ERRORS {
-            budget = Budget::spent();
-        }
-        let stage = self.tag_stage();
-        self.notes.note(&mut budget, (at, self.numbers[at]), stage, || error);
-    }
-
-    /// Where tags come among what is wrong with a row: after the row itself and its fields.
-    fn tag_stage(&self) -> usize {
+    /// Where members of families come among what is wrong with a row: after the row itself and its fields.
+    fn member_stage(&self) -> usize {
         1 + self.fields.len()
     }
 
     /// Where `event_id` comes.
     fn event_id_stage(&self) -> usize {
-        self.tag_stage() + 1
+        self.member_stage() + 1
     }
 }
 

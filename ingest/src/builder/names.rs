@@ -1,16 +1,17 @@
-//! What the names in a request mean: a field of the kind, a tag, or nothing.
+//! What the names in a request mean: a field of the kind, a member of a family, or nothing.
 
 use std::collections::BTreeSet;
 
-use event::{Kind, fields::TAG_PREFIX};
+use event::{
+    Kind,
+    fields::{Family, TAG_PREFIX},
+};
 
 /// The field by which an outcome names the day of its prediction. It is not stored: it says in which
 /// log the outcome is.
 pub(crate) const PREDICTED_ON: &str = "predicted_on";
 /// The field by which a single event names itself, for a retry. It is not stored.
 pub(crate) const EVENT_ID: &str = "event_id";
-/// The field that holds the tags as an object.
-pub(crate) const TAGS: &str = "tags";
 
 /// Where a value goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +20,10 @@ pub(crate) enum Target {
     Field(usize),
     PredictedOn,
     EventId,
-    /// Into the tags, as an object of them.
-    Tags,
-    /// Into one tag, whose name begins at this byte of the name that was given.
-    Tag(usize),
+    /// Into the members of this family, as an object of them.
+    Family(usize),
+    /// Into one member of this family; its name begins at this byte of the name that was given.
+    Member(usize, usize),
     /// Nowhere: it is left out.
     Ignored,
     /// Nowhere: it is the same in every row and given apart from them.
@@ -37,8 +38,8 @@ pub(crate) const IS_SET: &str = "is given by --set as well; leave one of the two
 pub(crate) enum Constant {
     Field(usize),
     PredictedOn,
-    /// Into the tag of this name.
-    Tag(String),
+    /// Into the member of this family and name.
+    Member(usize, String),
 }
 
 /// The names of a kind, and those that a file has for them.
@@ -59,9 +60,8 @@ impl Names {
         if kind == Kind::Outcomes {
             known.push((PREDICTED_ON.to_owned(), Target::PredictedOn));
         }
-        if kind.has_tags() {
-            known.push((TAGS.to_owned(), Target::Tags));
-        }
+        let families = kind.families().iter().enumerate();
+        known.extend(families.map(|(at, family)| (family.name.to_owned(), Target::Family(at))));
         known.push((EVENT_ID.to_owned(), Target::EventId));
         Self { kind, known, ignores_unknown: false, selected: None }
     }
@@ -85,11 +85,11 @@ impl Names {
     /// # Errors
     /// When events of the kind have no tags.
     pub(crate) fn tag(&mut self, column: &str) -> Result<(), String> {
-        if !self.kind.has_tags() {
+        let Some(family) = self.family(|family| family.prefix == TAG_PREFIX) else {
             return Err(format!("{} have no tags", self.kind));
-        }
+        };
         self.known.retain(|(name, _)| name != column);
-        self.known.push((column.to_owned(), Target::Tag(0)));
+        self.known.push((column.to_owned(), Target::Member(family, 0)));
         Ok(())
     }
 
@@ -119,15 +119,17 @@ impl Names {
         let constant = match by_name.map(|(_, target)| *target) {
             Some(Target::Field(at)) => Constant::Field(at),
             Some(Target::PredictedOn) => Constant::PredictedOn,
-            _ => match field.strip_prefix(TAG_PREFIX).filter(|_| self.kind.has_tags()) {
-                Some(tag) => Constant::Tag(tag.to_owned()),
+            _ => match self.member(field) {
+                Some((family, skipped)) => Constant::Member(family, field[skipped..].to_owned()),
                 None => return Err(format!("the field `{field}` {}", unknown_field(self.kind))),
             },
         };
         let is_it = |name: &str, target: &Target| match &constant {
             Constant::Field(at) => *target == Target::Field(*at),
             Constant::PredictedOn => *target == Target::PredictedOn,
-            Constant::Tag(tag) => matches!(target, Target::Tag(from) if name[*from..] == **tag),
+            Constant::Member(family, member) => {
+                matches!(target, Target::Member(of, from) if of == family && name[*from..] == **member)
+            }
         };
         self.known
             .iter_mut()
@@ -145,9 +147,20 @@ impl Names {
             return Some(Target::Ignored);
         }
         let known = self.known.iter().find(|(known, _)| known == name).map(|(_, target)| *target);
-        let is_tag = || self.kind.has_tags() && name.starts_with(TAG_PREFIX);
-        let found = known.or_else(|| is_tag().then_some(Target::Tag(TAG_PREFIX.len())));
+        let member = || self.member(name).map(|(family, skipped)| Target::Member(family, skipped));
+        let found = known.or_else(member);
         found.or_else(|| self.ignores_unknown.then_some(Target::Ignored))
+    }
+
+    /// The index of the first family that is such.
+    fn family(&self, is_such: impl Fn(&Family) -> bool) -> Option<usize> {
+        self.kind.families().iter().position(is_such)
+    }
+
+    /// The family whose prefix a name has, and how long that is. What follows may be no name.
+    fn member(&self, name: &str) -> Option<(usize, usize)> {
+        let family = self.family(|family| name.starts_with(family.prefix))?;
+        Some((family, self.kind.families()[family].prefix.len()))
     }
 
     /// Whether what has this name is left out.
@@ -161,19 +174,18 @@ impl Names {
             Target::Field(at) => Some(self.kind.fields()[at].name),
             Target::PredictedOn => Some(PREDICTED_ON),
             Target::EventId => Some(EVENT_ID),
-            Target::Tags | Target::Tag(_) | Target::Ignored | Target::Set => None,
+            Target::Family(_) | Target::Member(..) | Target::Ignored | Target::Set => None,
         }
     }
 }
 
 /// The rest of a sentence that begins with an unknown name.
 pub(crate) fn unknown_field(kind: Kind) -> String {
-    let mut names: Vec<&str> = kind.fields().iter().map(|field| field.name).collect();
+    let mut names: Vec<String> = kind.fields().iter().map(|field| field.name.to_owned()).collect();
     if kind == Kind::Outcomes {
-        names.push(PREDICTED_ON);
+        names.push(PREDICTED_ON.to_owned());
     }
-    if kind.has_tags() {
-        names.push("tags (or tag.NAME)");
-    }
+    let families = kind.families().iter();
+    names.extend(families.map(|family| format!("{} (or {})", family.name, family.columns_are_called())));
     format!("is not known; {kind} have {}", names.join(", "))
 }

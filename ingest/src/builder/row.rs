@@ -46,7 +46,16 @@ impl FieldError {
     }
 }
 
-/// A row: a value for each field of the kind, in their order, and the tags. One is used again and
+/// A member of a family in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member<'a> {
+    /// The index of its family in those of the kind.
+    pub(crate) family: usize,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) value: Scalar<'a>,
+}
+
+/// A row: a value for each field of the kind, in their order, and members of families. One is used again and
 /// again, so that a row costs no allocation.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Row<'a> {
@@ -54,8 +63,12 @@ pub(crate) struct Row<'a> {
     /// The UTC day that an outcome's prediction was made on.
     pub(crate) predicted_on: Scalar<'a>,
     pub(crate) event_id: Scalar<'a>,
-    pub(crate) tags: Vec<(Cow<'a, str>, Scalar<'a>)>,
+    pub(crate) members: Vec<Member<'a>>,
     pub(crate) errors: Vec<FieldError>,
+}
+
+fn empty_member<'a>() -> Member<'a> {
+    Member { family: 0, name: Cow::Borrowed(""), value: Scalar::Null }
 }
 
 impl Row<'_> {
@@ -69,7 +82,7 @@ impl Row<'_> {
             fields: self.fields.into_iter().map(|_| Scalar::Null).collect(),
             predicted_on: Scalar::Null,
             event_id: Scalar::Null,
-            tags: self.tags.into_iter().map(|_| (Cow::Borrowed(""), Scalar::Null)).collect(),
+            members: self.members.into_iter().map(|_| empty_member()).collect(),
             errors: self.errors,
         };
         row.fields.resize(fields, Scalar::Null);
@@ -81,7 +94,7 @@ impl Row<'_> {
             fields: vec![Scalar::Null; kind.fields().len()],
             predicted_on: Scalar::Null,
             event_id: Scalar::Null,
-            tags: Vec::new(),
+            members: Vec::new(),
             errors: Vec::new(),
         }
     }
@@ -91,7 +104,7 @@ impl Row<'_> {
         self.fields.iter_mut().for_each(|field| *field = Scalar::Null);
         self.predicted_on = Scalar::Null;
         self.event_id = Scalar::Null;
-        self.tags.clear();
+        self.members.clear();
         self.errors.clear();
     }
 }

@@ -5,96 +5,52 @@ use std::borrow::Cow;
 use catalog::Action;
 use event::{
     Day, Task,
-    fields::{Field, plain_label},
+    fields::{Rule, plain_label},
     id::check_name,
 };
 
-use crate::limits::{MAX_EVENT_ID_BYTES, MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES};
+use crate::limits::{MAX_EVENT_ID_BYTES, MAX_KEY_BYTES};
 
-/// The rule for a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    Key,
-    Note,
-    /// A name, as people give them to releases.
-    Name,
-    Action,
-    /// A class that was predicted or observed.
-    Label,
-    Task,
-    /// A day, `2026-06-01`.
-    Day,
-    Tag,
-    /// Any text that is not empty.
-    Plain,
+/// The text as it is kept.
+#[inline]
+pub(crate) fn plain(rule: Rule, text: &str) -> Cow<'_, str> {
+    match rule {
+        Rule::Label => plain_label(text),
+        _ => Cow::Borrowed(text),
+    }
 }
 
-impl Rule {
-    /// The rule of a field.
-    pub(crate) fn of(field: &Field) -> Self {
-        match field.name {
-            "key" => Rule::Key,
-            "note" => Rule::Note,
-            "release" | "model" | "configuration" | "environment" => Rule::Name,
-            "action" => Rule::Action,
-            "label" | "positive_label" => Rule::Label,
-            "task" => Rule::Task,
-            "effective_from" => Rule::Day,
-            _ => Rule::Plain,
-        }
+/// Checks a text.
+///
+/// # Errors
+/// What is wrong with it, as the rest of a sentence.
+#[inline]
+pub(crate) fn check(rule: Rule, text: &str) -> Result<(), String> {
+    match rule {
+        Rule::Key if !text.is_empty() && text.len() <= MAX_KEY_BYTES => Ok(()),
+        _ => check_slowly(rule, text),
     }
+}
 
-    /// Whether few distinct strings are to be expected.
-    pub(crate) fn is_repeated(self) -> bool {
-        !matches!(self, Rule::Key | Rule::Note)
+fn check_slowly(rule: Rule, text: &str) -> Result<(), String> {
+    let limit = rule.max_bytes();
+    if text.len() > limit {
+        return Err(match rule {
+            Rule::Tag => format!("is longer than {limit} bytes"),
+            _ => format!("is {} bytes long, more than {limit}", text.len()),
+        });
     }
-
-    /// The text as it is kept.
-    #[inline]
-    pub(crate) fn plain(self, text: &str) -> Cow<'_, str> {
-        match self {
-            Rule::Label => plain_label(text),
-            _ => Cow::Borrowed(text),
+    match rule {
+        Rule::Name => check_name(text).map_err(|error| error.to_string()),
+        Rule::Action if Action::from_name(text).is_none() => {
+            Err(format!("`{text}` is none of {}", Action::ALL.map(Action::name).join(", ")))
         }
-    }
-
-    /// Checks a text.
-    ///
-    /// # Errors
-    /// What is wrong with it, as the rest of a sentence.
-    #[inline]
-    pub(crate) fn check(self, text: &str) -> Result<(), String> {
-        match self {
-            Rule::Key if !text.is_empty() && text.len() <= MAX_KEY_BYTES => Ok(()),
-            _ => self.check_slowly(text),
+        Rule::Task if !Task::NAMES.contains(&text) => {
+            Err(format!("`{text}` is none of {}", Task::NAMES.join(", ")))
         }
-    }
-
-    fn check_slowly(self, text: &str) -> Result<(), String> {
-        let limit = match self {
-            Rule::Key => MAX_KEY_BYTES,
-            Rule::Note => MAX_NOTE_BYTES,
-            _ => MAX_TEXT_BYTES,
-        };
-        if text.len() > limit {
-            return Err(match self {
-                Rule::Tag => format!("is longer than {limit} bytes"),
-                _ => format!("is {} bytes long, more than {limit}", text.len()),
-            });
-        }
-        match self {
-            Rule::Note | Rule::Tag => Ok(()),
-            Rule::Name => check_name(text).map_err(|error| error.to_string()),
-            Rule::Action if Action::from_name(text).is_none() => {
-                Err(format!("`{text}` is none of {}", Action::ALL.map(Action::name).join(", ")))
-            }
-            Rule::Task if !Task::NAMES.contains(&text) => {
-                Err(format!("`{text}` is none of {}", Task::NAMES.join(", ")))
-            }
-            Rule::Day => text.parse::<Day>().map(|_| ()).map_err(|error| error.to_string()),
-            _ if text.is_empty() => Err("is empty".into()),
-            _ => Ok(()),
-        }
+        Rule::Day => text.parse::<Day>().map(|_| ()).map_err(|error| error.to_string()),
+        _ if text.is_empty() && !rule.may_be_empty() => Err("is empty".into()),
+        _ => Ok(()),
     }
 }
 

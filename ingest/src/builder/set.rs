@@ -13,9 +13,12 @@ impl BatchBuilder {
     pub(super) fn fill_set(&mut self) -> Result<(), String> {
         for (constant, text) in std::mem::take(&mut self.reading.set) {
             let column = match &constant {
-                Constant::Tag(tag) => match self.tag(tag)? {
-                    column if self.tags[column].filling.len() == 0 => column,
-                    _ => return Err(format!("the tag `{tag}` {IS_SET}")),
+                Constant::Member(family, name) => match self.member(*family, name)? {
+                    column if self.member_column(column).len() == 0 => column,
+                    _ => {
+                        let noun = self.kind.families()[*family].noun;
+                        return Err(format!("the {noun} `{name}` {IS_SET}"));
+                    }
                 },
                 _ => 0,
             };
@@ -27,7 +30,10 @@ impl BatchBuilder {
                         self.set_field(field, at, &value);
                     }
                     Constant::PredictedOn => self.set_predicted_on(at, &whole),
-                    Constant::Tag(_) => self.set_tag(column, at, &whole),
+                    Constant::Member(..) => {
+                        let value = loose(self.member_column(column), &text).unwrap_or(whole);
+                        self.set_member(column, at, &value);
+                    }
                 }
             }
         }

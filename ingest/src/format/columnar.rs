@@ -1,4 +1,4 @@
-//! Columnar JSON: an object of arrays of equal length, one for each field and tag.
+//! Columnar JSON: an object of arrays of equal length, one for each field and member of a family.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ enum ColumnTarget {
     Field(usize),
     PredictedOn,
     EventId,
-    Tag(usize),
+    Member(usize),
 }
 
 /// Reads the object that is all of `text` into an empty builder.
@@ -36,17 +36,14 @@ pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Res
         None => Err(Refused::Whole(format!("the column `{name}` {}", unknown_field(names.kind)))),
         Some(Target::Ignored) => reader.skip(),
         Some(Target::Set) => Err(Refused::Whole(format!("the column `{name}` {IS_SET}"))),
-        Some(Target::Tags) if reader.peek() == Some(b'{') => {
-            reader.object(|reader, tag| reader.tag(&format!("tags.{tag}"), &tag))
+        Some(Target::Family(family)) if reader.peek() == Some(b'{') => {
+            reader.object(|reader, member| reader.member(&format!("{name}.{member}"), (family, &member)))
         }
-        Some(Target::Tags) => Err(reader.broken("`tags` should be an object of arrays")),
+        Some(Target::Family(_)) => Err(reader.broken(&format!("`{name}` should be an object of arrays"))),
         Some(Target::Field(field)) => reader.column(name, ColumnTarget::Field(field)),
         Some(Target::PredictedOn) => reader.column(name, ColumnTarget::PredictedOn),
         Some(Target::EventId) => reader.column(name, ColumnTarget::EventId),
-        Some(Target::Tag(skipped)) => {
-            let tag = name[skipped..].to_owned();
-            reader.tag(&name, &tag)
-        }
+        Some(Target::Member(family, skipped)) => reader.member(&name, (family, &name[skipped..])),
     })?;
     reader.skip_white();
     match reader.at == text.len() {
@@ -180,11 +177,11 @@ impl Columnar<'_, '_> {
         }
     }
 
-    fn tag(&mut self, name: &str, tag: &str) -> Result<(), Refused> {
-        let column = self.builder.tag(tag);
+    fn member(&mut self, name: &str, (family, member): (usize, &str)) -> Result<(), Refused> {
+        let column = self.builder.member(family, member);
         let column = column.map_err(|message| Refused::Whole(format!("the column `{name}`: {message}")))?;
-        // By both its names it is the same column.
-        self.column(format!("tag.{tag}"), ColumnTarget::Tag(column))
+        // By all its names it is the same column.
+        self.column(self.builder.member_name(column), ColumnTarget::Member(column))
     }
 
     fn column(&mut self, name: String, place: ColumnTarget) -> Result<(), Refused> {
@@ -238,8 +235,8 @@ impl Columnar<'_, '_> {
                         self.builder.extend_field(field, row, std::iter::once(Some(text)));
                         return Ok(());
                     }
-                    ColumnTarget::Tag(column) => {
-                        self.builder.extend_tag(column, row, std::iter::once(Some(text)));
+                    ColumnTarget::Member(column) if self.builder.member_column(column).is_text() => {
+                        self.builder.extend_member(column, row, std::iter::once(Some(text)));
                         return Ok(());
                     }
                     _ => Scalar::Text(Cow::Borrowed(text)),
@@ -256,7 +253,7 @@ impl Columnar<'_, '_> {
             (ColumnTarget::Field(field), value) => self.builder.set_field(field, row, value),
             (ColumnTarget::PredictedOn, value) => self.builder.set_predicted_on(row, value),
             (ColumnTarget::EventId, value) => self.builder.set_event_id(row, value),
-            (ColumnTarget::Tag(column), value) => self.builder.set_tag(column, row, value),
+            (ColumnTarget::Member(column), value) => self.builder.set_member(column, row, value),
         }
         Ok(())
     }

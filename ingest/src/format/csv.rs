@@ -12,7 +12,7 @@ use crate::{
     batch::Refused,
     builder::{
         names::Names,
-        row::{FieldError, Row, Scalar},
+        row::{FieldError, Member, Row, Scalar},
     },
     limits::{MAX_FIELDS, MAX_LINE_BYTES},
 };
@@ -136,7 +136,9 @@ impl Csv {
                 ColumnTarget::PredictedOn => row.predicted_on = value,
                 ColumnTarget::EventId => row.event_id = value,
                 ColumnTarget::Ignored => {}
-                ColumnTarget::Tag(tag) => row.tags.push((Cow::Borrowed(tag), value)),
+                ColumnTarget::Member(family, name) => {
+                    row.members.push(Member { family: *family, name: Cow::Borrowed(name), value });
+                }
             }
         }
         let number = self.number;

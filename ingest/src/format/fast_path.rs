@@ -1,5 +1,5 @@
 //! Reads an object of the expected shape by hand: known fields in about the order of the row before,
-//! simple values, tags as an object. It says `None` to everything else, which then goes to
+//! simple values, tags and other families as objects. It says `None` to everything else, which then goes to
 //! [`super::object`]; so both give the same row always.
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use super::token::{closing_quote, scalar, skip_white};
 use crate::{
     builder::{
         names::{Names, Target},
-        row::Row,
+        row::{Member, Row},
     },
     limits::MAX_FIELDS,
 };
@@ -49,23 +49,23 @@ impl Lean {
             let (target, end) = self.name(names, text, at, member)?;
             let name_ends = end - 1;
             let begin = colon(bytes, end)?;
-            let after = if target == Target::Tags {
-                tags(text, begin, row)?
+            let after = if let Target::Family(family) = target {
+                members(text, begin, family, row)?
             } else {
                 let (value, after) = scalar(text, begin)?;
                 match target {
                     Target::Field(field) => row.fields[field] = value,
                     Target::PredictedOn => row.predicted_on = value,
                     Target::EventId => row.event_id = value,
-                    Target::Tag(skipped) => {
+                    Target::Member(family, skipped) => {
                         let name = text.get(at + 1 + skipped..name_ends)?;
-                        if row.tags.iter().any(|(tag, _)| tag == name) {
+                        if row.members.iter().any(|known| known.family == family && known.name == name) {
                             return None;
                         }
-                        row.tags.push((Cow::Borrowed(name), value));
+                        row.members.push(Member { family, name: Cow::Borrowed(name), value });
                     }
                     Target::Ignored => {}
-                    Target::Tags | Target::Set => return None,
+                    Target::Family(_) | Target::Set => return None,
                 }
                 after
             };
@@ -109,14 +109,14 @@ impl Lean {
     }
 }
 
-/// The bit that says that a target was seen; tags by name have none.
+/// The bit that says that a target was seen; members by name have none.
 fn bit(target: Target) -> u64 {
     match target {
         Target::Field(field) => 1 << field,
+        Target::Family(family) => 1 << (48 + family),
         Target::PredictedOn => 1 << 60,
         Target::EventId => 1 << 61,
-        Target::Tags => 1 << 62,
-        Target::Tag(_) | Target::Ignored | Target::Set => 0,
+        Target::Member(..) | Target::Ignored | Target::Set => 0,
     }
 }
 
@@ -127,8 +127,8 @@ fn colon(bytes: &[u8], at: usize) -> Option<usize> {
     (*bytes.get(at)? == b':').then(|| skip_white(bytes, at + 1))
 }
 
-/// Reads an object of simple values into the tags; returns where it ends.
-fn tags<'a>(text: &'a str, at: usize, row: &mut Row<'a>) -> Option<usize> {
+/// Reads an object of simple values into the members of a family; returns where it ends.
+fn members<'a>(text: &'a str, at: usize, family: usize, row: &mut Row<'a>) -> Option<usize> {
     let bytes = text.as_bytes();
     if *bytes.get(at)? != b'{' {
         return None;
@@ -144,7 +144,7 @@ fn tags<'a>(text: &'a str, at: usize, row: &mut Row<'a>) -> Option<usize> {
         let end = closing_quote(bytes, at + 1)?;
         let name = text.get(at + 1..end)?;
         let (value, after) = scalar(text, colon(bytes, end + 1)?)?;
-        row.tags.push((Cow::Borrowed(name), value));
+        row.members.push(Member { family, name: Cow::Borrowed(name), value });
         let after = skip_white(bytes, after);
         match bytes.get(after)? {
             b',' => at = skip_white(bytes, after + 1),

@@ -15,9 +15,10 @@ use crate::{
     batch::Refused,
     builder::{
         BatchBuilder,
-        column_builder::{Growing, Mask},
+        column_builder::{ColumnBuilder, Growing, Mask},
         names::{IS_SET, Names, Target, unknown_field},
         row::Scalar,
+        rules,
     },
 };
 
@@ -27,8 +28,8 @@ pub(crate) enum ColumnTarget {
     Field(usize),
     PredictedOn,
     EventId,
-    /// Into the tag of this name.
-    Tag(String),
+    /// Into the member of this family and name.
+    Member(usize, String),
     Ignored,
 }
 
@@ -47,9 +48,17 @@ pub(crate) fn places<'a>(
             Some(Target::Field(field)) => ColumnTarget::Field(field),
             Some(Target::PredictedOn) => ColumnTarget::PredictedOn,
             Some(Target::EventId) => ColumnTarget::EventId,
-            Some(Target::Tag(skipped)) => ColumnTarget::Tag(name[skipped..].to_owned()),
-            Some(Target::Tags) => {
-                return Err(wrong("should be one column for each tag here, called tag.NAME"));
+            Some(Target::Member(family, skipped)) => {
+                let rule = names.kind.families()[family].name_rule;
+                ColumnTarget::Member(family, rules::plain(rule, &name[skipped..]).into_owned())
+            }
+            Some(Target::Family(family)) => {
+                let family = &names.kind.families()[family];
+                let called = family.columns_are_called();
+                return Err(wrong(&format!(
+                    "should be one column for each {} here, called {called}",
+                    family.noun
+                )));
             }
             Some(Target::Ignored) => ColumnTarget::Ignored,
             Some(Target::Set) => return Err(wrong(IS_SET)),
@@ -78,7 +87,9 @@ pub(crate) fn fill(
         ColumnTarget::PredictedOn => To::PredictedOn,
         ColumnTarget::EventId => To::EventId,
         ColumnTarget::Ignored => return Ok(()),
-        ColumnTarget::Tag(tag) => To::Tag(builder.tag(tag).map_err(|message| wrong(name, message))?),
+        ColumnTarget::Member(family, member) => {
+            To::Member(builder.member(*family, member).map_err(|message| wrong(name, message))?)
+        }
     };
     Filler { builder, name, place, from }.any(array)
 }
@@ -92,7 +103,7 @@ enum To {
     Field(usize),
     PredictedOn,
     EventId,
-    Tag(usize),
+    Member(usize),
 }
 
 struct Filler<'d> {
@@ -159,12 +170,18 @@ impl Filler<'_> {
         array.as_any().downcast_ref().ok_or_else(|| wrong(self.name, "its values are not of its type"))
     }
 
-    /// The place, when it is a field that `is_such`.
-    fn whole(&mut self, is_such: fn(&Growing) -> bool) -> Option<usize> {
+    /// The column of the place.
+    fn column(&mut self) -> Option<&mut ColumnBuilder> {
         match self.place {
-            To::Field(field) if is_such(&self.builder.field(field).values) => Some(field),
-            _ => None,
+            To::Field(field) => Some(self.builder.field(field)),
+            To::Member(column) => Some(self.builder.member_column(column)),
+            To::PredictedOn | To::EventId => None,
         }
+    }
+
+    /// The column of the place, when it is such.
+    fn whole(&mut self, is_such: fn(&Growing) -> bool) -> Option<&mut ColumnBuilder> {
+        self.column().filter(|column| is_such(&column.values))
     }
 
     #[inline]
@@ -174,7 +191,7 @@ impl Filler<'_> {
             To::Field(field) => self.builder.set_field(field, at, value),
             To::PredictedOn => self.builder.set_predicted_on(at, value),
             To::EventId => self.builder.set_event_id(at, value),
-            To::Tag(column) => self.builder.set_tag(column, at, value),
+            To::Member(column) => self.builder.set_member(column, at, value),
         }
     }
 
@@ -202,8 +219,8 @@ impl Filler<'_> {
                 self.builder.extend_field(field, self.from, (0..rows).map(given));
                 return Ok(());
             }
-            To::Tag(column) => {
-                self.builder.extend_tag(column, self.from, (0..rows).map(given));
+            To::Member(column) if self.builder.member_column(column).is_text() => {
+                self.builder.extend_member(column, self.from, (0..rows).map(given));
                 return Ok(());
             }
             _ => {}
@@ -242,10 +259,9 @@ impl Filler<'_> {
     fn floats<T: NativeType>(&mut self, array: &dyn Array, float: fn(T) -> f64) -> Result<(), Refused> {
         let array = self.cast::<PrimitiveArray<T>>(array)?;
         let numbers = array.values_iter().map(|number| float(*number));
+        let from = self.from;
         match self.whole(|values| matches!(values, Growing::Float(_))) {
-            Some(field) => {
-                self.builder.field(field).extend_floats(self.from, numbers, mask(array.validity()))
-            }
+            Some(column) => column.extend_floats(from, numbers, mask(array.validity())),
             None => self.each(valid(array.validity(), numbers.map(Scalar::Float))),
         }
         Ok(())
@@ -267,10 +283,11 @@ impl Filler<'_> {
             Scalar::Float(number) => number,
             _ => 0.0,
         };
+        let from = self.from;
         match self.whole(|values| matches!(values, Growing::Float(_))) {
-            Some(field) => {
+            Some(column) => {
                 let numbers = array.values_iter().map(float);
-                self.builder.field(field).extend_floats(self.from, numbers, mask(array.validity()));
+                column.extend_floats(from, numbers, mask(array.validity()));
             }
             None => self.each(valid(array.validity(), array.values_iter().map(value))),
         }
@@ -290,9 +307,10 @@ impl Filler<'_> {
             TimeUnit::Nanosecond => time.div_euclid(1_000),
         };
         let times = array.values_iter().map(micros);
+        let from = self.from;
         match self.whole(|values| matches!(values, Growing::Time(_))) {
-            Some(field) if has_zone => {
-                self.builder.field(field).extend_times(self.from, times, mask(array.validity()));
+            Some(column) if has_zone => {
+                column.extend_times(from, times, mask(array.validity()));
                 Ok(())
             }
             _ => self.each_time(array.validity(), times, has_zone),

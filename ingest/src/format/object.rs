@@ -9,8 +9,8 @@ use serde::{
 
 use crate::{
     builder::{
-        names::{IS_SET, Names, TAGS, Target, unknown_field},
-        row::{FieldError, Row, Scalar},
+        names::{IS_SET, Names, Target, unknown_field},
+        row::{FieldError, Member, Row, Scalar},
     },
     limits::MAX_FIELDS,
 };
@@ -54,16 +54,23 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
                 row.errors.push(FieldError::new(&name, "is given twice"));
             }
             match self.0.find(&name) {
-                Some(Target::Tags) => match map.next_value()? {
-                    Tags::Given(tags) => row.tags.extend(tags),
-                    Tags::Wrong => row.errors.push(FieldError::new(TAGS, "should be an object of strings")),
+                Some(Target::Family(family)) => match map.next_value()? {
+                    Members::Given(members) => {
+                        let members = members.into_iter();
+                        row.members.extend(members.map(|(name, value)| Member { family, name, value }));
+                    }
+                    Members::Wrong => {
+                        let family = &self.0.kind.families()[family];
+                        let message = format!("should be an object of {}", family.kind.plural());
+                        row.errors.push(FieldError::new(family.name, message));
+                    }
                 },
                 Some(Target::Field(field)) => row.fields[field] = map.next_value()?,
                 Some(Target::PredictedOn) => row.predicted_on = map.next_value()?,
                 Some(Target::EventId) => row.event_id = map.next_value()?,
-                Some(Target::Tag(skipped)) => {
-                    let tag = Cow::Owned(name[skipped..].to_owned());
-                    row.tags.push((tag, map.next_value()?));
+                Some(Target::Member(family, skipped)) => {
+                    let member = Cow::Owned(name[skipped..].to_owned());
+                    row.members.push(Member { family, name: member, value: map.next_value()? });
                 }
                 Some(Target::Ignored) => drop(map.next_value::<serde::de::IgnoredAny>()?),
                 Some(Target::Set) => {
@@ -94,65 +101,65 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// The tags of a row.
-enum Tags<'a> {
+/// The members of a family in a row.
+enum Members<'a> {
     Given(Vec<(Cow<'a, str>, Scalar<'a>)>),
     Wrong,
 }
 
-impl<'de> Deserialize<'de> for Tags<'de> {
+impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TagsVisitor)
+        deserializer.deserialize_any(MembersVisitor)
     }
 }
 
-struct TagsVisitor;
+struct MembersVisitor;
 
-impl<'de> Visitor<'de> for TagsVisitor {
-    type Value = Tags<'de>;
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of strings")
+        f.write_str("an object of values")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tags<'de>, A::Error> {
-        let mut tags = Vec::new();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut members = Vec::new();
         while let Some((Text(name), value)) = map.next_entry()? {
-            if tags.len() >= MAX_FIELDS {
-                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} tags")));
+            if members.len() >= MAX_FIELDS {
+                return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} members")));
             }
-            tags.push((name, value));
+            members.push((name, value));
         }
-        Ok(Tags::Given(tags))
+        Ok(Members::Given(members))
     }
 
-    fn visit_unit<E>(self) -> Result<Tags<'de>, E> {
-        Ok(Tags::Given(Vec::new()))
+    fn visit_unit<E>(self) -> Result<Members<'de>, E> {
+        Ok(Members::Given(Vec::new()))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
+    fn visit_bool<E>(self, _: bool) -> Result<Members<'de>, E> {
+        Ok(Members::Wrong)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
+    fn visit_i64<E>(self, _: i64) -> Result<Members<'de>, E> {
+        Ok(Members::Wrong)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
+    fn visit_u64<E>(self, _: u64) -> Result<Members<'de>, E> {
+        Ok(Members::Wrong)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
+    fn visit_f64<E>(self, _: f64) -> Result<Members<'de>, E> {
+        Ok(Members::Wrong)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Tags<'de>, E> {
-        Ok(Tags::Wrong)
+    fn visit_str<E>(self, _: &str) -> Result<Members<'de>, E> {
+        Ok(Members::Wrong)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tags<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Members<'de>, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Tags::Wrong)
+        Ok(Members::Wrong)
     }
 }
 

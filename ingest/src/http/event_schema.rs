@@ -3,8 +3,7 @@
 use catalog::Action;
 use event::{
     Kind, Task,
-    fields::{Field, FieldType, TAG_PREFIX},
-    id::MAX_NAME_BYTES,
+    fields::{Family, Field, FieldType, Rule},
 };
 use serde_json::{Map, Value, json};
 use web::{
@@ -15,7 +14,7 @@ use web::{
 
 use crate::{
     format::Format,
-    limits::{MAX_BATCH_ROWS, MAX_EVENT_ID_BYTES, MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TAGS, MAX_TEXT_BYTES},
+    limits::{MAX_BATCH_ROWS, MAX_EVENT_ID_BYTES},
 };
 
 /// The name of the schema of an event.
@@ -36,13 +35,16 @@ pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len(
             Format::Json => ContentBuilder::new()
                 .schema(Some(schema::any_of([events().into(), columns(kind)])))
                 .examples_from_iter(
-                    [("rows", example(kind)), ("columns", turned(&example(kind)))]
+                    [("rows", example(kind)), ("columns", turned(kind, &example(kind)))]
                         .map(|(name, value)| (name, ExampleBuilder::new().value(Some(value)))),
                 )
                 .build(),
             Format::Csv => {
-                let says = "A header with the names of fields, and tags as `tag.NAME`.";
-                content(schema::string().description(Some(says)), Some(json!(csv(&example(kind)))))
+                let families = kind.families().iter();
+                let families =
+                    families.map(|family| format!("; {} as `{}`", family.name, family.columns_are_called()));
+                let says = format!("A header with the names of fields{}.", families.collect::<String>());
+                content(schema::string().description(Some(says)), Some(json!(csv(kind, &example(kind)))))
             }
             Format::Arrow | Format::Parquet => content(schema::bytes(media), None),
         };
@@ -54,35 +56,46 @@ pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len(
 pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     let fields = kind.fields().iter();
     let mut event = fields.fold(schema::closed(), |event, field| {
-        let event = event.property(field.name, value(field, !field.required));
-        if field.required { event.required(field.name) } else { event }
+        let event = event.property(field.name, value(field, !field.is_required));
+        if field.is_required { event.required(field.name) } else { event }
     });
     if kind == Kind::Outcomes {
         let day = schema::day().schema_type(schema::types(&[Type::String], true));
         event = event.property("predicted_on", day.description(Some("The UTC day of the prediction.")));
     }
-    if kind.has_tags() {
-        event = event.property("tags", tags());
+    for family in kind.families() {
+        event = event.property(family.name, members(family));
     }
     event = event.property("event_id", event_id());
-    let given = |names: &[&str]| {
-        schema::any_of(names.iter().map(|name| {
-            let value = match kind.field(name) {
-                Some(field) => value(field, false),
-                None => schema::day(),
-            };
-            ObjectBuilder::new().schema_type(Type::Object).property(*name, value).required(*name).into()
-        }))
-    };
-    match kind {
-        Kind::Predictions => schema::all_of([event.into(), given(&["score", "label", "value"])]),
-        Kind::Outcomes => schema::all_of([
-            event.into(),
-            given(&["label", "value"]),
-            given(&["predicted_at", "predicted_on"]),
-        ]),
-        Kind::Metrics | Kind::Releases => event.into(),
+    let mut all = vec![event.into()];
+    all.extend(one_of(kind, &|field| field.is_telling, &|family| family.is_telling));
+    if kind == Kind::Outcomes {
+        let instant = kind.field("predicted_at").map(|field| with(field.name, value(field, false)));
+        all.push(schema::any_of(instant.into_iter().chain([with("predicted_on", schema::day())])));
     }
+    match all.len() {
+        1 => all.remove(0),
+        _ => schema::all_of(all),
+    }
+}
+
+/// An object that has a property.
+fn with(name: &str, value: ObjectBuilder) -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::Object).property(name, value).required(name).into()
+}
+
+/// An object that has one of those fields and families at least; `None` when the kind has no such ones.
+fn one_of(
+    kind: Kind,
+    is_field: &dyn Fn(&Field) -> bool,
+    is_family: &dyn Fn(&Family) -> bool,
+) -> Option<RefOr<Schema>> {
+    let fields = kind.fields().iter().filter(|field| is_field(field));
+    let families = kind.families().iter().filter(|family| is_family(family));
+    let fields = fields.map(|field| with(field.name, value(field, false)));
+    let families = families.map(|family| with(family.name, members(family).min_properties(Some(1))));
+    let all: Vec<RefOr<Schema>> = fields.chain(families).collect();
+    (!all.is_empty()).then(|| schema::any_of(all))
 }
 
 /// Events as an object of arrays of equal length.
@@ -91,15 +104,17 @@ fn columns(kind: Kind) -> RefOr<Schema> {
         |schema: RefOr<Schema>| schema::array(schema).min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS));
     let fields = kind.fields().iter();
     let mut columns = fields.fold(schema::closed(), |columns, field| {
-        let columns = columns.property(field.name, column(value(field, !field.required).into()));
-        if field.required { columns.required(field.name) } else { columns }
+        let columns = columns.property(field.name, column(value(field, !field.is_required).into()));
+        if field.is_required { columns.required(field.name) } else { columns }
     });
     if kind == Kind::Outcomes {
         let day = schema::day().schema_type(schema::types(&[Type::String], true));
         columns = columns.property("predicted_on", column(day.into()));
     }
-    if kind.has_tags() {
-        columns = columns.property("tags", schema::map(Some(tag_name()), column(tag().into())));
+    for family in kind.families() {
+        let map =
+            schema::map(Some(member_name(family)), column(of_rule((family.kind, family.rule), true).into()));
+        columns = columns.property(family.name, map);
     }
     columns = columns.property("event_id", column(event_id().into()).max_items(Some(1)));
     columns.description(Some("An object of arrays of equal length, one for each field.")).into()
@@ -107,44 +122,39 @@ fn columns(kind: Kind) -> RefOr<Schema> {
 
 /// What a field may be in JSON.
 fn value(field: &Field, nullable: bool) -> ObjectBuilder {
-    match field.kind {
+    let value = of_rule((field.kind, field.rule), nullable);
+    value.description(Some(match field.kind {
         FieldType::Time => {
-            let says = "RFC 3339 with an offset, at most 24 hours in the future.";
-            schema::time().schema_type(schema::types(&[Type::String], nullable)).description(Some(says))
+            format!("{} RFC 3339 with an offset, at most 24 hours in the future.", field.about)
         }
-        FieldType::Float => {
-            let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], nullable));
-            match field.name {
-                "latency_ms" => number.minimum(Some(0)).description(Some("How long it took.")),
-                "score" => number.minimum(Some(0)).maximum(Some(1)).description(Some("A probability.")),
-                _ => number,
-            }
-        }
-        FieldType::Text => text(field.name, nullable),
-    }
+        FieldType::Float | FieldType::Text => field.about.to_owned(),
+    }))
 }
 
-/// What a text may be; its limits are of bytes in UTF-8.
-fn text(name: &str, nullable: bool) -> ObjectBuilder {
-    let plain = |max_bytes| as_text(nullable).min_length(Some(1)).max_length(Some(max_bytes));
-    match name {
-        "key" => plain(MAX_KEY_BYTES),
-        "note" => plain(MAX_NOTE_BYTES).min_length(Some(0)),
-        "release" | "model" | "configuration" | "environment" => plain(MAX_NAME_BYTES)
-            .pattern(Some(schema::NAME_PATTERN))
-            // The text of a whole number is a name unless it begins with a minus.
-            .minimum(Some(0)),
-        "action" => schema::one_of(Action::ALL.map(Action::name)),
-        "task" => {
+/// What a value of a type may be that keeps to a rule; the limits of texts are of bytes in UTF-8.
+fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
+    match (kind, rule) {
+        (FieldType::Time, _) => schema::time().schema_type(schema::types(&[Type::String], nullable)),
+        (FieldType::Float, _) => {
+            let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], nullable));
+            number.minimum(rule.min()).maximum(rule.max())
+        }
+        (FieldType::Text, Rule::Action) => schema::one_of(Action::ALL.map(Action::name)),
+        (FieldType::Text, Rule::Task) => {
             let names = Task::NAMES.map(Value::from).into_iter().chain(nullable.then_some(Value::Null));
             let task = ObjectBuilder::new().schema_type(schema::types(&[Type::String], nullable));
-            task.enum_values(Some(names)).description(Some("What the predictions of the release say."))
+            task.enum_values(Some(names))
         }
-        "effective_from" => {
-            let day = schema::day().schema_type(schema::types(&[Type::String], nullable));
-            day.description(Some("The day from which a definition holds."))
+        (FieldType::Text, Rule::Day) => schema::day().schema_type(schema::types(&[Type::String], nullable)),
+        (FieldType::Text, _) => {
+            let least = if rule.may_be_empty() { 0 } else { 1 };
+            let text = as_text(nullable).min_length(Some(least)).max_length(Some(rule.max_bytes()));
+            match rule {
+                // The text of a whole number is a name unless it begins with a minus.
+                Rule::Name => text.pattern(Some(schema::NAME_PATTERN)).minimum(Some(0)),
+                _ => text,
+            }
         }
-        _ => plain(MAX_TEXT_BYTES),
     }
 }
 
@@ -164,19 +174,22 @@ fn event_id() -> ObjectBuilder {
         .description(Some("Names an event that is alone in its request, as Idempotency-Key names a batch."))
 }
 
-fn tag_name() -> ObjectBuilder {
-    schema::name()
+/// What the name of a member may be.
+fn member_name(family: &Family) -> ObjectBuilder {
+    match family.name_rule {
+        Rule::Name => schema::name(),
+        rule => schema::string().min_length(Some(1)).max_length(Some(rule.max_bytes())),
+    }
 }
 
-fn tag() -> ObjectBuilder {
-    as_text(true).max_length(Some(MAX_TEXT_BYTES))
-}
-
-fn tags() -> ObjectBuilder {
-    schema::map(Some(tag_name()), tag())
+/// The members of a family as an object.
+fn members(family: &Family) -> ObjectBuilder {
+    let says =
+        format!("{} `{}` beside the other fields says the same.", family.about, family.columns_are_called());
+    schema::map(Some(member_name(family)), of_rule((family.kind, family.rule), true))
         .schema_type(schema::types(&[Type::Object], true))
-        .max_properties(Some(MAX_TAGS))
-        .description(Some("By name. `tag.NAME` beside the other fields says the same."))
+        .max_properties(Some(family.max))
+        .description(Some(says))
 }
 
 /// Events that can be appended to the workspace of the examples, in the order of the document.
@@ -206,22 +219,26 @@ fn example(kind: Kind) -> Value {
 }
 
 /// The cells of an event by the names of their columns; those of tags are `tag.NAME`.
-fn cells(event: &Value) -> Vec<(String, Value)> {
+fn cells(kind: Kind, event: &Value) -> Vec<(String, Value)> {
     let fields = event.as_object().into_iter().flatten();
-    let cells = fields.flat_map(|(name, value)| match value.as_object() {
-        Some(tags) => tags.iter().map(|(tag, value)| (format!("{TAG_PREFIX}{tag}"), value.clone())).collect(),
-        None => vec![(name.clone(), value.clone())],
+    let cells = fields.flat_map(|(name, value)| {
+        match (kind.families().iter().find(|family| family.name == name), value.as_object()) {
+            (Some(family), Some(members)) => {
+                members.iter().map(|(member, value)| (family.column(member), value.clone())).collect()
+            }
+            _ => vec![(name.clone(), value.clone())],
+        }
     });
     cells.collect()
 }
 
 /// Events that all have the same fields, as an object of arrays.
-fn turned(events: &Value) -> Value {
+fn turned(kind: Kind, events: &Value) -> Value {
     let rows = events.as_array().into_iter().flatten();
     let mut columns = Map::new();
-    for (name, value) in rows.flat_map(cells) {
-        let column = match name.strip_prefix(TAG_PREFIX) {
-            Some(tag) => &mut columns.entry("tags").or_insert_with(|| json!({}))[tag],
+    for (name, value) in rows.flat_map(|event| cells(kind, event)) {
+        let column = match kind.family(&name).and_then(|family| Some((family, family.member(&name)?))) {
+            Some((family, member)) => &mut columns.entry(family.name).or_insert_with(|| json!({}))[member],
             None => columns.entry(name).or_insert(Value::Null),
         };
         match column {
@@ -233,9 +250,9 @@ fn turned(events: &Value) -> Value {
 }
 
 /// The same as CSV. None of the values needs quotes.
-fn csv(events: &Value) -> String {
+fn csv(kind: Kind, events: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let rows: Vec<_> = events.as_array().into_iter().flatten().map(cells).collect();
+    let rows: Vec<_> = events.as_array().into_iter().flatten().map(|event| cells(kind, event)).collect();
     let header = rows.first().map(|row| row.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
     let lines = rows.iter().map(|row| row.iter().map(|(_, value)| text(value)).collect());
     header.into_iter().chain(lines).map(|line| line.join(",") + "\n").collect()
@@ -259,7 +276,7 @@ mod tests {
     }
 
     /// The example of a kind with one field changed, or without it.
-    fn with(kind: Kind, name: &str, value: Option<Value>) -> Value {
+    fn changed(kind: Kind, name: &str, value: Option<Value>) -> Value {
         let mut event: Map<String, Value> = example(kind)[0].as_object().unwrap().clone();
         match value {
             Some(value) => _ = event.insert(name.to_owned(), value),
@@ -274,7 +291,7 @@ mod tests {
             let schema = serde_json::to_value(event(kind)).unwrap();
             let schema = schema.pointer("/allOf/0").unwrap_or(&schema);
             for (name, field) in schema["properties"].as_object().unwrap() {
-                let taken = |value: Value| read(kind, &with(kind, name, Some(value))).is_ok();
+                let taken = |value: Value| read(kind, &changed(kind, name, Some(value))).is_ok();
                 let is_required = schema["required"].as_array().unwrap().contains(&json!(name));
                 let about = format!("{kind}: {name}");
                 let of_type = |wanted: &str| match &field["type"] {
@@ -284,7 +301,7 @@ mod tests {
                 let is_alone = ["score", "label", "predicted_on"].contains(&name.as_str());
                 if !is_alone {
                     assert_eq!(
-                        read(kind, &with(kind, name, None)).is_ok(),
+                        read(kind, &changed(kind, name, None)).is_ok(),
                         !is_required,
                         "{about} may be absent"
                     );
@@ -326,18 +343,19 @@ mod tests {
                 }
                 assert!(!taken(json!([])), "{about} may be a list");
             }
-            assert!(read(kind, &with(kind, "unknown", Some(json!(1)))).is_err(), "{kind}");
+            assert!(read(kind, &changed(kind, "unknown", Some(json!(1)))).is_err(), "{kind}");
             read(kind, &example(kind)).unwrap();
         }
+        let most = Kind::Metrics.families()[0].max;
         let tags = |count: usize| (0..count).map(|n| (format!("t{n}"), json!("x"))).collect::<Map<_, _>>();
-        assert!(read(Kind::Metrics, &with(Kind::Metrics, "tags", Some(tags(MAX_TAGS).into()))).is_ok());
-        assert!(read(Kind::Metrics, &with(Kind::Metrics, "tags", Some(tags(MAX_TAGS + 1).into()))).is_err());
+        assert!(read(Kind::Metrics, &changed(Kind::Metrics, "tags", Some(tags(most).into()))).is_ok());
+        assert!(read(Kind::Metrics, &changed(Kind::Metrics, "tags", Some(tags(most + 1).into()))).is_err());
     }
 
     #[test]
     fn examples_are_columns_as_well() {
-        let columns = Kind::ALL.map(|kind| turned(&example(kind)).to_string() + "\n");
+        let columns = Kind::ALL.map(|kind| turned(kind, &example(kind)).to_string() + "\n");
         insta::assert_snapshot!(columns.concat());
-        insta::assert_snapshot!(Kind::ALL.map(|kind| csv(&example(kind))).join("\n"));
+        insta::assert_snapshot!(Kind::ALL.map(|kind| csv(kind, &example(kind))).join("\n"));
     }
 }

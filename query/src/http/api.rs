@@ -95,9 +95,11 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
 
 fn column_name(what: What) -> RefOr<Schema> {
     let names = schema::one_of(what.columns().iter().map(|(name, _)| *name)).into();
-    match what.has_tags() {
-        true => schema::any_of([names, schema::string().pattern(Some(schema::TAG_COLUMN_PATTERN)).into()]),
-        false => names,
+    let patterns = what.families().iter().map(|family| schema::string().pattern(Some(family.pattern())));
+    let all: Vec<RefOr<Schema>> = std::iter::once(names).chain(patterns.map(Into::into)).collect();
+    match all.len() {
+        1 => all.into_iter().next().unwrap_or_else(|| schema::string().into()),
+        _ => schema::any_of(all),
     }
 }
 
@@ -125,6 +127,13 @@ fn row_name(what: What) -> String {
     format!("Row.{}", what.name())
 }
 
+fn json_type(kind: FieldType) -> Type {
+    match kind {
+        FieldType::Float => Type::Number,
+        FieldType::Time | FieldType::Text => Type::String,
+    }
+}
+
 /// A row as NDJSON has it.
 fn row(what: What) -> RefOr<Schema> {
     let columns = what.columns().into_iter();
@@ -135,23 +144,26 @@ fn row(what: What) -> RefOr<Schema> {
             ColumnType::Field(FieldType::Time) => {
                 schema::time().schema_type(schema::types(&[Type::String], true))
             }
-            ColumnType::Field(FieldType::Float) => {
-                ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true))
-            }
-            ColumnType::Field(FieldType::Text) => {
-                ObjectBuilder::new().schema_type(schema::types(&[Type::String], true))
+            ColumnType::Field(kind) => {
+                ObjectBuilder::new().schema_type(schema::types(&[json_type(kind)], true))
             }
         };
         row.property(name, value)
     });
-    let row = match what.has_tags() {
-        true => {
-            let tag = ObjectBuilder::new().schema_type(schema::types(&[Type::String], true));
-            row.additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(tag.into()))))
-                .description(Some("Besides the fields, tags as `tag.NAME`."))
-        }
-        false => row,
-    };
+    let families = what.families();
+    if families.is_empty() {
+        return row.into();
+    }
+    let called: Vec<String> = families
+        .iter()
+        .map(|family| format!("{} as `{}`", family.name, family.columns_are_called()))
+        .collect();
+    let mut types: Vec<Type> = families.iter().map(|family| json_type(family.kind)).collect();
+    types.dedup();
+    let member = ObjectBuilder::new().schema_type(schema::types(&types, true));
+    let row = row
+        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(member.into()))))
+        .description(Some(format!("Besides the fields, {}.", called.join(", "))));
     row.into()
 }
 

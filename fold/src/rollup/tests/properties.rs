@@ -215,7 +215,7 @@ proptest! {
                 prop_assert_eq!((series.last_at, series.last.to_bits()), (last.at, last.value.to_bits()));
             }
         }
-        if events.iter().any(|event| event.kind.has_tags() && event.label.is_some()) {
+        if events.iter().any(|event| !event.kind.families().is_empty() && event.label.is_some()) {
             let tag = tag(&day, "label");
             for (value, counts) in tag.counts.names() {
                 let labelled = |event: &Event| event.label == Some(value);

@@ -1,0 +1,99 @@
+//! The table of event fields. A field is declared here and nowhere else.
+
+use super::{Family, Field, FieldType, Rule};
+
+/// Before the name of a tag, in the name of its column: `tag.carrier`.
+pub const TAG_PREFIX: &str = "tag.";
+
+const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Field {
+    let rule = Rule::Plain;
+    Field { name, kind, rule, about, is_required: false, is_telling: false, is_rolled_up: false }
+}
+
+const fn time(name: &'static str, about: &'static str) -> Field {
+    field(name, FieldType::Time, about)
+}
+
+const fn number(name: &'static str, about: &'static str) -> Field {
+    field(name, FieldType::Float, about)
+}
+
+const fn text(name: &'static str, rule: Rule, about: &'static str) -> Field {
+    field(name, FieldType::Text, about).rule(rule)
+}
+
+impl Field {
+    const fn rule(self, rule: Rule) -> Self {
+        Self { rule, ..self }
+    }
+
+    const fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+
+    const fn telling(self) -> Self {
+        Self { is_telling: true, ..self }
+    }
+
+    const fn rolled_up(self) -> Self {
+        Self { is_rolled_up: true, ..self }
+    }
+}
+
+pub(super) const PREDICTIONS: &[Field] = &[
+    text("key", Rule::Key, "Names what was predicted.").required(),
+    time("predicted_at", "When it was predicted.").required(),
+    text("release", Rule::Name, "The release that predicted it.").required().rolled_up(),
+    number("score", "A probability.").rule(Rule::Probability).telling().rolled_up(),
+    text("label", Rule::Label, "The class that was predicted.").telling().rolled_up(),
+    number("value", "The number that was predicted.").telling().rolled_up(),
+    number("latency_ms", "How long it took.").rule(Rule::Duration).rolled_up(),
+];
+
+pub(super) const OUTCOMES: &[Field] = &[
+    text("key", Rule::Key, "The key of the prediction.").required(),
+    time("predicted_at", "The instant of the prediction.").rolled_up(),
+    time("observed_at", "When it was observed.").required(),
+    text("label", Rule::Label, "The class that was observed.").telling().rolled_up(),
+    number("value", "The number that was observed.").telling().rolled_up(),
+];
+
+pub(super) const METRICS: &[Field] = &[
+    text("name", Rule::Plain, "The name of the metric.").required().rolled_up(),
+    time("measured_at", "When it was measured.").required().rolled_up(),
+    number("value", "What was measured.").required().rolled_up(),
+    text("release", Rule::Name, "The release that it was measured of.").rolled_up(),
+];
+
+pub(super) const RELEASES: &[Field] = &[
+    text("release", Rule::Name, "The release.").required().rolled_up(),
+    time("released_at", "When it happened.").required(),
+    text("model", Rule::Name, "The model of the release.").required(),
+    text("action", Rule::Action, "What happened.").required().rolled_up(),
+    text("configuration", Rule::Name, "The configuration of the release.").rolled_up(),
+    text("environment", Rule::Name, "Where the release is live.").rolled_up(),
+    text("note", Rule::Note, "A remark."),
+    text("task", Rule::Task, "What the predictions of the release say."),
+    text("positive_label", Rule::Label, "The positive label of a binary task."),
+    number("threshold", "From which score on a prediction without a label is positive."),
+    text("effective_from", Rule::Day, "The day from which a definition holds."),
+];
+
+/// Texts by which events are told apart.
+const TAGS: Family = Family {
+    noun: "tag",
+    name: "tags",
+    prefix: TAG_PREFIX,
+    placeholder: "NAME",
+    kind: FieldType::Text,
+    rule: Rule::Tag,
+    name_rule: Rule::Name,
+    about: "Texts by name.",
+    max: 16,
+    max_batch: 64,
+    is_telling: false,
+    is_rolled_up: true,
+};
+
+pub(super) const PREDICTION_FAMILIES: &[Family] = &[TAGS];
+pub(super) const METRIC_FAMILIES: &[Family] = &[TAGS];

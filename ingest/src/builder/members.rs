@@ -1,0 +1,338 @@
+//! Members of families: the columns of a batch whose names the client chooses, such as tags.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use event::{
+    Column, Kind,
+    fields::{Family, FieldType},
+    id::check_name,
+};
+
+use super::{
+    BatchBuilder, Rule,
+    column_builder::ColumnBuilder,
+    loose,
+    row::{FieldError, Member, Scalar},
+    row_errors::Budget,
+    rules,
+};
+use crate::limits::MAX_LISTED_ERRORS;
+
+/// Up to so many columns a name is looked for in all of them; beyond, by its hash.
+const MAX_SEARCHED: usize = 16;
+
+/// A member and its column.
+#[derive(Clone, Debug)]
+pub(super) struct MemberColumn {
+    /// The index of its family in those of the kind.
+    pub(super) family: usize,
+    pub(super) name: String,
+    pub(super) filling: ColumnBuilder,
+}
+
+/// The members of all families of a batch.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    families: &'static [Family],
+    pub(super) columns: Vec<MemberColumn>,
+    /// The column of each name, of each family, once there are many columns.
+    index: Vec<HashMap<String, usize>>,
+    /// A family of which there are too many members.
+    too_many: Option<&'static Family>,
+    /// Whether columns came whole; then those of a row were not counted yet.
+    came_whole: bool,
+}
+
+impl Members {
+    pub(super) fn new(kind: Kind) -> Self {
+        let families = kind.families();
+        let index = vec![HashMap::new(); families.len()];
+        Self { families, columns: Vec::new(), index, too_many: None, came_whole: false }
+    }
+
+    pub(super) fn family(&self, column: usize) -> &'static Family {
+        &self.families[self.columns[column].family]
+    }
+
+    /// The name of a column as it is stored: `tag.carrier`.
+    pub(super) fn stored_name(&self, column: usize) -> String {
+        self.family(column).column(&self.columns[column].name)
+    }
+
+    fn find(&self, family: usize, name: &str) -> Option<usize> {
+        match self.columns.len() > MAX_SEARCHED {
+            true => self.index[family].get(name).copied(),
+            false => self.columns.iter().position(|column| column.is(family, name)),
+        }
+    }
+
+    /// The index of a member's column, which is made if need be; `position` is where it may stand. `None` when
+    /// there is none to make: for a null, and when there are too many.
+    fn column(
+        &mut self,
+        position: usize,
+        (family, name): (usize, &str),
+        is_null: bool,
+    ) -> Result<Option<usize>, String> {
+        if self.columns.get(position).is_some_and(|column| column.is(family, name)) {
+            return Ok(Some(position));
+        }
+        if let Some(at) = self.find(family, name) {
+            return Ok(Some(at));
+        }
+        let of = &self.families[family];
+        let name = check_member_name(of, name)?;
+        if let Some(at) = self.find(family, &name) {
+            return Ok(Some(at));
+        }
+        if is_null {
+            return Ok(None);
+        }
+        if self.columns.iter().filter(|column| column.family == family).count() >= of.max_batch {
+            self.too_many = Some(of);
+            return Ok(None);
+        }
+        self.columns.push(MemberColumn {
+            family,
+            name: name.clone().into_owned(),
+            filling: ColumnBuilder::new(of.kind, of.rule),
+        });
+        self.note_index(name.into_owned());
+        Ok(Some(self.columns.len() - 1))
+    }
+
+    /// Notes the name of the last column, and of all before it when there are many for the first time.
+    fn note_index(&mut self, name: String) {
+        let columns = self.columns.len();
+        if columns == MAX_SEARCHED + 1 {
+            for (at, column) in self.columns.iter().enumerate() {
+                self.index[column.family].insert(column.name.clone(), at);
+            }
+        } else if columns > MAX_SEARCHED {
+            self.index[self.columns[columns - 1].family].insert(name, columns - 1);
+        }
+    }
+
+    pub(super) fn pad(&mut self, rows: usize) {
+        self.columns.iter_mut().for_each(|column| column.filling.pad(rows));
+    }
+
+    /// The columns of families of which a member says something.
+    pub(super) fn telling(&self) -> impl Iterator<Item = &ColumnBuilder> {
+        let telling = self.columns.iter().filter(|column| self.families[column.family].is_telling);
+        telling.map(|column| &column.filling)
+    }
+
+    /// Of which family there are too many members for a batch, as a sentence.
+    pub(super) fn too_many(&self) -> Option<String> {
+        let family = self.too_many?;
+        Some(format!("there are more than the {} different {} of a batch", family.max_batch, family.name))
+    }
+
+    /// The columns that hold a value, by family and name.
+    pub(super) fn finish(mut self, rows: usize) -> impl Iterator<Item = Column> {
+        self.columns.sort_by(|a, b| (a.family, &a.name).cmp(&(b.family, &b.name)));
+        let kept = self.columns.into_iter().filter(move |column| column.filling.nulls() < rows);
+        kept.map(move |column| column.filling.finish(self.families[column.family].column(&column.name)))
+    }
+}
+
+impl MemberColumn {
+    #[inline]
+    fn is(&self, family: usize, name: &str) -> bool {
+        self.family == family && self.name == name
+    }
+}
+
+/// The name of a member as it is kept.
+fn check_member_name<'a>(family: &Family, name: &'a str) -> Result<Cow<'a, str>, String> {
+    let rule = family.name_rule;
+    if rule == Rule::Name {
+        return match check_name(name) {
+            Ok(()) => Ok(Cow::Borrowed(name)),
+            Err(_) => Err("its name should be letters, digits, `.`, `_` or `-`, at most 128".into()),
+        };
+    }
+    let plain = rules::plain(rule, name);
+    match rules::check(rule, &plain) {
+        Ok(()) => Ok(plain),
+        Err(message) => Err(format!("its name {message}")),
+    }
+}
+
+/// Whether a value could be that of a member; numbers may still be out of range.
+fn check_value(family: &Family, value: &Scalar<'_>) -> Result<(), String> {
+    match (family.kind, value) {
+        (_, Scalar::Null | Scalar::Int(_)) => Ok(()),
+        (FieldType::Text, Scalar::Bool(_)) | (FieldType::Float, Scalar::Float(_)) => Ok(()),
+        (FieldType::Text, Scalar::Text(text)) => rules::check(family.rule, text),
+        (FieldType::Float, other) => Err(format!("should be a number, but is {}", other.is_called())),
+        (_, other) => Err(format!("should be a string, but is {}", other.is_called())),
+    }
+}
+
+impl BatchBuilder {
+    pub(super) fn push_members(&mut self, at: usize, number: u64, members: &[Member<'_>]) {
+        for (index, family) in self.kind.families().iter().enumerate() {
+            let count = members.iter().filter(|member| member.family == index).count();
+            if count > family.max {
+                let message = format!("{count} are more than the {} of an event", family.max);
+                return self.note_member(at, number, FieldError::new(family.name, message));
+            }
+        }
+        for (position, member) in members.iter().enumerate() {
+            if let Err(message) = self.push_member(at, position, members) {
+                let field = self.kind.families()[member.family].column(&member.name);
+                self.note_member(at, number, FieldError::new(&field, message));
+            }
+        }
+    }
+
+    #[cold]
+    fn note_member(&mut self, at: usize, number: u64, error: FieldError) {
+        let stage = self.member_stage();
+        self.notes.note(&mut self.row_budget, (at, number), stage, || error);
+    }
+
+    /// Sets that member of row `at` which stands at `position` among the members of the row. Its column
+    /// stands there as well, if the row is as the one before.
+    fn push_member(&mut self, at: usize, position: usize, members: &[Member<'_>]) -> Result<(), String> {
+        let Member { family, name, value } = &members[position];
+        let column = self.members.column(position, (*family, name), *value == Scalar::Null)?;
+        if let Some(column) = column
+            && self.members.columns[column].filling.len() <= at
+        {
+            let loose_text = self.reading.loose_text;
+            return self.members.columns[column].filling.push_loose(
+                at,
+                value,
+                &mut self.reading.times,
+                loose_text,
+            );
+        }
+        // It is there already, or has no column: so only what is wrong with it matters.
+        let of = &self.kind.families()[*family];
+        check_value(of, value)?;
+        let is_good = |value: &Scalar<'_>| *value != Scalar::Null && check_value(of, value).is_ok();
+        let is_known = |known: &Member<'_>| {
+            known.family == *family
+                && check_member_name(of, &known.name) == check_member_name(of, name)
+                && is_good(&known.value)
+        };
+        match is_good(value) && members[..position].iter().any(is_known) {
+            true => Err("is given twice".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The column of a member, for a format that comes by column: the same name gives the same one.
+    ///
+    /// # Errors
+    /// When the name is none, or there are too many; as the rest of a sentence.
+    pub(crate) fn member(&mut self, family: usize, name: &str) -> Result<usize, String> {
+        self.members.came_whole = true;
+        let of = &self.kind.families()[family];
+        self.members.column(usize::MAX, (family, name), false)?.ok_or_else(|| {
+            format!("is one of more than the {} different {} of a batch", of.max_batch, of.name)
+        })
+    }
+
+    /// The name of a member's column as it is stored.
+    pub(crate) fn member_name(&self, column: usize) -> String {
+        self.members.stored_name(column)
+    }
+
+    /// The filling of a member's column, for a format that comes by column.
+    pub(crate) fn member_column(&mut self, column: usize) -> &mut ColumnBuilder {
+        &mut self.members.columns[column].filling
+    }
+
+    /// Sets a member of row `at` in a column that [`BatchBuilder::member`] named.
+    #[inline]
+    pub(crate) fn set_member(&mut self, column: usize, at: usize, value: &Scalar<'_>) {
+        let loose_text = self.reading.loose_text;
+        let filling = &mut self.members.columns[column].filling;
+        if let Err(message) = filling.push_loose(at, value, &mut self.reading.times, loose_text) {
+            self.note_member_column(column, at, message);
+        }
+    }
+
+    /// Sets a member of text, in a column that [`BatchBuilder::member`] named, in the rows from `from` on.
+    pub(crate) fn extend_member<'a>(
+        &mut self,
+        column: usize,
+        from: usize,
+        texts: impl Iterator<Item = Option<&'a str>>,
+    ) {
+        for (at, message) in self.members.columns[column].filling.extend_texts(from, texts) {
+            self.note_member_column(column, at, message);
+        }
+    }
+
+    /// Notes a bad member of a column. Each column is a source of its own, its wrong rows count its notes.
+    #[cold]
+    pub(crate) fn note_member_column(&mut self, column: usize, at: usize, message: String) {
+        let error = FieldError::new(&self.members.stored_name(column), message);
+        let mut budget = self.notes.budget();
+        if !self.reading.import && self.members.columns[column].filling.wrong.len() > MAX_LISTED_ERRORS {
+            budget = Budget::spent();
+        }
+        let stage = self.member_stage();
+        self.notes.note(&mut budget, (at, self.numbers[at]), stage, || error);
+    }
+
+    /// Rows that came by column: how many members of a family each has. (Rows that came whole were counted
+    /// then.)
+    pub(super) fn check_member_counts(&mut self) {
+        for (index, family) in self.kind.families().iter().enumerate() {
+            let columns = || self.members.columns.iter().filter(|column| column.family == index);
+            if !self.members.came_whole || columns().count() <= family.max {
+                continue;
+            }
+            let mut counts = vec![0; self.rows()];
+            for MemberColumn { filling, .. } in columns() {
+                let wrong = filling.wrong.iter().map(|row| *row as usize);
+                let valid = (0..counts.len()).filter(|row| filling.is_valid(*row));
+                wrong.chain(valid).for_each(|row| counts[row] += 1);
+            }
+            let stage = self.member_stage();
+            let mut budget = self.notes.budget();
+            for (at, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > family.max) {
+                let message = || format!("{count} are more than the {} of an event", family.max);
+                let error = || FieldError::new(family.name, message());
+                self.notes.note(&mut budget, (at, self.numbers[at]), stage, error);
+            }
+        }
+    }
+
+    /// Numbers of families that are out of their range.
+    pub(super) fn check_member_floats(&mut self) {
+        let stage = self.member_stage();
+        for column in 0..self.members.columns.len() {
+            let name = || self.members.stored_name(column);
+            let filling = &self.members.columns[column].filling;
+            let rule = self.members.family(column).rule;
+            super::check::note_floats(&mut self.notes, &self.numbers, (filling, rule), stage, &name);
+        }
+    }
+}
+
+impl ColumnBuilder {
+    /// [`ColumnBuilder::push`], where text may hold a number and empty text is null if `loose_text` says so.
+    #[inline]
+    pub(super) fn push_loose(
+        &mut self,
+        at: usize,
+        value: &Scalar<'_>,
+        times: &mut super::TimeReader,
+        loose_text: bool,
+    ) -> Result<(), String> {
+        match (loose_text, value) {
+            (true, Scalar::Text(text)) => match loose(self, text) {
+                Some(value) => self.push(at, &value, times),
+                None => Ok(()),
+            },
+            _ => self.push(at, value, times),
+        }
+    }
+}
