@@ -51,16 +51,17 @@ fn put_values(out: &mut Vec<u8>, values: &Values, valid: Option<&[bool]>) -> Che
     let (encoding, range, text_bytes) = match values {
         Values::Time(values) => {
             let values = without_nulls(values, valid);
-            let (min, max) = time_range(&values);
-            let encoding = if min == max { CONSTANT } else { time::put(out, &values) };
-            (encoding, Some(Range::Time { min, max }), 0)
+            match all_equal(&values, |value| *value) {
+                Some(time) => (CONSTANT, Some(Range::Time { min: time, max: time }), 0),
+                None => (time::put(out, &values), None, 0),
+            }
         }
         Values::Float(values) => {
             let values = without_nulls(values, valid);
-            let range = float_range(&values).map(|(min, max)| Range::Float { min, max });
-            let first = values[0].to_bits();
-            let constant = range.is_some() && values.iter().all(|value| value.to_bits() == first);
-            (if constant { CONSTANT } else { float::put(out, &values) }, range, 0)
+            match all_equal(&values, |value| value.to_bits()).filter(|float| !float.is_nan()) {
+                Some(float) => (CONSTANT, Some(Range::Float { min: float, max: float }), 0),
+                None => (float::put(out, &values), None, 0),
+            }
         }
         Values::Text(strings) => {
             let (encoding, text_bytes) = text::put_strings(out, strings, valid);
@@ -75,16 +76,10 @@ fn put_values(out: &mut Vec<u8>, values: &Values, valid: Option<&[bool]>) -> Che
     Ok(Stored { encoding, range, text_bytes })
 }
 
-fn time_range(values: &[i64]) -> (i64, i64) {
-    values.iter().fold((values[0], values[0]), |(min, max), value| (min.min(*value), max.max(*value)))
-}
-
-/// The first of equal bounds counts (0.0 equals -0.0); `None` when all are NaN.
-fn float_range(values: &[f64]) -> Option<(f64, f64)> {
-    let first = *values.iter().find(|value| !value.is_nan())?;
-    Some(values.iter().fold((first, first), |(min, max), &value| {
-        (if value < min { value } else { min }, if value > max { value } else { max })
-    }))
+/// The value that all have, compared by their bits; there is at least one.
+fn all_equal<T: Copy, B: PartialEq>(values: &[T], bits: impl Fn(&T) -> B) -> Option<T> {
+    let first = bits(&values[0]);
+    values.iter().all(|value| bits(value) == first).then_some(values[0])
 }
 
 /// Reads the block of a column of a known type; `budget` as in [`text::take`]. `None` stands for

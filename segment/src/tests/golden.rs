@@ -54,7 +54,7 @@ fn describe(header: &Header) -> String {
 
 #[test]
 fn golden_headers() {
-    let text: Vec<String> = ["empty", "one-row", "mixed", "encodings"]
+    let text: Vec<String> = ["empty", "one-row", "mixed", "encodings", "few-bounds"]
         .iter()
         .map(|name| format!("{name}: {}", describe(&header(&golden(name)).expect(name))))
         .collect();
@@ -102,6 +102,25 @@ fn golden_headers() {
     text.plain: Text/3, 0 nulls, 3207 bytes
     time.nulls: Time/2, 134 nulls, 87 bytes 1370044800001000..1370044800398000
     float.nulls: Float/1, 360 nulls, 98 bytes 0e0..4.875e1
+    text.nulls: Text/3, 207 nulls, 1323 bytes
+
+    few-bounds: version 1, 400 rows
+    time.constant: Time/0, 0 nulls, 0 bytes 1370044800000000..1370044800000000
+    time.frame: Time/1, 0 nulls, 975 bytes
+    time.delta: Time/2, 0 nulls, 764 bytes
+    time.steady: Time/2, 0 nulls, 13 bytes
+    float.constant: Float/0, 0 nulls, 0 bytes -0e0..-0e0
+    float.decimal: Float/1, 0 nulls, 706 bytes
+    float.bits: Float/2, 0 nulls, 2778 bytes
+    text.constant: Text/0, 0 nulls, 49 bytes
+    text.dictionary.1: Text/1, 0 nulls, 70 bytes
+    text.dictionary.2: Text/1, 0 nulls, 136 bytes
+    text.dictionary.4: Text/1, 0 nulls, 289 bytes
+    text.dictionary.8: Text/1, 0 nulls, 657 bytes
+    text.fixed: Text/2, 0 nulls, 1654 bytes
+    text.plain: Text/3, 0 nulls, 3207 bytes
+    time.nulls: Time/2, 134 nulls, 87 bytes
+    float.nulls: Float/1, 360 nulls, 98 bytes
     text.nulls: Text/3, 207 nulls, 1323 bytes
     ");
 }

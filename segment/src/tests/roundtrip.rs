@@ -38,16 +38,20 @@ proptest! {
     }
 }
 
+/// Constant columns of times and floats have bounds, the value; no others have.
 fn expected_range(column: &Column) -> Option<Range> {
     let rows = 0..column.values.len();
     match column.values {
         Values::Time(_) => {
-            let times = || rows.clone().filter_map(|row| column.time(row));
-            Some(Range::Time { min: times().min()?, max: times().max()? })
+            let mut times = rows.filter_map(|row| column.time(row));
+            let first = times.next()?;
+            times.all(|time| time == first).then_some(Range::Time { min: first, max: first })
         }
         Values::Float(_) => {
-            let floats = || rows.clone().filter_map(|row| column.float(row)).filter(|float| !float.is_nan());
-            Some(Range::Float { min: floats().reduce(f64::min)?, max: floats().reduce(f64::max)? })
+            let mut floats = rows.filter_map(|row| column.float(row));
+            let first = floats.next().filter(|first| !first.is_nan())?;
+            let constant = floats.all(|float| float.to_bits() == first.to_bits());
+            constant.then_some(Range::Float { min: first, max: first })
         }
         Values::Text(_) | Values::Coded(_) => None,
     }

@@ -5,7 +5,14 @@ use super::{Coded, Column, Columns, Values};
 
 /// Name of the file (`segment-v1-<name>.seg`) and the columns in it.
 pub(crate) fn all() -> Vec<(&'static str, Columns)> {
-    vec![("empty", empty()), ("one-row", one_row()), ("mixed", mixed()), ("encodings", encodings())]
+    vec![
+        ("empty", empty()),
+        ("one-row", one_row()),
+        ("mixed", mixed()),
+        ("encodings", encodings()),
+        // The same without the bounds that only constant columns need.
+        ("few-bounds", encodings()),
+    ]
 }
 
 fn columns(rows: usize, columns: Vec<Column>) -> Columns {
