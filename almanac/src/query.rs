@@ -30,7 +30,7 @@ pub(crate) struct QueryArgs {
     /// Only this release.
     #[arg(long)]
     pub(crate) release: Option<String>,
-    /// Only these columns, with commas between.
+    /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
     #[arg(long)]
     pub(crate) columns: Option<String>,
     /// Break rollups down by release (the default), metric, or tag.NAME.
@@ -74,7 +74,7 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
     say(&answer, &request, args.show_cut);
     let frame = &mut answer.frame;
     if format == Format::Table && request.columns.is_none() {
-        query::shorten(frame);
+        query::shorten(frame, request.what);
     }
     match &args.output {
         None => {

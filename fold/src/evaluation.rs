@@ -18,7 +18,7 @@ use versions::EVALUATION;
 
 use crate::{
     LogSegment, Result,
-    metrics::{CALIBRATION_BINS, CalibrationBin, Confusion, ratio},
+    metrics::{CALIBRATION_BINS, CalibrationBin, Classes, Confusion, ErrorDetail, Ranks, ratio},
     state,
 };
 
@@ -62,7 +62,7 @@ pub struct ReleaseEvaluation {
     /// later. Rollups count them. Version 1 did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u64>,
-    /// Those with an outcome, of whatever content.
+    /// Those with an outcome, of whatever content; see [`ReleaseEvaluation::judged`].
     pub labelled: u64,
     /// The mean score of the distinct predictions that have one, with or without an outcome.
     pub mean_score: Option<f64>,
@@ -77,9 +77,37 @@ pub struct ReleaseEvaluation {
 }
 
 impl ReleaseEvaluation {
-    /// labelled / predictions: how much of the truth has arrived, from 0 to 1.
+    /// How much of the truth has arrived, from 0 to 1: the share of predictions with an outcome.
     pub fn maturity(&self) -> Option<f64> {
         ratio(self.labelled, self.predictions)
+    }
+
+    /// How many the figures judge: those whose outcome has what the task asks for, a label or a value.
+    pub fn judged(&self) -> u64 {
+        match &self.measures {
+            Some(Measures::Binary(of)) => of.judged,
+            Some(Measures::Multiclass(of)) => of.judged,
+            Some(Measures::Regression(of)) => of.judged,
+            None => 0,
+        }
+    }
+
+    /// How many have an outcome that cannot judge them: it or the prediction lacks what the task asks for, or the release has
+    /// no task.
+    pub fn unjudged(&self) -> u64 {
+        self.labelled.saturating_sub(self.judged())
+    }
+}
+
+impl Measures {
+    /// Leaves out what `told` does not say, being of an older version.
+    fn forget_what_lacks(&mut self, told: &Self) {
+        match (self, told) {
+            (Self::Binary(this), Self::Binary(told)) if told.ranks.is_none() => this.ranks = None,
+            (Self::Multiclass(this), Self::Multiclass(told)) if told.classes.is_none() => this.classes = None,
+            (Self::Regression(this), Self::Regression(told)) if told.detail.is_none() => this.detail = None,
+            _ => {}
+        }
     }
 }
 
@@ -124,7 +152,7 @@ pub struct Binary {
     pub f1: Option<f64>,
     /// Judged predictions with a score in [0, 1]; the results below are theirs.
     pub scored: u64,
-    /// See [`crate::metrics::Auc`].
+    /// See [`crate::metrics::Scores::judge`].
     pub auc: Option<f64>,
     /// See [`crate::metrics::Probabilities::log_loss`].
     pub log_loss: Option<f64>,
@@ -134,6 +162,9 @@ pub struct Binary {
     pub ece: Option<f64>,
     /// See [`crate::metrics::Probabilities::calibration`].
     pub calibration: [CalibrationBin; CALIBRATION_BINS],
+    /// The other figures of the scores. Version 2 had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Ranks>,
 }
 
 /// Results of a classification into several classes.
@@ -145,6 +176,9 @@ pub struct Multiclass {
     pub correct: u64,
     /// correct / judged (`accuracy_score`).
     pub accuracy: Option<f64>,
+    /// What is counted by class. Version 2 had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Classes>,
 }
 
 /// Results of predicting a number.
@@ -158,6 +192,9 @@ pub struct Regression {
     pub rmse: Option<f64>,
     /// See [`crate::metrics::Errors::bias`].
     pub bias: Option<f64>,
+    /// The other figures. Version 2 had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<ErrorDetail>,
 }
 
 impl Evaluation {
@@ -218,18 +255,24 @@ impl Evaluation {
 
     /// Whether one that was stored says the same, as far as its version can.
     pub fn says(&self, told: &Self) -> bool {
-        if told.outcomes.is_some() {
-            return self.to_state() == told.to_state();
+        let mut this = self.clone();
+        for (name, release) in &mut this.releases {
+            let told = told.releases.get(name).and_then(|told| told.measures.as_ref());
+            if let (Some(measures), Some(told)) = (&mut release.measures, told) {
+                measures.forget_what_lacks(told);
+            }
         }
-        let mut old = self.clone();
-        (old.outcomes, old.unmatched) = (None, None);
-        for release in old.releases.values_mut() {
+        if told.outcomes.is_some() {
+            return this.to_state() == told.to_state();
+        }
+        (this.outcomes, this.unmatched) = (None, None);
+        for release in this.releases.values_mut() {
             release.repeated = None;
             if let Some(Measures::Binary(binary)) = &mut release.measures {
                 binary.instead.clear();
             }
         }
-        old == *told
+        this == *told
     }
 }
 

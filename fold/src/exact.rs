@@ -30,6 +30,9 @@ const SPECIAL_EXPONENT: u64 = 0x7ff;
 /// than 2^52, a chunk starts below 2^32, and 2047 * 2^52 + 2^32 + 2^31 (a carry) < 2^63.
 const TERMS_BEFORE_CARRY: u32 = 2047;
 
+/// So many chunks are left out of a sum that is beyond the doubles, to divide it.
+const DROPPED_CHUNKS: usize = 3;
+
 /// The exact sum of finite doubles. The order of the terms leaves no trace: equal sums are
 /// equal values. Negative zero counts as zero, and the sum of nothing is zero.
 #[derive(Clone)]
@@ -78,6 +81,22 @@ impl ExactSum {
     /// infinite; a sum of zero is positive zero.
     pub fn value(&self) -> f64 {
         let (negative, magnitude) = self.magnitude();
+        Self::rounded(negative, &magnitude)
+    }
+
+    /// The sum divided by `n`: a mean of doubles is one also where their sum is beyond them.
+    pub fn mean(&self, n: u64) -> f64 {
+        let (negative, magnitude) = self.magnitude();
+        let sum = Self::rounded(negative, &magnitude);
+        if sum.is_finite() {
+            return sum / n as f64;
+        }
+        // A sum of so many doubles is less than 2^1088; 2^64 of a unit make no difference to one beyond 2^1024.
+        let below = Self::rounded(negative, &magnitude.without_last(DROPPED_CHUNKS));
+        below / n as f64 * 2f64.powi(DROPPED_CHUNKS as i32 * CHUNK_BITS as i32)
+    }
+
+    fn rounded(negative: bool, magnitude: &Magnitude) -> f64 {
         let Some(top) = magnitude.top_bit() else { return 0.0 };
         let bits = match top.checked_sub(FRACTION_BITS) {
             // At most 53 bits: a double as it stands, whose exponent field is 0 or 1.
@@ -179,6 +198,13 @@ impl Magnitude {
         let three = self.0.iter().skip(first).take(3).enumerate();
         let window = three.fold(0u128, |window, (at, &chunk)| window | u128::from(chunk) << (at * 32));
         (window >> shift) as u64 & (u64::MAX >> (64 - count))
+    }
+
+    /// Without its lowest chunks: divided by 2^32 for each.
+    fn without_last(&self, chunks: usize) -> Self {
+        let mut higher = [0; CHUNKS];
+        higher[..CHUNKS - chunks].copy_from_slice(&self.0[chunks..]);
+        Self(higher)
     }
 
     /// Whether a bit below bit `end` is set.

@@ -33,6 +33,8 @@ pub struct Figure {
     pub getter: Getter,
     /// How releases are ranked by it; `None` when they cannot be.
     pub ranking: Option<Ranking>,
+    /// Whether a table for people shows it unless it is asked for other columns.
+    pub is_main: bool,
 }
 
 /// How a figure is read from a row. `None` where it is not defined.
@@ -72,8 +74,10 @@ pub enum Merge {
     Confusion(fn(&Confusion) -> Option<f64>),
     /// It is computed from the calibration bins added up, which is exact.
     Calibration(fn(&[CalibrationBin]) -> Option<f64>),
-    /// It is the mean of the days, weighted by rows: exact for a mean of rows, an approximation for AUC.
+    /// It is the mean of the days, weighted by rows, which is exact for a mean of rows.
     Mean,
+    /// It is the mean of the days, weighted by rows, for what cannot be merged, such as AUC.
+    MeanOfDays,
     /// It is the root of the mean of the days' squares, weighted by rows, which is exact.
     RootMeanSquare,
 }

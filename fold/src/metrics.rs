@@ -4,11 +4,19 @@
 //! numbers, sums are exact, and the logarithm is `libm`'s, so that every platform gives the same
 //! bits. A result that is not defined, such as recall without positives, is `None`.
 
+mod classes;
+mod errors;
+mod scores;
+
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ExactSum;
+
+pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
+pub use errors::{ErrorDetail, Errors};
+pub use scores::{Ranks, Scores};
 
 /// How many equal bins of [0, 1] the calibration has.
 pub const CALIBRATION_BINS: usize = 10;
@@ -68,11 +76,25 @@ impl Confusion {
         ratio(2 * self.tp, 2 * self.tp + self.fp + self.fn_)
     }
 
-    /// The mean of recall and of the share of negatives that was found (`balanced_accuracy_score`); 1/2 for what guesses.
-    /// `None` unless there are both positives and negatives.
+    /// tn / (tn + fp) (`recall_score` of the negative class): of those really negative, the share that was found.
+    pub fn specificity(&self) -> Option<f64> {
+        ratio(self.tn, self.tn + self.fp)
+    }
+
+    /// fp / (tn + fp): of those really negative, the share that was predicted positive.
+    pub fn fpr(&self) -> Option<f64> {
+        ratio(self.fp, self.tn + self.fp)
+    }
+
+    /// fn / (tp + fn): of those really positive, the share that was predicted negative.
+    pub fn fnr(&self) -> Option<f64> {
+        ratio(self.fn_, self.tp + self.fn_)
+    }
+
+    /// The mean of recall and specificity (`balanced_accuracy_score`); 1/2 for what guesses. `None` unless there are both
+    /// positives and negatives.
     pub fn balanced_accuracy(&self) -> Option<f64> {
-        let specificity = ratio(self.tn, self.tn + self.fp)?;
-        Some((self.recall()? + specificity) / 2.0)
+        Some((self.recall()? + self.specificity()?) / 2.0)
     }
 
     /// (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)) (`matthews_corrcoef`; Matthews 1975): the correlation
@@ -95,44 +117,6 @@ impl AddAssign for Confusion {
         self.fp += other.fp;
         self.tn += other.tn;
         self.fn_ += other.fn_;
-    }
-}
-
-/// Area under the receiver operating characteristic (`roc_auc_score`): the probability that a
-/// positive scores above a negative, a tie counting one half.
-///
-/// Computed as the statistic of Mann and Whitney (1947) with midranks for ties, in whole numbers up
-/// to the one division at the end.
-#[derive(Clone, Debug, Default)]
-pub struct Auc {
-    /// The bits of a score in [0, 1] sort like the score and leave the top bit free; shifted by one
-    /// they take the class in the lowest bit.
-    ranked: Vec<u64>,
-}
-
-impl Auc {
-    /// Takes one score in [0, 1] and whether it is of a positive.
-    #[inline]
-    pub fn add(&mut self, score: f64, positive: bool) {
-        // Adding zero turns negative zero, which would sort apart from zero, into zero.
-        self.ranked.push((score + 0.0).to_bits() << 1 | u64::from(positive));
-    }
-
-    /// The area; `None` unless there are both positives and negatives.
-    pub fn value(mut self) -> Option<f64> {
-        self.ranked.sort_unstable();
-        let positives = self.ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
-        let negatives = self.ranked.len() as u64 - positives;
-        // Twice the number of pairs in which the positive is above, so that a tie counts one.
-        let (mut twice_above, mut below) = (0u128, 0u64);
-        for tied in self.ranked.chunk_by(|a, b| a >> 1 == b >> 1) {
-            let tied_positives = tied.iter().map(|ranked| ranked & 1).sum::<u64>();
-            let tied_negatives = tied.len() as u64 - tied_positives;
-            twice_above += u128::from(tied_positives) * u128::from(2 * below + tied_negatives);
-            below += tied_negatives;
-        }
-        let pairs = u128::from(positives) * u128::from(negatives);
-        (pairs > 0).then(|| twice_above as f64 / (2 * pairs) as f64)
     }
 }
 
@@ -168,7 +152,32 @@ pub struct Probabilities {
     n: u64,
     log_loss: ExactSum,
     brier: ExactSum,
-    bins: [(u64, ExactSum, u64); CALIBRATION_BINS],
+    bins: Bins,
+}
+
+/// Equal bins of probabilities, each with their number, their sum and how many were right.
+#[derive(Clone, Debug, Default)]
+struct Bins([(u64, ExactSum, u64); CALIBRATION_BINS]);
+
+impl Bins {
+    #[inline]
+    fn add(&mut self, bin: usize, probability: f64, is_right: bool) {
+        let (n, sum, right) = &mut self.0[bin];
+        *n += 1;
+        sum.add(probability);
+        *right += u64::from(is_right);
+    }
+
+    /// The mean over the bins, weighted by their n, of |mean probability - share that was right|. That is the sum over the
+    /// bins of |sum of probabilities - number that was right|, divided by the number of all.
+    fn error(&self) -> Option<f64> {
+        let gap = |&(_, ref sum, right): &(u64, ExactSum, u64)| {
+            let mut gap = sum.clone();
+            gap.add(-(right as f64));
+            gap.value().abs()
+        };
+        mean(&self.0.iter().map(gap).collect(), self.0.iter().map(|(n, ..)| n).sum())
+    }
 }
 
 impl Probabilities {
@@ -181,10 +190,7 @@ impl Probabilities {
         let error = probability - f64::from(u8::from(positive));
         self.brier.add(error * error);
         let bin = ((probability * CALIBRATION_BINS as f64) as usize).min(CALIBRATION_BINS - 1);
-        let (n, sum, positives) = &mut self.bins[bin];
-        *n += 1;
-        sum.add(probability);
-        *positives += u64::from(positive);
+        self.bins.add(bin, probability, positive);
     }
 
     /// How many were taken.
@@ -206,89 +212,23 @@ impl Probabilities {
 
     /// Bin b holds the probabilities p with b = floor(10 p) in double arithmetic, the last one also 1.
     pub fn calibration(&self) -> [CalibrationBin; CALIBRATION_BINS] {
-        self.bins.each_ref().map(|&(n, ref sum, positives)| CalibrationBin { n, sum: sum.value(), positives })
+        self.bins.0.each_ref().map(|&(n, ref sum, positives)| CalibrationBin {
+            n,
+            sum: sum.value(),
+            positives,
+        })
     }
 
-    /// Expected calibration error: the mean over bins, weighted by their n, of
-    /// |mean probability - share of positives| (Naeini, Cooper, Hauskrecht 2015). That is the sum
-    /// over bins of |sum of probabilities - positives|, divided by the number of all.
+    /// Expected calibration error over these bins: the mean, weighted by their n, of |mean probability - share of
+    /// positives| (Naeini, Cooper, Hauskrecht 2015).
     pub fn ece(&self) -> Option<f64> {
-        let gap = |&(_, ref sum, positives): &(u64, ExactSum, u64)| {
-            let mut gap = sum.clone();
-            gap.add(-(positives as f64));
-            gap.value().abs()
-        };
-        mean(&self.bins.iter().map(gap).collect(), self.n)
+        self.bins.error()
     }
 }
 
-/// Judges predicted numbers. The error of one is predicted minus real.
-#[derive(Clone, Debug, Default)]
-pub struct Errors {
-    n: u64,
-    absolute: Terms,
-    square: Terms,
-    signed: Terms,
-}
-
-impl Errors {
-    /// Takes one finite prediction and the finite truth.
-    #[inline]
-    pub fn add(&mut self, predicted: f64, real: f64) {
-        let error = predicted - real;
-        self.n += 1;
-        self.absolute.add(error.abs());
-        self.square.add(error * error);
-        self.signed.add(error);
-    }
-
-    /// How many were taken.
-    pub fn n(&self) -> u64 {
-        self.n
-    }
-
-    /// Mean of |error| (`mean_absolute_error`), in the unit of the value.
-    pub fn mae(&self) -> Option<f64> {
-        self.absolute.mean(self.n)
-    }
-
-    /// Square root of the mean of error^2 (`root_mean_squared_error`), in the unit of the value.
-    pub fn rmse(&self) -> Option<f64> {
-        // IEEE 754 rounds square roots correctly, so this one is the same everywhere.
-        self.square.mean(self.n).map(f64::sqrt)
-    }
-
-    /// Mean of the error, in the unit of the value; positive when predictions are too high.
-    pub fn bias(&self) -> Option<f64> {
-        self.signed.mean(self.n)
-    }
-}
-
-/// A sum of terms that may overflow a double, after which there is no mean.
-#[derive(Clone, Debug, Default)]
-struct Terms {
-    sum: ExactSum,
-    overflowed: bool,
-}
-
-impl Terms {
-    #[inline]
-    fn add(&mut self, term: f64) {
-        if term.is_finite() {
-            self.sum.add(term);
-        } else {
-            self.overflowed = true;
-        }
-    }
-
-    fn mean(&self, n: u64) -> Option<f64> {
-        if self.overflowed { None } else { mean(&self.sum, n) }
-    }
-}
-
-/// The sum, rounded once, divided by `n`. `None` when there is none, or the sum overflows.
+/// The exact sum divided by `n`, rounded twice. `None` when `n` is nothing.
 pub(crate) fn mean(sum: &ExactSum, n: u64) -> Option<f64> {
-    (n > 0).then(|| sum.value() / n as f64).filter(|mean| mean.is_finite())
+    (n > 0).then(|| sum.mean(n)).filter(|mean| mean.is_finite())
 }
 
 #[cfg(test)]

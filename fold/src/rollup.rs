@@ -33,6 +33,7 @@ use crate::{LogSegment, Result};
 
 pub use bounded::{Bounded, Merge};
 pub use metric::{Metric, MetricPart, Series};
+pub(crate) use moments::Moments;
 pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
 pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
 pub use release::{ReleaseCounts, ReleaseDetail, ReleasePart};

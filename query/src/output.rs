@@ -4,6 +4,7 @@ use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
 use event::{Error, Result, Timestamp, time::DAY_MICROS};
+use fold::Figure;
 use polars::prelude::{
     AnyValue, Column, DataFrame, DataType, IntoColumn, NewChunkedArray, Series, StringChunked, TimeUnit,
 };
@@ -15,7 +16,7 @@ use polars_io::{
     parquet::write::ParquetWriter,
 };
 
-use crate::{frame::failed, rollups};
+use crate::{frame::failed, request::What, rollups};
 
 /// How many rows a table for people shows: the first half and the last.
 const TABLE_ROWS: usize = 60;
@@ -161,10 +162,15 @@ pub fn text_table(frame: &DataFrame) -> String {
     }
 }
 
-/// Leaves out what only programs want unless it is asked for: between which ranks quantiles stand.
-pub fn shorten(frame: &mut DataFrame) {
+/// Leaves out what a table shows only when it is asked for: between which ranks quantiles stand, and of evaluations all but
+/// the main figures.
+pub fn shorten(frame: &mut DataFrame, what: What) {
+    let is_short = |name: &str| match what {
+        What::Evaluations => Figure::named(name).is_none_or(|figure| figure.is_main),
+        _ => !rollups::is_rank(name),
+    };
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
-    for name in names.iter().filter(|name| rollups::is_rank(name)) {
+    for name in names.iter().filter(|name| !is_short(name)) {
         // It is there, and nothing depends on it.
         _ = frame.drop_in_place(name);
     }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use event::{Day, Definition, Task, fields::same_label};
+use event::{
+    Day, Definition, Task,
+    fields::{plain_label, same_label},
+};
 
 use super::{
     Binary, Evaluation, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Record, Regression,
@@ -11,7 +14,7 @@ use super::{
 use crate::{
     ExactSum, LogSegment, Result, RowRef,
     join::{self, Pair},
-    metrics::{Auc, Confusion, Errors, Probabilities, mean, ratio},
+    metrics::{Confusion, Errors, Probabilities, Scores, Tally, mean, ratio},
     read::{Numbers, Texts, floats, texts},
 };
 
@@ -165,7 +168,7 @@ struct Release {
 #[derive(Debug)]
 enum Judge {
     Binary(Box<BinaryJudge>),
-    Multiclass { judged: u64, correct: u64 },
+    Multiclass(Box<Tally>),
     Regression(Box<Errors>),
 }
 
@@ -178,7 +181,7 @@ struct BinaryJudge {
     /// Labels of outcomes while none was positive.
     instead: BTreeSet<String>,
     confusion: Confusion,
-    auc: Auc,
+    ranked: Scores,
     probabilities: Probabilities,
 }
 
@@ -189,7 +192,7 @@ impl Release {
                 let (positive, threshold) = (positive_label.clone(), definition.threshold);
                 Judge::Binary(Box::new(BinaryJudge { positive, threshold, ..Default::default() }))
             }
-            Task::Multiclass => Judge::Multiclass { judged: 0, correct: 0 },
+            Task::Multiclass => Judge::Multiclass(Box::default()),
             Task::Regression => Judge::Regression(Box::default()),
         });
         Self {
@@ -214,10 +217,9 @@ impl Release {
         self.labelled += 1;
         match &mut self.judge {
             Some(Judge::Binary(judge)) => judge.add(prediction, outcome),
-            Some(Judge::Multiclass { judged, correct }) => {
+            Some(Judge::Multiclass(tally)) => {
                 if let (Some(predicted), Some(real)) = (prediction.label, outcome.label) {
-                    *judged += 1;
-                    *correct += u64::from(same_label(predicted, real));
+                    tally.add(&plain_label(predicted), &plain_label(real));
                 }
             }
             Some(Judge::Regression(errors)) => {
@@ -232,14 +234,18 @@ impl Release {
     fn finish(self) -> ReleaseEvaluation {
         let measures = self.judge.map(|judge| match judge {
             Judge::Binary(judge) => Measures::Binary(Box::new(judge.finish())),
-            Judge::Multiclass { judged, correct } => {
-                Measures::Multiclass(Multiclass { judged, correct, accuracy: ratio(correct, judged) })
-            }
+            Judge::Multiclass(tally) => Measures::Multiclass(Multiclass {
+                judged: tally.judged(),
+                correct: tally.correct(),
+                accuracy: ratio(tally.correct(), tally.judged()),
+                classes: Some(tally.classes()),
+            }),
             Judge::Regression(errors) => Measures::Regression(Regression {
                 judged: errors.n(),
                 mae: errors.mae(),
                 rmse: errors.rmse(),
                 bias: errors.bias(),
+                detail: Some(errors.detail()),
             }),
         });
         ReleaseEvaluation {
@@ -270,7 +276,7 @@ impl BinaryJudge {
         }
         // A score outside of [0, 1] is no probability, and every formula below needs one.
         if let Some(score) = prediction.score.filter(|score| (0.0..=1.0).contains(score)) {
-            self.auc.add(score, real);
+            self.ranked.add(score, real);
             self.probabilities.add(score, real);
         }
     }
@@ -292,6 +298,7 @@ impl BinaryJudge {
         let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
         let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
         let (confusion, probabilities) = (self.confusion, self.probabilities);
+        let (auc, ranks) = self.ranked.judge();
         Binary {
             positive: self.positive,
             threshold: self.threshold,
@@ -304,11 +311,12 @@ impl BinaryJudge {
             recall: confusion.recall(),
             f1: confusion.f1(),
             scored: probabilities.n(),
-            auc: self.auc.value(),
+            auc,
             log_loss: probabilities.log_loss(),
             brier: probabilities.brier(),
             ece: probabilities.ece(),
             calibration: probabilities.calibration(),
+            ranks: Some(ranks),
         }
     }
 }

@@ -2,6 +2,7 @@ use event::{Columns, Task, lane::Place};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
+use crate::metrics::ClassCounts;
 use crate::testing::{self, Outcome, Prediction};
 
 fn tasks() -> BTreeMap<String, Definition> {
@@ -93,9 +94,20 @@ fn without_outcomes_nothing_is_defined() {
     assert_eq!((binary.judged, binary.accuracy, binary.log_loss, binary.ece), (0, None, None, None));
     assert_eq!(evaluation.releases["binary"].maturity(), Some(0.0));
     assert_eq!(evaluation.releases["binary"].mean_score, None);
-    let classes = Measures::Multiclass(Multiclass { judged: 0, correct: 0, accuracy: None });
+    let classes = Measures::Multiclass(Multiclass {
+        judged: 0,
+        correct: 0,
+        accuracy: None,
+        classes: Some(Classes::default()),
+    });
     assert_eq!(evaluation.releases["classes"].measures, Some(classes));
-    let number = Measures::Regression(Regression { judged: 0, mae: None, rmse: None, bias: None });
+    let number = Measures::Regression(Regression {
+        judged: 0,
+        mae: None,
+        rmse: None,
+        bias: None,
+        detail: Some(ErrorDetail::default()),
+    });
     assert_eq!(evaluation.releases["number"].measures, Some(number));
     let empty = Evaluation { outcomes: Some(0), unmatched: Some(0), ..Evaluation::default() };
     assert_eq!(judge(&[], &[]), empty);
@@ -120,13 +132,19 @@ fn classes_numbers_and_releases_without_a_task() {
         observed("c", Some("x"), Some(0.0)),
     ];
     let evaluation = judge(&rows, &outcomes);
-    let classes = Measures::Multiclass(Multiclass { judged: 2, correct: 1, accuracy: Some(0.5) });
-    assert_eq!(evaluation.releases["classes"].measures, Some(classes));
+    let Some(Measures::Multiclass(classes)) = &evaluation.releases["classes"].measures else { panic!() };
+    assert_eq!((classes.judged, classes.correct, classes.accuracy), (2, 1, Some(0.5)));
+    let counts = classes.classes.as_ref().unwrap();
+    assert_eq!(counts.names["x"], ClassCounts { real: 2, predicted: 1, correct: 1 });
+    assert_eq!((counts.names.len(), &counts.confused[..]), (2, &[(0, 1, 1)][..]));
+    assert_eq!((evaluation.releases["classes"].judged(), evaluation.releases["classes"].unjudged()), (2, 1));
     let rmse = Some(2.5f64.sqrt());
-    let number = Measures::Regression(Regression { judged: 2, mae: Some(1.5), rmse, bias: Some(0.5) });
-    assert_eq!(evaluation.releases["number"].measures, Some(number));
+    let Some(Measures::Regression(number)) = &evaluation.releases["number"].measures else { panic!() };
+    assert_eq!((number.judged, number.mae, number.rmse, number.bias), (2, Some(1.5), rmse, Some(0.5)));
+    assert_eq!(number.detail.unwrap().mse, Some(2.5));
     assert_eq!(evaluation.releases["unknown"].measures, None);
     assert_eq!((evaluation.releases["unknown"].predictions, evaluation.releases["unknown"].labelled), (1, 1));
+    assert_eq!((evaluation.releases["unknown"].judged(), evaluation.releases["unknown"].unjudged()), (0, 1));
 }
 
 #[test]
@@ -135,13 +153,14 @@ fn the_state_is_golden() {
         Prediction { score: Some(0.1), ..predicted("binary", "a") },
         Prediction { score: Some(0.7), ..predicted("binary", "b") },
         Prediction { value: Some(0.3), ..predicted("number", "a") },
+        Prediction { label: Some("on time"), ..predicted("classes", "a") },
         predicted("unknown", "a"),
     ];
     let evaluation =
         judge(&rows, &[observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)]);
-    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":2,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}]}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
+    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":3,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}],"ranks":{"average_precision":1.0,"ks":null,"lift_at_10":1.0,"ece_sklearn":0.6000000000000001,"ece_guo":0.6000000000000001}}}},"classes":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"multiclass":{"judged":1,"correct":0,"accuracy":0.0,"classes":{"names":{"late":{"real":1,"predicted":0,"correct":0},"on time":{"real":0,"predicted":1,"correct":0}},"confused":[[0,1,1]]}}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998,"detail":{"mse":0.039999999999999994,"mape":1.9999999999999998,"smape":0.9999999999999999,"msle":0.027907067202648295,"r2":null,"median_absolute_error":0.19999999999999998,"error_p10":0.19999999999999998,"error_p50":0.19999999999999998,"error_p90":0.19999999999999998}}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
     assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
-    assert!(Evaluation::from_state("{\"v\":3,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
+    assert!(Evaluation::from_state("{\"v\":4,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
     assert!(Evaluation::from_state("{\"v\":1}").is_err());
     assert!(Evaluation::from_state("{\"v\":0,\"releases\":{}}").unwrap_err().to_string().contains("never"));
 }

@@ -2,42 +2,87 @@
 
 use super::{Direction, Figure, Getter, Merge, Ranking, Row};
 use crate::{
-    evaluation::{Measures, Regression},
-    metrics::{Confusion, calibration_error},
+    evaluation::{Measures, Multiclass, Regression},
+    metrics::{ClassCounts, Classes, Confusion, ErrorDetail, Ranks, calibration_error, ratio},
 };
 
 /// Every figure of evaluations, in the order of the columns.
 pub static FIGURES: &[Figure] = &[
-    text("release", |row| row.name.map(str::to_owned)),
-    count("predictions", |row| Some(row.release?.predictions)),
-    count("labelled", |row| Some(row.release?.labelled)),
+    text("release", |row| row.name.map(str::to_owned)).main(),
+    count("predictions", |row| Some(row.release?.predictions)).main(),
+    count("labelled", |row| Some(row.release?.judged())).main(),
     number("maturity", |row| row.release?.maturity()),
     count("positives", |row| Some(row.binary()?.positives)),
-    number("accuracy", accuracy).ranked(Direction::Max, Merge::Confusion(Confusion::accuracy)),
-    number("auc", |row| row.binary()?.auc).ranked(Direction::Max, Merge::Mean),
-    number("log_loss", |row| row.binary()?.log_loss).ranked(Direction::Min, Merge::Mean),
-    number("brier", |row| row.binary()?.brier).ranked(Direction::Min, Merge::Mean),
+    number("accuracy", accuracy).ranked(Direction::Max, Merge::Confusion(Confusion::accuracy)).main(),
+    number("auc", |row| row.binary()?.auc).ranked(Direction::Max, Merge::MeanOfDays).main(),
+    number("log_loss", |row| row.binary()?.log_loss).ranked(Direction::Min, Merge::Mean).main(),
+    number("brier", |row| row.binary()?.brier).ranked(Direction::Min, Merge::Mean).main(),
     number("precision", |row| row.binary()?.precision)
-        .ranked(Direction::Max, Merge::Confusion(Confusion::precision)),
-    number("recall", |row| row.binary()?.recall).ranked(Direction::Max, Merge::Confusion(Confusion::recall)),
-    number("f1", |row| row.binary()?.f1).ranked(Direction::Max, Merge::Confusion(Confusion::f1)),
+        .ranked(Direction::Max, Merge::Confusion(Confusion::precision))
+        .main(),
+    number("recall", |row| row.binary()?.recall)
+        .ranked(Direction::Max, Merge::Confusion(Confusion::recall))
+        .main(),
+    number("f1", |row| row.binary()?.f1).ranked(Direction::Max, Merge::Confusion(Confusion::f1)).main(),
     number("ece", |row| row.binary()?.ece).ranked(Direction::Min, Merge::Calibration(calibration_error)),
     number("mean_score", |row| row.release?.mean_score),
-    number("mae", |row| regression(row)?.mae).ranked(Direction::Min, Merge::Mean),
-    number("rmse", |row| regression(row)?.rmse).ranked(Direction::Min, Merge::RootMeanSquare),
-    number("bias", |row| regression(row)?.bias),
+    number("mae", |row| regression(row)?.mae).ranked(Direction::Min, Merge::Mean).main(),
+    number("rmse", |row| regression(row)?.rmse).ranked(Direction::Min, Merge::RootMeanSquare).main(),
+    number("bias", |row| regression(row)?.bias).main(),
     count("wins", |row| Some(row.release?.record.wins)),
     count("losses", |row| Some(row.release?.record.losses)),
     count("ties", |row| Some(row.release?.record.ties)),
     count("repeated", |row| row.release?.repeated),
-    count("unmatched", |row| row.unmatched),
+    count("unmatched", |row| row.unmatched).main(),
     text("definition_from", |row| row.release?.defined_from.map(|day| day.to_string())),
     text("positive_label", |row| Some(row.binary()?.positive.clone())),
     number("threshold", |row| Some(row.binary()?.threshold)),
-    number("balanced_accuracy", |row| row.binary()?.confusion.balanced_accuracy())
+    number("balanced_accuracy", balanced_accuracy)
         .ranked(Direction::Max, Merge::Confusion(Confusion::balanced_accuracy)),
     number("mcc", |row| row.binary()?.confusion.mcc())
         .ranked(Direction::Max, Merge::Confusion(Confusion::mcc)),
+    count("unjudged", |row| Some(row.release?.unjudged())),
+    count("tp", |row| Some(row.binary()?.confusion.tp)),
+    count("fp", |row| Some(row.binary()?.confusion.fp)),
+    count("tn", |row| Some(row.binary()?.confusion.tn)),
+    count("fn", |row| Some(row.binary()?.confusion.fn_)),
+    number("specificity", |row| row.binary()?.confusion.specificity())
+        .ranked(Direction::Max, Merge::Confusion(Confusion::specificity)),
+    number("fpr", |row| row.binary()?.confusion.fpr())
+        .ranked(Direction::Min, Merge::Confusion(Confusion::fpr)),
+    number("fnr", |row| row.binary()?.confusion.fnr())
+        .ranked(Direction::Min, Merge::Confusion(Confusion::fnr)),
+    number("average_precision", |row| ranks(row)?.average_precision)
+        .ranked(Direction::Max, Merge::MeanOfDays),
+    number("ks", |row| ranks(row)?.ks).ranked(Direction::Max, Merge::MeanOfDays),
+    number("lift_at_10", |row| ranks(row)?.lift_at_10).ranked(Direction::Max, Merge::MeanOfDays),
+    number("ece_sklearn", |row| ranks(row)?.ece_sklearn),
+    number("ece_guo", |row| ranks(row)?.ece_guo),
+    number("mse", |row| detail(row)?.mse).ranked(Direction::Min, Merge::Mean),
+    number("mape", |row| detail(row)?.mape).ranked(Direction::Min, Merge::Mean),
+    number("smape", |row| detail(row)?.smape).ranked(Direction::Min, Merge::Mean),
+    number("msle", |row| detail(row)?.msle).ranked(Direction::Min, Merge::Mean),
+    number("r2", |row| detail(row)?.r2),
+    number("median_absolute_error", |row| detail(row)?.median_absolute_error),
+    number("error_p10", |row| detail(row)?.error_p10),
+    number("error_p50", |row| detail(row)?.error_p50),
+    number("error_p90", |row| detail(row)?.error_p90),
+    number("micro_precision", micro),
+    number("micro_recall", micro),
+    number("micro_f1", micro),
+    number("macro_precision", |row| classes(row)?.macro_mean(ClassCounts::precision, None))
+        .ranked(Direction::Max, Merge::MeanOfDays),
+    number("macro_recall", |row| classes(row)?.macro_mean(ClassCounts::recall, None))
+        .ranked(Direction::Max, Merge::MeanOfDays),
+    number("macro_f1", |row| classes(row)?.macro_mean(ClassCounts::f1, None))
+        .ranked(Direction::Max, Merge::MeanOfDays)
+        .main(),
+    number("weighted_precision", |row| classes(row)?.weighted_mean(ClassCounts::precision, None))
+        .ranked(Direction::Max, Merge::MeanOfDays),
+    number("weighted_recall", |row| classes(row)?.weighted_mean(ClassCounts::recall, None))
+        .ranked(Direction::Max, Merge::MeanOfDays),
+    number("weighted_f1", |row| classes(row)?.weighted_mean(ClassCounts::f1, None))
+        .ranked(Direction::Max, Merge::MeanOfDays),
 ];
 
 fn accuracy(row: &Row<'_>) -> Option<f64> {
@@ -48,24 +93,63 @@ fn accuracy(row: &Row<'_>) -> Option<f64> {
     }
 }
 
+/// Of several classes the mean of the recalls of those that are real.
+fn balanced_accuracy(row: &Row<'_>) -> Option<f64> {
+    match row.measures()? {
+        Measures::Binary(of) => of.confusion.balanced_accuracy(),
+        Measures::Multiclass(of) => of.classes.as_ref()?.macro_mean(ClassCounts::recall, None),
+        Measures::Regression(_) => None,
+    }
+}
+
+/// Where each prediction has one class, the precision, the recall and the F1 of all of them are the accuracy.
+fn micro(row: &Row<'_>) -> Option<f64> {
+    let of = multiclass(row)?;
+    ratio(of.correct, of.judged)
+}
+
+fn multiclass<'a>(row: &Row<'a>) -> Option<&'a Multiclass> {
+    if let Measures::Multiclass(of) = row.measures()? { Some(of) } else { None }
+}
+
+fn classes<'a>(row: &Row<'a>) -> Option<&'a Classes> {
+    multiclass(row)?.classes.as_ref()
+}
+
+fn ranks<'a>(row: &Row<'a>) -> Option<&'a Ranks> {
+    row.binary()?.ranks.as_ref()
+}
+
 fn regression<'a>(row: &Row<'a>) -> Option<&'a Regression> {
     if let Measures::Regression(of) = row.measures()? { Some(of) } else { None }
 }
 
+fn detail<'a>(row: &Row<'a>) -> Option<&'a ErrorDetail> {
+    regression(row)?.detail.as_ref()
+}
+
 const fn text(name: &'static str, read: fn(&Row<'_>) -> Option<String>) -> Figure {
-    Figure { name, getter: Getter::Text(read), ranking: None }
+    figure(name, Getter::Text(read))
 }
 
 const fn count(name: &'static str, read: fn(&Row<'_>) -> Option<u64>) -> Figure {
-    Figure { name, getter: Getter::Count(read), ranking: None }
+    figure(name, Getter::Count(read))
 }
 
 const fn number(name: &'static str, read: fn(&Row<'_>) -> Option<f64>) -> Figure {
-    Figure { name, getter: Getter::Number(read), ranking: None }
+    figure(name, Getter::Number(read))
+}
+
+const fn figure(name: &'static str, getter: Getter) -> Figure {
+    Figure { name, getter, ranking: None, is_main: false }
 }
 
 impl Figure {
     const fn ranked(self, better: Direction, merge: Merge) -> Self {
         Self { ranking: Some(Ranking { better, merge }), ..self }
+    }
+
+    const fn main(self) -> Self {
+        Self { is_main: true, ..self }
     }
 }

@@ -1,3 +1,5 @@
+mod reference;
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -8,9 +8,9 @@ fn close(a: Option<f64>, b: f64) {
 }
 
 fn auc(rows: &[(f64, bool)]) -> Option<f64> {
-    let mut auc = Auc::default();
-    rows.iter().for_each(|&(score, positive)| auc.add(score, positive));
-    auc.value()
+    let mut scores = Scores::default();
+    rows.iter().for_each(|&(score, positive)| scores.add(score, positive));
+    scores.judge().0
 }
 
 fn probabilities(rows: &[(f64, bool)]) -> Probabilities {
@@ -91,16 +91,44 @@ fn errors_by_hand() {
 }
 
 #[test]
-fn an_overflowing_error_has_no_mean() {
-    let mut errors = Errors::default();
-    errors.add(1e200, 0.0);
-    assert_eq!((errors.mae(), errors.rmse(), errors.bias()), (Some(1e200), None, Some(1e200)));
-    errors.add(f64::MAX, f64::MIN);
-    assert_eq!((errors.mae(), errors.bias()), (None, None));
-    let mut sum = Errors::default();
-    sum.add(f64::MAX, 0.0);
-    sum.add(f64::MAX, 0.0);
-    assert_eq!(sum.mae(), None, "the sum is beyond the doubles");
+fn errors_of_any_size_have_a_mean_where_it_is_a_double() {
+    let of = |rows: &[(f64, f64)]| {
+        let mut errors = Errors::default();
+        rows.iter().for_each(|&(predicted, real)| errors.add(predicted, real));
+        (errors.mae(), errors.rmse(), errors.bias())
+    };
+    assert_eq!(of(&[(1e200, 0.0)]), (Some(1e200), Some(1e200), Some(1e200)));
+    assert_eq!(of(&[(1e308, 0.0), (1e308, 0.0)]), (Some(1e308), Some(1e308), Some(1e308)));
+    assert_eq!(of(&[(f64::MAX, 0.0), (0.0, f64::MAX)]), (Some(f64::MAX), Some(f64::MAX), Some(0.0)));
+    assert_eq!(of(&[(1e-200, 0.0)]), (Some(1e-200), Some(1e-200), Some(1e-200)));
+    let (mae, rmse, _) = of(&[(1e-200, 0.0), (3e-200, 0.0), (1e-170, 0.0)]);
+    close(mae.map(|mae| mae * 1e170), 1.0 / 3.0);
+    close(rmse.map(|rmse| rmse * 1e170), 1.0 / 3f64.sqrt());
+    // The error is twice the greatest double, its mean with a right one is the greatest.
+    let (mae, rmse, bias) = of(&[(f64::MAX, f64::MIN), (1.0, 1.0)]);
+    assert_eq!((mae, bias), (Some(f64::MAX), Some(f64::MAX)));
+    assert_eq!(rmse, None, "it is beyond the doubles");
+    assert_eq!(of(&[(f64::MAX, f64::MIN)]), (None, None, None));
+}
+
+#[test]
+fn figures_of_numbers_by_hand() {
+    let of = |rows: &[(f64, f64)]| {
+        let mut errors = Errors::default();
+        rows.iter().for_each(|&(predicted, real)| errors.add(predicted, real));
+        errors.detail()
+    };
+    // The example of scikit-learn's `r2_score`.
+    let detail = of(&[(2.5, 3.0), (0.0, -0.5), (2.0, 2.0), (8.0, 7.0)]);
+    close(detail.r2, 0.948_608_137_044_967_9);
+    close(detail.mse, 0.375);
+    close(detail.mape, 0.327_380_952_380_952_4);
+    assert_eq!((detail.median_absolute_error, detail.error_p50), (Some(0.5), Some(0.25)));
+    assert_eq!(of(&[(1.0, 2.0), (3.0, 2.0)]).r2, None, "all real numbers are the same");
+    assert_eq!((of(&[(-1.0, 0.0)]).msle, of(&[(0.0, 0.0)]).smape), (None, Some(0.0)));
+    assert_eq!(of(&[(f64::MAX, f64::MIN)]).smape, Some(2.0));
+    assert_eq!(of(&[(1e-200, 0.0), (1e-200, 0.0)]).mse, Some(0.0));
+    assert_eq!(of(&[]), ErrorDetail::default());
 }
 
 fn rows() -> impl Strategy<Value = Vec<(f64, bool)>> {

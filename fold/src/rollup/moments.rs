@@ -26,7 +26,7 @@ struct Pair {
 
 /// The sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     /// The greatest group that has a number.
     top: i32,
     upper: Pair,
@@ -66,7 +66,7 @@ fn group_of(field: i32) -> i32 {
 
 impl Moments {
     /// Of nothing.
-    pub(super) const fn empty() -> Self {
+    pub(crate) const fn empty() -> Self {
         Self {
             top: NONE,
             upper: Pair { sum: Sum::ZERO, squares: Squares::ZERO },
@@ -115,7 +115,7 @@ impl Moments {
 
     /// Adds a number.
     #[inline]
-    pub(super) fn add(&mut self, number: f64) {
+    pub(crate) fn add(&mut self, number: f64) {
         if number != 0.0 {
             let group = group(number);
             if let Some(pair) = self.pair(group) {
@@ -141,7 +141,7 @@ impl Moments {
     }
 
     /// The population variance, and its square root, which may be finite where the variance is not.
-    pub(super) fn variance(&self, n: u64) -> Option<(f64, f64)> {
+    pub(crate) fn variance(&self, n: u64) -> Option<(f64, f64)> {
         if !self.has_squares {
             return None;
         }
@@ -198,6 +198,12 @@ impl Moments {
 /// Reads squares, where there are any.
 fn squares_of(text: Option<&str>, power: i32) -> Result<(Squares, Squares), String> {
     text.map_or(Ok((Squares::ZERO, Squares::ZERO)), |text| Squares::read(text, power))
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self::empty()
+    }
 }
 
 impl Merge for Moments {

@@ -112,7 +112,7 @@ async fn read(
     };
     let mut answer = query.run(workspace.id(), &request).await?;
     if format == Format::Table && request.columns.is_none() {
-        output::shorten(&mut answer.frame);
+        output::shorten(&mut answer.frame, request.what);
     }
     context.rows = Some(answer.frame.height() as u64);
     let headers = said::headers(&answer);

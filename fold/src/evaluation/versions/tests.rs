@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A text of every version before the current one, of which `the_state_is_golden` has one.
-const GOLDENS: [&str; 1] = [include_str!("golden/v1.json")];
+const GOLDENS: [&str; 2] = [include_str!("golden/v1.json"), include_str!("golden/v2.json")];
 
 #[test]
 fn every_version_is_read_and_says_what_it_can() {
@@ -31,6 +31,9 @@ fn every_version_is_read_and_says_what_it_can() {
         assert_eq!(Evaluation::from_state(&then.to_state()).unwrap(), then);
         assert_eq!(binary(&then).threshold, POSITIVE_SCORE);
     }
+    let second = Evaluation::from_state(GOLDENS[1]).unwrap();
+    assert_eq!((second.unmatched, &binary(&second).ranks), (Some(0), &None));
+    assert!(binary(&now).ranks.is_some());
     let first = Evaluation::from_state(GOLDENS[0]).unwrap();
     assert_eq!((first.unmatched, first.releases["binary"].repeated), (None, None));
     assert!(now.says(&now));

@@ -1,0 +1,259 @@
+//! The figures of several classes, from the labels alone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::ratio;
+use crate::hash::hash;
+
+/// So many classes are counted apart; the rest are added up.
+pub const MAX_CLASSES: usize = 256;
+
+/// Of so many classes, the most frequent ones, it is counted which was taken for which.
+pub const MAX_CONFUSED: usize = 24;
+
+/// Labels with more bytes than this count with the rest.
+const MAX_LABEL_BYTES: usize = 128;
+
+/// What is counted of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassCounts {
+    /// How many really are of it.
+    pub real: u64,
+    /// How many were predicted to be of it.
+    pub predicted: u64,
+    /// How many are both.
+    pub correct: u64,
+}
+
+impl ClassCounts {
+    /// correct / predicted: of those predicted to be of the class, the share that really is.
+    pub fn precision(&self) -> Option<f64> {
+        ratio(self.correct, self.predicted)
+    }
+
+    /// correct / real: of those really of the class, the share that was found.
+    pub fn recall(&self) -> Option<f64> {
+        ratio(self.correct, self.real)
+    }
+
+    /// 2 correct / (real + predicted): the harmonic mean of precision and recall.
+    pub fn f1(&self) -> Option<f64> {
+        ratio(2 * self.correct, self.real + self.predicted)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.real += other.real;
+        self.predicted += other.predicted;
+        self.correct += other.correct;
+    }
+}
+
+/// Predicted against real classes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Classes {
+    /// By class, those that were predicted or are real.
+    pub names: BTreeMap<String, ClassCounts>,
+    /// What the classes add up to that are not named; `None` when all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<ClassCounts>,
+    /// How often a class was taken for another one: the real class, the predicted one, both by their places among the
+    /// names, and how often. Only of the most frequent classes, real and predicted added up.
+    pub confused: Vec<(u32, u32, u64)>,
+}
+
+impl Classes {
+    /// The mean of a figure of the classes (`average="macro"`). A class without it counts as `undefined`, or not at all.
+    /// `None` when not all classes are named.
+    pub fn macro_mean(&self, figure: fn(&ClassCounts) -> Option<f64>, undefined: Option<f64>) -> Option<f64> {
+        self.average(figure, undefined, |_| 1)
+    }
+
+    /// The mean weighted by how many really are of the class (`average="weighted"`), else the same.
+    pub fn weighted_mean(
+        &self,
+        figure: fn(&ClassCounts) -> Option<f64>,
+        undefined: Option<f64>,
+    ) -> Option<f64> {
+        self.average(figure, undefined, |class| class.real)
+    }
+
+    fn average(
+        &self,
+        figure: fn(&ClassCounts) -> Option<f64>,
+        undefined: Option<f64>,
+        weight: fn(&ClassCounts) -> u64,
+    ) -> Option<f64> {
+        if self.rest.is_some() {
+            return None;
+        }
+        let defined =
+            self.names.values().filter_map(|class| Some((figure(class).or(undefined)?, weight(class))));
+        let (sum, weights) = defined.fold((0.0, 0), |(sum, weights), (value, weight)| {
+            (sum + value * weight as f64, weights + weight)
+        });
+        (weights > 0).then(|| sum / weights as f64)
+    }
+}
+
+/// A class while it is counted. Its slot never becomes that of another one.
+#[derive(Clone, Debug)]
+struct Entry {
+    hash: u64,
+    label: Box<str>,
+    slot: u32,
+    counts: ClassCounts,
+}
+
+/// Counts predicted against real classes.
+///
+/// Of too many classes those are kept whose labels have the least hashes. A class that is kept in the end was kept from
+/// its first row on, so which ones are kept and what is counted of them does not depend on the order of the rows.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    judged: u64,
+    correct: u64,
+    /// In the order of their hashes, then of their labels.
+    entries: Vec<Entry>,
+    slots: u32,
+    rest: Option<ClassCounts>,
+    /// By the slots of the real and the predicted class.
+    confused: BTreeMap<(u32, u32), u64>,
+}
+
+impl Tally {
+    /// Counts a prediction by its labels, which are plain.
+    #[inline]
+    pub fn add(&mut self, predicted: &str, real: &str) {
+        self.judged += 1;
+        let is_correct = predicted == real;
+        self.correct += u64::from(is_correct);
+        let of = |real, predicted, correct| ClassCounts { real, predicted, correct };
+        if is_correct {
+            self.count(real, of(1, 1, 1));
+        } else {
+            let slots = self.count(real, of(1, 0, 0)).zip(self.count(predicted, of(0, 1, 0)));
+            if let Some(slots) = slots {
+                *self.confused.entry(slots).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts for a class, and says its slot if it is kept.
+    #[inline]
+    fn count(&mut self, label: &str, counts: ClassCounts) -> Option<u32> {
+        let hash = hash(label.as_bytes());
+        let place = |entry: &Entry| entry.hash.cmp(&hash).then_with(|| (*entry.label).cmp(label));
+        match self.entries.binary_search_by(place) {
+            Ok(at) => {
+                self.entries[at].counts.add(counts);
+                Some(self.entries[at].slot)
+            }
+            Err(at) => self.admit(at, hash, label, counts),
+        }
+    }
+
+    #[cold]
+    fn admit(&mut self, at: usize, hash: u64, label: &str, counts: ClassCounts) -> Option<u32> {
+        if at >= MAX_CLASSES || label.len() > MAX_LABEL_BYTES {
+            self.rest.get_or_insert_default().add(counts);
+            return None;
+        }
+        let slot = self.slots;
+        self.slots += 1;
+        self.entries.insert(at, Entry { hash, label: label.into(), slot, counts });
+        if self.entries.len() > MAX_CLASSES
+            && let Some(last) = self.entries.pop()
+        {
+            self.rest.get_or_insert_default().add(last.counts);
+            self.confused.retain(|(real, predicted), _| *real != last.slot && *predicted != last.slot);
+        }
+        Some(slot)
+    }
+
+    /// How many were counted.
+    pub fn judged(&self) -> u64 {
+        self.judged
+    }
+
+    /// How many of them were right.
+    pub fn correct(&self) -> u64 {
+        self.correct
+    }
+
+    /// What was counted.
+    pub fn classes(&self) -> Classes {
+        let mut entries: Vec<&Entry> = self.entries.iter().collect();
+        entries.sort_unstable_by(|one, other| one.label.cmp(&other.label));
+        let mut frequent: Vec<usize> = (0..entries.len()).collect();
+        // Stable, so of equally frequent ones the first by name.
+        frequent.sort_by_key(|&at| std::cmp::Reverse(entries[at].counts.real + entries[at].counts.predicted));
+        frequent.truncate(MAX_CONFUSED);
+        let places: BTreeMap<u32, u32> =
+            frequent.into_iter().map(|at| (entries[at].slot, at as u32)).collect();
+        let both = |(&(real, predicted), &n): (&(u32, u32), &u64)| {
+            Some((*places.get(&real)?, *places.get(&predicted)?, n))
+        };
+        let mut confused: Vec<_> = self.confused.iter().filter_map(both).collect();
+        confused.sort_unstable();
+        let names = entries.into_iter().map(|entry| (entry.label.to_string(), entry.counts)).collect();
+        Classes { names, rest: self.rest, confused }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn tally(rows: &[(String, String)]) -> Tally {
+        let mut tally = Tally::default();
+        rows.iter().for_each(|(predicted, real)| tally.add(predicted, real));
+        tally
+    }
+
+    #[test]
+    fn classes_by_hand() {
+        let rows = [("a", "a"), ("a", "b"), ("b", "b"), ("a", "c")];
+        let tally = tally(&rows.map(|(predicted, real)| (predicted.into(), real.into())));
+        assert_eq!((tally.judged(), tally.correct()), (4, 2));
+        let classes = tally.classes();
+        assert_eq!(classes.confused, [(1, 0, 1), (2, 0, 1)]);
+        assert_eq!(classes.names["a"], ClassCounts { real: 1, predicted: 3, correct: 1 });
+        // Nothing was predicted to be of c, so its precision is not defined.
+        let mean = |undefined| classes.macro_mean(ClassCounts::precision, undefined);
+        for (undefined, expected) in [(None, 2.0 / 3.0), (Some(0.0), 4.0 / 9.0), (Some(1.0), 7.0 / 9.0)] {
+            assert!((mean(undefined).unwrap() - expected).abs() < 1e-15, "{undefined:?}");
+        }
+        assert_eq!(classes.weighted_mean(ClassCounts::recall, None), Some((1.0 + 0.5 * 2.0) / 4.0));
+        assert_eq!(Classes::default().macro_mean(ClassCounts::f1, None), None);
+    }
+
+    #[test]
+    fn more_classes_than_are_kept_have_no_mean_of_classes() {
+        let rows: Vec<_> = (0..300).map(|n| (format!("class {n}"), format!("class {}", n / 2 * 2))).collect();
+        let tally = tally(&rows);
+        let classes = tally.classes();
+        assert_eq!((tally.judged(), tally.correct(), classes.names.len()), (300, 150, MAX_CLASSES));
+        let rest = classes.rest.unwrap();
+        let sum =
+            |count: fn(&ClassCounts) -> u64| classes.names.values().map(count).sum::<u64>() + count(&rest);
+        assert_eq!((sum(|of| of.real), sum(|of| of.predicted), sum(|of| of.correct)), (300, 300, 150));
+        assert_eq!(classes.macro_mean(ClassCounts::recall, None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_rows_leaves_no_trace(
+            rows in vec((0u32..400, 0u32..400), 0..600)
+                .prop_map(|rows| rows.into_iter().map(|(a, b)| (format!("{a}"), format!("{}", b.min(a + 3)))).collect::<Vec<_>>())
+                .prop_flat_map(|rows| (Just(rows.clone()), Just(rows).prop_shuffle())),
+        ) {
+            let (one, other) = (tally(&rows.0).classes(), tally(&rows.1).classes());
+            prop_assert!(one.names.len() <= MAX_CLASSES);
+            prop_assert_eq!(one, other);
+        }
+    }
+}

@@ -1,0 +1,483 @@
+"""Make the reference figures: what scikit-learn, scipy and NannyML say of the cases of the tests.
+
+    python3 -m venv venv && venv/bin/pip install -r tests/reference/requirements.txt
+    venv/bin/python tests/reference/make.py
+
+A case is a file data/NAME.csv with a row for each prediction and what is said of it:
+
+    release         of the prediction; empty for an outcome that fits no prediction
+    key             of the prediction and its outcome
+    score label value               of the prediction, empty where it has none
+    outcome outcome_label outcome_value     whether there is an outcome, and what it says
+
+A key that comes again in the same release is a repeat; the last row counts. figures.json has the figures of each case and
+release. Where the library answers with a warning, or only by a convention of its own, the figure is null.
+"""
+
+import csv
+import json
+import math
+import os
+import random
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+# NannyML reports each use to its makers, unless it is told not to before it is loaded.
+os.environ["NML_DISABLE_USAGE_LOGGING"] = "1"
+
+import nannyml
+import numpy as np
+import pandas as pd
+import scipy
+import sklearn
+from scipy import stats
+from sklearn import calibration, metrics
+
+HERE = Path(__file__).resolve().parent
+DEMO = HERE.parent.parent / "demo" / "data"
+COLUMNS = ["release", "key", "score", "label", "value", "outcome", "outcome_label", "outcome_value"]
+BINS = 10
+CLOSE = 1e-9
+
+
+def row(release, key, outcome=True, **more):
+    assert set(more) <= set(COLUMNS)
+    return {"release": release, "key": key, "outcome": outcome, **more}
+
+
+# ---- the cases
+
+
+def flights(days):
+    """Some days of the demo, both releases, with score and label."""
+    predictions = pd.read_parquet(DEMO / "predictions.parquet")
+    outcomes = pd.read_parquet(DEMO / "outcomes.parquet")
+    joined = predictions.merge(
+        outcomes[["key", "predicted_at", "label"]],
+        on=["key", "predicted_at"],
+        how="left",
+        suffixes=("", "_outcome"),
+    )
+    day = joined.predicted_at.dt.tz_convert("America/New_York").dt.strftime("%Y-%m-%d")
+    rows = []
+    for one in joined[day.isin(days)].sort_values(["release", "key"]).itertuples():
+        known = isinstance(one.label_outcome, str)
+        more = {"outcome_label": one.label_outcome} if known else {}
+        rows.append(row(one.release, one.key, known, score=one.score, label=one.label, **more))
+    return rows
+
+
+def scored(pairs):
+    """Rows of binary predictions from scores and whether they are of positives."""
+    return [
+        row("v1", f"k{n}", score=score, outcome_label="late" if late else "on time")
+        for n, (score, late) in enumerate(pairs)
+    ]
+
+
+def valued(pairs):
+    return [row("v1", f"k{n}", value=p, outcome_value=y) for n, (p, y) in enumerate(pairs)]
+
+
+def classed(pairs):
+    return [row("v1", f"k{n}", label=p, outcome_label=y) for n, (p, y) in enumerate(pairs)]
+
+
+def random_binary(rng):
+    rows = []
+    for release, noise in [("v1", 0.3), ("v2", 0.5)]:
+        for n in range(400):
+            truth = rng.random()
+            score = min(1.0, max(0.0, truth + rng.uniform(-noise, noise)))
+            more = {"score": round(score, 3) if n % 3 else score}
+            if n % 7 == 0:
+                more["label"] = "late" if rng.random() < 0.5 else "on time"
+            if n % 50 == 1:
+                del more["score"]
+                more["label"] = "late"
+            if n % 90 == 2:
+                more["score"] = 1.5
+            rows.append((release, n, truth, more))
+    late = {n: random.Random(n).random() < 0.4 for n in range(400)}
+    made = []
+    for release, n, truth, more in rows:
+        has = n % 10 != 9
+        label = {} if n % 33 == 5 or not has else {"outcome_label": "late" if late[n] else "on time"}
+        made.append(row(release, f"k{n}", has, **more, **label))
+    made.append(row("", "nobody", outcome_label="late"))
+    # Repeats: the last row counts.
+    made += [dict(one, score=0.5) for one in made[:5]]
+    return made
+
+
+def random_regression(rng):
+    made = []
+    for n in range(300):
+        real = rng.lognormvariate(2, 1)
+        value = {"value": real * rng.uniform(0.5, 1.7)} if n % 40 else {}
+        truth = {"outcome_value": real} if n % 25 != 3 else {"outcome_label": "gone"}
+        made.append(row("v1", f"k{n}", n % 11 != 7, **value, **(truth if n % 11 != 7 else {})))
+    return made
+
+
+def random_classes(rng, count, rows):
+    names = [f"class {n}" for n in range(count)]
+    made = []
+    for _ in range(rows):
+        real = names[min(int(rng.expovariate(0.4)), count - 1)]
+        made.append((real if rng.random() < 0.6 else rng.choice(names[: count - 1]), real))
+    return classed(made)
+
+
+def cases():
+    rng = random.Random(20130401)
+    edges = [n / 10 for n in range(11)]
+    near = [math.nextafter(e, d) for e in edges for d in (0, 1)]
+    return {
+        "flights": ("binary", flights(["2013-06-13", "2013-07-01"])),
+        "binary-random": ("binary", random_binary(rng)),
+        "binary-one-class": ("binary", scored([(0.1 * n, True) for n in range(10)])),
+        "binary-no-positive": ("binary", scored([(0.05 * n, False) for n in range(20)])),
+        "binary-all-tied": ("binary", scored([(0.5, n % 3 == 0) for n in range(31)])),
+        "binary-none-said-positive": ("binary", scored([(0.01 * n, n % 2 == 0) for n in range(40)])),
+        "binary-edges": ("binary", scored([(s, n % 3 == 0) for n, s in enumerate((edges + near) * 2)])),
+        "binary-certain": ("binary", scored([(float(n % 2), n % 5 < 2) for n in range(23)])),
+        "binary-empty": ("binary", [row("v1", "k0", False, score=0.7)]),
+        "regression-random": ("regression", random_regression(rng)),
+        "regression-right": ("regression", valued([(n / 7, n / 7) for n in range(12)])),
+        "regression-one": ("regression", valued([(3.0, 2.0)])),
+        "regression-constant": ("regression", valued([(n / 3, 2.0) for n in range(9)])),
+        "regression-negative": ("regression", valued([(n - 6.5, 5.25 - n) for n in range(12)])),
+        "regression-zeros": ("regression", valued([(0.0, 0.0), (0.0, 2.0), (1.0, 0.0), (-0.0, 0.0)])),
+        "regression-huge": ("regression", valued([(1e308, 0.0), (0.0, 1e308)])),
+        "regression-tiny": ("regression", valued([(1e-200, 0.0), (3e-200, 1e-200), (0.0, 0.0)])),
+        "regression-wide": ("regression", valued([(1e308, 0.0), (1e308, 0.0), (1e-200, 0.0)])),
+        "regression-empty": ("regression", [row("v1", "k0", False, value=1.0)]),
+        "classes-random": ("multiclass", random_classes(rng, 12, 600)),
+        "classes-right": ("multiclass", classed([(f"c{n % 3}", f"c{n % 3}") for n in range(9)])),
+        "classes-never-predicted": ("multiclass", classed([("a", "a"), ("a", "b"), ("c", "a"), ("a", "d")])),
+        "classes-one": ("multiclass", classed([("a", "a"), ("a", "a")])),
+        "classes-empty": ("multiclass", [row("v1", "k0", False, label="a")]),
+    }
+
+
+# ---- the figures
+
+
+def defined(value):
+    """A number for JSON; null for what is none."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def divide(part, whole):
+    return None if whole == 0 else part / whole
+
+
+def ece(bins, probability, right):
+    """The mean over the bins, weighted by size, of the distance of the mean probability from the share that is right."""
+    total = 0.0
+    for bin in range(BINS):
+        here = bins == bin
+        if here.any():
+            total += here.mean() * abs(probability[here].mean() - right[here].mean())
+    return total
+
+
+def ece_sklearn(late, score):
+    share, mean = calibration.calibration_curve(late, score, n_bins=BINS)
+    edges = np.linspace(0, 1, BINS + 1)
+    sizes = np.bincount(np.searchsorted(edges[1:-1], score), minlength=BINS)
+    return float(np.sum(sizes[sizes > 0] * np.abs(share - mean)) / len(score))
+
+
+def ece_guo(late, score):
+    """As in the code of Guo et al. 2017: bins (lower, upper] of the confidence in the class with the greater probability."""
+    both = np.stack([1 - score, score], axis=1)
+    confidence, right = both.max(axis=1), both.argmax(axis=1) == late
+    edges, total = np.linspace(0, 1, BINS + 1), 0.0
+    for lower, upper in zip(edges[:-1], edges[1:]):
+        here = (confidence > lower) & (confidence <= upper)
+        if here.any():
+            total += here.mean() * abs(confidence[here].mean() - right[here].mean())
+    return total
+
+
+def lift(late, score):
+    """The share of positives in the tenth with the highest scores; of a tie at its border each counts by its share."""
+    top = math.ceil(len(score) / 10)
+    border = np.sort(score)[-top]
+    above, tied = score > border, score == border
+    hits = late[above].sum() + late[tied].sum() * (top - above.sum()) / tied.sum()
+    return divide(hits / top, late.mean())
+
+
+def of_scores(late, score):
+    both = 0 < late.sum() < len(late)
+    found = {
+        "log_loss": metrics.log_loss(late, score, labels=[0, 1]) if len(late) else None,
+        "brier": np.mean((score - late) ** 2) if len(late) else None,
+        "ece": ece(np.minimum((score * BINS).astype(int), BINS - 1), score, late) if len(late) else None,
+        "ece_sklearn": ece_sklearn(late, score) if len(late) else None,
+        "ece_guo": ece_guo(late, score) if len(late) else None,
+        "auc": metrics.roc_auc_score(late, score) if both else None,
+        "average_precision": metrics.average_precision_score(late, score) if late.sum() else None,
+        "ks": stats.ks_2samp(score[late == 1], score[late == 0]).statistic if both else None,
+        "lift_at_10": lift(late, score) if late.sum() else None,
+    }
+    if both:
+        assert abs(found["brier"] - metrics.brier_score_loss(late, score)) < CLOSE
+        frame = pd.DataFrame({"late": late, "score": score})
+        assert abs(found["auc"] - nannyml_auc(frame)) < CLOSE
+    return found
+
+
+def nannyml_auc(frame):
+    """The AUC that NannyML's calculator of realised performance gives of one chunk."""
+    frame = frame.assign(predicted=(frame.score >= 0.5).astype(int))
+    calculator = nannyml.PerformanceCalculator(
+        y_true="late",
+        y_pred="predicted",
+        y_pred_proba="score",
+        problem_type="classification_binary",
+        metrics=["roc_auc"],
+        chunk_number=1,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = calculator.fit(frame).calculate(frame).filter(period="analysis").to_df()
+    return float(result[("roc_auc", "value")].iloc[0])
+
+
+def binary(rows, threshold=0.5):
+    judged = [one for one in rows if one.get("outcome_label") is not None]
+    late = [one["outcome_label"] == "late" for one in judged]
+
+    def says_late(one):
+        if one.get("label") is not None:
+            return one["label"] == "late"
+        return one["score"] >= threshold if one.get("score") is not None else None
+
+    classed = [(says_late(one), y) for one, y in zip(judged, late) if says_late(one) is not None]
+    said, real = [p for p, _ in classed], [y for _, y in classed]
+    tn, fp, fn, tp = metrics.confusion_matrix(real, said, labels=[False, True]).ravel() if real else [0] * 4
+    tn, fp, fn, tp = int(tn), int(fp), int(fn), int(tp)
+    nan = {"zero_division": math.nan}
+    has_all = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn) > 0
+    counted = [
+        (one["score"], y)
+        for one, y in zip(judged, late)
+        if one.get("score") is not None and 0 <= one["score"] <= 1
+    ]
+    score = np.array([s for s, _ in counted], dtype=float)
+    truth = np.array([y for _, y in counted], dtype=int)
+    return {
+        "labelled": len(judged),
+        "positives": sum(late),
+        "threshold": threshold,
+        "tp": tp,
+        "fp": fp,
+        "tn": tn,
+        "fn": fn,
+        "accuracy": metrics.accuracy_score(real, said) if real else None,
+        "precision": metrics.precision_score(real, said, **nan) if real else None,
+        "recall": metrics.recall_score(real, said, **nan) if real else None,
+        "f1": metrics.f1_score(real, said, **nan) if real else None,
+        "specificity": metrics.recall_score(real, said, pos_label=False, **nan) if real else None,
+        "fpr": divide(fp, fp + tn),
+        "fnr": divide(fn, fn + tp),
+        "balanced_accuracy": metrics.balanced_accuracy_score(real, said)
+        if len(set(real)) == 2
+        else None,
+        "mcc": metrics.matthews_corrcoef(real, said) if has_all else None,
+        **of_scores(truth, score),
+    }
+
+
+def exact_root(mean):
+    """The root of a fraction, to more digits than a double has."""
+    if mean == 0:
+        return 0.0
+    shift = 4 * 1100
+    scaled = math.isqrt((mean.numerator << 2 * shift) // mean.denominator)
+    return number(Fraction(scaled, 1 << shift))
+
+
+def number(fraction):
+    """A fraction as a double; nothing when it is beyond the doubles."""
+    try:
+        return float(fraction)
+    except OverflowError:
+        return None
+
+
+def regression(rows):
+    pairs = [
+        (one["value"], one["outcome_value"])
+        for one in rows
+        if one.get("value") is not None and one.get("outcome_value") is not None
+    ]
+    found = {"labelled": len(pairs)}
+    if not pairs:
+        return found
+    # Exactly, in fractions: the libraries overflow where the answer is a double.
+    p, y = [Fraction(a) for a, _ in pairs], [Fraction(b) for _, b in pairs]
+    n = len(pairs)
+    errors = [a - b for a, b in zip(p, y)]
+    sizes = sorted(abs(e) for e in errors)
+    eps = Fraction(float(np.finfo(np.float64).eps))
+    mean_y = sum(y) / n
+    spread = sum((b - mean_y) ** 2 for b in y)
+    squares = sum(e * e for e in errors)
+    ordered = sorted(errors)
+
+    def quantile(of, q):
+        place = Fraction(q) * (n - 1)
+        low = int(place)
+        high = min(low + 1, n - 1)
+        return of[low] + (of[high] - of[low]) * (place - low)
+
+    symmetric = [2 * abs(e) / (abs(a) + abs(b)) if a or b else 0 for e, a, b in zip(errors, p, y)]
+    logs = all(v > -1 for pair in pairs for v in pair)
+    found |= {
+        "mae": number(sum(sizes) / n),
+        "rmse": exact_root(squares / n),
+        "bias": number(sum(errors) / n),
+        "mse": number(squares / n),
+        "mape": number(sum(abs(e) / max(abs(b), eps) for e, b in zip(errors, y)) / n),
+        "smape": number(sum(symmetric) / n),
+        "msle": math.fsum((math.log1p(a) - math.log1p(b)) ** 2 for a, b in pairs) / n if logs else None,
+        "r2": number(1 - squares / spread) if spread else None,
+        "median_absolute_error": number(quantile(sizes, 0.5)),
+        "error_p10": number(quantile(ordered, 0.1)),
+        "error_p50": number(quantile(ordered, 0.5)),
+        "error_p90": number(quantile(ordered, 0.9)),
+    }
+    if max(abs(v) for pair in pairs for v in pair) < 1e100:
+        agree(found, pairs, logs, bool(spread))
+    return found
+
+
+def agree(found, pairs, logs, spread):
+    """Of ordinary numbers scikit-learn, numpy and NannyML say the same."""
+    p, y = np.array(pairs).T
+    said = {
+        "mae": metrics.mean_absolute_error(y, p),
+        "mse": metrics.mean_squared_error(y, p),
+        "mape": metrics.mean_absolute_percentage_error(y, p),
+        "median_absolute_error": metrics.median_absolute_error(y, p),
+        "bias": np.mean(p - y),
+        **{f"error_p{q}": np.quantile(p - y, q / 100) for q in (10, 50, 90)},
+    }
+    if np.max(np.abs(p - y)) > 1e-100:
+        said["rmse"] = metrics.root_mean_squared_error(y, p)
+    if logs:
+        said["msle"] = metrics.mean_squared_log_error(y, p)
+    if spread and np.var(y) > 0:
+        said["r2"] = metrics.r2_score(y, p)
+    for name, value in said.items():
+        assert abs(found[name] - value) <= CLOSE * max(1, abs(value)), (name, found[name], value)
+
+
+def multiclass(rows):
+    pairs = [
+        (one["label"], one["outcome_label"])
+        for one in rows
+        if one.get("label") is not None and one.get("outcome_label") is not None
+    ]
+    found = {"labelled": len(pairs)}
+    if not pairs:
+        return found
+    p, y = zip(*pairs)
+    found |= {
+        "accuracy": metrics.accuracy_score(y, p),
+        "balanced_accuracy": metrics.recall_score(y, p, average="macro", zero_division=math.nan),
+    }
+    for average in ("micro", "macro", "weighted"):
+        for name in ("precision", "recall", "f1"):
+            score = getattr(metrics, f"{name}_score")
+            found[f"{average}_{name}"] = score(y, p, average=average, zero_division=math.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert abs(found["balanced_accuracy"] - metrics.balanced_accuracy_score(y, p)) < CLOSE
+    return found
+
+
+TASKS = {"binary": binary, "regression": regression, "multiclass": multiclass}
+
+
+# ---- what is counted of all tasks
+
+
+def distance(task, one):
+    """How far a prediction is from the truth; None when that cannot be said."""
+    if task == "regression":
+        value, real = one.get("value"), one.get("outcome_value")
+        return None if value is None or real is None else abs(value - real)
+    label, real, score = one.get("label"), one.get("outcome_label"), one.get("score")
+    if real is None:
+        return None
+    if task == "multiclass":
+        return None if label is None else float(label != real)
+    if score is not None and 0 <= score <= 1:
+        return abs(score - float(real == "late"))
+    return None if label is None else float((label == "late") != (real == "late"))
+
+
+def counted(task, release, last, rows):
+    mine = [one for (of, _), one in last.items() if of == release]
+    scores = [one["score"] for one in mine if one.get("score") is not None]
+    record = {"wins": 0, "losses": 0, "ties": 0}
+    for one in mine:
+        for (other, key), their in last.items():
+            if other in ("", release) or key != one["key"] or not one["outcome"]:
+                continue
+            a, b = distance(task, one), distance(task, their)
+            if a is not None and b is not None:
+                record["wins" if a < b else "losses" if a > b else "ties"] += 1
+    outcomes = sum(one["outcome"] for one in mine)
+    return {
+        "predictions": len(mine),
+        "maturity": outcomes / len(mine),
+        "mean_score": math.fsum(scores) / len(scores) if scores else None,
+        **record,
+        "repeated": sum(one["release"] == release for one in rows) - len(mine),
+        "unmatched": sum(one["release"] == "" for one in rows),
+        "outcomes": outcomes,
+    }
+
+
+def evaluate(task, rows):
+    last = {(one["release"], one["key"]): one for one in rows}
+    found = {}
+    for release in sorted({one["release"] for one in rows} - {""}):
+        mine = [one for (of, _), one in last.items() if of == release and one["outcome"]]
+        figures = counted(task, release, last, rows) | TASKS[task](mine)
+        figures["unjudged"] = figures.pop("outcomes") - figures["labelled"]
+        found[release] = {
+            name: value if isinstance(value, int) else defined(value) for name, value in figures.items()
+        }
+    return found
+
+
+def text(value):
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+
+def main():
+    made = {}
+    for name, (task, rows) in cases().items():
+        with open(HERE / "data" / f"{name}.csv", "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for one in rows:
+                cells = dict(one, outcome=int(one["outcome"]))
+                writer.writerow([text(cells.get(column)) for column in COLUMNS])
+        made[name] = {"task": task, "releases": evaluate(task, rows)}
+    versions = {package.__name__: package.__version__ for package in (np, pd, scipy, sklearn, nannyml)}
+    reference = {"made_with": versions, "cases": made}
+    (HERE / "figures.json").write_text(json.dumps(reference, indent=1, allow_nan=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
