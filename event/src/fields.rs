@@ -68,6 +68,8 @@ pub struct Field {
     pub is_required: bool,
     /// Whether an event that has it says something: where a kind has such fields, every event has one at least.
     pub is_telling: bool,
+    /// The field that is no less than it, where an event has both.
+    pub at_most: Option<&'static str>,
     /// Whether rollups count it or sum it up.
     pub is_rolled_up: bool,
 }

@@ -6,8 +6,16 @@ use super::{Family, Field, FieldType, Rule};
 pub const TAG_PREFIX: &str = "tag.";
 
 const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Field {
-    let rule = Rule::Plain;
-    Field { name, kind, rule, about, is_required: false, is_telling: false, is_rolled_up: false }
+    Field {
+        name,
+        kind,
+        rule: Rule::Plain,
+        about,
+        is_required: false,
+        is_telling: false,
+        at_most: None,
+        is_rolled_up: false,
+    }
 }
 
 const fn time(name: &'static str, about: &'static str) -> Field {
@@ -33,6 +41,10 @@ impl Field {
 
     const fn telling(self) -> Self {
         Self { is_telling: true, ..self }
+    }
+
+    const fn at_most(self, other: &'static str) -> Self {
+        Self { at_most: Some(other), ..self }
     }
 
     const fn rolled_up(self) -> Self {

@@ -107,6 +107,7 @@ impl BatchBuilder {
         }
         self.check_member_counts();
         self.check_member_floats();
+        self.check_order();
         self.check_event_ids();
         self.check_telling();
         match self.kind {
@@ -115,7 +116,7 @@ impl BatchBuilder {
         }
     }
 
-    fn index_of(&self, field: &str) -> usize {
+    pub(super) fn index_of(&self, field: &str) -> usize {
         self.kind.fields().iter().position(|known| known.name == field).unwrap_or_default()
     }
 
@@ -169,27 +170,6 @@ impl BatchBuilder {
                 _ => not_alone(),
             };
             self.notes.note(&mut budget, (at, self.numbers[at]), stage, || error);
-        }
-    }
-
-    /// A prediction and an outcome must say something.
-    fn check_telling(&mut self) {
-        let told = self.kind.fields().iter().zip(&self.fields).filter(|(field, _)| field.is_telling);
-        let told: Vec<&ColumnBuilder> =
-            told.map(|(_, column)| column).chain(self.members.telling()).collect();
-        if told.is_empty() || told.iter().any(|column| column.nulls() == 0) {
-            return;
-        }
-        let silent: Vec<usize> = (0..self.rows())
-            .filter(|&at| !self.notes.is_bad(at) && told.iter().all(|column| !column.is_valid(at)))
-            .collect();
-        let stage = self.event_id_stage() + 1;
-        let mut budget = self.notes.budget();
-        // That such a row is bad is noted only after its day was looked at as well.
-        self.silent = silent;
-        for &at in &self.silent {
-            self.notes
-                .list_only(&mut budget, self.numbers[at], stage, || FieldError::of_row(silence(self.kind)));
         }
     }
 
@@ -278,16 +258,6 @@ pub(super) fn note_floats(
             notes.note(&mut budget, (at, numbers[at]), stage, error);
         }
     }
-}
-
-/// That a row says nothing.
-fn silence(kind: Kind) -> String {
-    let fields =
-        kind.fields().iter().filter(|field| field.is_telling).map(|field| format!("a {}", field.name));
-    let families = kind.families().iter().filter(|family| family.is_telling);
-    let mut names: Vec<String> = fields.chain(families.map(|family| family.name.to_owned())).collect();
-    let last = names.pop().unwrap_or_default();
-    format!("{} needs {} or {last}", kind.one(), names.join(", "))
 }
 
 /// How many different days there are.

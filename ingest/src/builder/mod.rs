@@ -6,6 +6,7 @@ pub(crate) mod column_builder;
 mod dictionary;
 mod members;
 pub(crate) mod names;
+mod relations;
 pub(crate) mod row;
 mod row_errors;
 pub(crate) mod rules;
