@@ -106,6 +106,68 @@ mod tests {
         assert_eq!(lines.columns.column("tag.carrier").unwrap().text(1), None);
     }
 
+    /// What was stored counts as seen by its digest, so events keep theirs when kinds gain fields. These were
+    /// computed apart from this program.
+    #[test]
+    fn events_without_new_fields_keep_their_digests() {
+        for (kind, body, digest) in [
+            (
+                Kind::Predictions,
+                concat!(
+                    r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.25,"#,
+                    r#""value":3.5,"latency_ms":12,"tags":{"carrier":"UA"}}"#,
+                    "\n",
+                    r#"{"key":"b","predicted_at":"2013-06-01T05:00:00Z","release":"v1","label":"late","#,
+                    r#""lower":null,"tags":{"carrier":"B6"}}"#,
+                ),
+                "dda3b71eff6026d7c1ff05e46a2c7d67dad9ed7ab7c813b54c1169b8c0919977",
+            ),
+            (
+                Kind::Outcomes,
+                r#"{"key":"a","observed_at":"2013-06-02T00:00:00Z","predicted_on":"2013-06-01","label":"late"}"#,
+                "365ad56b75d732b93606b6ddff95a5a3c12e4514440a62fd08d0e43f63fc8ffe",
+            ),
+            (
+                Kind::Metrics,
+                concat!(
+                    r#"{"name":"n","measured_at":"2013-06-01T04:30:00Z","value":1.5,"release":"v1","#,
+                    r#""tags":{"host":"h"}}"#,
+                ),
+                "d0f254bb8704ea401082b25323b03d104b39a8ebab81de0a3e1b4342f022cf4e",
+            ),
+        ] {
+            assert_eq!(read_ndjson(kind, body.as_bytes(), now()).unwrap().digest(), digest, "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_interval_has_its_ends_in_order() {
+        let row = |fields: &str| {
+            format!(r#"{{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1",{fields}}}"#)
+        };
+        let good = [
+            r#""value":9,"lower":1,"upper":2"#,
+            r#""value":1,"lower":-1e308,"upper":1e308"#,
+            r#""value":1,"lower":2,"upper":2"#,
+            r#""value":1,"lower":2"#,
+            r#""value":1,"upper":2"#,
+        ]
+        .map(row)
+        .join("\n");
+        let batch = read_ndjson(Kind::Predictions, good.as_bytes(), now()).unwrap();
+        let ends =
+            |name: &str| (0..5).map(|row| batch.columns.column(name).unwrap().float(row)).collect::<Vec<_>>();
+        assert_eq!(ends("lower"), [Some(1.0), Some(-1e308), Some(2.0), Some(2.0), None]);
+        assert_eq!(ends("upper"), [Some(2.0), Some(1e308), Some(2.0), None, Some(2.0)]);
+        let bad =
+            [r#""value":1,"lower":2.5,"upper":2"#, r#""lower":1,"upper":2"#, r#""value":1,"upper":"x""#];
+        insta::assert_snapshot!(refused(Kind::Predictions, &bad.map(row).join("\n")), @"
+        1 lower is 2.5, which is more than `upper`, 2; swap the two
+        2 - a prediction needs a score, a label or a value
+        3 upper should be a number, but is a string
+        ");
+    }
+
     #[test]
     fn limits_are_checked_before_memory_grows() {
         let row = |n: usize| {

@@ -59,6 +59,8 @@ pub(super) const PREDICTIONS: &[Field] = &[
     number("score", "A probability.").rule(Rule::Probability).telling().rolled_up(),
     text("label", Rule::Label, "The class that was predicted.").telling().rolled_up(),
     number("value", "The number that was predicted.").telling().rolled_up(),
+    number("lower", "The lower end of the predicted interval; `value` may lie outside.").at_most("upper"),
+    number("upper", "The upper end of the predicted interval; `value` may lie outside."),
     number("latency_ms", "How long it took.").rule(Rule::Duration).rolled_up(),
 ];
 

@@ -44,61 +44,109 @@ fn packed(encoding: Encoding, body: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A prediction; the texts hold no commas, quotes or line ends, and are not empty.
+/// The columns that [`Event`]s have, and whether each holds numbers.
+const COLUMNS: [(&str, bool); 9] = [
+    ("key", false),
+    ("predicted_at", false),
+    ("release", false),
+    ("score", true),
+    ("label", false),
+    ("tag.carrier", false),
+    ("value", true),
+    ("lower", true),
+    ("upper", true),
+];
+
+/// A cell of an event.
 #[derive(Clone, Debug)]
-struct Event {
-    key: String,
-    micros: i64,
-    release: String,
-    score: Option<f64>,
-    label: Option<String>,
-    carrier: Option<String>,
+enum Cell {
+    Null,
+    Text(String),
+    Number(f64),
 }
 
-impl Event {
-    fn time(&self) -> String {
-        Timestamp::from_micros(self.micros).unwrap().to_string()
+impl Cell {
+    fn text(&self) -> Option<String> {
+        match self {
+            Cell::Text(text) => Some(text.clone()),
+            Cell::Null | Cell::Number(_) => None,
+        }
     }
 
-    fn json(&self) -> String {
-        let mut fields = vec![
-            format!("\"key\":{:?}", self.key),
-            format!("\"predicted_at\":\"{}\"", self.time()),
-            format!("\"release\":\"{}\"", self.release),
-        ];
-        fields.extend(self.score.map(|score| format!("\"score\":{score:?}")));
-        fields.extend(self.label.as_ref().map(|label| format!("\"label\":\"{label}\"")));
-        fields.extend(self.carrier.as_ref().map(|tag| format!("\"tags\":{{\"carrier\":\"{tag}\"}}")));
-        format!("{{{}}}", fields.join(","))
+    fn number(&self) -> Option<f64> {
+        match self {
+            Cell::Number(number) => Some(*number),
+            Cell::Null | Cell::Text(_) => None,
+        }
     }
+
+    fn json(&self) -> serde_json::Value {
+        self.text().map_or_else(|| self.number().into(), Into::into)
+    }
+}
+
+/// A prediction by [`COLUMNS`]; the texts hold no commas, quotes or line ends, and are not empty.
+type Event = Vec<Cell>;
+
+/// Values by the names of their columns, those of families in an object of their own.
+fn nested(cells: impl Iterator<Item = (&'static str, serde_json::Value)>) -> serde_json::Value {
+    let mut fields = serde_json::Map::new();
+    for (name, value) in cells {
+        match Kind::Predictions.family(name).and_then(|family| Some((family.name, family.member(name)?))) {
+            Some((family, member)) => {
+                fields.entry(family).or_insert_with(|| serde_json::json!({}))[member] = value;
+            }
+            None => _ = fields.insert(name.to_owned(), value),
+        }
+    }
+    fields.into()
+}
+
+fn json(event: &Event) -> String {
+    let cells = COLUMNS.iter().zip(event).map(|((name, _), cell)| (*name, cell.json()));
+    nested(cells.filter(|(_, value)| !value.is_null())).to_string()
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let times = 1_369_958_400_000_000i64..1_370_131_200_000_000;
     let text = || "[a-zA-Zé0-9]{1,9}";
-    let scores = prop::option::of(0.0f64..=1.0);
-    (text(), times, "v[1-3]", scores, prop::option::of(text()), prop::option::of(text())).prop_map(
-        |(key, micros, release, score, label, carrier)| {
+    let texts = (prop::option::of(text()), prop::option::of(text()));
+    let numbers = || prop::option::of(any::<i32>().prop_map(|whole| f64::from(whole) / 7.0));
+    let numbers = (prop::option::of(0.0f64..=1.0), numbers(), numbers(), numbers());
+    (text(), times, "v[1-3]", texts, numbers).prop_map(
+        |(key, micros, release, (label, carrier), (score, value, one, other))| {
+            let time = Timestamp::from_micros(micros).unwrap().to_string();
             let label = label.or(score.is_none().then(|| "x".to_owned()));
-            Event { key, micros, release, score, label, carrier }
+            let is_swapped = one > other && other.is_some();
+            let (lower, upper) = if is_swapped { (other, one) } else { (one, other) };
+            let text = |text: Option<String>| text.map_or(Cell::Null, Cell::Text);
+            let number = |number: Option<f64>| number.map_or(Cell::Null, Cell::Number);
+            let mut cells = vec![Cell::Text(key), Cell::Text(time), Cell::Text(release), number(score)];
+            cells.extend([text(label), text(carrier), number(value), number(lower), number(upper)]);
+            cells
         },
     )
 }
 
 fn frame(events: &[Event]) -> DataFrame {
-    let times = Series::new("predicted_at".into(), events.iter().map(|e| e.micros).collect::<Vec<_>>());
-    let times = times.cast(&DataType::Datetime(TimeUnit::Microseconds, Some(TimeZone::UTC))).unwrap();
-    let columns = vec![
-        Series::new("key".into(), events.iter().map(|e| e.key.clone()).collect::<Vec<_>>()).into_column(),
-        times.into_column(),
-        Series::new("release".into(), events.iter().map(|e| e.release.clone()).collect::<Vec<_>>())
-            .into_column(),
-        Series::new("score".into(), events.iter().map(|e| e.score).collect::<Vec<_>>()).into_column(),
-        Series::new("label".into(), events.iter().map(|e| e.label.clone()).collect::<Vec<_>>()).into_column(),
-        Series::new("tag.carrier".into(), events.iter().map(|e| e.carrier.clone()).collect::<Vec<_>>())
-            .into_column(),
-    ];
-    DataFrame::new(events.len(), columns).unwrap()
+    let micros = |cell: &Cell| Timestamp::parse(&cell.text().unwrap()).unwrap().micros();
+    let columns = COLUMNS.iter().enumerate().map(|(at, (name, is_number))| {
+        let cells = events.iter().map(|event| &event[at]);
+        match name {
+            &"predicted_at" => {
+                let times = Series::new((*name).into(), cells.map(micros).collect::<Vec<_>>());
+                times
+                    .cast(&DataType::Datetime(TimeUnit::Microseconds, Some(TimeZone::UTC)))
+                    .unwrap()
+                    .into_column()
+            }
+            _ if *is_number => {
+                Series::new((*name).into(), cells.map(Cell::number).collect::<Vec<_>>()).into_column()
+            }
+            _ => Series::new((*name).into(), cells.map(Cell::text).collect::<Vec<_>>()).into_column(),
+        }
+    });
+    DataFrame::new(events.len(), columns.collect()).unwrap()
 }
 
 fn arrow(frame: &mut DataFrame, compression: Option<IpcCompression>) -> Vec<u8> {
@@ -115,26 +163,19 @@ fn parquet(frame: &mut DataFrame, compression: ParquetCompression) -> Vec<u8> {
 
 /// The events in every format.
 fn bodies(events: &[Event]) -> Vec<(Format, Vec<u8>)> {
-    let lines: Vec<String> = events.iter().map(Event::json).collect();
-    let list = |cell: &dyn Fn(&Event) -> serde_json::Value| {
-        serde_json::to_string(&events.iter().map(cell).collect::<Vec<_>>()).unwrap()
-    };
-    let columns = format!(
-        r#" {{"key":{},"predicted_at":{},"release":{},"score":{},"label":{},"tags":{{"carrier":{}}}}} "#,
-        list(&|e| e.key.clone().into()),
-        list(&|e| e.time().into()),
-        list(&|e| e.release.clone().into()),
-        list(&|e| e.score.into()),
-        list(&|e| e.label.clone().into()),
-        list(&|e| e.carrier.clone().into()),
-    );
-    let mut csv = "key,predicted_at,release,score,label,tag.carrier\r\n".to_owned();
+    let lines: Vec<String> = events.iter().map(json).collect();
+    let columns = COLUMNS.iter().enumerate().map(|(at, (name, _))| {
+        (*name, events.iter().map(|event| event[at].json()).collect::<Vec<_>>().into())
+    });
+    let columns = format!(" {} ", nested(columns));
+    let mut csv = COLUMNS.map(|(name, _)| name).join(",") + "\r\n";
     for event in events {
-        let score = event.score.map(|score| format!("{score:?}")).unwrap_or_default();
-        let (label, carrier) = (event.label.as_deref(), event.carrier.as_deref());
-        let cells = [&event.key, &event.time(), &event.release, &score];
-        csv += &cells.map(|cell| format!("\"{cell}\"")).join(",");
-        csv += &format!(",{},{}\n", label.unwrap_or_default(), carrier.unwrap_or_default());
+        let cell = |cell: &Cell| match cell {
+            Cell::Null => String::new(),
+            Cell::Text(text) => format!("\"{text}\""),
+            Cell::Number(number) => format!("{number:?}"),
+        };
+        csv += &(event.iter().map(cell).collect::<Vec<_>>().join(",") + "\n");
     }
     let mut frame = frame(events);
     vec![
@@ -261,6 +302,8 @@ fn odd_row() -> impl Strategy<Value = String> {
         "score",
         "label",
         "value",
+        "lower",
+        "upper",
         "tags",
         "tag.a",
         "tag.b",

@@ -34,6 +34,8 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("score", NUMBER),
         Field("label", TEXT),
         Field("value", NUMBER),
+        Field("lower", NUMBER),
+        Field("upper", NUMBER),
         Field("latency_ms", NUMBER),
     ),
     "outcomes": (

@@ -130,6 +130,8 @@ class Logger:
         score: Optional[float] = None,
         label: Any = None,
         value: Optional[float] = None,
+        lower: Optional[float] = None,
+        upper: Optional[float] = None,
         predicted_at: Union[None, str, datetime] = None,
         latency_ms: Optional[float] = None,
         tags: Optional[Mapping[str, Any]] = None,
@@ -142,6 +144,8 @@ class Logger:
             "score": score,
             "label": label,
             "value": value,
+            "lower": lower,
+            "upper": upper,
             "latency_ms": latency_ms,
         }
         return self._take("predictions", row, tags)

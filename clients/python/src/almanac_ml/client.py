@@ -114,6 +114,8 @@ class Workspace:
         score: Optional[str] = None,
         label: Optional[str] = None,
         value: Optional[str] = None,
+        lower: Optional[str] = None,
+        upper: Optional[str] = None,
         latency_ms: Optional[str] = None,
         tags: Union[Sequence[str], Mapping[str, str]] = (),
         idempotency_key: Optional[str] = None,
@@ -121,15 +123,17 @@ class Workspace:
         """Stores predictions, and returns when they are durable.
 
         ``data`` is a pandas, polars or Arrow frame, a mapping of columns or a list of rows. ``key``,
-        ``score``, ``label``, ``value`` and ``latency_ms`` name columns; ``predicted_at`` names a column or
-        is one instant for all rows; ``release`` names a column or is one release for all rows; ``tags``
-        are columns, or tags with their columns. Times without a zone are taken as UTC.
+        ``score``, ``label``, ``value``, its interval from ``lower`` to ``upper`` and ``latency_ms`` name
+        columns; ``predicted_at`` names a column or is one instant for all rows; ``release`` names a column
+        or is one release for all rows; ``tags`` are columns, or tags with their columns. Times without a zone are taken as UTC.
         """
         sources = {
             "key": Column(key),
             "predicted_at": _column_or_value(data, predicted_at),
             "release": _column_or_value(data, release),
-            **_optional(data, score=score, label=label, value=value, latency_ms=latency_ms),
+            **_optional(
+                data, score=score, label=label, value=value, lower=lower, upper=upper, latency_ms=latency_ms
+            ),
             **_tags(tags),
         }
         return self._log("predictions", data, sources, idempotency_key)
