@@ -71,7 +71,7 @@ enum Command {
     Query(QueryArgs),
     /// Fold the log again and compare with what is stored.
     Verify(VerifyArgs),
-    /// Fold the log of a workspace anew beside what is served, then serve the result.
+    /// Fold the log of a workspace again beside what is served, then serve the result.
     Rebuild(RebuildArgs),
     /// List, show, retry or skip segments that the projector refused.
     #[command(subcommand)]

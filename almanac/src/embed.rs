@@ -66,7 +66,8 @@ impl Embedded {
         self.ingest.catalog()
     }
 
-    /// Registers a release of a model, and creates what is new of its workspace `category/name` and its model.
+    /// Registers a release of a model, and creates what is new of its workspace `category/name` and its model. The event
+    /// that registers the release is appended once.
     ///
     /// # Errors
     /// `Conflict`, when the model exists with another task or the release with another model; `Invalid`, when a name
@@ -77,13 +78,13 @@ impl Embedded {
         model: &str,
         task: &Task,
         release: &str,
-    ) -> Result<Workspace> {
+    ) -> Result<Workspace, SubmitError> {
         let now = self.clock.now();
         let workspace = self.catalog().ensure_workspace(workspace, now).await?;
         self.catalog().ensure_model(workspace.id(), model, task, now).await?;
         let spec =
             ReleaseSpec { name: release.into(), model: model.into(), configuration: None, environment: None };
-        self.catalog().ensure_release(workspace.id(), &spec, now).await?;
+        self.ingest.create_release(&workspace, spec.into()).await?;
         Ok(workspace)
     }
 

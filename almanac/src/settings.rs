@@ -25,7 +25,7 @@ pub(crate) enum SettingsCommand {
         /// Which way the metric is better, max or min; follows from it when it is not given.
         #[arg(long, requires = "primary_metric")]
         direction: Option<String>,
-        /// Whether predictions of releases that nobody registered are taken, and register them.
+        /// Whether to take predictions of releases that are not registered, and register these.
         #[arg(long, value_name = "YES", action = clap::ArgAction::Set)]
         accept_unknown_releases: Option<bool>,
         /// Of which model such releases are; `none` for the only one of the workspace.

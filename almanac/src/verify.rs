@@ -54,7 +54,7 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
         }
         if report.older > 0 {
             println!(
-                "{}: {} rollups were written by an older version, only their counts are compared; `almanac rebuild` folds them anew",
+                "{}: {} rollups were written by an older version, only their counts are compared; `almanac rebuild` folds them again",
                 workspace.path, report.older
             );
         }

@@ -12,7 +12,7 @@ use anyhow::Context;
 pub struct Place {
     /// The root of the repository.
     pub root: PathBuf,
-    /// The working folder: data of every kind, gone and made anew with each run.
+    /// The working folder: data of every kind, deleted and made again with each run.
     pub work: PathBuf,
     /// The binary `almanac`, of the same build as this program.
     pub almanac: PathBuf,

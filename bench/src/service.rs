@@ -1,5 +1,5 @@
 //! `almanac up` as a child process, as its users run it: the real binary, a SQLite file, one
-//! listener; ingest, projector and query share the machine with whoever sends.
+//! listener; ingest, projector and query share the machine with the sender.
 
 use std::{
     fs::{self, File},

@@ -26,7 +26,7 @@ pub struct CreatedRelease {
 
 impl Ingest {
     /// Creates a release in the catalog and appends the event that registers it: the one way to create a release, over
-    /// HTTP, from the command line, and where events name one that nobody registered. Made again, it finds the
+    /// HTTP, from the command line, and where events name one that is not registered. Made again, it finds the
     /// release, and appends the event if a crash came before it.
     ///
     /// # Errors

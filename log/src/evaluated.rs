@@ -219,7 +219,7 @@ pub async fn load(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<Str
             // The head has not changed since the read before, so no writer has deleted its parts.
             Found::Torn(ver) if before == Some(ver) => {
                 return Err(Error::corrupt(format!(
-                    "item {}: a part of its generation is missing; `almanac rebuild` makes it anew",
+                    "item {}: a part of its generation is missing; `almanac rebuild` makes it again",
                     at.key()
                 )));
             }

@@ -130,7 +130,7 @@ async fn a_deleted_workspace_takes_no_event_that_comes_later(place: Place) {
     place.pass(RESERVED_SECONDS + 1);
     let next = place.workspace(&place.ingest()).await;
     assert_ne!(next.id(), workspace.id());
-    let found = append(&place.ingest(), PATH, "anew").await.unwrap();
+    let found = append(&place.ingest(), PATH, "again").await.unwrap();
     assert_eq!(found.id(), next.id());
     assert_eq!((place.stored(&workspace).await, place.stored(&next).await), (taken, 1));
 }

@@ -94,7 +94,7 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
     };
     let days = ["2026-06-04", "2026-06-05", "2026-06-07", "2026-06-08", "2026-06-30"];
     assert_eq!(days.map(label), ["1", "a", "c", "c", "c"]);
-    // Folding the log anew gives the same, and recording it again changes nothing.
+    // Folding the log again gives the same, and recording it again changes nothing.
     let range = log::key::definitions(scene.id());
     let stored = async || {
         let query = table::Query::table(range.clone());

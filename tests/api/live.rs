@@ -69,7 +69,12 @@ async fn what_was_live_at_an_instant_is_one_query(world: World) {
         assert_eq!(live(time).await.as_deref(), expected, "{time}");
     }
 
-    // The log is the truth: refolding it gives what is stored, and so does projecting it from nothing.
+    the_log_says_what_is_live(&scene).await;
+}
+
+/// The log is the truth: folding it again gives what is stored, and so does projecting it from nothing.
+async fn the_log_says_what_is_live(scene: &Scene) {
+    let catalog = scene.world.catalog.clone();
     let mut changes = Vec::new();
     for head in scan::heads(&*scene.table, scene.id()).await.unwrap() {
         assert_eq!(head.log.kind, Kind::Releases);

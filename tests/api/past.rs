@@ -1,5 +1,7 @@
 //! Answers about the past, which no change of the catalog changes.
 
+use std::collections::BTreeMap;
+
 use catalog::Patch;
 use event::{Day, Definition, Kind, Task, Timestamp};
 use ingest::definitions::NewDefinition;
@@ -108,16 +110,39 @@ async fn what_an_older_almanac_wrote_is_judged_by_its_catalog(world: World) {
     as_by_0_1(&scene).await;
     scene.register("v1", "m").await.unwrap();
     as_by_0_1(&scene).await;
-    let new = NewDefinition {
-        positive_label: Some("other".into()),
-        from: Some("2026-06-02".parse().unwrap()),
-        ..NewDefinition::default()
-    };
+    let new = labelled("other", "2026-06-02");
     let ingest = scene.ingest(at("2026-06-06T00:00:00Z"));
     assert_eq!(ingest.define_model(&scene.workspace, "m", &new).await.unwrap().len(), 2);
     scene.project().await;
     assert_eq!(scene.figures(None).await, before, "its day is before the change");
     scene.assert_verified().await;
+}
+
+/// Another positive label from a day on.
+fn labelled(label: &str, from: &str) -> NewDefinition {
+    NewDefinition {
+        positive_label: Some(label.into()),
+        from: Some(from.parse().unwrap()),
+        ..NewDefinition::default()
+    }
+}
+
+/// The definitions of a day are the last ones that were said of it, or else the first ones of the releases.
+async fn assert_defined(
+    scene: &Scene,
+    day: Day,
+    firsts: &BTreeMap<String, String>,
+    said: &[(String, Day, String)],
+    round: usize,
+) {
+    let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
+    for (release, first) in firsts {
+        let last = said.iter().rfind(|(of, from, _)| of == release && *from <= day);
+        let expected = last.map_or(first, |(_, _, label)| label);
+        let found: Definition = definitions.of_release(release, day).unwrap();
+        let found = found.task.positive_label();
+        assert_eq!(found, Some(expected.as_str()), "{release} on {day} in {round}");
+    }
 }
 
 /// Changes of the catalog and the log in a random order. What was answered as of an instant is answered so
@@ -127,8 +152,7 @@ async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World)
     let scene = Scene::new(world).await;
     let mut random = fastrand::Rng::with_seed(20_260_601);
     let mut said: Vec<(String, Day, String)> = Vec::new();
-    let mut firsts =
-        std::collections::BTreeMap::from(["v1", "v2"].map(|name| (name.to_owned(), "1".to_owned())));
+    let mut firsts = BTreeMap::from(["v1", "v2"].map(|name| (name.to_owned(), "1".to_owned())));
     let (mut label_of_model, mut model, mut answers) = ("1".to_owned(), "m".to_owned(), Vec::new());
     let days = ["2026-06-01", "2026-06-02", "2026-06-03"];
     for round in 0..ROUNDS {
@@ -148,11 +172,7 @@ async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World)
                 said.push((release.to_owned(), parsed, label.to_owned()));
             }
             3 => {
-                let new = NewDefinition {
-                    positive_label: Some(label.into()),
-                    from: Some(parsed),
-                    ..NewDefinition::default()
-                };
+                let new = labelled(label, day);
                 let defined = scene.ingest(hour).define_model(&scene.workspace, &model, &new).await.unwrap();
                 said.extend(defined.into_iter().map(|(name, _)| (name, parsed, label.to_owned())));
                 label_of_model = label.to_owned();
@@ -184,19 +204,8 @@ async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World)
         let then = hour.plus_seconds(60).to_string();
         let answer = scene.figures(Some(&then)).await;
         answers.push((then, answer));
-        let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
         for day in days {
-            let day = day.parse::<Day>().unwrap();
-            for (release, first) in &firsts {
-                let last = said.iter().rfind(|(of, from, _)| of == release && *from <= day);
-                let expected = last.map_or(first, |(_, _, label)| label);
-                let found: Definition = definitions.of_release(release, day).unwrap();
-                assert_eq!(
-                    found.task.positive_label(),
-                    Some(expected.as_str()),
-                    "{release} on {day} in {round}"
-                );
-            }
+            assert_defined(&scene, day.parse().unwrap(), &firsts, &said, round).await;
         }
     }
     scene.project().await;

@@ -143,7 +143,7 @@ async fn marked_days_are_deleted_to_the_end(world: World) {
     assert_eq!(missing.unwrap(), None);
 }
 
-/// Access pattern D5. The clock of a worker, or of whoever sets the retention, is 25 days ahead: the table's own time says what has
+/// Access pattern D5. The clock of a worker, or of the process that sets the retention, is 25 days ahead: the table's own time says what has
 /// expired. Readers with such a clock leave days out until it is put right, and no longer.
 async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
     let scene = scene(world).await;

@@ -16,7 +16,7 @@ use table::{
 const INTRODUCTION: &str = "# What is in the table
 
 One item of each type of the catalog, as it is stored: written by the catalog itself and printed by
-`tests/api/table_doc.rs`, which compares this page with what it finds (`INSTA_UPDATE=always` writes it anew). Ids are
+`tests/api/table_doc.rs`, which compares this page with what it finds (`INSTA_UPDATE=always` writes it again). Ids are
 replaced by others of the same length. Values stand as DynamoDB writes them; SQLite keeps the same text.
 
 `ver` counts the changes that people made; `v` is the version of the form. `GSI1PK` and `GSI1SK` place an item in the
@@ -81,6 +81,19 @@ async fn section(table: &Arc<dyn Table>, ids: &mut Ids, title: &str, key: Key) -
     ids.replace(&format!("\n## {title}\n\n```json\n{{\n{}\n}}\n```\n", lines.join(",\n")))
 }
 
+fn details() -> ReleaseDetails {
+    let day = |text: &str| text.parse::<Day>().unwrap();
+    ReleaseDetails {
+        commit: Some("9f2c1e7".into()),
+        artefact_uri: Some("s3://models/churn/v1.onnx".into()),
+        artefact_digest: Some("sha256:9f86d081884c7d65".into()),
+        snapshot: Some(Window::new(day("2026-01-01"), day("2026-05-31")).unwrap()),
+        metrics: [("auc".to_owned(), Number::parse("0.81").unwrap())].into(),
+        notes: Some("Trained on five months.".into()),
+        author: Some("ann".into()),
+    }
+}
+
 #[tokio::test]
 async fn the_page_shows_what_is_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,22 +112,12 @@ async fn the_page_shows_what_is_stored() {
     let model = create("churn", New::Model { workspace: within(), task }).await;
     let configuration = create("deep", New::Configuration { workspace: within() }).await;
     let user = create("ann", New::User).await;
-    let day = |text: &str| text.parse::<Day>().unwrap();
-    let details = ReleaseDetails {
-        commit: Some("9f2c1e7".into()),
-        artefact_uri: Some("s3://models/churn/v1.onnx".into()),
-        artefact_digest: Some("sha256:9f86d081884c7d65".into()),
-        snapshot: Some(Window::new(day("2026-01-01"), day("2026-05-31")).unwrap()),
-        metrics: [("auc".to_owned(), Number::parse("0.81").unwrap())].into(),
-        notes: Some("Trained on five months.".into()),
-        author: Some("ann".into()),
-    };
     let release = New::Release {
         workspace: within(),
         model: "churn".into(),
         configuration: Some("deep".into()),
         environment: Some("production".into()),
-        details: Box::new(details),
+        details: Box::new(details()),
     };
     let release = create("v1", release).await;
     let group = create("risk", New::Group).await;
@@ -152,6 +155,6 @@ async fn the_page_shows_what_is_stored() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/table.md is not what is stored; INSTA_UPDATE=always writes it anew. Now it is:\n{page}"
+        "docs/table.md is not what is stored; INSTA_UPDATE=always writes it again. Now it is:\n{page}"
     );
 }

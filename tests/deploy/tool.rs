@@ -28,7 +28,7 @@ pub(crate) fn tool() -> Option<PathBuf> {
 fn run(tool: &Path, folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(tool);
     command.current_dir(folder).args(arguments);
-    // No configuration of whoever runs the test, no telling of new versions, no colours.
+    // No configuration of the user who runs the test, no news of versions, no colours.
     command.env("TF_CLI_CONFIG_FILE", if cfg!(windows) { "NUL" } else { "/dev/null" });
     command.env("CHECKPOINT_DISABLE", "1").env("TF_IN_AUTOMATION", "1");
     command.output().unwrap()

@@ -198,12 +198,12 @@ async fn a_live_day_that_an_older_version_stored_is_folded_anew() {
     bench.project().await;
     let report = bench.verify().await;
     assert_eq!((report.faults, report.older), (vec![], 0));
-    let anew = bench.projections().await;
-    for item in &anew {
+    let rewritten = bench.projections().await;
+    for item in &rewritten {
         bench.table.delete(&item.key, Condition::None).await.unwrap();
     }
     bench.project().await;
-    assert_eq!(bench.projections().await, anew, "as if nothing had been stored before");
+    assert_eq!(bench.projections().await, rewritten, "as if nothing had been stored before");
 }
 
 #[tokio::test]

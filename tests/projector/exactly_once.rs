@@ -1,5 +1,5 @@
 //! Exactly once, under faults: writers and projectors on an engine that refuses calls and loses
-//! answers, each of them dying and starting anew at any failure. The oracle is a list.
+//! answers, each of them dying and starting again at any failure. The oracle is a list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -108,7 +108,7 @@ async fn evaluated_in_parts(bench: &Bench, releases: usize) {
         bench.append(Kind::Predictions, seq, &names).await;
         bench.project(1).await;
     }
-    // A rebuild writes them anew, and copies those of which the events are gone.
+    // A rebuild writes them again, and copies those of which the events are gone.
     let pace = Pace { share: 1.0, clock: Clock::from_fn(|| at("2026-07-01T00:00:00Z")) };
     let before = bench.evaluation(1).await.unwrap().1;
     for version in [2, 3] {
@@ -138,7 +138,7 @@ async fn write(bench: &Bench, predictions: u64) {
         .unwrap();
 }
 
-/// Pages are read an item at a time, and after some of them the evaluation is written anew.
+/// Pages are read an item at a time, and after some of them the evaluation is written again.
 async fn a_reader_never_sees_parts_of_two_evaluations(bench: Bench) {
     for overtaken_at in 1..6 {
         write(&bench, 1).await;

@@ -110,7 +110,7 @@ async fn a_rebuild_replaces_an_evaluation_of_an_expired_day_that_covers_less(ben
     rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
     let (carried, same) = bench.evaluation(2).await.unwrap();
     assert_eq!((carried.applied, same), (all.applied, states));
-    assert!(carried.ver > some.ver, "whoever read the one before cannot write over it");
+    assert!(carried.ver > some.ver, "a worker that read the one before cannot write over it");
     let found = active::load(&*bench.table, bench.id()).await.unwrap();
     assert_eq!((found.version, found.oldest), (2, 2));
     assert_eq!(bench.verify().await.faults, Vec::<String>::new());

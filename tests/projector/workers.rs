@@ -202,7 +202,7 @@ async fn a_segment_that_panics_is_a_dead_letter_and_all_else_goes_on() {
     assert_eq!((letter.log, letter.seq), (log.clone(), 2));
     assert!(letter.reason.contains("panicked: the hook of a test panics"), "{}", letter.reason);
     let left = async || sweep::sweep(&*plain, workspace.id()).await.unwrap().logs;
-    until("the others", async || left().await.len() == 1).await;
+    until("segment 1 is folded", async || left().await.len() == 1).await;
     assert_eq!(left().await, [(log, 2)].into(), "segment 1 is folded, and 2 stops the log");
     assert!(!running.task.is_finished());
     running.stop.send(()).unwrap();
@@ -244,7 +244,7 @@ async fn evaluations_that_hang_hold_up_no_fold() {
     running.task.abort();
 }
 
-/// A read of one workspace that fails again and again does not begin the sweep of the others anew.
+/// A read of one workspace that fails again and again does not begin the sweep of other workspaces again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_goes_on_where_a_read_failed() {
     const FAILURES: u64 = 4;

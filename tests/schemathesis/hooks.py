@@ -45,7 +45,7 @@ EVENT_ID = re.compile("[!-~]{1,256}")
 CREATED = ("/v1/models", "/v1/releases")
 # Columns that rollups have only by metric.
 BY_METRIC = ("metric", "value_last")
-# Formats that are written from data; the others are fuzzed where they are read.
+# Formats that are written from data; all others are fuzzed where they are read.
 WRITTEN = ("application/json", "application/x-ndjson")
 
 

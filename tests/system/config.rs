@@ -97,7 +97,7 @@ fn a_file_is_made_twice_described_and_deleted_by_its_name() {
     let listed = run(folder.path(), &[], &on_file(&["workspace", "list"]));
     assert!(String::from_utf8(listed.stdout).unwrap().contains("flights/nyc"));
 
-    // Whoever has it open would go on writing to a file without a name.
+    // A process that has it open would go on writing to a file without a name.
     let open = SqliteTable::open(&folder.path().join("kept/log.db"), Clock::system()).unwrap();
     says(folder.path(), &[], &on_file(&["table", "delete", "--confirm", "log.db"]), &mut said);
     drop(open);

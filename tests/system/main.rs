@@ -12,6 +12,7 @@ mod openapi;
 mod operate;
 mod pressure;
 mod reader;
+mod releases;
 mod roles;
 mod same_on_both;
 mod service;

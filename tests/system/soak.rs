@@ -202,6 +202,19 @@ fn stored(place: &Place) -> (HashMap<String, usize>, Counts) {
 
 type Counts = std::collections::BTreeMap<String, i64>;
 
+/// Starts a service once more, to catch up; then everything must agree.
+fn assert_caught_up(world: &World) {
+    let mut service = world.start(0);
+    let is_right = (0..600).any(|_| {
+        thread::sleep(PAUSE * 4);
+        let output = run(&world.place, &["verify"]);
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("all as the log says")
+    });
+    service.kill().unwrap();
+    service.wait().unwrap();
+    assert!(is_right, "{}", String::from_utf8_lossy(&run(&world.place, &["verify"]).stdout));
+}
+
 #[test]
 fn nothing_is_lost_or_doubled_while_services_are_killed() {
     let _alone = alone();
@@ -244,17 +257,7 @@ fn nothing_is_lost_or_doubled_while_services_are_killed() {
         services.into_iter().for_each(|service| service.join().unwrap());
     });
 
-    // One more start, to catch up; then everything must agree.
-    let mut service = world.start(0);
-    let is_right = (0..600).any(|_| {
-        thread::sleep(PAUSE * 4);
-        let output = run(&world.place, &["verify"]);
-        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("all as the log says")
-    });
-    service.kill().unwrap();
-    service.wait().unwrap();
-    assert!(is_right, "{}", String::from_utf8_lossy(&run(&world.place, &["verify"]).stdout));
-
+    assert_caught_up(&world);
     let (stored, counts) = stored(&world.place);
     let known = world.known.into_inner().unwrap();
     for (key, times) in &stored {

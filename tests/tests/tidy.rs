@@ -24,40 +24,61 @@ const CRATES: [&str; 13] = [
     "almanac",
 ];
 
-/// A source file: its path from the root, and its lines before its unit tests.
+/// A source file: its path from the root, its lines, and how many of them come before its unit tests.
 struct Source {
     path: String,
     lines: Vec<String>,
+    code: usize,
 }
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are one level down").to_owned()
 }
 
-fn collect(dir: &Path, into: &mut Vec<Source>) {
-    for entry in fs::read_dir(dir).unwrap() {
+/// The files below a folder whose names end so, but for what is built or hidden.
+fn files(dir: &Path, endings: &[&str], into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten() {
         let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
-            collect(&path, into);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            // From the root on: a checkout may be in a folder called `tests`.
-            let within = path.strip_prefix(root()).unwrap();
-            let is_test =
-                within.components().any(|part| part.as_os_str() == "tests") || within.ends_with("tests.rs");
-            if !is_test {
-                let text = fs::read_to_string(&path).unwrap();
-                let lines =
-                    text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::to_owned).collect();
-                let path = within.to_str().unwrap().to_owned();
-                into.push(Source { path, lines });
+            if name != "target" && !name.starts_with('.') {
+                files(&path, endings, into);
             }
+        } else if path.extension().is_some_and(|ending| endings.iter().any(|one| *one == ending)) {
+            into.push(path);
         }
     }
 }
 
+/// The files of a folder of this repository.
+fn read_below(dir: &Path, endings: &[&str]) -> Vec<Source> {
+    let mut paths = Vec::new();
+    files(dir, endings, &mut paths);
+    paths.sort();
+    let read = |path: PathBuf| {
+        let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+        let code = lines.iter().position(|line| line == "#[cfg(test)]").unwrap_or(lines.len());
+        let path = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        Source { path, lines, code }
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// All Rust of this repository, tests and measurements included.
+fn everything() -> Vec<Source> {
+    let everything = read_below(&root(), &["rs"]);
+    let has = |folder: &str| everything.iter().any(|source| source.path.starts_with(folder));
+    assert!(has("tests/system/") && has("bench/src/") && has("ingest/src/append/tests"));
+    everything
+}
+
+/// The code of the rooms that make up Almanac, without tests.
 fn sources() -> Vec<Source> {
-    let mut sources = Vec::new();
-    CRATES.iter().for_each(|name| collect(&root().join(name).join("src"), &mut sources));
+    let below = |name: &&str| read_below(&root().join(name).join("src"), &["rs"]);
+    let is_test = |path: &str| path.split('/').any(|part| part == "tests" || part == "tests.rs");
+    let mut sources: Vec<Source> = CRATES.iter().flat_map(below).collect();
+    sources.retain(|source| !is_test(&source.path));
+    sources.iter_mut().for_each(|source| source.lines.truncate(source.code));
     assert!(sources.len() > 60, "only {} source files were found", sources.len());
     sources
 }
@@ -80,16 +101,15 @@ const NONE: [String; 0] = [];
 
 #[test]
 fn files_are_short() {
-    let long = sources().into_iter().filter(|source| source.lines.len() > MAX_FILE_LINES);
-    let long: Vec<String> =
-        long.map(|source| format!("{}: {} lines", source.path, source.lines.len())).collect();
-    assert_eq!(long, NONE, "files are at most {MAX_FILE_LINES} lines without their tests");
+    let long = everything().into_iter().filter(|source| source.code > MAX_FILE_LINES);
+    let long: Vec<String> = long.map(|source| format!("{}: {} lines", source.path, source.code)).collect();
+    assert_eq!(long, NONE, "files are at most {MAX_FILE_LINES} lines without their unit tests");
 }
 
 #[test]
 fn functions_are_short() {
     let mut long = Vec::new();
-    for source in sources() {
+    for source in everything() {
         // The code is formatted, so a function ends at the first brace as far in as it begins.
         for (start, line) in source.lines.iter().enumerate() {
             let code = line.trim_start();
@@ -99,7 +119,9 @@ fn functions_are_short() {
                 .chain(&["pub(crate) fn ", "pub(super) fn ", "pub(crate) async fn ", "pub(super) async fn "])
                 .any(|word| code.starts_with(word));
             if is_function && !code.ends_with(';') && !code.ends_with('}') {
-                let end = source.lines[start..].iter().position(|line| *line == format!("{indent}}}"));
+                let is_end =
+                    |line: &String| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with('}'));
+                let end = source.lines[start..].iter().position(is_end);
                 let lines = end.map_or(0, |end| end + 1);
                 if lines > MAX_FUNCTION_LINES {
                     long.push(format!("{}:{}: {lines} lines", source.path, start + 1));
@@ -108,6 +130,40 @@ fn functions_are_short() {
         }
     }
     assert_eq!(long, NONE, "functions are at most {MAX_FUNCTION_LINES} lines");
+}
+
+/// Words that plain English does without.
+const ODD_WORDS: [&str; 8] =
+    ["whoever", "whomever", "anew", "aside", "bears", "thereof", "the others", "what is told"];
+
+/// The odd words of a line.
+fn odd_words(line: &str) -> impl Iterator<Item = &'static str> {
+    let line = line.to_lowercase();
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    ODD_WORDS.into_iter().filter(move |word| {
+        line.match_indices(word).any(|(at, _)| {
+            !line[..at].ends_with(is_letter) && !line[at + word.len()..].starts_with(is_letter)
+        })
+    })
+}
+
+#[test]
+fn words_are_plain() {
+    let mut found = Vec::new();
+    for source in read_below(&root(), &["rs", "md", "tf", "py", "snap", "c"]) {
+        // Of what was released, the list of changes stays as it was.
+        if !source.path.ends_with("/tidy.rs") && source.path != "CHANGELOG.md" {
+            for (number, line) in (1..).zip(&source.lines) {
+                found.extend(odd_words(line).map(|word| format!("{}:{number}: {word}", source.path)));
+            }
+        }
+    }
+    assert_eq!(found, NONE, "name the thing, and say who does what to what");
+    assert_eq!(
+        odd_words("Whoever set it aside, the others").collect::<Vec<_>>(),
+        ["whoever", "aside", "the others"]
+    );
+    assert_eq!(odd_words("fn set_aside() {} // forbears").count(), 0);
 }
 
 #[test]
@@ -238,15 +294,9 @@ fn each_kind_of_mistake_has_its_tests() {
 
 /// All Rust below a folder, tests included; nothing when there is no such folder.
 fn every_source(dir: &Path, into: &mut String) {
-    for entry in fs::read_dir(dir).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        let is_source = path.extension().is_some_and(|ending| ending == "rs");
-        if path.is_dir() && !path.file_name().is_some_and(|name| name == "target" || name == ".git") {
-            every_source(&path, into);
-        } else if is_source {
-            into.push_str(&fs::read_to_string(&path).unwrap());
-        }
-    }
+    let mut paths = Vec::new();
+    files(dir, &["rs"], &mut paths);
+    paths.iter().for_each(|path| into.push_str(&fs::read_to_string(path).unwrap()));
 }
 
 /// Dependencies that no source of their package names: the package, the dependency, and what it is there for.

@@ -146,7 +146,7 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
     match (&args.rejects, counts.bad) {
         (Some(path), bad @ 1..) => println!(
             "{said}, {bad} were bad; correct them in {} and import that file; a corrected copy of the whole file \
-             would be stored anew",
+             would be stored again",
             path.display()
         ),
         _ => println!("{said}"),
@@ -157,7 +157,7 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
 fn refusal(counts: &Counts) -> anyhow::Error {
     let rows = if counts.bad == 1 { "row" } else { "rows" };
     Refused::Whole(format!(
-        "{} bad {rows}, so nothing was stored; --rejects FILE writes them out and stores the others",
+        "{} bad {rows}, so nothing was stored; --rejects FILE writes them out and stores the rest",
         counts.bad
     ))
     .into()

@@ -232,7 +232,7 @@ pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
     operation
         .tag("catalog")
         .summary(format!("Delete {}", a(kind)))
-        .description("What has children or events is deleted only once it is archived, and then with its children. Events stay in the table. A workspace takes no more events from then on, and is gone after some seconds; the name of a workspace or category is free again a minute after that. Whoever changes the workspace before it is gone keeps it.")
+        .description("What has children or events is deleted only once it is archived, and then with its children. Events stay in the table. A workspace takes no more events from then on, and is gone after some seconds; the name of a workspace or category is free again a minute after that. A change of the workspace before it is gone keeps it.")
         .takes(if_match())
         .answers(StatusCode::NO_CONTENT, gone)
         .fails(&ALWAYS)

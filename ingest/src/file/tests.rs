@@ -91,7 +91,7 @@ fn every_format_gives_the_same_batches_each_time() {
     IpcWriter::new(fs::File::create(path("a.arrow")).unwrap()).finish(&mut zoned).unwrap();
     let expected = digests(&chunks(&path("a.ndjson"), &spec(mapping())));
     assert_eq!(expected.1, 60_000);
-    assert_eq!(expected.0.len(), 2, "50,000 rows and the others");
+    assert_eq!(expected.0.len(), 2, "50,000 rows and the rest");
     let mut known_by = BTreeMap::<String, Vec<&str>>::new();
     let names =
         ["a.ndjson", "a.jsonl.zst", "a.ndjson.gz", "a.json", "a.csv", "a.parquet", "a.arrows", "a.arrow"];

@@ -79,7 +79,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         (
             "appended",
             schema::integer(0..=MAX_BATCH_ROWS)
-                .description(Some("How many of the rows this request stored; the others were stored before."))
+                .description(Some("How many of the rows this request stored; the rest was stored before."))
                 .into(),
         ),
         (

@@ -25,7 +25,7 @@ fn names(columns: &Columns) -> Vec<&str> {
 fn a_column_of_an_unknown_type_is_left_out() {
     for rows in [1, 100] {
         let bytes = with_code(rows, 0x79);
-        let columns = decode(&bytes).expect("the others are fine");
+        let columns = decode(&bytes).expect("the other columns are fine");
         assert_eq!(names(&columns), ["first", "last"]);
         assert_eq!(columns.columns[1].float(rows - 1), Some((rows - 1) as f64 / 3.0));
         let stored = header(&bytes).expect("the header is fine");
@@ -43,7 +43,7 @@ fn an_unknown_encoding_matters_only_when_the_column_is_wanted() {
         let text = error.to_string();
         assert!(text.starts_with("segment column `middle`: ") && text.contains("encoding 15"), "{text}");
         assert!(text.contains("newer Almanac"), "{text}");
-        let others = decode_only(&bytes, |name| name != "middle").expect("the others are fine");
+        let others = decode_only(&bytes, |name| name != "middle").expect("the other columns are fine");
         assert_eq!(names(&others), ["first", "last"]);
     }
 }

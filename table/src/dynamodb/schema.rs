@@ -167,15 +167,15 @@ fn index_problem(
     let (name, wanted) = (along.index.unwrap_or_default(), along.text());
     let Some(found) = found else {
         return Some(format!(
-            "it has no index `{name}` ({wanted}, all attributes); add it, or make the table anew"
+            "it has no index `{name}` ({wanted}, all attributes); add it, or create the table again"
         ));
     };
     let key = key_text(found.key_schema(), attributes);
     let is_whole = found.projection().and_then(Projection::projection_type) == Some(&ProjectionType::All);
     if key != wanted {
-        Some(format!("its index `{name}` has the key ({key}) and not ({wanted}); make the index anew"))
+        Some(format!("its index `{name}` has the key ({key}) and not ({wanted}); create the index again"))
     } else if !is_whole {
-        Some(format!("its index `{name}` does not hold all attributes; make the index anew"))
+        Some(format!("its index `{name}` does not hold all attributes; create the index again"))
     } else if !matches!(found.index_status(), Some(IndexStatus::Active | IndexStatus::Updating)) {
         Some(format!("its index `{name}` is still being built; try again in a minute"))
     } else {

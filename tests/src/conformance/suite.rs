@@ -2,7 +2,7 @@
 
 /// Makes a test of every check. `$subject` names a function without arguments, asynchronous, that makes a fresh
 /// [`Subject`](crate::conformance::Subject). With `in doubt` after it, only of those that hold also where a caller
-/// does not learn whether its write was made; of the others the list says why they do not.
+/// does not learn whether its write was made; of each other check the list says why it does not.
 #[macro_export]
 macro_rules! conformance {
     ($subject:ident) => {

@@ -52,7 +52,7 @@ pub async fn every_kind_of_write_together(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// Some attributes change, under a condition, and the others stay.
+/// Some attributes change, under a condition, and the rest stays.
 pub async fn updates_change_what_they_name(subject: &Subject) -> Result<()> {
     let table = &subject.table;
     let item = subject.item("p", "s").with("a", 1).with("b", "x").with("n", 3).with("data", vec![7; 500]);

@@ -1,6 +1,6 @@
 //! A change feed on which things go wrong.
 //!
-//! The changes of the engine below are read as they come and told anew, in shards of this feed's
+//! The changes of the engine below are read as they come and told again, in shards of this feed's
 //! own. What goes wrong with a change is decided once, when it comes: every reader finds the same
 //! changes at the same position. Each is told at least once, or a gap stands in its place.
 
@@ -38,7 +38,7 @@ struct State {
     below: BTreeMap<String, Option<Position>>,
     /// What has come and was not told yet; `None` where changes are gone below.
     arrived: Vec<Option<Key>>,
-    /// What is told after the changes that come next.
+    /// Changes that are told after those that come next.
     held: Vec<Key>,
 }
 

@@ -197,7 +197,7 @@ impl Clocks {
             self.workers.push(running);
             sleep(HOUR / 12).await;
         }
-        // Whoever sets the retention has a clock of his own.
+        // The retention is set by a process with a clock of its own.
         self.jump(WORKERS);
         let catalog = Catalog::new(self.table());
         let clock = self.clock(WORKERS);

@@ -210,7 +210,7 @@ pub fn ops(seed: u64) -> Vec<Op> {
 }
 
 /// The same with all projectors there from the beginning, of which some die at the end right after an
-/// append or a change of the catalog. Nothing sweeps then, so whoever takes over must be told of everything again.
+/// append or a change of the catalog. Nothing sweeps then, so the worker that takes over must be told of everything again.
 fn steady(ops: &[Op], random: &Random) -> Vec<Op> {
     let starts = (0..PROCESSES).map(|process| Op::Start { process });
     let mut steady: Vec<Op> = starts.chain([Op::Advance { millis: 5_000 }]).collect();

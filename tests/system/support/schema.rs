@@ -15,60 +15,29 @@ pub(crate) fn errors(document: &Value, schema: &Value, value: &Value) -> Vec<Str
 
 fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     let fails = |schema: &Value| !errors(document, schema, value).is_empty();
+    let members = || value.as_object().into_iter().flatten();
     for (keyword, rule) in schema.as_object().expect("a schema is an object") {
         let is_good = match keyword.as_str() {
+            "allOf" => !parts(rule).iter().any(fails),
+            "anyOf" => !parts(rule).iter().all(fails),
             "$ref" => {
                 check(document, resolve(document, schema), value, at, found);
                 true
             }
-            "allOf" => !parts(rule).iter().any(fails),
-            "anyOf" => !parts(rule).iter().all(fails),
-            "type" => match rule {
-                Value::Array(types) => types.iter().any(|name| is_of(name, value)),
-                name => is_of(name, value),
-            },
-            "enum" => parts(rule).contains(value),
-            "minimum" => value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()),
-            "maximum" => value.as_f64().is_none_or(|number| number <= rule.as_f64().unwrap()),
-            "minLength" => length(value).is_none_or(|length| length >= rule.as_u64().unwrap()),
-            "maxLength" => length(value).is_none_or(|length| length <= rule.as_u64().unwrap()),
-            "pattern" => {
-                let pattern = regex::Regex::new(rule.as_str().unwrap()).unwrap();
-                value.as_str().is_none_or(|text| pattern.is_match(text))
-            }
-            "format" => value.as_str().is_none_or(|text| match rule.as_str().unwrap() {
-                "date" => text.parse::<Day>().is_ok(),
-                "date-time" => Timestamp::parse(text).is_ok(),
-                other => panic!("the format `{other}` is not known here"),
-            }),
-            "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap()),
-            "maxItems" => value.as_array().is_none_or(|items| items.len() as u64 <= rule.as_u64().unwrap()),
-            "uniqueItems" => value
-                .as_array()
-                .is_none_or(|items| items.iter().enumerate().all(|(at, item)| !items[..at].contains(item))),
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     check(document, rule, item, &format!("{at}/{index}"), found);
                 }
                 true
             }
-            "minProperties" => {
-                value.as_object().is_none_or(|object| object.len() as u64 >= rule.as_u64().unwrap())
-            }
-            "maxProperties" => {
-                value.as_object().is_none_or(|object| object.len() as u64 <= rule.as_u64().unwrap())
-            }
-            "required" => parts(rule).iter().all(|name| {
-                value.as_object().is_none_or(|object| object.contains_key(name.as_str().unwrap()))
-            }),
             "propertyNames" => {
-                for name in value.as_object().into_iter().flat_map(|object| object.keys()) {
+                for (name, _) in members() {
                     check(document, rule, &Value::from(name.as_str()), &format!("{at}/{name} (name)"), found);
                 }
                 true
             }
             "properties" => {
-                for (name, member) in value.as_object().into_iter().flatten() {
+                for (name, member) in members() {
                     if let Some(schema) = rule.get(name) {
                         check(document, schema, member, &format!("{at}/{name}"), found);
                     }
@@ -76,9 +45,8 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
                 true
             }
             "additionalProperties" => {
-                let named = |name: &String| schema["properties"].get(name).is_some();
-                for (name, member) in value.as_object().into_iter().flatten().filter(|(name, _)| !named(name))
-                {
+                let is_named = |name: &String| schema["properties"].get(name).is_some();
+                for (name, member) in members().filter(|(name, _)| !is_named(name)) {
                     match rule {
                         Value::Bool(false) => found.push(format!("{at}: `{name}` is not in the schema")),
                         rule => check(document, rule, member, &format!("{at}/{name}"), found),
@@ -87,11 +55,52 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
                 true
             }
             note if NOTES.contains(&note) => true,
-            other => panic!("the keyword `{other}` is not known here"),
+            keyword => is_within(keyword, rule, value),
         };
         if !is_good {
             found.push(format!("{at}: {value} breaks {keyword}: {rule}"));
         }
+    }
+}
+
+/// Whether a value is as a keyword says that looks at nothing else.
+fn is_within(keyword: &str, rule: &Value, value: &Value) -> bool {
+    let size = || rule.as_u64().expect("a size");
+    let number = |is_good: &dyn Fn(f64, f64) -> bool| {
+        value.as_f64().is_none_or(|number| is_good(number, rule.as_f64().expect("a number")))
+    };
+    let items = |is_good: &dyn Fn(&[Value]) -> bool| value.as_array().is_none_or(|items| is_good(items));
+    let object = value.as_object();
+    match keyword {
+        "type" => match rule {
+            Value::Array(types) => types.iter().any(|name| is_of(name, value)),
+            name => is_of(name, value),
+        },
+        "enum" => parts(rule).contains(value),
+        "minimum" => number(&|number, least| number >= least),
+        "maximum" => number(&|number, most| number <= most),
+        "minLength" => length(value).is_none_or(|length| length >= size()),
+        "maxLength" => length(value).is_none_or(|length| length <= size()),
+        "pattern" => {
+            let pattern = regex::Regex::new(rule.as_str().unwrap()).unwrap();
+            value.as_str().is_none_or(|text| pattern.is_match(text))
+        }
+        "format" => value.as_str().is_none_or(|text| match rule.as_str().unwrap() {
+            "date" => text.parse::<Day>().is_ok(),
+            "date-time" => Timestamp::parse(text).is_ok(),
+            other => panic!("the format `{other}` is not known here"),
+        }),
+        "minItems" => items(&|items| items.len() as u64 >= size()),
+        "maxItems" => items(&|items| items.len() as u64 <= size()),
+        "uniqueItems" => {
+            items(&|items| items.iter().enumerate().all(|(at, item)| !items[..at].contains(item)))
+        }
+        "minProperties" => object.is_none_or(|object| object.len() as u64 >= size()),
+        "maxProperties" => object.is_none_or(|object| object.len() as u64 <= size()),
+        "required" => object.is_none_or(|object| {
+            parts(rule).iter().all(|name| object.contains_key(name.as_str().expect("a name")))
+        }),
+        other => panic!("the keyword `{other}` is not known here"),
     }
 }
 

@@ -90,8 +90,12 @@ fn the_log_tells_of_requests_and_of_nothing_that_is_in_them() {
     assert_eq!(error["level"], "ERROR");
     let request = lines(&log, "request").find(|line| line["request_id"] == "req-43").unwrap();
     assert_eq!((&request["level"], &request["status"]), (&json!("ERROR"), &json!(500)));
+    assert_reported(&log);
+}
 
-    let telemetry = lines(&log, "telemetry").last().unwrap();
+/// The last report of the process is whole.
+fn assert_reported(log: &[Value]) {
+    let telemetry = lines(log, "telemetry").last().unwrap();
     for name in ["lag_segments", "lag_seconds", "dead_letters", "requests", "errors"] {
         assert!(telemetry[name].is_number(), "{name} of {telemetry}");
     }

@@ -54,7 +54,7 @@ class Transport:
         return f"Transport({self.url!r})"
 
     def forget_connections(self) -> None:
-        """Begins anew, after a fork: a connection must not be used by two processes."""
+        """Opens new connections after a fork: a connection must not be used by two processes."""
         self._pool = self._new_pool()
 
     def close(self) -> None:

@@ -351,7 +351,7 @@ class Logger:
         return True
 
     def _refused(self, kind: str, batch: str, body: Body, error: RefusedError) -> None:
-        """Sends the good rows of a batch without the bad ones, which are kept aside."""
+        """Sends the good rows of a batch without the bad ones, which are kept apart."""
         bad = {problem.row - 1 for problem in error.rows}
         columns = _frames.json_columns(body)
         if not bad or columns is None or len(bad) >= body.rows:

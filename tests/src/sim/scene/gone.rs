@@ -41,7 +41,7 @@ pub struct Gone {
     pub outcome: RunReport,
     /// Whether the day was marked.
     pub expired: bool,
-    /// How many items evaluations had, heads aside.
+    /// How many items evaluations had, without their heads.
     pub parts: usize,
 }
 

@@ -101,8 +101,8 @@ impl World {
         self.grown.notify_waiters();
     }
 
-    /// Trims every shard that somebody reads from a position of its own. Whoever asks for the oldest
-    /// change has none that could be lost, so to him it would not be told.
+    /// Trims every shard that somebody reads from a position of its own. A reader that asks for the oldest
+    /// change has no position that could be lost, so it is told of no gap.
     pub(in crate::sim) fn trim(&self) {
         let mut state = self.lock();
         for at in 0..state.shards.len() {

@@ -1,0 +1,93 @@
+//! Writers of one log that are appended together.
+
+use super::*;
+
+/// Appends the row 0, and while that is written the rows from 1 to `rows` are asked to be; returns what came of them.
+async fn while_one_is_written(world: &World, appender: &Appender, rows: usize) -> Vec<Result<bool>> {
+    let gate = world.table.gate.write().await;
+    let append = |row| world.append(appender, world.batch(row, 1), None);
+    let following = async {
+        while world.table.writes.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        futures::future::join_all((1..rows).map(append)).await
+    };
+    let release = async {
+        while appender.waiting() < rows - 1 {
+            tokio::task::yield_now().await;
+        }
+        drop(gate);
+    };
+    let (first, following, ()) = tokio::join!(append(0), following, release);
+    std::iter::once(first).chain(following).collect()
+}
+
+/// Batches that wait for one log are appended together, and fail together.
+#[tokio::test]
+async fn a_failure_is_told_with_its_cause_to_all_who_waited() {
+    let world = World::new();
+    let appender = world.appender();
+    world.die_after(1);
+    let mut outcomes = while_one_is_written(&world, &appender, 4).await.into_iter();
+    assert!(outcomes.next().unwrap().unwrap(), "the first one is written");
+    let mut causes = std::collections::BTreeSet::new();
+    for error in outcomes.map(Result::unwrap_err) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.to_string(), "the process is dead: no power");
+        causes.insert(std::ptr::from_ref(error.cause().unwrap()).cast::<()>());
+    }
+    assert_eq!(causes.len(), 1, "a group has one cause");
+}
+
+#[tokio::test]
+async fn many_at_once_share_segments_and_cost_one_write_together() {
+    let world = World::new();
+    let appender = world.appender();
+    world.append(&appender, world.batch(1_000, 1), None).await.unwrap();
+    world.writes();
+    let appended = while_one_is_written(&world, &appender, 64).await;
+    assert!(appended.into_iter().all(|appended| appended.unwrap()));
+    assert_eq!(world.writes(), 2);
+    // All of them again, twice at one time, and by two processes.
+    let other = world.appender();
+    let appends = (0..128).map(|row| {
+        world.append(if row % 2 == 0 { &other } else { &appender }, world.batch(row / 2, 1), None)
+    });
+    assert!(!futures::future::try_join_all(appends).await.unwrap().contains(&true));
+    assert_eq!(world.rows().await, 65);
+    // The same new one at one time is stored by one of them.
+    let appends = (0..8).map(|_| world.append(&appender, world.batch(77, 1), None));
+    let appended = futures::future::try_join_all(appends).await.unwrap();
+    assert_eq!(appended.iter().filter(|appended| **appended).count(), 1);
+    assert_eq!(world.rows().await, 66);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_processes_append_to_one_log_without_holes() {
+    let world = Arc::new(World::new());
+    let mut tasks = tokio::task::JoinSet::new();
+    for process in 0..4 {
+        let world = Arc::clone(&world);
+        tasks.spawn(async move {
+            let appender = world.appender();
+            for round in 0..20 {
+                let first = (process * 20 + round) * 10_000;
+                let small = (0..5).map(|row| world.append(&appender, world.batch(first + row, 1), None));
+                futures::future::try_join_all(small).await.unwrap();
+                let rows = 1 + 577 * (round % 5);
+                world.append(&appender, world.batch(first + 10, rows), None).await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    let stored = world.stored().await;
+    assert_eq!(stored.len(), 1);
+    let mut keys: Vec<String> = stored.into_values().flatten().collect();
+    let expected: usize = 4 * (20 * 5 + 4 * (0..5).map(|round| 1 + 577 * round).sum::<usize>());
+    assert_eq!(keys.len(), expected);
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), expected, "some events are there twice");
+}

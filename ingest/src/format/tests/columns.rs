@@ -1,0 +1,142 @@
+//! Columns that do not fit each other, and arrays of other types than an event has.
+
+use super::*;
+
+#[test]
+fn columns_must_fit_each_other() {
+    let told = |format, body: &str| read(format, body.as_bytes()).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        [
+            told(Format::Json, r#"{"key":["a","b"],"score":[1]}"#),
+            told(Format::Json, r#"{"key":["a"],"score":[1,0,"x",[1]]}"#),
+            told(Format::Json, r#"{"key":["a"],"key":["a"]}"#),
+            told(Format::Json, r#"{"tags":{"a":["a"]},"tag.a":["a"]}"#),
+            told(Format::Json, r#"{"kex":["a"]}"#),
+            told(Format::Json, r#"{"key":"a"}"#),
+            told(Format::Json, r#"{"key":["a"]} {}"#),
+            told(Format::Json, r#"{"key":["a"#),
+            told(Format::Json, r#"{"key":["a" "b"]}"#),
+            told(Format::Json, "{}"),
+            told(Format::Json, "  "),
+            told(Format::Json, "true"),
+            told(Format::Json, "[{}, oops]"),
+            told(Format::Json, "[{}"),
+            told(Format::Csv, "key,kex\na,b\n"),
+            told(Format::Csv, "key,key\na,b\n"),
+            told(Format::Csv, "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1\n"),
+            told(Format::Csv, "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1,high\n"),
+            told(Format::Csv, ""),
+        ]
+        .join("\n")
+    );
+}
+
+/// A column of a body that came in Arrow, put into a builder and checked.
+fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Result<Batch, Refused> {
+    let mut out = Collector::new(kind, now(), Reading { loose_text: true, ..Reading::default() });
+    let places = frame::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
+    out.builder.add_rows(1, columns[0].1.len());
+    for (place, (_, array)) in places.iter().zip(columns) {
+        frame::fill(&mut out.builder, place, 0, *array)?;
+    }
+    out.finish()
+}
+
+#[test]
+fn arrays_of_other_types_are_taken_for_what_they_mean() {
+    use polars_arrow::{
+        array::{BooleanArray, DictionaryArray, PrimitiveArray, Utf8Array},
+        datatypes::{ArrowDataType, TimeUnit},
+    };
+    let keys = PrimitiveArray::<i64>::from_vec(vec![7, 8, 9]);
+    let day = Timestamp::parse("2013-06-01T00:00:00Z").unwrap().day();
+    let days = PrimitiveArray::<i32>::from_slice([day.number(); 3]).to(ArrowDataType::Date32);
+    let seconds = PrimitiveArray::<i64>::from_slice([day.start().micros() / 1_000_000; 3])
+        .to(ArrowDataType::Timestamp(TimeUnit::Second, Some("Europe/Berlin".into())));
+    let words = Utf8Array::<i32>::from_slice(["late", "early"]);
+    let codes = PrimitiveArray::<u8>::from(vec![Some(1), None, Some(0)]);
+    let labels = DictionaryArray::try_from_keys(codes, words.boxed(), false).unwrap();
+    let values = PrimitiveArray::<u64>::from(vec![None, Some(u64::MAX), Some(3)]);
+    let batch = filled(
+        Kind::Outcomes,
+        &[
+            ("key", &keys),
+            ("predicted_on", &days),
+            ("observed_at", &seconds),
+            ("label", &labels),
+            ("value", &values),
+        ],
+    )
+    .unwrap();
+    let column = |name: &str| batch.columns.column(name).unwrap();
+    assert_eq!(batch.days, [day; 3]);
+    assert_eq!(column("key").text(2), Some("9"));
+    assert_eq!(column("observed_at").time(0), Some(day.start().micros()));
+    assert_eq!([0, 1, 2].map(|row| column("label").text(row)), [Some("early"), None, Some("late")]);
+    assert_eq!([0, 1, 2].map(|row| column("value").float(row)), [None, Some(u64::MAX as f64), Some(3.0)]);
+    let truths = BooleanArray::from_slice([true, false, true]);
+    let told = |label: &dyn polars_arrow::array::Array, on: &dyn polars_arrow::array::Array| {
+        let columns: [(&str, &dyn polars_arrow::array::Array); 4] =
+            [("key", &keys), ("predicted_on", on), ("observed_at", &seconds), ("label", label)];
+        filled(Kind::Outcomes, &columns)
+    };
+    assert_eq!(told(&truths, &days).unwrap().columns.column("label").unwrap().text(1), Some("false"));
+    let floats = PrimitiveArray::<f32>::from_vec(vec![0.5, 1.0, 2.0]);
+    insta::assert_snapshot!(
+        [told(&floats, &days), told(&truths, &keys), told(&truths, &truths)]
+            .map(|refused| refused.unwrap_err().to_string())
+            .join("\n")
+    );
+    let local =
+        PrimitiveArray::<i64>::from_slice([0; 3]).to(ArrowDataType::Timestamp(TimeUnit::Second, None));
+    assert!(told(&truths, &local).unwrap_err().to_string().contains("no time zone"));
+}
+
+#[test]
+fn rows_may_have_so_many_tags_in_columns_too() {
+    let columns = |tags: usize| {
+        let tags: Vec<String> = (0..tags).map(|tag| format!("\"tag.t{tag}\":[\"x\",null]")).collect();
+        let times = r#"["2013-06-01T04:30:00Z","2013-06-01T04:30:00Z"]"#;
+        format!(
+            r#"{{"key":["a","b"],"predicted_at":{times},"release":["v1","v1"],"score":[1,1],{}}}"#,
+            tags.join(",")
+        )
+    };
+    assert_eq!(read(Format::Json, columns(16).as_bytes()).unwrap().rows(), 2);
+    let refused = read(Format::Json, columns(17).as_bytes()).unwrap_err().to_string();
+    assert_eq!(refused, "1 bad row; the first: row 1, `tags` 17 are more than the 16 of an event");
+    assert!(matches!(read(Format::Json, columns(65).as_bytes()), Err(Refused::Whole(_))));
+}
+
+#[test]
+fn labels_that_mean_the_same_are_stored_as_the_same() {
+    let body = |label: &str| {
+        format!(
+            r#"{{"key":"a","predicted_on":"2013-06-01","observed_at":"2013-06-01T04:30:00Z","label":{label}}}"#
+        )
+    };
+    let read = |body: String| {
+        let mut reader = BodyReader::new(Kind::Outcomes, Format::Ndjson, Encoding::Identity, now());
+        reader.push(body.as_bytes()).unwrap();
+        reader.finish()
+    };
+    let spellings = [
+        ("1", ["1", "\"1\"", "1.0", "\"1.0\"", "\" 1.00 \""]),
+        ("true", ["true", "\"true\"", "\"True\"", "\"TRUE\"", "\"true\\t\""]),
+        ("yes", ["\"yes\"", "\"yes \"", "\" yes\"", "\"yes\\n\"", "\"\\u00a0yes\""]),
+    ];
+    for (plain, spellings) in spellings {
+        let batch = read(spellings.map(body).join("\n")).unwrap();
+        let label = batch.columns.column("label").unwrap();
+        assert_eq!([0, 1, 2, 3, 4].map(|row| label.text(row)), [Some(plain); 5]);
+        // Of more labels than codes tell apart.
+        let many: Vec<String> =
+            (0..300).map(|n| body(&format!("\"l{n}\""))).chain(spellings.map(body)).collect();
+        let batch = read(many.join("\n")).unwrap();
+        let label = batch.columns.column("label").unwrap();
+        assert_eq!([300, 301, 302, 303, 304].map(|row| label.text(row)), [Some(plain); 5]);
+    }
+    for (label, wrong) in [("\"  \"", "is empty"), ("0.5", "should be a string, but is a number")] {
+        assert!(read(body(label)).unwrap_err().to_string().contains(wrong), "{label}");
+    }
+}
