@@ -8,7 +8,8 @@ use event::{Clock, Error, Id};
 use log::key::{self, OfDay, OfWorkspace};
 use projector::{
     WorkspaceDay,
-    dlq::{self, DeadLetter, Retried},
+    dlq::{self, DeadLetter},
+    retry::{self, Retried},
     undone::{self, Undone},
     unwritten::{self, Unwritten},
 };
@@ -62,16 +63,16 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
         DlqCommand::Retry(letter) => match named(&catalog, &letter).await? {
             Named::OfDay(day, what) => {
                 let letter = unwritten::find(&*table, &day, what).await?;
-                tell(unwritten::retry(&*table, &letter).await?, &letter, "is written", "cannot be written")?;
+                tell(retry::projection(&*table, &letter).await?, &letter, "is written", "cannot be written")?;
             }
             Named::OfWorkspace(workspace, what) => {
                 let letter = undone::find(&*table, &workspace, what).await?;
-                let retried = undone::retry(&*table, &catalog, &letter, Clock::system().now()).await?;
+                let retried = retry::task(&*table, &catalog, &letter, Clock::system().now()).await?;
                 tell(retried, &letter, "is done", "cannot be done")?;
             }
             Named::Segment => {
                 let letter = find(&*table, &catalog, &letter).await?;
-                tell(dlq::retry(&*table, &letter).await?, &letter, "is folded", "is refused")?;
+                tell(retry::segment(&*table, &letter).await?, &letter, "is folded", "is refused")?;
             }
         },
         DlqCommand::Skip(letter) => {

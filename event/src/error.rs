@@ -97,6 +97,11 @@ impl Error {
         Self::new(ErrorKind::TooLarge, message)
     }
 
+    /// Whether it may pass, so that it is worth trying again.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.kind, ErrorKind::Throttled | ErrorKind::Unavailable)
+    }
+
     /// Whether a condition did not hold.
     pub fn is_conflict(&self) -> bool {
         self.kind == ErrorKind::Conflict

@@ -25,6 +25,9 @@ pub struct Batch {
     pub event_id: Option<String>,
 }
 
+/// What is wrong with a row: its index, the field and the message.
+pub(crate) type RowIssue = (usize, &'static str, String);
+
 /// The events of a batch that belong to one day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {

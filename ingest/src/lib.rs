@@ -36,6 +36,7 @@ pub mod append;
 pub mod batch;
 mod builder;
 mod cached;
+mod defining;
 pub mod definitions;
 pub mod file;
 pub mod format;

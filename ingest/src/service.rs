@@ -14,9 +14,9 @@ use table::Table;
 
 use crate::{
     append::{Appender, ChunkRows, Receipt, Remember},
-    batch::{Batch, Refused, check_idempotency_key},
+    batch::{Batch, Refused, RowIssue, check_idempotency_key},
     cached::Cached,
-    definitions,
+    defining,
     file::Origin,
     gate::{Bounds, Gate},
     limits::MAX_LISTED_ERRORS,
@@ -200,7 +200,7 @@ impl Ingest {
         // A larger one is left to the projector.
         let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
         let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
-        Ok((lanes, Recorded { changes, defines: definitions::days_of(batch) }))
+        Ok((lanes, Recorded { changes, defines: defining::days_of(batch) }))
     }
 
     /// Checks, without writing, that every release a batch names exists, or can be registered, and that
@@ -251,7 +251,7 @@ impl Ingest {
             let name = spec.release.name.clone();
             let is_known = registered.contains_key(&name)
                 || page.releases.iter().any(|release| release.entity.name == name);
-            if let Some(problem) = definitions::problem(batch, row, spec.action) {
+            if let Some(problem) = defining::problem(batch, row, spec.action) {
                 problems.push(problem);
             }
             if spec.action != Some(Action::Register) {
@@ -280,7 +280,7 @@ impl Ingest {
                     problems.push((row, "release", format!("`{name}` is registered differently further up")));
                 }
                 (Ok(()), _) => {
-                    problems.extend(definitions::differs(batch, row, &page, &known, &spec.release));
+                    problems.extend(defining::differs(batch, row, &page, &known, &spec.release));
                     registered.insert(name, spec.release);
                 }
             }
@@ -362,9 +362,6 @@ struct Recorded {
     changes: Vec<ReleaseChange>,
     defines: BTreeSet<Day>,
 }
-
-/// What is wrong with a row: its index, the field and the message.
-pub(crate) type RowIssue = (usize, &'static str, String);
 
 /// What a release event says.
 struct Change {

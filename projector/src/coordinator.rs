@@ -15,12 +15,13 @@ use tokio::{
 
 use crate::{
     counting::Counting,
+    following::Following,
     heartbeat::{Heartbeat, Life, Watch, heartbeats},
     lease::{Lease, SWEEP, leases},
+    lock::lock,
     plan::{Plan, View},
-    reader::{self, Following, begin_at_latest},
-    sweeper::Extent,
-    worker::{Shared, lock, may_pass},
+    reader::{self, begin_at_latest},
+    shared::{Extent, Shared},
 };
 
 /// How often new shards are looked for, besides when one ends.
@@ -62,7 +63,7 @@ impl Coordinator {
             let next = Instant::now() + self.shared.options.period;
             match self.tick().await {
                 Ok(()) => {}
-                Err(error) if may_pass(&error) => {
+                Err(error) if error.may_pass() => {
                     tracing::warn!(%error, "the leases are not available; trying again");
                 }
                 Err(error) => return Err(error),

@@ -11,7 +11,7 @@ use log::{
 use table::Query;
 use tokio::time::Instant;
 
-use crate::worker::Shared;
+use crate::shared::Shared;
 
 /// How often a worker looks.
 const MINUTE: Duration = Duration::from_secs(60);

@@ -49,7 +49,7 @@ impl PartFold {
     }
 
     /// What is stored, to be replaced by what is folded from nothing.
-    fn anew(breakdown: Breakdown, item: &Item) -> Result<Self> {
+    fn rewritten(breakdown: Breakdown, item: &Item) -> Result<Self> {
         Ok(Self { stored: Projected::from_item(item)?, is_rewritten: true, ..Self::empty(breakdown) })
     }
 
@@ -99,13 +99,13 @@ impl Taken {
 impl<'a> DayFold<'a> {
     /// Goes on from what is stored.
     pub(crate) fn stored(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay, rollup: Rollup) -> Self {
-        let source = Source { table, version, day, is_anew: false };
+        let source = Source { table, version, day, is_rewritten: false };
         Self { source: Some(source), rollup, ..Self::fresh() }
     }
 
     /// Begins with nothing in the place of what is stored, which an older version wrote.
-    pub(crate) fn anew(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay) -> Self {
-        let source = Source { table, version, day, is_anew: true };
+    pub(crate) fn rewritten(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay) -> Self {
+        let source = Source { table, version, day, is_rewritten: true };
         Self { source: Some(source), ..Self::fresh() }
     }
 
@@ -176,14 +176,14 @@ struct Source<'a> {
     table: &'a dyn Table,
     version: u32,
     day: &'a WorkspaceDay,
-    is_anew: bool,
+    is_rewritten: bool,
 }
 
 impl Source<'_> {
     async fn read(&self, breakdown: Breakdown) -> Result<(Breakdown, PartFold)> {
         let part = match self.table.get(&self.key(breakdown)).await? {
             None => PartFold::empty(breakdown),
-            Some(item) if self.is_anew => PartFold::anew(breakdown, &item)?,
+            Some(item) if self.is_rewritten => PartFold::rewritten(breakdown, &item)?,
             Some(item) => PartFold::read(breakdown, &item)?,
         };
         Ok((breakdown, part))

@@ -1,7 +1,7 @@
 //! Dead letters: segments that a projection refused, and why.
 //!
 //! A segment that cannot be read stops its own log: everything before it and everything beside it
-//! is folded. Its dead letter says so until somebody either tries again ([`retry`]) or leaves the
+//! is folded. Its dead letter says so until an operator either tries again ([`crate::retry`]) or leaves the
 //! segment out ([`skip`]), which moves `applied` past it in the same write. What cannot be written though all
 //! of its segments can be read has a letter of its own ([`crate::unwritten`]).
 
@@ -13,21 +13,20 @@ use log::{
     key::{self, LogId},
     projection::Projected,
 };
-use table::{Condition, Item, Query, Table, Write, item::Value, query_all, unless_overtaken};
+use table::{Condition, Item, Query, Table, Write, item::Value, query_all};
+
+pub use crate::letter::LetterState;
 
 use crate::{
-    WorkspaceDay, evaluate,
-    project::{self, Skipped, Stopped},
+    WorkspaceDay,
+    letter::{self, Why, shortened},
 };
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// The most bytes of a reason that are kept.
-const MAX_REASON_BYTES: usize = 1_000;
-
 /// The attribute by which two operators cannot overrule each other.
-const STATE: &str = log::skipped::STATE;
+pub(crate) const STATE: &str = log::skipped::STATE;
 
 /// What refused a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,23 +50,15 @@ impl Refused {
     }
 }
 
-/// What is being done about a dead letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LetterState {
-    /// Nothing yet: the log or the evaluation stands still.
-    Stopped,
-    /// The segment was left out.
-    Skipped,
-}
-
-impl LetterState {
-    /// Its name, as stored and printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Skipped => log::skipped::SKIPPED,
-        }
-    }
+/// A segment that cannot be decoded or folded. Its log is folded up to the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The log.
+    pub log: LogId,
+    /// The segment.
+    pub seq: u64,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// A segment that a projection refused.
@@ -103,16 +94,13 @@ impl DeadLetter {
     }
 
     fn to_item(&self) -> Item {
-        Item::new(key::dead_letter(&self.log, self.version, self.seq))
-            .with("v", ITEM_VERSION)
-            .with(log::skipped::REFUSED, self.refused.name())
-            .with("reason", self.reason.as_str())
-            .with("at", self.at.micros())
-            .with(STATE, self.state.name())
+        let key = key::dead_letter(&self.log, self.version, self.seq);
+        let why = Why { reason: &self.reason, at: self.at };
+        why.to_item(key, ITEM_VERSION, self.refused.name(), self.state)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        let Why { reason, at } = Why::of(item, ITEM_VERSION)?;
         let (log, seq, version) = key::parse_dead_letter(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
         let unknown = |name: &str| item.corrupt(format_args!("`{name}` is not known"));
@@ -126,18 +114,24 @@ impl DeadLetter {
                 .iter()
                 .find(|one| one.name() == refused)
                 .ok_or_else(|| unknown(refused))?,
-            reason: item.text("reason")?.to_owned(),
-            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-            state: *[LetterState::Stopped, LetterState::Skipped]
-                .iter()
-                .find(|one| one.name() == state)
-                .ok_or_else(|| unknown(state))?,
+            reason: reason.to_owned(),
+            at,
+            state: *LetterState::ALL.iter().find(|one| one.name() == state).ok_or_else(|| unknown(state))?,
         })
     }
 
-    fn day(&self) -> WorkspaceDay {
+    /// Its day.
+    pub(crate) fn day(&self) -> WorkspaceDay {
         WorkspaceDay { workspace: self.log.workspace.clone(), day: self.log.day }
     }
+}
+
+/// Segments that an operator left out of a projection, by the name of their log and their number.
+pub(crate) type Skipped = BTreeSet<(String, u64)>;
+
+/// Whether a segment is among them.
+pub(crate) fn is_skipped(skipped: &Skipped, log: &LogId, seq: u64) -> bool {
+    !skipped.is_empty() && skipped.contains(&(log.name(), seq))
 }
 
 /// Records a dead letter, unless the segment has one; whether it was new.
@@ -145,7 +139,7 @@ impl DeadLetter {
 /// # Errors
 /// Those of the table.
 pub async fn record(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
-    unless_overtaken(table.put(letter.to_item(), Condition::Absent).await).map(|new| new.is_some())
+    letter::record(table, letter.to_item()).await
 }
 
 /// All dead letters of a workspace, in the version that is read.
@@ -162,11 +156,6 @@ pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id
     let items = query_all(table, Query::table(key::dead_letters(workspace, version))).await?;
     let of_segments = items.iter().filter(|item| key::parse_unwritten(&item.key).is_none());
     of_segments.map(DeadLetter::from_item).collect()
-}
-
-/// As much of a reason as is kept.
-pub(crate) fn shortened(reason: &str) -> String {
-    reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned()
 }
 
 /// The segments of a day that were left out of what any of `refused` refused.
@@ -237,43 +226,10 @@ pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
     table.transact(vec![Write::Put(rollup, unchanged), Write::Put(skipped.to_item(), before)]).await
 }
 
-/// What became of another try.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Retried {
-    /// The segment is folded or evaluated now, and has no dead letter any more.
-    Done,
-    /// It is refused still, and says why.
-    Refused(String),
-}
-
-/// Tries again what is stopped.
-///
-/// # Errors
-/// `Conflict`, when the segment was left out; those of the table.
-pub async fn retry(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> {
-    if letter.state == LetterState::Skipped {
-        return Err(Error::conflict(format!(
-            "{letter} was skipped; a rebuild (`almanac rebuild`) folds it if it can be folded now"
-        )));
-    }
-    let (day, logs) = (letter.day(), BTreeSet::from([letter.log.clone()]));
-    let projection = project::project(table, letter.version, &day, &logs).await?;
-    let is_it = |stopped: &&Stopped| stopped.log == letter.log && stopped.seq == letter.seq;
-    if let Some(stopped) = projection.stopped.iter().find(is_it) {
-        return Ok(Retried::Refused(stopped.reason.clone()));
-    }
-    let effort = evaluate::evaluate(table, letter.version, &day, &projection.applied).await?;
-    if let Some(stopped) = effort.stopped.as_ref().filter(is_it) {
-        return Ok(Retried::Refused(stopped.reason.clone()));
-    }
-    let key = key::dead_letter(&letter.log, letter.version, letter.seq);
-    table.delete(&key, Condition::Equals(STATE, Value::from(LetterState::Stopped.name()))).await?;
-    Ok(Retried::Done)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::letter::MAX_REASON_BYTES;
 
     #[test]
     fn an_item_is_read_as_it_was_written_and_its_reason_is_bounded() {

@@ -17,8 +17,8 @@ use log::{
 use table::{Policy, Table, unless_overtaken};
 
 use crate::{
-    WorkspaceDay, caught, dlq,
-    project::{Skipped, Stopped},
+    WorkspaceDay, caught,
+    dlq::{self, Skipped, Stopped},
 };
 
 /// Predictions and outcomes that are held unpacked at a time. A day with more is read partition by partition: it takes

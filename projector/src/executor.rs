@@ -9,13 +9,12 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     WorkspaceDay, caught,
     day::Taken,
-    dlq::{self, DeadLetter, Refused},
+    dlq::Refused,
     evaluate::{self, Effort},
-    project::{self, Projection, Stopped},
+    lock::lock,
+    project::{self, Projection},
     schedule::{Dirty, Folded, Job, Pending, Room},
-    sweeper::Extent,
-    unwritten::{self, Unwritten},
-    worker::{Shared, add, lock, may_pass},
+    shared::{Extent, Shared, add},
 };
 
 /// How many days are folded at once. Nothing else takes these places, so what was appended never waits
@@ -168,72 +167,6 @@ impl Shared {
         Ok(Evaluated::Stored(effort))
     }
 
-    /// Notes release events whose changes of what is live are to be recorded by a later sweep.
-    fn note_unrecorded(&self, unrecorded: &Stopped) {
-        let Stopped { log, seq, reason } = unrecorded;
-        self.stats.meters.unrecorded.increment(1);
-        tracing::error!(workspace = %log.workspace, day = %log.day, seq, reason, "what is live cannot be recorded; the next sweep tries again");
-        let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
-        lock(&self.unwritten).insert((day, OfDay::Live), reason.clone());
-    }
-
-    /// Notes what cannot be written: from now on it is a dead letter, and each sweep tries again.
-    ///
-    /// # Errors
-    /// Those of the table that may pass; then it is not noted.
-    async fn note_unwritten(&self, day: &WorkspaceDay, what: OfDay, error: &Error) -> Result<()> {
-        let reason = error.to_string();
-        tracing::error!(workspace = %day.workspace, day = %day.day, what = what.name(), reason, "this projection cannot be written, and what is served is old; `almanac dlq` tells more");
-        lock(&self.unwritten).insert((day.clone(), what), reason.clone());
-        let recording = async {
-            let version = active::load(&*self.table, &day.workspace).await?.version;
-            unwritten::record(&*self.table, &Unwritten::new(version, day, what, &reason, self.now())).await
-        };
-        match recording.await {
-            Ok(is_new) => add(&self.stats.dead_letters, u64::from(is_new)),
-            Err(error) if may_pass(&error) => return Err(error),
-            Err(error) => {
-                tracing::error!(workspace = %day.workspace, %error, "its dead letter cannot be written")
-            }
-        }
-        Ok(())
-    }
-
-    /// Deletes the dead letter of what could be written, if it has one.
-    async fn written(&self, day: &WorkspaceDay, what: OfDay) {
-        if !lock(&self.unwritten).contains_key(&(day.clone(), what)) {
-            return;
-        }
-        let clearing = async {
-            let version = active::load(&*self.table, &day.workspace).await?.version;
-            unwritten::clear(&*self.table, version, day, what).await
-        };
-        match clearing.await {
-            Ok(()) => _ = lock(&self.unwritten).remove(&(day.clone(), what)),
-            // The next sweep marks the day again.
-            Err(error) => {
-                tracing::warn!(workspace = %day.workspace, day = %day.day, %error, "its dead letter stays")
-            }
-        }
-    }
-
-    async fn note(&self, version: u32, stopped: &Stopped, refused: Refused) -> Result<()> {
-        let letter = DeadLetter::new(version, stopped.clone(), refused, self.now());
-        if dlq::record(&*self.table, &letter).await? {
-            add(&self.stats.dead_letters, 1);
-            tracing::error!(
-                workspace = %letter.log.workspace,
-                day = %letter.log.day,
-                kind = letter.log.kind.name(),
-                lane = letter.log.lane,
-                seq = letter.seq,
-                reason = letter.reason,
-                "a segment is refused; `almanac dlq` tells more"
-            );
-        }
-        Ok(())
-    }
-
     /// Has the next sweep look at a day, however old it is.
     fn touch(&self, day: &WorkspaceDay) {
         let mut touched = lock(&self.touched);
@@ -262,7 +195,7 @@ impl Shared {
                 self.written(&day, OfDay::Rollup).await;
                 self.schedule().folded(&day, dirty, now, written.folded);
             }
-            Done::Folded(day, dirty, Err(error)) if may_pass(&error) => {
+            Done::Folded(day, dirty, Err(error)) if error.may_pass() => {
                 tracing::warn!(workspace = %day.workspace, day = %day.day, %error, "the table is not available; trying again");
                 self.schedule().not_folded(&day, dirty, now);
             }
@@ -293,7 +226,7 @@ impl Shared {
                 schedule.mark(day.clone(), None, Some(pending.mark), now);
                 schedule.evaluated(&day, &pending, (started, now));
             }
-            Done::Evaluated(day, pending, _, Err(error)) if may_pass(&error) => {
+            Done::Evaluated(day, pending, _, Err(error)) if error.may_pass() => {
                 tracing::warn!(workspace = %day.workspace, day = %day.day, %error, "the table is not available; trying again");
                 self.schedule().not_evaluated(&day, pending, now);
             }

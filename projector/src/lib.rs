@@ -5,7 +5,7 @@
 //! a day is read from the table: its rollup knows the prefix of the logs that it covers, so the
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no
-//! change announced, [`dlq`] keeps what cannot be read, [`rebuild`] folds everything again beside what is
+//! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
 //! served, [`board`] keeps the leaderboard, [`expire`] deletes events whose time is over, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
 //! again and compares.
@@ -48,16 +48,22 @@ pub mod dlq;
 pub mod evaluate;
 mod executor;
 pub mod expire;
+mod following;
 pub mod heartbeat;
 pub mod lease;
+mod letter;
+mod lock;
 mod meters;
+mod noted;
 mod plan;
 pub mod project;
 mod reader;
 pub mod rebuild;
 mod recent;
+pub mod retry;
 mod rotation;
 mod schedule;
+mod shared;
 pub mod status;
 pub mod sweep;
 mod sweeper;

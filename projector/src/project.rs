@@ -18,9 +18,8 @@ use table::{Policy, Table, unless_overtaken};
 use crate::{
     WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
-    dlq,
+    dlq::{self, Skipped, Stopped, is_skipped},
     unwritten::{self, Unwritten},
-    worker::may_pass,
 };
 
 /// How many segments are read at once: some megabytes.
@@ -47,17 +46,6 @@ pub struct Projection {
     pub unrecorded: Vec<Stopped>,
 }
 
-/// A segment that cannot be decoded or folded. Its log is folded up to the one before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// The log.
-    pub log: LogId,
-    /// The segment.
-    pub seq: u64,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
 /// Reads the rollup of a day.
 ///
 /// # Errors
@@ -75,13 +63,13 @@ pub async fn read(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result
 }
 
 /// A day that an older version stored, to be folded from nothing without what an operator left out of it.
-async fn anew<'a>(
+async fn rewritten<'a>(
     table: &'a dyn Table,
     version: u32,
     day: &'a WorkspaceDay,
 ) -> Result<(DayFold<'a>, Skipped)> {
     let skipped = dlq::skipped(table, version, day, &[dlq::Refused::Rollup]).await?;
-    Ok((DayFold::anew(table, version, day), skipped))
+    Ok((DayFold::rewritten(table, version, day), skipped))
 }
 
 /// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`. A segment that
@@ -95,15 +83,15 @@ pub async fn project(
     day: &WorkspaceDay,
     dirty: &BTreeSet<LogId>,
 ) -> Result<Projection> {
-    let mut anew_failed = false;
+    let mut rewriting_failed = false;
     let key = key::rollup(&day.workspace, version, day.day);
     let mut tries = Policy::of(&key).tries();
     loop {
         tries.next().await?;
         let (stored, rollup) = read(table, version, day).await?;
-        let is_anew = !is_current(&stored.state) && !anew_failed;
-        let (mut fold, skipped) = match is_anew {
-            true => anew(table, version, day).await?,
+        let is_rewritten = !is_current(&stored.state) && !rewriting_failed;
+        let (mut fold, skipped) = match is_rewritten {
+            true => rewritten(table, version, day).await?,
             false => (DayFold::stored(table, version, day, rollup), Skipped::new()),
         };
         let mut applied = stored.applied.clone();
@@ -112,22 +100,22 @@ pub async fn project(
         let (mut segments, mut stopped) = (0, Vec::new());
         for log in logs {
             let known = applied.get(&log.name()).copied().unwrap_or(0);
-            let before = if is_anew { 0 } else { known };
+            let before = if is_rewritten { 0 } else { known };
             fold.segments = 0;
             let (last, stop) = fold_from(table, &log, before, u64::MAX, &skipped, &mut fold).await?;
             // Events that are gone cannot be folded again: what is stored goes on as it is.
             let left_out = skipped.iter().filter(|(name, seq)| *name == log.name() && *seq <= last).count();
-            anew_failed |= last < known || is_anew && fold.segments + (left_out as u64) < last;
+            rewriting_failed |= last < known || is_rewritten && fold.segments + (left_out as u64) < last;
             segments += last.saturating_sub(known);
             stopped.extend(stop);
             if last > 0 {
                 applied.insert(log.name(), last);
             }
         }
-        if is_anew && anew_failed {
+        if is_rewritten && rewriting_failed {
             continue;
         }
-        let grown = is_anew || applied != stored.applied;
+        let grown = is_rewritten || applied != stored.applied;
         let unrecorded = match grown {
             false => Vec::new(),
             true => match unless_overtaken(write(table, version, day, &fold, (&stored, &applied)).await)? {
@@ -206,7 +194,7 @@ async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Opti
         Ok(())
     };
     match caught::whole(recording).await {
-        Err(error) if !may_pass(&error) => Ok(Some(error.to_string())),
+        Err(error) if !error.may_pass() => Ok(Some(error.to_string())),
         other => other.map(|()| None),
     }
 }
@@ -262,11 +250,4 @@ pub(crate) async fn fold_from(
             return Ok((applied, None));
         }
     }
-}
-
-/// Segments that an operator left out of a projection, by the name of their log and their number.
-pub(crate) type Skipped = BTreeSet<(String, u64)>;
-
-fn is_skipped(skipped: &Skipped, log: &LogId, seq: u64) -> bool {
-    !skipped.is_empty() && skipped.contains(&(log.name(), seq))
 }

@@ -1,11 +1,7 @@
 //! Reads one shard: marks the logs whose changes it reads as dirty, and moves the checkpoint of the lease
 //! behind what is written.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use event::{ErrorKind, Result};
 use log::key;
@@ -14,164 +10,16 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     WorkspaceDay,
-    lease::Lease,
-    sweeper::Extent,
-    worker::{Shared, lock, may_pass},
+    following::{CHECKPOINT_EVERY, Following, Moved},
+    lock::lock,
+    shared::{Extent, Shared},
 };
 
 /// How long the feed is asked to wait for a change.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How often a checkpoint is written, at most.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
-
-/// How often a checkpoint is written although nothing but the worker's own writes came since: often
-/// enough that the feed still has what comes after it.
-const IDLE_CHECKPOINT_EVERY: Duration = Duration::from_secs(60 * 60);
-
 /// How long to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// The most positions that wait for their marks. Beyond, several are taken as one.
-const MAX_CANDIDATES: usize = 64;
-
-/// A position up to which everything is written once its mark is settled.
-#[derive(Clone, Debug)]
-struct Candidate {
-    /// `None` at the end of the shard.
-    next: Option<Position>,
-    /// The same, or at the end of the shard the last one before it.
-    last: Option<Position>,
-    mark: u64,
-    /// Whether anything but the worker's own writes was read before it.
-    is_news: bool,
-    since: Instant,
-}
-
-#[derive(Debug, Default)]
-struct Progress {
-    waiting: VecDeque<Candidate>,
-    /// The last one that is settled and not written into the lease.
-    settled: Option<Candidate>,
-    written_at: Option<Instant>,
-}
-
-/// A shard that is read.
-#[derive(Debug)]
-pub(crate) struct Following {
-    pub(crate) shard: String,
-    lease: Mutex<Option<Lease>>,
-    progress: Mutex<Progress>,
-}
-
-impl Following {
-    pub(crate) fn new(shard: &str, lease: Option<&Lease>) -> Self {
-        let lease = Mutex::new(lease.cloned());
-        Self { shard: shard.to_owned(), lease, progress: Mutex::default() }
-    }
-
-    /// Whether it is read under a lease.
-    pub(crate) fn has_lease(&self) -> bool {
-        lock(&self.lease).is_some()
-    }
-
-    /// Whether it is read under this lease, or without one when `None`. Another epoch is another
-    /// lease: its checkpoint may be past what was read without it.
-    pub(crate) fn is_under(&self, found: Option<&Lease>) -> bool {
-        lock(&self.lease).as_ref().map(|lease| lease.epoch) == found.map(|found| found.epoch)
-    }
-
-    /// For how long news has waited for the checkpoint to move past it.
-    pub(crate) fn waits_since(&self, now: Instant) -> Duration {
-        let progress = lock(&self.progress);
-        let waiting = progress.settled.iter().chain(&progress.waiting).filter(|one| one.is_news);
-        waiting.map(|one| now - one.since).max().unwrap_or_default()
-    }
-
-    pub(crate) fn add(&self, next: Option<Position>, mark: u64, is_news: bool) {
-        let mut progress = lock(&self.progress);
-        let mut new = Candidate { last: next.clone(), next, mark, is_news, since: Instant::now() };
-        if progress.waiting.len() >= MAX_CANDIDATES
-            && let Some(last) = progress.waiting.pop_back()
-        {
-            let is_news = new.is_news || last.is_news;
-            new = Candidate { last: new.last.or(last.last), is_news, since: last.since, ..new };
-        }
-        progress.waiting.push_back(new);
-    }
-
-    /// What the lease should be moved to, if to anything.
-    fn due(&self, shared: &Shared, is_last: bool) -> Option<Candidate> {
-        let schedule = shared.schedule();
-        let mut progress = lock(&self.progress);
-        while progress.waiting.front().is_some_and(|one| schedule.is_settled(one.mark)) {
-            let next = progress.waiting.pop_front()?;
-            let before = progress.settled.take();
-            let is_news = next.is_news || before.as_ref().is_some_and(|before| before.is_news);
-            let since = before.as_ref().map_or(next.since, |before| before.since);
-            // One that was tried before may be written already, only its answer was lost.
-            let last = next.last.clone().or_else(|| before.and_then(|before| before.last));
-            progress.settled = Some(Candidate { last, is_news, since, ..next });
-        }
-        let settled = progress.settled.clone()?;
-        let every = if settled.is_news { CHECKPOINT_EVERY } else { IDLE_CHECKPOINT_EVERY };
-        let is_time = progress.written_at.is_none_or(|at| at.elapsed() >= every);
-        (is_last || is_time || settled.next.is_none()).then_some(settled)
-    }
-
-    /// Writes the checkpoint, when there is one to write; whether the shard is done with.
-    async fn checkpoint(&self, shared: &Shared) -> bool {
-        let Some(candidate) = self.due(shared, false) else { return false };
-        let Some(lease) = lock(&self.lease).clone() else { return candidate.next.is_none() };
-        let is_done = candidate.next.is_none();
-        let checkpoint = candidate.last.clone().or_else(|| lease.checkpoint.clone());
-        let moved = Lease { checkpoint, is_done, ..lease };
-        match moved.write(&*shared.table, moved.epoch, shared.now()).await {
-            Ok(()) => {
-                self.written(&candidate, Some(moved));
-                is_done
-            }
-            Err(error) if error.is_conflict() => {
-                tracing::debug!(shard = self.shard, "the lease is somebody else's now");
-                self.written(&candidate, None);
-                shared.discover.notify_one();
-                false
-            }
-            Err(error) => {
-                tracing::warn!(shard = self.shard, %error, "the checkpoint is not written; trying again");
-                false
-            }
-        }
-    }
-
-    fn written(&self, candidate: &Candidate, lease: Option<Lease>) {
-        *lock(&self.lease) = lease;
-        let mut progress = lock(&self.progress);
-        progress.written_at = Some(Instant::now());
-        if progress.settled.as_ref().is_some_and(|settled| settled.mark == candidate.mark) {
-            progress.settled = None;
-        }
-    }
-
-    fn is_waiting(&self) -> bool {
-        let progress = lock(&self.progress);
-        progress.settled.is_some() || !progress.waiting.is_empty()
-    }
-
-    /// Gives the lease back, with the last checkpoint.
-    pub(crate) async fn hand_over(&self, shared: &Shared) {
-        let last = self.due(shared, true);
-        let Some(lease) = lock(&self.lease).take() else { return };
-        let mut passed = lease.passed_to(None);
-        if let Some(last) = last {
-            passed.is_done = last.next.is_none();
-            passed.checkpoint = last.last.or(passed.checkpoint);
-        }
-        if let Err(error) = passed.write(&*shared.table, lease.epoch, shared.now()).await {
-            tracing::debug!(shard = self.shard, %error, "the lease is not given back; it will be taken");
-        }
-    }
-}
 
 /// Reads a shard to its end; `from` is `None` when it is there already.
 pub(crate) async fn read(
@@ -189,14 +37,14 @@ pub(crate) async fn read(
                     biased;
                     changes = &mut reading => break changes,
                     () = sleep(CHECKPOINT_EVERY), if following.is_waiting() => {
-                        following.checkpoint(&shared).await;
+                        shared.checkpoint(&following).await;
                     }
                 }
             }
         };
         let changes = match changes {
             Ok(changes) => changes,
-            Err(error) if may_pass(&error) => {
+            Err(error) if error.may_pass() => {
                 tracing::warn!(shard = following.shard, %error, "the feed is not available; trying again");
                 sleep(RETRY_AFTER).await;
                 from = Some(position);
@@ -212,12 +60,12 @@ pub(crate) async fn read(
         };
         let is_news = shared.take_in(&following.shard, &changes);
         following.add(changes.next.clone(), shared.schedule().newest(), is_news);
-        following.checkpoint(&shared).await;
+        shared.checkpoint(&following).await;
         from = changes.next;
     }
     // The shard is closed and read to its end: its children go on.
     shared.discover.notify_one();
-    while following.is_waiting() && !following.checkpoint(&shared).await {
+    while following.is_waiting() && !shared.checkpoint(&following).await {
         sleep(CHECKPOINT_EVERY).await;
     }
     shared.discover.notify_one();
@@ -234,6 +82,26 @@ pub(crate) async fn begin_at_latest(shared: &Shared, following: &Following) -> R
 }
 
 impl Shared {
+    /// Writes the checkpoint of a shard, when there is one to write; whether the shard is done with.
+    async fn checkpoint(&self, following: &Following) -> bool {
+        let due = following.due(&self.schedule(), false);
+        let Some(due) = due else { return false };
+        match following.move_to(&due, &*self.table, self.now()).await {
+            Moved::To { is_done } => is_done,
+            Moved::Not => false,
+            Moved::Lost => {
+                self.discover.notify_one();
+                false
+            }
+        }
+    }
+
+    /// Gives the lease of a shard back, with the last checkpoint.
+    pub(crate) async fn hand_over(&self, following: &Following) {
+        let last = following.due(&self.schedule(), true);
+        following.hand_over(last, &*self.table, self.now()).await;
+    }
+
     /// Marks what changed; whether any of it is not a worker's own write.
     fn take_in(&self, shard: &str, changes: &Changes) -> bool {
         let mut is_news = changes.gap;

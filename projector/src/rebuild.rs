@@ -31,9 +31,9 @@ use tokio::time::{Instant, sleep};
 use crate::{
     WorkspaceDay,
     carry::carry_over,
-    dlq::{self, DeadLetter, LetterState, Refused},
+    dlq::{self, DeadLetter, LetterState, Refused, Stopped},
     evaluate::evaluate,
-    project::{Stopped, project},
+    project::project,
     sweep::{applied, sweep_version},
 };
 
@@ -322,7 +322,7 @@ fn logs_of(days: &Days) -> impl Iterator<Item = (Day, &String, u64)> {
 async fn again<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> Result<T> {
     for _ in 0..MAX_RETRIES {
         match call().await {
-            Err(error) if crate::worker::may_pass(&error) => {
+            Err(error) if error.may_pass() => {
                 tracing::warn!(%error, "the table is not available; trying again");
                 sleep(RETRY_AFTER).await;
             }

@@ -15,22 +15,17 @@ use std::{
 
 use event::{Day, Id, Result};
 use futures::{StreamExt, stream};
-use log::{
-    active, counted,
-    key::{OfDay, OfWorkspace},
-};
+use log::{active, counted, key::OfWorkspace};
 use tokio::time::Instant;
 
 use crate::{
-    WorkspaceDay, board, caught,
+    WorkspaceDay, caught,
     counters::move_old,
-    dlq::{self, LetterState, Retried},
     expire::expire,
-    lease::SWEEP,
+    lock::lock,
     rotation,
+    shared::{Extent, Request, Shared, add},
     sweep::{Behind, sweep_days, sweep_version},
-    undone, unwritten,
-    worker::{Shared, add, lock, may_pass},
 };
 
 /// How long to wait after a failure of the table.
@@ -47,41 +42,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// From how many hours on a clock that is ahead of the table's time is reported.
 const TOLERATED_HOURS: i64 = 24;
 
-/// What a sweep compares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// The latest days of all workspaces, and all days of those whose turn it is.
-    Latest,
-    /// All days of all workspaces.
-    All,
-    /// All days of one workspace.
-    Workspace(Id),
-}
-
-/// A sweep that is to be made.
-#[derive(Debug)]
-pub(crate) struct Request {
-    /// What it holds back until everything it found is written.
-    mark: u64,
-    extent: Extent,
-}
-
 impl Shared {
-    /// Asks for a sweep; returns its mark.
-    pub(crate) fn ask_for_sweep(&self, extent: Extent) -> u64 {
-        let mark = self.schedule().hold();
-        lock(&self.requests).push(Request { mark, extent });
-        self.sweep.notify_one();
-        mark
-    }
-
-    /// Asks for a sweep that belongs to what carries `mark`: that is not settled before the sweep is.
-    pub(crate) fn ask_for_sweep_under(&self, mark: u64, extent: Extent) {
-        self.schedule().carry(mark);
-        lock(&self.requests).push(Request { mark, extent });
-        self.sweep.notify_one();
-    }
-
     /// Says when this clock is far ahead of the time by which expired days are deleted.
     async fn compare_clocks(&self) -> Result<()> {
         let Some(time) = counted::load(&*self.table).await? else { return Ok(()) };
@@ -164,8 +125,8 @@ impl Shared {
             Ok(behind)
         };
         match caught::whole(tending).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "this workspace cannot be swept; the others go on");
+            Err(error) if !error.may_pass() => {
+                tracing::error!(%workspace, %error, "this workspace cannot be swept; the sweep of other workspaces goes on");
                 Ok(0)
             }
             tended => tended,
@@ -218,75 +179,12 @@ impl Shared {
         unwritten.into_iter().for_each(|day| schedule.mark(day, None, Some(mark), now));
     }
 
-    /// Counts the dead letters of a workspace that stop something.
-    async fn count_letters(&self, workspace: &Id) -> Result<()> {
-        let letters = match dlq::list(&*self.table, workspace).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "its dead letters cannot be counted");
-                return Ok(());
-            }
-            letters => letters?,
-        };
-        let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();
-        let unwritten = match unwritten::list(&*self.table, workspace).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "its dead letters cannot be counted");
-                return Ok(());
-            }
-            unwritten => unwritten?,
-        };
-        let undone = match undone::list(&*self.table, workspace).await {
-            Err(error) if !may_pass(&error) => {
-                tracing::error!(%workspace, %error, "its dead letters cannot be counted");
-                return Ok(());
-            }
-            undone => undone?,
-        };
-        let count = stopped + unwritten.len() + undone.len();
-        lock(&self.stopped).insert(workspace.clone(), count as u64);
-        {
-            let mut known = lock(&self.undone);
-            known.retain(|(of, _), _| of != workspace);
-            known.extend(undone.into_iter().map(|one| ((one.workspace, one.what), one.reason)));
-        }
-        let mut known = lock(&self.unwritten);
-        known.retain(|(day, _), _| day.workspace != *workspace);
-        known.extend(unwritten.into_iter().map(|one| ((one.day, one.what), one.reason)));
-        Ok(())
-    }
-
-    /// Corrects the leaderboard after changes that it did not get, such as another primary metric.
-    pub(crate) async fn rank(&self, workspace: &Id) -> Result<()> {
-        let ranking = board::refresh(&*self.table, &self.catalog, workspace);
-        self.noted(workspace, OfWorkspace::Leaderboard, ranking).await.map(|_| ())
-    }
-
     /// Moves the counters of older versions out of the workspace's page.
     async fn move_counters(&self, workspace: &Id) -> Result<()> {
         let moving = move_old(&*self.table, workspace);
         let counters = self.noted(workspace, OfWorkspace::Counters, moving).await?.unwrap_or(0);
         if counters > 0 {
             tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
-        }
-        Ok(())
-    }
-
-    /// Tries again to record what is live where that failed.
-    async fn record_again(&self) -> Result<()> {
-        let unwritten: Vec<_> = lock(&self.unwritten).keys().cloned().collect();
-        for (day, _) in unwritten.into_iter().filter(|(_, what)| *what == OfDay::Live) {
-            let retried = match unwritten::find(&*self.table, &day, OfDay::Live).await {
-                Ok(letter) => unwritten::retry(&*self.table, &letter).await?,
-                Err(error) if may_pass(&error) => return Err(error),
-                // Somebody else has done it.
-                Err(_) => Retried::Done,
-            };
-            match retried {
-                Retried::Done => _ = lock(&self.unwritten).remove(&(day, OfDay::Live)),
-                Retried::Refused(reason) => {
-                    tracing::error!(workspace = %day.workspace, day = %day.day, reason, "what is live still cannot be recorded");
-                }
-            }
         }
         Ok(())
     }
@@ -325,10 +223,6 @@ impl Shared {
         self.work.notify_one();
         Ok(())
     }
-
-    pub(crate) fn has_sweep_lease(&self) -> bool {
-        lock(&self.following).get(SWEEP).is_some_and(|sweep| sweep.has_lease())
-    }
 }
 
 /// Sweeps forever.
@@ -340,7 +234,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
         if !requests.is_empty()
             && let Err(error) = shared.answer(&requests).await
         {
-            if !may_pass(&error) {
+            if !error.may_pass() {
                 return Err(error);
             }
             tracing::warn!(%error, "the table is not available; the sweep begins later");

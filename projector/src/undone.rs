@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-use catalog::Catalog;
 use event::{Error, Id, Result, Timestamp};
 use log::{
     active,
@@ -12,14 +11,7 @@ use log::{
 };
 use table::{Condition, Item, Query, Table, query_all};
 
-use crate::{
-    board, caught,
-    counters::move_old,
-    dlq::{LetterState, Retried, shortened},
-    expire::expire,
-    sweep::sweep_version,
-    worker::{Shared, add, lock, may_pass},
-};
+use crate::letter::{self, LetterState, Why, shortened};
 
 /// Version of the item. Those of segments have version 1, those of days 2.
 const ITEM_VERSION: i64 = 3;
@@ -52,25 +44,16 @@ impl Undone {
     }
 
     fn to_item(&self) -> Item {
-        Item::new(key::undone(&self.workspace, self.version, self.what))
-            .with("v", ITEM_VERSION)
-            .with(log::skipped::REFUSED, self.what.name())
-            .with("reason", self.reason.as_str())
-            .with("at", self.at.micros())
-            .with(log::skipped::STATE, LetterState::Stopped.name())
+        let key = key::undone(&self.workspace, self.version, self.what);
+        let why = Why { reason: &self.reason, at: self.at };
+        why.to_item(key, ITEM_VERSION, self.what.name(), LetterState::Stopped)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        let Why { reason, at } = Why::of(item, ITEM_VERSION)?;
         let (workspace, version, what) =
             key::parse_undone(&item.key).ok_or_else(|| item.corrupt("its key is not one of a workspace"))?;
-        Ok(Self {
-            version,
-            workspace,
-            what,
-            reason: item.text("reason")?.to_owned(),
-            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-        })
+        Ok(Self { version, workspace, what, reason: reason.to_owned(), at })
     }
 }
 
@@ -79,10 +62,7 @@ impl Undone {
 /// # Errors
 /// Those of the table.
 pub(crate) async fn record(table: &dyn Table, letter: &Undone) -> Result<bool> {
-    match table.put(letter.to_item(), Condition::Absent).await {
-        Err(error) if error.is_conflict() => Ok(false),
-        other => other.map(|()| true),
-    }
+    letter::record(table, letter.to_item()).await
 }
 
 /// What cannot be done for a workspace, in the version that is read.
@@ -116,66 +96,6 @@ pub async fn find(table: &dyn Table, workspace: &Id, what: OfWorkspace) -> Resul
 /// Those of the table.
 pub(crate) async fn clear(table: &dyn Table, version: u32, workspace: &Id, what: OfWorkspace) -> Result<()> {
     table.delete(&key::undone(workspace, version, what), Condition::None).await
-}
-
-/// Tries again what could not be done, and deletes its letter if it can be now.
-///
-/// # Errors
-/// Those of the table that may pass.
-pub async fn retry(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Timestamp) -> Result<Retried> {
-    let workspace = &letter.workspace;
-    let doing = async {
-        match letter.what {
-            OfWorkspace::Sweep => sweep_version(table, letter.version, workspace).await.map(|_| ()),
-            OfWorkspace::Counters => move_old(table, workspace).await.map(|_| ()),
-            OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
-            OfWorkspace::Leaderboard => board::refresh(table, catalog, workspace).await,
-        }
-    };
-    match caught::whole(doing).await {
-        Ok(()) => clear(table, letter.version, workspace, letter.what).await.map(|()| Retried::Done),
-        Err(error) if may_pass(&error) => Err(error),
-        Err(error) => Ok(Retried::Refused(error.to_string())),
-    }
-}
-
-impl Shared {
-    /// What came of something that is done for a workspace; what cannot be done is a dead letter until it is.
-    ///
-    /// # Errors
-    /// Those of the table that may pass.
-    pub(crate) async fn noted<T>(
-        &self,
-        workspace: &Id,
-        what: OfWorkspace,
-        doing: impl Future<Output = Result<T>>,
-    ) -> Result<Option<T>> {
-        let done = caught::whole(doing).await;
-        let name = (workspace.clone(), what);
-        let version = async || active::load(&*self.table, workspace).await.map(|active| active.version);
-        match done {
-            Err(error) if may_pass(&error) => Err(error),
-            Err(error) => {
-                let reason = error.to_string();
-                tracing::error!(%workspace, what = what.name(), reason, "this cannot be done for the workspace; the others go on");
-                lock(&self.undone).insert(name, reason.clone());
-                let letter = Undone::new(version().await?, workspace, what, &reason, self.now());
-                match record(&*self.table, &letter).await {
-                    Ok(is_new) => add(&self.stats.dead_letters, u64::from(is_new)),
-                    Err(error) if may_pass(&error) => return Err(error),
-                    Err(error) => tracing::error!(%workspace, %error, "its dead letter cannot be written"),
-                }
-                Ok(None)
-            }
-            Ok(done) => {
-                if lock(&self.undone).contains_key(&name) {
-                    clear(&*self.table, version().await?, workspace, what).await?;
-                    lock(&self.undone).remove(&name);
-                }
-                Ok(Some(done))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,22 +3,18 @@
 //! those, so that what is served is not taken for complete. Every sweep tries again, and so does
 //! `almanac dlq retry`; the one that succeeds deletes the letter.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use event::{Error, Id, Result, Timestamp};
 use log::{
     active,
     key::{self, OfDay},
-    projection::Applied,
 };
-use table::{Condition, Item, Query, Table, query_all, unless_overtaken};
+use table::{Condition, Item, Query, Table, query_all};
 
 use crate::{
     WorkspaceDay,
-    dlq::{self, LetterState, Retried, shortened},
-    evaluate,
-    project::{self, record_releases},
-    worker::may_pass,
+    letter::{self, LetterState, Why, shortened},
 };
 
 /// Version of the item. Those of segments have version 1.
@@ -52,25 +48,16 @@ impl Unwritten {
     }
 
     fn to_item(&self) -> Item {
-        Item::new(key::unwritten(&self.day.workspace, self.version, self.day.day, self.what))
-            .with("v", ITEM_VERSION)
-            .with(log::skipped::REFUSED, self.what.name())
-            .with("reason", self.reason.as_str())
-            .with("at", self.at.micros())
-            .with(log::skipped::STATE, LetterState::Stopped.name())
+        let key = key::unwritten(&self.day.workspace, self.version, self.day.day, self.what);
+        let why = Why { reason: &self.reason, at: self.at };
+        why.to_item(key, ITEM_VERSION, self.what.name(), LetterState::Stopped)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        let Why { reason, at } = Why::of(item, ITEM_VERSION)?;
         let (workspace, version, day, what) = key::parse_unwritten(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a projection"))?;
-        Ok(Self {
-            version,
-            day: WorkspaceDay { workspace, day },
-            what,
-            reason: item.text("reason")?.to_owned(),
-            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-        })
+        Ok(Self { version, day: WorkspaceDay { workspace, day }, what, reason: reason.to_owned(), at })
     }
 }
 
@@ -79,7 +66,7 @@ impl Unwritten {
 /// # Errors
 /// Those of the table.
 pub async fn record(table: &dyn Table, letter: &Unwritten) -> Result<bool> {
-    unless_overtaken(table.put(letter.to_item(), Condition::Absent).await).map(|new| new.is_some())
+    letter::record(table, letter.to_item()).await
 }
 
 /// All projections of a workspace that cannot be written, in the version that is read.
@@ -115,47 +102,6 @@ pub async fn find(table: &dyn Table, day: &WorkspaceDay, what: OfDay) -> Result<
 /// Those of the table.
 pub(crate) async fn clear(table: &dyn Table, version: u32, day: &WorkspaceDay, what: OfDay) -> Result<()> {
     table.delete(&key::unwritten(&day.workspace, version, day.day, what), Condition::None).await
-}
-
-/// Tries again what could not be written, and deletes its letter if it can be now.
-///
-/// # Errors
-/// Those of the table that may pass.
-pub async fn retry(table: &dyn Table, letter: &Unwritten) -> Result<Retried> {
-    match written(table, letter).await {
-        Ok(None) => {}
-        Ok(Some(reason)) => return Ok(Retried::Refused(reason)),
-        Err(error) if may_pass(&error) => return Err(error),
-        Err(error) => return Ok(Retried::Refused(error.to_string())),
-    }
-    clear(table, letter.version, &letter.day, letter.what).await?;
-    Ok(Retried::Done)
-}
-
-/// Writes it; or says what stands in its way.
-async fn written(table: &dyn Table, letter: &Unwritten) -> Result<Option<String>> {
-    let (version, day) = (letter.version, &letter.day);
-    let projection = project::project(table, version, day, &BTreeSet::new()).await?;
-    match letter.what {
-        OfDay::Rollup => Ok(None),
-        OfDay::Evaluation => {
-            let effort = evaluate::evaluate(table, version, day, &projection.applied).await?;
-            Ok(effort.stopped.map(|stopped| stopped.reason))
-        }
-        OfDay::Live => still_unrecorded(table, version, day, &projection.applied).await,
-    }
-}
-
-/// Records what the release events of a day say of what is live; or why that still cannot be done.
-async fn still_unrecorded(
-    table: &dyn Table,
-    version: u32,
-    day: &WorkspaceDay,
-    applied: &Applied,
-) -> Result<Option<String>> {
-    let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
-    let left = record_releases(table, day, &Applied::new(), applied, &skipped).await?;
-    Ok(left.into_iter().next().map(|stopped| stopped.reason))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use fold::{
 };
 use table::Table;
 
-use crate::{recent::Recent, worker::may_pass};
+use crate::recent::Recent;
 
 /// How many days are looked at, up to the latest one that is projected.
 pub const WARNING_DAYS: usize = 7;
@@ -101,7 +101,7 @@ pub(crate) async fn warnings(table: &dyn Table, version: u32, workspace: &Id) ->
         match recent.evaluation(from).await {
             Ok(Some(evaluation)) => collected.add(evaluation),
             Ok(None) => {}
-            Err(error) if may_pass(&error) => return Err(error),
+            Err(error) if error.may_pass() => return Err(error),
             Err(error) => {
                 collected.unreadable.push(Warning::Unreadable { day: from, reason: error.to_string() });
             }

@@ -6,51 +6,23 @@
 //! dropping the future of [`Projector::run`] is a crash, and a crash at any point is harmless.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     future::Future,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use catalog::Catalog;
-use event::{Clock, Error, ErrorKind, Id, Result};
-use log::key::{OfDay, OfWorkspace};
+use event::{Clock, Result};
 use table::Table;
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
+
+pub use crate::shared::Options;
 
 use crate::{
-    WorkspaceDay, coordinator::Coordinator, executor, heartbeat, lease::SWEEP, meters::Meters,
-    reader::Following, schedule::Schedule, sweeper,
+    coordinator::Coordinator, executor, heartbeat, lease::SWEEP, lock::lock, shared::Shared, sweeper,
 };
-
-/// How a worker works.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Its id. Two workers that run at once must have two.
-    pub worker: String,
-    /// Tells the time for people, and which events have expired; all else asks the monotonic clock.
-    pub clock: Clock,
-    /// How often its heartbeat moves, and it looks at the leases. A worker whose heartbeat has not moved
-    /// for three periods is taken for dead.
-    pub period: Duration,
-    /// How often all logs are compared with what is folded, by one worker of all.
-    pub sweep_every: Duration,
-}
-
-impl Options {
-    /// The usual ones, for a new worker.
-    pub fn new(clock: Clock) -> Self {
-        Self {
-            worker: Id::new(clock.now()).to_string(),
-            clock,
-            period: Duration::from_secs(2),
-            sweep_every: Duration::from_secs(15 * 60),
-        }
-    }
-}
 
 /// What a worker has done, and what is still to be done, since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,81 +65,6 @@ pub struct Health {
     pub swept_behind: u64,
 }
 
-/// Figures that only grow, and some that do not.
-#[derive(Debug, Default)]
-pub(crate) struct Stats {
-    pub(crate) segments: AtomicU64,
-    pub(crate) evaluated_rows: AtomicU64,
-    pub(crate) retries: AtomicU64,
-    pub(crate) dead_letters: AtomicU64,
-    pub(crate) sweeps: AtomicU64,
-    pub(crate) swept_behind: AtomicU64,
-    pub(crate) meters: Meters,
-}
-
-/// Adds to a figure.
-pub(crate) fn add(figure: &AtomicU64, by: u64) {
-    figure.fetch_add(by, Ordering::Relaxed);
-}
-
-/// What the loops of a worker share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) table: Arc<dyn Table>,
-    pub(crate) catalog: Catalog,
-    pub(crate) options: Options,
-    schedule: Mutex<Schedule>,
-    /// There is something new in the schedule.
-    pub(crate) work: Notify,
-    pub(crate) requests: Mutex<Vec<sweeper::Request>>,
-    /// There is a sweep to be made.
-    pub(crate) sweep: Notify,
-    /// Workspaces whose dead letters are to be counted again.
-    pub(crate) recount: Mutex<BTreeSet<Id>>,
-    /// How many dead letters stop something, by workspace, as last counted.
-    pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
-    /// Days that were worked on since the last sweep.
-    pub(crate) touched: Mutex<BTreeSet<WorkspaceDay>>,
-    /// What cannot be written, as last counted or found, and why.
-    pub(crate) unwritten: Mutex<BTreeMap<(WorkspaceDay, OfDay), String>>,
-    /// What cannot be done for workspaces, as last counted or found, and why.
-    pub(crate) undone: Mutex<BTreeMap<(Id, OfWorkspace), String>>,
-    /// When the heartbeat was last written.
-    pub(crate) last_beat: Mutex<Option<Instant>>,
-    /// Shards or leases are not what they were.
-    pub(crate) discover: Notify,
-    pub(crate) following: Mutex<BTreeMap<String, Arc<Following>>>,
-    pub(crate) stats: Stats,
-}
-
-/// Locks what is never left half-changed, even by a panic.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Shared {
-    pub(crate) fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        lock(&self.schedule)
-    }
-
-    /// What cannot be written or done, as far as this worker knows, in words.
-    fn unwritten_or_undone(&self) -> Vec<String> {
-        let of_days = lock(&self.unwritten)
-            .iter()
-            .map(|((day, what), reason)| format!("the {} of {day}: {reason}", what.name()))
-            .collect::<Vec<_>>();
-        let undone = lock(&self.undone);
-        let of_workspaces = undone.iter();
-        let of_workspaces = of_workspaces
-            .map(|((workspace, what), reason)| format!("the {} of {workspace}: {reason}", what.name()));
-        of_days.into_iter().chain(of_workspaces).collect()
-    }
-
-    pub(crate) fn now(&self) -> event::Timestamp {
-        self.options.clock.now()
-    }
-}
-
 /// One worker.
 #[derive(Clone, Debug)]
 pub struct Projector {
@@ -177,25 +74,7 @@ pub struct Projector {
 impl Projector {
     /// A worker on `table`.
     pub fn new(table: Arc<dyn Table>, options: Options) -> Self {
-        let shared = Shared {
-            catalog: Catalog::new(Arc::clone(&table)),
-            table,
-            options,
-            schedule: Mutex::default(),
-            work: Notify::new(),
-            requests: Mutex::default(),
-            sweep: Notify::new(),
-            recount: Mutex::default(),
-            stopped: Mutex::default(),
-            touched: Mutex::default(),
-            unwritten: Mutex::default(),
-            undone: Mutex::default(),
-            last_beat: Mutex::default(),
-            discover: Notify::new(),
-            following: Mutex::default(),
-            stats: Stats::default(),
-        };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(Shared::new(table, options)) }
     }
 
     /// How it is doing.
@@ -208,7 +87,7 @@ impl Projector {
             (days, waiting, oldest, schedule.unevaluated())
         };
         let is_sweeper = shared.has_sweep_lease();
-        let unwritten = shared.unwritten_or_undone();
+        let unwritten = unwritten_or_undone(shared);
         let following = lock(&shared.following);
         let held = following.values().filter(|one| one.shard != SWEEP && one.has_lease());
         let stats = &shared.stats;
@@ -260,11 +139,24 @@ impl Projector {
     }
 }
 
+/// What cannot be written or done, as far as this worker knows, in words.
+fn unwritten_or_undone(shared: &Shared) -> Vec<String> {
+    let of_days = lock(&shared.unwritten)
+        .iter()
+        .map(|((day, what), reason)| format!("the {} of {day}: {reason}", what.name()))
+        .collect::<Vec<_>>();
+    let undone = lock(&shared.undone);
+    let of_workspaces = undone.iter();
+    let of_workspaces = of_workspaces
+        .map(|((workspace, what), reason)| format!("the {} of {workspace}: {reason}", what.name()));
+    of_days.into_iter().chain(of_workspaces).collect()
+}
+
 /// Gives back what it holds, so that no worker waits for it. Failing in that is a crash, which is harmless.
 async fn hand_over(shared: &Shared) {
     let following: Vec<_> = std::mem::take(&mut *lock(&shared.following)).into_values().collect();
     for one in following {
-        one.hand_over(shared).await;
+        shared.hand_over(&one).await;
     }
     if let Err(error) = heartbeat::farewell(&*shared.table, &shared.options.worker).await {
         tracing::debug!(%error, "the heartbeat stays behind");
@@ -277,9 +169,4 @@ async fn hand_over(shared: &Shared) {
 /// As [`Projector::run`].
 pub async fn run(table: Arc<dyn Table>, shutdown: impl Future<Output = ()>) -> Result<()> {
     Projector::new(table, Options::new(Clock::system())).run(shutdown).await
-}
-
-/// Whether it is worth trying again.
-pub(crate) fn may_pass(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Throttled | ErrorKind::Unavailable)
 }

@@ -4,36 +4,15 @@ use event::{
     Kind,
     fields::{Family, FieldType},
 };
-use fold::figure::Getter;
 
 use crate::{
+    column_type::ColumnType,
     evaluations::evaluation_columns,
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
     request::What,
     rollups,
 };
-
-/// What a column holds. Only a day is never null.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnType {
-    /// UTC days.
-    Day,
-    /// Whole numbers that are not negative.
-    Count,
-    /// What a field of an event may hold.
-    Field(FieldType),
-}
-
-impl From<Getter> for ColumnType {
-    fn from(getter: Getter) -> Self {
-        match getter {
-            Getter::Text(_) => Self::Field(FieldType::Text),
-            Getter::Count(_) => Self::Count,
-            Getter::Number(_) => Self::Field(FieldType::Float),
-        }
-    }
-}
 
 impl What {
     /// Its columns in their order; those of tags stand among them where it has tags.
@@ -72,10 +51,5 @@ impl What {
     /// Whether its rows belong to releases.
     pub(crate) fn has_releases(self) -> bool {
         self != What::Events(Kind::Outcomes)
-    }
-
-    /// Whether it can be asked for as it was known at another time.
-    pub(crate) fn has_history(self) -> bool {
-        self != What::Rollups
     }
 }

@@ -35,6 +35,7 @@
 mod answer;
 mod board;
 mod budget;
+mod column_type;
 mod columns;
 mod concat;
 mod evaluations;
@@ -47,6 +48,7 @@ pub mod output;
 mod read;
 pub mod request;
 mod rollups;
+mod series;
 
 use std::sync::Arc;
 
@@ -128,8 +130,9 @@ impl Query {
     pub async fn cut(&self, workspace: &Id, request: &Request) -> Result<Cut> {
         let (_turn, hold) = self.budget.enter().await?;
         self.check_release(workspace, request).await?;
-        if request.what == What::Rollups {
-            return Err(Error::invalid("rollups are stored, and not read from the logs at a cut"));
+        if !request.what.has_history() {
+            let name = request.what.name();
+            return Err(Error::invalid(format!("{name} are stored, and not read from the logs at a cut")));
         }
         let reading = self.reading(workspace, request, self.kept(workspace, request).await?, &hold).await?;
         read::resolve(&reading, request.what.kinds()).await?;

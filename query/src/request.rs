@@ -27,26 +27,51 @@ impl What {
         Kind::ALL.map(What::Events).into_iter().chain([What::Joined, What::Rollups, What::Evaluations])
     }
 
-    /// Its name, as in paths and commands.
-    pub fn name(self) -> &'static str {
-        match self {
-            What::Events(kind) => kind.name(),
-            What::Joined => "joined",
-            What::Rollups => "rollups",
-            What::Evaluations => "evaluations",
-        }
+    /// What there is to know of each before it is read.
+    fn facts(self) -> Facts {
+        const JUDGED: &[Kind] = &[Kind::Predictions, Kind::Outcomes];
+        let (name, kinds, is_stored, summary): (_, &[Kind], _, _) = match self {
+            What::Events(Kind::Predictions) => {
+                ("predictions", &[Kind::Predictions], false, "Query predictions of a window of days")
+            }
+            What::Events(Kind::Outcomes) => {
+                ("outcomes", &[Kind::Outcomes], false, "Query outcomes of a window of days")
+            }
+            What::Events(Kind::Metrics) => {
+                ("metrics", &[Kind::Metrics], false, "Query metrics of a window of days")
+            }
+            What::Events(Kind::Releases) => {
+                ("releases", &[Kind::Releases], false, "Query releases of a window of days")
+            }
+            What::Joined => ("joined", JUDGED, false, "Query predictions with the outcomes that judge them"),
+            What::Rollups => {
+                ("rollups", &[], true, "Query daily counts, sums and quantiles, by release, metric or tag")
+            }
+            What::Evaluations => {
+                ("evaluations", JUDGED, true, "Query how good the predictions were, by day and release")
+            }
+        };
+        Facts { name, kinds, is_stored, summary }
     }
 
-    /// The kinds of events that it is made of, when it is read from the logs.
+    /// Its name, as in paths and commands.
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// The kinds of events that it is made of, when it is read from the logs; none, when it never is.
     pub fn kinds(self) -> &'static [Kind] {
-        match self {
-            What::Events(Kind::Predictions) => &[Kind::Predictions],
-            What::Events(Kind::Outcomes) => &[Kind::Outcomes],
-            What::Events(Kind::Metrics) => &[Kind::Metrics],
-            What::Events(Kind::Releases) => &[Kind::Releases],
-            What::Joined | What::Evaluations => &[Kind::Predictions, Kind::Outcomes],
-            What::Rollups => &[],
-        }
+        self.facts().kinds
+    }
+
+    /// What it answers, in the document of the API.
+    pub(crate) fn summary(self) -> &'static str {
+        self.facts().summary
+    }
+
+    /// Whether it can be asked for as it was known at another time.
+    pub(crate) fn has_history(self) -> bool {
+        !self.kinds().is_empty()
     }
 
     /// Reads a name.
@@ -59,6 +84,16 @@ impl What {
             Error::invalid(format!("`{name}` cannot be queried; there are {}", names.join(", ")))
         })
     }
+}
+
+/// What there is to know of something that can be read.
+struct Facts {
+    name: &'static str,
+    kinds: &'static [Kind],
+    /// Whether what is of now is read from the projections.
+    is_stored: bool,
+    /// What it answers, in the document of the API.
+    summary: &'static str,
 }
 
 /// By what rollups are broken down.
@@ -177,11 +212,8 @@ impl Request {
 impl Request {
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
-        match self.what {
-            What::Events(_) | What::Joined => true,
-            What::Evaluations => self.as_of.is_some() || self.cut.is_some(),
-            What::Rollups => false,
-        }
+        let is_of_then = self.as_of.is_some() || self.cut.is_some();
+        !self.what.facts().is_stored || self.what.has_history() && is_of_then
     }
 }
 

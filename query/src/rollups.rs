@@ -24,9 +24,9 @@ use table::Table;
 use self::names::{Column, OF_METRICS, OF_RELEASES, OF_TAGS, ranks, statistic};
 use crate::{
     budget::Hold,
-    columns::ColumnType,
-    evaluations::{Cell, Row, active_items, series},
+    column_type::ColumnType,
     request::{By, Request},
+    series::{Cell, Row, active_items, series},
 };
 
 pub(crate) use self::names::{columns, is_rank};

@@ -13,7 +13,7 @@ use log::{
     key::{self, LogId},
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
-use projector::{dlq, project::Stopped};
+use projector::dlq::{self, Stopped};
 use query::{Answer, Bounds, Format, Query, Request, What, Words};
 use table::{Condition, Table};
 use tests::{

@@ -172,7 +172,7 @@ async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: 
     project(Arc::clone(&recorded), || async { true }).await;
     plain.put(whole, Condition::Exists).await.unwrap();
     for letter in letters().await {
-        dlq::retry(&*recorded, &letter).await.unwrap();
+        projector::retry::segment(&*recorded, &letter).await.unwrap();
     }
     let is_folded =
         || async { verify::verify(plain, workspace.id(), |_, _| {}).await.unwrap().faults.is_empty() };
@@ -314,7 +314,7 @@ fn no_role_writes_what_is_anothers() {
     }
 }
 
-/// Whoever adds a key must say who may write it: the golden strings of all keys are at hand.
+/// Each key family has a role that may write it: the golden strings of all keys are at hand.
 #[test]
 fn every_key_is_somebodys_to_write() {
     let golden = [

@@ -11,8 +11,8 @@ use std::{
 use event::{Clock, ErrorKind, Kind};
 use log::key::{self, OfDay, OfWorkspace};
 use projector::{
-    Options, Projector,
-    dlq::{self, Retried},
+    Options, Projector, dlq,
+    retry::{self, Retried},
     status::status,
     undone, unwritten,
 };
@@ -85,7 +85,7 @@ async fn an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_writte
     assert_eq!(dlq::list(&*bench.table, bench.id()).await.unwrap(), []);
     assert_eq!(bench.verify().await.rollups, 1);
     let letter = unwritten::find(&*bench.table, &bench.workspace_day(), OfDay::Evaluation).await.unwrap();
-    let refused = unwritten::retry(&*table, &letter).await.unwrap();
+    let refused = retry::projection(&*table, &letter).await.unwrap();
     assert!(matches!(refused, Retried::Refused(reason) if reason.ends_with("fails this call")));
     stop.send(()).unwrap();
     // What stood in the way is gone: the sweep with which a worker begins tries again.
@@ -110,10 +110,10 @@ async fn a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written(bench
     stop.send(()).unwrap();
     let letter = unwritten::find(&*bench.table, &bench.workspace_day(), OfDay::Rollup).await.unwrap();
     assert!(letter.reason.contains("newer Almanac"), "{}", letter.reason);
-    let refused = unwritten::retry(&*bench.table, &letter).await.unwrap();
+    let refused = retry::projection(&*bench.table, &letter).await.unwrap();
     assert_eq!(refused, Retried::Refused(letter.reason.clone()));
     bench.table.put(rollup, Condition::None).await.unwrap();
-    assert_eq!(unwritten::retry(&*bench.table, &letter).await.unwrap(), Retried::Done);
+    assert_eq!(retry::projection(&*bench.table, &letter).await.unwrap(), Retried::Done);
     assert_eq!(bench.unwritten().await, [""; 0]);
 }
 
@@ -139,7 +139,7 @@ async fn what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done(b
     until("the evaluation", async || bench.evaluation(1).await.is_some()).await;
     stop.send(()).unwrap();
     let letter = undone::find(&*bench.table, bench.id(), OfWorkspace::Expiry).await.unwrap();
-    let retry = async || undone::retry(&*bench.table, &bench.catalog, &letter, now).await.unwrap();
+    let retry = async || retry::task(&*bench.table, &bench.catalog, &letter, now).await.unwrap();
     assert_eq!(retry().await, Retried::Refused(letter.reason.clone()));
     bench.table.delete(&key::retention(bench.id()), Condition::None).await.unwrap();
     // The sweep with which a worker begins tries again.

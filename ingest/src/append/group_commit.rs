@@ -7,7 +7,7 @@ use std::{
 };
 
 use event::{Error, ErrorKind, Result};
-use log::{batch::BatchId, key::LogId, scan, segment_item::Segment};
+use log::{batch::BatchId, key::LogId, segment_item::Segment};
 use meter::InFlight;
 use table::Table;
 use tokio::{
@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    look::{LogState, Missing},
+    look::{LogReader, LogState, Missing},
     meters::Meters,
     pack::{Entry, pack},
     recent::Budget,
@@ -38,21 +38,14 @@ const LINGER: Duration = Duration::from_millis(2);
 /// Only soon after the last time it is worth waiting.
 const LINGER_WITHIN: Duration = Duration::from_millis(20);
 
-/// How long the end of a log is taken to be where it was seen.
-const FRESH: Duration = Duration::from_secs(1);
-
 /// A log that this process appends to.
 #[derive(Debug)]
 pub(super) struct Log {
-    pub(super) id: LogId,
-    pub(super) table: Arc<dyn Table>,
+    reader: LogReader,
     times: Times,
     waiting: StdMutex<VecDeque<Waiting>>,
     arrived: Notify,
-    /// A segment that stands in the log, and when that was the last one.
-    bound: StdMutex<Option<(u64, Instant)>>,
     state: Mutex<LogState>,
-    pub(super) budget: Budget,
     meters: Arc<Meters>,
 }
 
@@ -78,14 +71,11 @@ impl Log {
         meters: Arc<Meters>,
     ) -> Self {
         Self {
-            budget,
+            reader: LogReader::new(id, table, budget),
             meters,
-            id,
-            table,
             times,
             waiting: StdMutex::default(),
             arrived: Notify::new(),
-            bound: StdMutex::default(),
             state: Mutex::default(),
         }
     }
@@ -113,21 +103,11 @@ impl Log {
 
     /// A segment behind which everything stands that is appended from now on, or 0.
     pub(super) async fn bound(&self) -> Result<u64> {
-        let known = *self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((seq, _)) = known.filter(|(_, seen)| seen.elapsed() < FRESH) {
-            return Ok(seq);
-        }
-        let seq = scan::head(&*self.table, &self.id).await?;
-        self.set_bound(seq);
-        Ok(seq)
+        self.reader.bound().await
     }
 
     pub(super) fn queue(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn set_bound(&self, seq: u64) {
-        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = Some((seq, Instant::now()));
     }
 
     /// Appends the entries of all writers that wait, and answers them.
@@ -192,7 +172,7 @@ impl Log {
 
     async fn try_commit(&self, state: &mut LogState, turns: &mut [Turn<'_>]) -> Result<()> {
         if state.is_doubtful || state.recent.is_none() {
-            self.catch_up(state).await?;
+            self.reader.catch_up(state).await?;
         }
         for attempt in 0..MAX_ATTEMPTS {
             // What was appended lately is judged by the time that the new segments will have.
@@ -200,7 +180,7 @@ impl Log {
             let mut missing = Vec::new();
             let mut batches = HashSet::<BatchId>::new();
             for (at, turn) in turns.iter_mut().enumerate().filter(|(_, turn)| turn.end.is_none()) {
-                match self.missing(state, turn.entry, now).await {
+                match self.reader.missing(state, turn.entry, now).await {
                     Ok(Missing::Nothing) => turn.end = Some(Ok(())),
                     // The first segment is there, and says how many lanes there are.
                     Ok(_) if turn.entry.is_assumed && state.head > 0 => {
@@ -219,7 +199,7 @@ impl Log {
                 return Ok(());
             }
             let entries = missing.iter().map(|(_, entry, first)| (Arc::clone(entry), *first));
-            let segments = pack(&self.id, entries.collect()).await?;
+            let segments = pack(&self.reader.id, entries.collect()).await?;
             let (written, result) = self.put(state, segments).await;
             for (at, entry, first) in missing {
                 let rows = written.get(&entry.batch).copied().unwrap_or_default();
@@ -230,17 +210,17 @@ impl Log {
                 // Somebody else took the place, or an earlier try of one of these did.
                 Err(error) if error.is_conflict() => {
                     self.meters.conflicts.increment(1);
-                    self.catch_up(state).await?;
+                    self.reader.catch_up(state).await?;
                     sleep(backoff(attempt, &turns[0].entry.batch)).await;
                 }
                 // There was not time enough for all of them.
                 Err(error) if error.kind() == ErrorKind::Throttled && !written.is_empty() => {
-                    self.catch_up(state).await?;
+                    self.reader.catch_up(state).await?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        let message = format!("too many writers append to {}; try again", self.id);
+        let message = format!("too many writers append to {}; try again", self.reader.id);
         Err(Error::new(ErrorKind::Throttled, message))
     }
 
@@ -250,7 +230,7 @@ impl Log {
         state: &mut LogState,
         mut segments: Vec<Segment>,
     ) -> (HashMap<BatchId, usize>, Result<()>) {
-        let now = match self.times.for_put(&*self.table).await {
+        let now = match self.times.for_put(&*self.reader.table).await {
             Ok(now) => state.time(now),
             Err(error) => return (HashMap::new(), Err(error)),
         };
@@ -261,9 +241,9 @@ impl Log {
         state.is_doubtful = true;
         let items = segments.iter().map(Segment::to_item).collect();
         let sent = Instant::now();
-        let (written, result) = self.table.put_new(items, PUT_WITHIN).await;
+        let (written, result) = self.reader.table.put_new(items, PUT_WITHIN).await;
         if written > 0 && sent.elapsed() > MAX_PUT {
-            tracing::warn!(log = %self.id, appended_at = %now, took = ?sent.elapsed(),
+            tracing::warn!(log = %self.reader.id, appended_at = %now, took = ?sent.elapsed(),
                 "a segment was stored so late that what was read of that time may lack it");
         }
         let mut rows = HashMap::new();
@@ -274,7 +254,7 @@ impl Log {
                 *rows.entry(part.batch).or_default() += part.rows;
             }
         }
-        self.set_bound(state.head);
+        self.reader.set_bound(state.head);
         state.is_doubtful = result.as_ref().is_err_and(|error| !error.is_conflict());
         (rows, result)
     }

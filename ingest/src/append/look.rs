@@ -1,24 +1,32 @@
 //! What is known of a log, and what of a batch is in it already.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use event::{Error, ErrorKind, Result, Timestamp};
 use log::{
     batch::BatchId,
-    key,
+    key::{self, LogId},
+    scan,
     segment_item::{SUMMARY, Segment},
 };
-use table::Query;
+use table::{Query, Table};
+use tokio::time::Instant;
 
 use super::{
-    group_commit::Log,
     pack::{Entry, Look},
-    recent::{Recent, Seen},
+    recent::{Budget, Recent, Seen},
 };
 use crate::limits::REPEAT_SECONDS;
 
 /// The most rows whose segments are read in a row to see what others appended.
 const MAX_CATCH_UP_ROWS: usize = 500_000;
+
+/// How long the end of a log is taken to be where it was seen.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// How many segments are read back at once.
 const BACK_SEGMENTS: usize = 100;
@@ -45,7 +53,7 @@ pub(super) struct LogState {
     /// Whether there may be more segments than `head` says, by this process itself.
     pub(super) is_doubtful: bool,
     /// How many were appended together the last time, and when.
-    pub(super) last: Option<(usize, tokio::time::Instant)>,
+    pub(super) last: Option<(usize, Instant)>,
 }
 
 impl LogState {
@@ -74,7 +82,36 @@ fn repeats_after(now: Timestamp) -> Timestamp {
     now.plus_seconds(-REPEAT_SECONDS)
 }
 
-impl Log {
+/// Reads a log, for the writer whose turn it is.
+#[derive(Debug)]
+pub(super) struct LogReader {
+    pub(super) id: LogId,
+    pub(super) table: Arc<dyn Table>,
+    /// A segment that stands in the log, and when that was the last one.
+    bound: Mutex<Option<(u64, Instant)>>,
+    budget: Budget,
+}
+
+impl LogReader {
+    pub(super) fn new(id: LogId, table: Arc<dyn Table>, budget: Budget) -> Self {
+        Self { id, table, bound: Mutex::default(), budget }
+    }
+
+    /// A segment behind which everything stands that is appended from now on, or 0.
+    pub(super) async fn bound(&self) -> Result<u64> {
+        let known = *self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seq, _)) = known.filter(|(_, seen)| seen.elapsed() < FRESH) {
+            return Ok(seq);
+        }
+        let seq = scan::head(&*self.table, &self.id).await?;
+        self.set_bound(seq);
+        Ok(seq)
+    }
+
+    pub(super) fn set_bound(&self, seq: u64) {
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = Some((seq, Instant::now()));
+    }
+
     /// Begins to note what comes behind the last segment.
     async fn start(&self, state: &mut LogState) -> Result<()> {
         let mut query = Query::table(key::segments_from(&self.id, 0)).backward().limit(1).only(SUMMARY);
@@ -250,7 +287,7 @@ fn seen(state: &LogState, entry: &Entry) -> Option<Seen> {
     state.recent.as_ref().and_then(|recent| recent.get(entry.batch))
 }
 
-fn too_many(log: &key::LogId) -> String {
+fn too_many(log: &LogId) -> String {
     format!(
         "more batches came to {log} within {} minutes than can be compared with one that has no key; \
          send it with an Idempotency-Key, or later",

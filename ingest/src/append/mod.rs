@@ -171,7 +171,7 @@ impl Appender {
         remember: Remember,
     ) -> Result<Receipt> {
         let (kind, rows) = (batch.kind, batch.rows());
-        let (digest, parts) = aside(rows, move || (batch.digest(), batch.into_parts())).await?;
+        let (digest, parts) = off_thread(rows, move || (batch.digest(), batch.into_parts())).await?;
         let name = idempotency_key.map_or_else(|| identity::content_key(&digest), str::to_owned);
         let days = parts.iter().map(|(day, part)| (*day, part.columns.rows)).collect();
         let (lanes, now) = (lanes.count, self.times.now());
@@ -356,7 +356,7 @@ impl Appender {
 }
 
 /// Does work on `rows` events: at once when they are few, else away from the threads that serve.
-async fn aside<T: Send + 'static>(rows: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+async fn off_thread<T: Send + 'static>(rows: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     if rows <= BLOCKING_ROWS {
         return Ok(work());
     }

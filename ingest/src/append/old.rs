@@ -7,7 +7,7 @@ use event::{Id, Kind, Result, Timestamp, Values};
 use log::key;
 use table::Query;
 
-use super::{Appender, ChunkRows, Job, Remember, aside, claim::Claims, identity, place::as_claimed};
+use super::{Appender, ChunkRows, Job, Remember, claim::Claims, identity, off_thread, place::as_claimed};
 use crate::batch::Batch;
 
 impl Appender {
@@ -48,7 +48,8 @@ impl Appender {
             for rows in candidates(&part, &good, registered) {
                 let batch = if rows.len() == part.rows() { part.clone() } else { part.take(&rows) };
                 let numbers = batch.numbers.clone();
-                let (digest, parts) = aside(rows.len(), move || (batch.digest(), batch.into_parts())).await?;
+                let (digest, parts) =
+                    off_thread(rows.len(), move || (batch.digest(), batch.into_parts())).await?;
                 let name = identity::content_key(&digest);
                 let claims = Claims { table: &*self.table, workspace, kind, name: &name };
                 let Some(claim) = claims.read_old().await? else { continue };

@@ -10,7 +10,7 @@ use log::{
 };
 use table::item::MAX_ITEM_BYTES;
 
-use super::{aside, place::Dealt};
+use super::{off_thread, place::Dealt};
 use crate::batch::Part;
 
 /// Parts of up to so many rows share a segment with others.
@@ -85,7 +85,7 @@ impl Entry {
             return Ok(self);
         }
         let log = log.clone();
-        aside(self.columns.rows, move || {
+        off_thread(self.columns.rows, move || {
             let ready = pack_alone(&log, &self, 0)?;
             Ok(Self { ready: Mutex::new(ready), ..self })
         })
@@ -102,7 +102,7 @@ impl Entry {
 pub(super) async fn pack(log: &LogId, entries: Vec<(Arc<Entry>, usize)>) -> Result<Vec<Segment>> {
     let rows = entries.iter().map(|(entry, first)| entry.columns.rows - first).sum();
     let log = log.clone();
-    aside(rows, move || pack_entries(&log, &entries)).await?
+    off_thread(rows, move || pack_entries(&log, &entries)).await?
 }
 
 fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Segment>> {

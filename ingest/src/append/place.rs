@@ -13,9 +13,9 @@ use log::{key::LogId, scan, segment_item::Segment};
 use table::Table;
 
 use super::{
-    aside,
     claim::Claim,
     meters::Meters,
+    off_thread,
     times::{PUT_WITHIN, Times},
 };
 use crate::batch::Part;
@@ -61,7 +61,7 @@ impl Places {
             return Ok(vec![Dealt { log, part, placed: Placed::ByKey, is_assumed }]);
         }
         let rows = part.columns.rows;
-        aside(rows, move || {
+        off_thread(rows, move || {
             let dealt = deal(log.kind, &part.columns, lanes);
             let to_log = |(lane, rows): (u8, Vec<usize>)| Dealt {
                 log: LogId { lane, ..log.clone() },

@@ -1,7 +1,7 @@
 //! The checks that every event passes, whatever format it came in: a tight loop over each column,
 //! then what holds between the fields of a row.
 
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::collections::BTreeSet;
 
 use event::{Column, Columns, Day, Kind, RowProblem, Timestamp, fields::Rule, time::DAY_MICROS};
 
@@ -12,14 +12,12 @@ use super::{
     not_alone,
     row::FieldError,
     row_errors::RowErrors,
+    times::TIMES,
 };
 use crate::{
     batch::{Batch, Refused},
     limits::{MAX_BATCH_DAYS, MAX_BATCH_ROWS},
 };
-
-/// The microseconds of the years 1 to 9999.
-pub(crate) const TIMES: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
 
 /// The good rows of a builder, and the bad ones.
 #[derive(Debug)]

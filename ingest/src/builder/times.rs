@@ -1,9 +1,14 @@
 //! Times in requests and files: RFC 3339 as it is usually written, read by hand, and everything else
 //! through the calendar of `chrono`.
 
+use std::ops::RangeInclusive;
+
 use chrono::{LocalResult, NaiveDate, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
 use event::{Timestamp, time::DAY_MICROS};
+
+/// The microseconds of the years 1 to 9999.
+pub(super) const TIMES: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
 
 /// `YYYY-MM-DDTHH:MM:SS`
 const PLAIN_BYTES: usize = 19;
@@ -155,7 +160,7 @@ impl TimeReader {
             _ => return None,
         };
         let micros = day + (hour * 3600 + minute * 60 + second - offset) * 1_000_000 + fraction;
-        (super::check::TIMES.contains(&micros)).then_some(micros)
+        TIMES.contains(&micros).then_some(micros)
     }
 
     /// The microseconds at which a date begins; remembered.

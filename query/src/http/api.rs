@@ -16,7 +16,7 @@ use web::{
 
 use super::{media_type, said};
 use crate::{
-    columns::ColumnType,
+    column_type::ColumnType,
     output::Format,
     request::{MAX_WINDOW_DAYS, What},
 };
@@ -27,16 +27,10 @@ pub(super) const ALWAYS: [StatusCode; 3] =
 
 pub(super) fn query(what: What, named: Named) -> Operation {
     let name = what.name();
-    let rows = match what {
-        What::Events(kind) => format!("Query {kind} of a window of days"),
-        What::Joined => "Query predictions with the outcomes that judge them".into(),
-        What::Rollups => "Query daily counts, sums and quantiles, by release, metric or tag".into(),
-        What::Evaluations => "Query how good the predictions were, by day and release".into(),
-    };
     let operation = named
         .operation(Operation::get, &format!("/{name}"), &format!("query_{name}"))
         .tag("query")
-        .summary(rows)
+        .summary(what.summary())
         .description(format!(
             "From the first to the last day, both included, at most {MAX_WINDOW_DAYS} days. `HEAD` checks the parameters, the workspace and the release, and reads no events."
         ));

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use event::fields::FieldType;
 use fold::figure::{STATISTICS, StatisticGetter};
 
-use crate::columns::ColumnType;
+use crate::column_type::ColumnType;
 
 /// A column of rollups.
 #[derive(Debug)]

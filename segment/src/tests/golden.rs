@@ -52,13 +52,18 @@ fn describe(header: &Header) -> String {
     text
 }
 
-#[test]
-fn golden_headers() {
+/// The headers of all golden files.
+fn headers() -> String {
     let text: Vec<String> = ["empty", "one-row", "mixed", "encodings", "few-bounds"]
         .iter()
         .map(|name| format!("{name}: {}", describe(&header(&golden(name)).expect(name))))
         .collect();
-    insta::assert_snapshot!(text.join("\n"), @"
+    text.join("\n")
+}
+
+#[test]
+fn golden_headers() {
+    insta::assert_snapshot!(headers(), @"
     empty: version 1, 0 rows
     predicted_at: Time/0, 0 nulls, 0 bytes
     score: Float/0, 0 nulls, 0 bytes

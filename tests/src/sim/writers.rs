@@ -12,7 +12,7 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Clock, Column, Columns, Day, ErrorKind, Kind, Result, Task, Timestamp, lane::Place};
+use event::{Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, lane::Place};
 use fold::LogSegment;
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
@@ -170,7 +170,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
                     let is_refused = error.to_string().contains("the clock of this machine");
                     scene.refused.fetch_add(i64::from(is_refused), Ordering::Relaxed);
                     assert!(!is_refused || is_wrong, "{error}");
-                    let passes = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Throttled);
+                    let passes = error.may_pass();
                     assert!(passes || error.is_conflict(), "{error}");
                 }
                 Ok(Err(error)) => panic!("{error}"),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use catalog::{Action, Catalog, Defined, Patch, ReleaseChange, ReleaseSpec, record, record_definitions};
-use event::{Column, Columns, Day, Definition, ErrorKind, Id, Kind, Result, Task, Values};
+use event::{Column, Columns, Day, Definition, Id, Kind, Result, Task, Values};
 use log::{
     batch::{BatchId, BatchPart},
     key::{EntityId, LogId},
@@ -84,9 +84,7 @@ impl Scene {
         for _ in 0..MAX_TRIES {
             match call(&catalog).await {
                 Ok(()) => return,
-                Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Throttled) => {
-                    sleep(WAIT).await
-                }
+                Err(error) if error.may_pass() => sleep(WAIT).await,
                 Err(error) => return self.violated(format!("{what} was refused: {error}")),
             }
         }

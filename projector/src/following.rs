@@ -1,0 +1,166 @@
+//! A shard that is read: its lease, and how far what was read from it is written.
+
+use std::{collections::VecDeque, sync::Mutex, time::Duration};
+
+use event::Timestamp;
+use table::{Position, Table};
+use tokio::time::Instant;
+
+use crate::{lease::Lease, lock::lock, schedule::Schedule};
+
+/// How often a checkpoint is written, at most.
+pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a checkpoint is written although nothing but the worker's own writes came since: often
+/// enough that the feed still has what comes after it.
+const IDLE_CHECKPOINT_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// The most positions that wait for their marks. Beyond, several are taken as one.
+const MAX_CANDIDATES: usize = 64;
+
+/// A position up to which everything is written once its mark is settled.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    /// `None` at the end of the shard.
+    next: Option<Position>,
+    /// The same, or at the end of the shard the last one before it.
+    last: Option<Position>,
+    mark: u64,
+    /// Whether anything but the worker's own writes was read before it.
+    is_news: bool,
+    since: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    waiting: VecDeque<Candidate>,
+    /// The last one that is settled and not written into the lease.
+    settled: Option<Candidate>,
+    written_at: Option<Instant>,
+}
+
+/// A shard that is read.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(crate) shard: String,
+    lease: Mutex<Option<Lease>>,
+    progress: Mutex<Progress>,
+}
+
+impl Following {
+    pub(crate) fn new(shard: &str, lease: Option<&Lease>) -> Self {
+        let lease = Mutex::new(lease.cloned());
+        Self { shard: shard.to_owned(), lease, progress: Mutex::default() }
+    }
+
+    /// Whether it is read under a lease.
+    pub(crate) fn has_lease(&self) -> bool {
+        lock(&self.lease).is_some()
+    }
+
+    /// Whether it is read under this lease, or without one when `None`. Another epoch is another
+    /// lease: its checkpoint may be past what was read without it.
+    pub(crate) fn is_under(&self, found: Option<&Lease>) -> bool {
+        lock(&self.lease).as_ref().map(|lease| lease.epoch) == found.map(|found| found.epoch)
+    }
+
+    /// For how long news has waited for the checkpoint to move past it.
+    pub(crate) fn waits_since(&self, now: Instant) -> Duration {
+        let progress = lock(&self.progress);
+        let waiting = progress.settled.iter().chain(&progress.waiting).filter(|one| one.is_news);
+        waiting.map(|one| now - one.since).max().unwrap_or_default()
+    }
+
+    /// Adds a position up to which everything is written once `mark` is settled.
+    pub(crate) fn add(&self, next: Option<Position>, mark: u64, is_news: bool) {
+        let mut progress = lock(&self.progress);
+        let mut new = Candidate { last: next.clone(), next, mark, is_news, since: Instant::now() };
+        if progress.waiting.len() >= MAX_CANDIDATES
+            && let Some(last) = progress.waiting.pop_back()
+        {
+            let is_news = new.is_news || last.is_news;
+            new = Candidate { last: new.last.or(last.last), is_news, since: last.since, ..new };
+        }
+        progress.waiting.push_back(new);
+    }
+
+    /// What the lease should be moved to, if to anything.
+    pub(crate) fn due(&self, schedule: &Schedule, is_last: bool) -> Option<Candidate> {
+        let mut progress = lock(&self.progress);
+        while progress.waiting.front().is_some_and(|one| schedule.is_settled(one.mark)) {
+            let next = progress.waiting.pop_front()?;
+            let before = progress.settled.take();
+            let is_news = next.is_news || before.as_ref().is_some_and(|before| before.is_news);
+            let since = before.as_ref().map_or(next.since, |before| before.since);
+            // One that was tried before may be written already, only its answer was lost.
+            let last = next.last.clone().or_else(|| before.and_then(|before| before.last));
+            progress.settled = Some(Candidate { last, is_news, since, ..next });
+        }
+        let settled = progress.settled.clone()?;
+        let every = if settled.is_news { CHECKPOINT_EVERY } else { IDLE_CHECKPOINT_EVERY };
+        let is_time = progress.written_at.is_none_or(|at| at.elapsed() >= every);
+        (is_last || is_time || settled.next.is_none()).then_some(settled)
+    }
+
+    /// Writes a checkpoint into the lease.
+    pub(crate) async fn move_to(&self, candidate: &Candidate, table: &dyn Table, now: Timestamp) -> Moved {
+        let is_done = candidate.next.is_none();
+        let Some(lease) = lock(&self.lease).clone() else { return Moved::To { is_done } };
+        let checkpoint = candidate.last.clone().or_else(|| lease.checkpoint.clone());
+        let moved = Lease { checkpoint, is_done, ..lease };
+        match moved.write(table, moved.epoch, now).await {
+            Ok(()) => {
+                self.written(candidate, Some(moved));
+                Moved::To { is_done }
+            }
+            Err(error) if error.is_conflict() => {
+                tracing::debug!(shard = self.shard, "the lease is another worker's now");
+                self.written(candidate, None);
+                Moved::Lost
+            }
+            Err(error) => {
+                tracing::warn!(shard = self.shard, %error, "the checkpoint is not written; trying again");
+                Moved::Not
+            }
+        }
+    }
+
+    fn written(&self, candidate: &Candidate, lease: Option<Lease>) {
+        *lock(&self.lease) = lease;
+        let mut progress = lock(&self.progress);
+        progress.written_at = Some(Instant::now());
+        if progress.settled.as_ref().is_some_and(|settled| settled.mark == candidate.mark) {
+            progress.settled = None;
+        }
+    }
+
+    /// Whether a position waits to be written.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let progress = lock(&self.progress);
+        progress.settled.is_some() || !progress.waiting.is_empty()
+    }
+
+    /// Gives the lease back, with the last checkpoint, if there is one that is not written yet.
+    pub(crate) async fn hand_over(&self, last: Option<Candidate>, table: &dyn Table, now: Timestamp) {
+        let Some(lease) = lock(&self.lease).take() else { return };
+        let mut passed = lease.passed_to(None);
+        if let Some(last) = last {
+            passed.is_done = last.next.is_none();
+            passed.checkpoint = last.last.or(passed.checkpoint);
+        }
+        if let Err(error) = passed.write(table, lease.epoch, now).await {
+            tracing::debug!(shard = self.shard, %error, "the lease is not given back; it will be taken");
+        }
+    }
+}
+
+/// What came of writing a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// It is written, or there is no lease to write it into. Then the shard may be done with.
+    To { is_done: bool },
+    /// It is not written, and will be tried again.
+    Not,
+    /// The lease is another worker's.
+    Lost,
+}

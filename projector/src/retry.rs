@@ -1,0 +1,113 @@
+//! Tries again what has a dead letter, and deletes the letter of what succeeds.
+
+use std::collections::BTreeSet;
+
+use catalog::Catalog;
+use event::{Error, Result, Timestamp};
+use log::{
+    key::{self, OfDay, OfWorkspace},
+    projection::Applied,
+};
+use table::{Condition, Table, item::Value};
+
+use crate::{
+    WorkspaceDay, board, caught,
+    counters::move_old,
+    dlq::{self, DeadLetter, STATE, Stopped},
+    evaluate,
+    expire::expire,
+    letter::LetterState,
+    project::{self, record_releases},
+    sweep::sweep_version,
+    undone::{self, Undone},
+    unwritten::{self, Unwritten},
+};
+
+pub use crate::letter::Retried;
+
+/// Tries again what is stopped.
+///
+/// # Errors
+/// `Conflict`, when the segment was left out; those of the table.
+pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> {
+    if letter.state == LetterState::Skipped {
+        return Err(Error::conflict(format!(
+            "{letter} was skipped; a rebuild (`almanac rebuild`) folds it if it can be folded now"
+        )));
+    }
+    let (day, logs) = (letter.day(), BTreeSet::from([letter.log.clone()]));
+    let projection = project::project(table, letter.version, &day, &logs).await?;
+    let is_it = |stopped: &&Stopped| stopped.log == letter.log && stopped.seq == letter.seq;
+    if let Some(stopped) = projection.stopped.iter().find(is_it) {
+        return Ok(Retried::Refused(stopped.reason.clone()));
+    }
+    let effort = evaluate::evaluate(table, letter.version, &day, &projection.applied).await?;
+    if let Some(stopped) = effort.stopped.as_ref().filter(is_it) {
+        return Ok(Retried::Refused(stopped.reason.clone()));
+    }
+    let key = key::dead_letter(&letter.log, letter.version, letter.seq);
+    table.delete(&key, Condition::Equals(STATE, Value::from(LetterState::Stopped.name()))).await?;
+    Ok(Retried::Done)
+}
+
+/// Tries again what could not be written, and deletes its letter if it can be now.
+///
+/// # Errors
+/// Those of the table that may pass.
+pub async fn projection(table: &dyn Table, letter: &Unwritten) -> Result<Retried> {
+    match written(table, letter).await {
+        Ok(None) => {}
+        Ok(Some(reason)) => return Ok(Retried::Refused(reason)),
+        Err(error) if error.may_pass() => return Err(error),
+        Err(error) => return Ok(Retried::Refused(error.to_string())),
+    }
+    unwritten::clear(table, letter.version, &letter.day, letter.what).await?;
+    Ok(Retried::Done)
+}
+
+/// Writes it; or says what stands in its way.
+async fn written(table: &dyn Table, letter: &Unwritten) -> Result<Option<String>> {
+    let (version, day) = (letter.version, &letter.day);
+    let projection = project::project(table, version, day, &BTreeSet::new()).await?;
+    match letter.what {
+        OfDay::Rollup => Ok(None),
+        OfDay::Evaluation => {
+            let effort = evaluate::evaluate(table, version, day, &projection.applied).await?;
+            Ok(effort.stopped.map(|stopped| stopped.reason))
+        }
+        OfDay::Live => still_unrecorded(table, version, day, &projection.applied).await,
+    }
+}
+
+/// Records what the release events of a day say of what is live; or why that still cannot be done.
+async fn still_unrecorded(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    applied: &Applied,
+) -> Result<Option<String>> {
+    let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
+    let left = record_releases(table, day, &Applied::new(), applied, &skipped).await?;
+    Ok(left.into_iter().next().map(|stopped| stopped.reason))
+}
+
+/// Tries again what could not be done, and deletes its letter if it can be now.
+///
+/// # Errors
+/// Those of the table that may pass.
+pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Timestamp) -> Result<Retried> {
+    let workspace = &letter.workspace;
+    let doing = async {
+        match letter.what {
+            OfWorkspace::Sweep => sweep_version(table, letter.version, workspace).await.map(|_| ()),
+            OfWorkspace::Counters => move_old(table, workspace).await.map(|_| ()),
+            OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
+            OfWorkspace::Leaderboard => board::refresh(table, catalog, workspace).await,
+        }
+    };
+    match caught::whole(doing).await {
+        Ok(()) => undone::clear(table, letter.version, workspace, letter.what).await.map(|()| Retried::Done),
+        Err(error) if error.may_pass() => Err(error),
+        Err(error) => Ok(Retried::Refused(error.to_string())),
+    }
+}

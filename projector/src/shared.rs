@@ -1,0 +1,164 @@
+//! What the loops of a worker share: the table, the schedule, what is to be swept, and what was found.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use catalog::Catalog;
+use event::{Clock, Id};
+use log::key::{OfDay, OfWorkspace};
+use table::Table;
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    WorkspaceDay, following::Following, lease::SWEEP, lock::lock, meters::Meters, schedule::Schedule,
+};
+
+/// How a worker works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its id. Two workers that run at once must have two.
+    pub worker: String,
+    /// Tells the time for people, and which events have expired; all else asks the monotonic clock.
+    pub clock: Clock,
+    /// How often its heartbeat moves, and it looks at the leases. A worker whose heartbeat has not moved
+    /// for three periods is taken for dead.
+    pub period: Duration,
+    /// How often all logs are compared with what is folded, by one worker of all.
+    pub sweep_every: Duration,
+}
+
+impl Options {
+    /// The usual ones, for a new worker.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            worker: Id::new(clock.now()).to_string(),
+            clock,
+            period: Duration::from_secs(2),
+            sweep_every: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// What a sweep compares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The latest days of all workspaces, and all days of those whose turn it is.
+    Latest,
+    /// All days of all workspaces.
+    All,
+    /// All days of one workspace.
+    Workspace(Id),
+}
+
+/// A sweep that is to be made.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// What it holds back until everything it found is written.
+    pub(crate) mark: u64,
+    pub(crate) extent: Extent,
+}
+
+/// Figures that only grow, and some that do not.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) segments: AtomicU64,
+    pub(crate) evaluated_rows: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) dead_letters: AtomicU64,
+    pub(crate) sweeps: AtomicU64,
+    pub(crate) swept_behind: AtomicU64,
+    pub(crate) meters: Meters,
+}
+
+/// Adds to a figure.
+pub(crate) fn add(figure: &AtomicU64, by: u64) {
+    figure.fetch_add(by, Ordering::Relaxed);
+}
+
+/// What the loops of a worker share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) table: Arc<dyn Table>,
+    pub(crate) catalog: Catalog,
+    pub(crate) options: Options,
+    schedule: Mutex<Schedule>,
+    /// There is something new in the schedule.
+    pub(crate) work: Notify,
+    pub(crate) requests: Mutex<Vec<Request>>,
+    /// There is a sweep to be made.
+    pub(crate) sweep: Notify,
+    /// Workspaces whose dead letters are to be counted again.
+    pub(crate) recount: Mutex<BTreeSet<Id>>,
+    /// How many dead letters stop something, by workspace, as last counted.
+    pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
+    /// Days that were worked on since the last sweep.
+    pub(crate) touched: Mutex<BTreeSet<WorkspaceDay>>,
+    /// What cannot be written, as last counted or found, and why.
+    pub(crate) unwritten: Mutex<BTreeMap<(WorkspaceDay, OfDay), String>>,
+    /// What cannot be done for workspaces, as last counted or found, and why.
+    pub(crate) undone: Mutex<BTreeMap<(Id, OfWorkspace), String>>,
+    /// When the heartbeat was last written.
+    pub(crate) last_beat: Mutex<Option<Instant>>,
+    /// Shards or leases are not what they were.
+    pub(crate) discover: Notify,
+    pub(crate) following: Mutex<BTreeMap<String, Arc<Following>>>,
+    pub(crate) stats: Stats,
+}
+
+impl Shared {
+    /// Of a worker that has done nothing yet.
+    pub(crate) fn new(table: Arc<dyn Table>, options: Options) -> Self {
+        Self {
+            catalog: Catalog::new(Arc::clone(&table)),
+            table,
+            options,
+            schedule: Mutex::default(),
+            work: Notify::new(),
+            requests: Mutex::default(),
+            sweep: Notify::new(),
+            recount: Mutex::default(),
+            stopped: Mutex::default(),
+            touched: Mutex::default(),
+            unwritten: Mutex::default(),
+            undone: Mutex::default(),
+            last_beat: Mutex::default(),
+            discover: Notify::new(),
+            following: Mutex::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    pub(crate) fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        lock(&self.schedule)
+    }
+
+    pub(crate) fn now(&self) -> event::Timestamp {
+        self.options.clock.now()
+    }
+
+    /// Asks for a sweep; returns its mark.
+    pub(crate) fn ask_for_sweep(&self, extent: Extent) -> u64 {
+        let mark = self.schedule().hold();
+        lock(&self.requests).push(Request { mark, extent });
+        self.sweep.notify_one();
+        mark
+    }
+
+    /// Asks for a sweep that belongs to what carries `mark`: that is not settled before the sweep is.
+    pub(crate) fn ask_for_sweep_under(&self, mark: u64, extent: Extent) {
+        self.schedule().carry(mark);
+        lock(&self.requests).push(Request { mark, extent });
+        self.sweep.notify_one();
+    }
+
+    /// Whether it is the worker that sweeps now and then.
+    pub(crate) fn has_sweep_lease(&self) -> bool {
+        lock(&self.following).get(SWEEP).is_some_and(|sweep| sweep.has_lease())
+    }
+}

@@ -1,0 +1,107 @@
+//! Daily series: a row has its day, and cells for the columns; and reading the projections that they are made of.
+
+use std::sync::Arc;
+
+use event::{Day, Error, Id, Result, fields::FieldType};
+use log::{active, key};
+use polars::prelude::{Column as Series, DataFrame};
+use table::{Item, Query, Table};
+
+use crate::{budget::Hold, column_type::ColumnType, frame, request::Request};
+
+/// One cell.
+#[derive(Clone, Debug)]
+pub(crate) enum Cell {
+    Text(Option<String>),
+    Int(Option<u64>),
+    Float(Option<f64>),
+}
+
+/// A row: the day, and its cells in the order of the columns.
+pub(crate) type Row = (Day, Vec<Cell>);
+
+/// All items of the projections of a window, of the version that is the active one, which it returns.
+pub(crate) async fn active_items(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+    hold: &Hold,
+) -> Result<(u32, Vec<Item>)> {
+    let mut version = active::load(&**table, workspace).await?.version;
+    loop {
+        let range = key::projections(workspace, version, request.window.from(), request.window.to());
+        let mut query = Query::table(range);
+        let mut items = Vec::new();
+        loop {
+            let page = table.query(&query).await?;
+            let bytes = page.items.iter().map(|item| item.size() as u64).sum();
+            hold.grow(bytes).await.map_err(|full| hold.budget().refusal(full))?;
+            items.extend(page.items);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+        // A rebuild may have made another version the active one, and deleted what was being read.
+        let now = active::load(&**table, workspace).await?.version;
+        if now == version {
+            return Ok((version, items));
+        }
+        version = now;
+    }
+}
+
+/// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.
+pub(crate) fn series(columns: &[(&str, ColumnType)], rows: &[Row], request: &Request) -> Result<DataFrame> {
+    const DAY: &str = "day";
+    let rows: Vec<&Row> =
+        rows.iter().filter(|(_, cells)| is_of(columns, cells, request.release.as_deref())).collect();
+    let all: Vec<&str> = [DAY].into_iter().chain(columns.iter().map(|(name, _)| *name)).collect();
+    let names: Vec<&str> = match &request.columns {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => all.clone(),
+    };
+    let mut frame = Vec::with_capacity(names.len());
+    for name in names {
+        match position(columns, name) {
+            Some(at) => frame.push(column(columns[at], at, &rows)),
+            None if name == DAY => {
+                frame.push(frame::days(DAY, rows.iter().map(|(day, _)| day.number()).collect()))
+            }
+            None => {
+                let all = all.join(", ");
+                return Err(Error::invalid(format!("there is no column `{name}`; there are {all}")));
+            }
+        }
+    }
+    frame::frame(rows.len(), frame)
+}
+
+fn position(columns: &[(&str, ColumnType)], name: &str) -> Option<usize> {
+    columns.iter().position(|(column, _)| *column == name)
+}
+
+fn is_of(columns: &[(&str, ColumnType)], cells: &[Cell], release: Option<&str>) -> bool {
+    let of_row = position(columns, "release").map(|at| &cells[at]);
+    match (release, of_row) {
+        (Some(wanted), Some(Cell::Text(found))) => found.as_deref() == Some(wanted),
+        _ => true,
+    }
+}
+
+fn column((name, kind): (&str, ColumnType), at: usize, rows: &[&Row]) -> Series {
+    let cells = || rows.iter().map(|(_, cells)| &cells[at]);
+    match kind {
+        ColumnType::Field(FieldType::Text) => frame::texts(
+            name,
+            cells().map(|cell| if let Cell::Text(text) = cell { text.as_deref() } else { None }),
+        ),
+        ColumnType::Count => {
+            frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
+        }
+        _ => frame::floats(
+            name,
+            cells().map(|cell| if let Cell::Float(number) = cell { *number } else { None }),
+        ),
+    }
+}
