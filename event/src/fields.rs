@@ -70,6 +70,8 @@ pub struct Field {
     pub is_telling: bool,
     /// The field that is no less than it, where an event has both.
     pub at_most: Option<&'static str>,
+    /// An event that has it has one of these as well, if there are any.
+    pub needs: &'static [&'static str],
     /// Whether rollups count it or sum it up.
     pub is_rolled_up: bool,
 }

@@ -169,6 +169,35 @@ mod tests {
     }
 
     #[test]
+    fn a_metric_may_name_a_prediction() {
+        let row = |fields: &str| {
+            format!(r#"{{"name":"n","measured_at":"2013-06-01T04:30:00Z","value":1{fields}}}"#)
+        };
+        let good = [
+            "",
+            r#","key":"a","predicted_at":"2013-05-31T04:30:00Z""#,
+            r#","key":7,"predicted_on":"2013-05-31""#,
+            r#","key":"a","predicted_on":"2013-05-31","predicted_at":"2013-05-31T23:59:59Z""#,
+        ];
+        let batch = read_ndjson(Kind::Metrics, good.map(row).join("\n").as_bytes(), now()).unwrap();
+        let texts =
+            |name: &str| (0..4).map(|row| batch.columns.column(name).unwrap().text(row)).collect::<Vec<_>>();
+        assert_eq!(texts("key"), [None, Some("a"), Some("7"), Some("a")]);
+        assert_eq!(texts("predicted_on"), [None, None, Some("2013-05-31"), Some("2013-05-31")]);
+        assert_eq!(batch.columns.column("predicted_at").unwrap().nulls(), 2);
+        let bad = [
+            r#","key":"a""#,
+            r#","predicted_on":"2013-05-31""#,
+            r#","predicted_at":"2013-05-31T04:30:00Z""#,
+            r#","key":"a","predicted_on":"31.05.2013""#,
+            r#","key":"a","predicted_on":"2013-06-01","predicted_at":"2013-05-31T04:30:00Z""#,
+            r#","key":"a","predicted_at":"2013-07-31T04:30:00Z""#,
+            r#","key":[],"predicted_on":"2013-05-31""#,
+        ];
+        insta::assert_snapshot!(refused(Kind::Metrics, &bad.map(row).join("\n")));
+    }
+
+    #[test]
     fn limits_are_checked_before_memory_grows() {
         let row = |n: usize| {
             let tags: Vec<String> = (0..16).map(|tag| format!(r#""t{n}-{tag}":"x""#)).collect();

@@ -14,6 +14,7 @@ const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Fiel
         is_required: false,
         is_telling: false,
         at_most: None,
+        needs: &[],
         is_rolled_up: false,
     }
 }
@@ -47,6 +48,10 @@ impl Field {
         Self { at_most: Some(other), ..self }
     }
 
+    const fn needs(self, needs: &'static [&'static str]) -> Self {
+        Self { needs, ..self }
+    }
+
     const fn rolled_up(self) -> Self {
         Self { is_rolled_up: true, ..self }
     }
@@ -77,6 +82,10 @@ pub(super) const METRICS: &[Field] = &[
     time("measured_at", "When it was measured.").required().rolled_up(),
     number("value", "What was measured.").required().rolled_up(),
     text("release", Rule::Name, "The release that it was measured of.").rolled_up(),
+    text("key", Rule::Key, "The key of the prediction that it was measured of.")
+        .needs(&["predicted_at", "predicted_on"]),
+    time("predicted_at", "The instant of the prediction that `key` names.").needs(&["key"]),
+    text("predicted_on", Rule::Day, "The UTC day of the prediction that `key` names.").needs(&["key"]),
 ];
 
 pub(super) const RELEASES: &[Field] = &[

@@ -106,6 +106,8 @@ impl BatchBuilder {
         self.check_member_counts();
         self.check_member_floats();
         self.check_order();
+        self.check_needs();
+        self.check_predicted_on();
         self.check_event_ids();
         self.check_telling();
         match self.kind {
@@ -291,12 +293,15 @@ impl DayReader {
     }
 }
 
+/// That a prediction is said to be of another day than that of its instant.
+pub(super) fn other_day(on: Day, at: Day) -> FieldError {
+    FieldError::new(PREDICTED_ON, format!("is {on}, but `predicted_at` is on {at} (UTC)"))
+}
+
 /// The day of the prediction that an outcome judges.
 fn judged_day(predicted_at: Option<Day>, given: Option<Day>) -> Result<Day, FieldError> {
     match (predicted_at, given) {
-        (Some(at), Some(on)) if at != on => {
-            Err(FieldError::new(PREDICTED_ON, format!("is {on}, but `predicted_at` is on {at} (UTC)")))
-        }
+        (Some(at), Some(on)) if at != on => Err(other_day(on, at)),
         (Some(day), _) | (None, Some(day)) => Ok(day),
         (None, None) => Err(FieldError::of_row(
             "an outcome needs `predicted_at` or `predicted_on`, to name the prediction that it judges",

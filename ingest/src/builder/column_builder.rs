@@ -83,6 +83,15 @@ impl ColumnBuilder {
         }
     }
 
+    /// The text at `row`, if there is one.
+    pub(crate) fn text(&self, row: usize) -> Option<&str> {
+        match &self.values {
+            Growing::Text(values) if self.is_valid(row) => Some(values.get(row)),
+            Growing::Coded(coder) if self.is_valid(row) => Some(coder.get(row)),
+            _ => None,
+        }
+    }
+
     /// Fills up with nulls until there are `rows` rows.
     #[inline]
     pub(crate) fn pad(&mut self, rows: usize) {
@@ -244,6 +253,11 @@ impl ColumnBuilder {
             }
         }
         Ok(())
+    }
+
+    /// Whether it holds days.
+    pub(crate) fn is_days(&self) -> bool {
+        self.rule == Rule::Day
     }
 
     /// Whether it holds text.

@@ -51,6 +51,11 @@ impl DictionaryBuilder {
         }
     }
 
+    /// The string of a row that is not null.
+    pub(crate) fn get(&self, row: usize) -> &str {
+        self.dictionary.get(usize::from(self.codes[row]))
+    }
+
     /// Takes a new string in at the place that [`DictionaryBuilder::find`] named. `None` when all codes are taken.
     pub(crate) fn add(&mut self, text: &str, place: usize) -> Option<u8> {
         let code = self.dictionary.len();

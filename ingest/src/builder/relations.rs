@@ -1,10 +1,12 @@
 //! What must hold between the fields of a row.
 
-use event::Kind;
+use event::{Day, Kind, Timestamp, fields::Field};
 
 use super::{
     BatchBuilder,
+    check::other_day,
     column_builder::{ColumnBuilder, Growing},
+    names::PREDICTED_ON,
     row::FieldError,
 };
 
@@ -31,6 +33,51 @@ impl BatchBuilder {
                     let error = || FieldError::new(name, message());
                     self.notes.note(&mut budget, (at, self.numbers[at]), 1 + lower, error);
                 }
+            }
+        }
+    }
+
+    /// Fields that need another one beside them.
+    pub(super) fn check_needs(&mut self) {
+        for (index, field) in
+            self.kind.fields().iter().enumerate().filter(|(_, field)| !field.needs.is_empty())
+        {
+            let column = &self.fields[index];
+            let is_needed = |(known, _): &(&Field, &ColumnBuilder)| field.needs.contains(&known.name);
+            let needed = self.kind.fields().iter().zip(&self.fields).filter(is_needed);
+            let needed: Vec<&ColumnBuilder> = needed.map(|(_, column)| column).collect();
+            // What could not be taken was given all the same.
+            let has = |column: &ColumnBuilder, at: usize| {
+                column.is_valid(at) || column.wrong.binary_search(&(at as u32)).is_ok()
+            };
+            if column.nulls() == self.numbers.len() || needed.iter().any(|needed| needed.nulls() == 0) {
+                continue;
+            }
+            let names: Vec<String> = field.needs.iter().map(|name| format!("`{name}`")).collect();
+            let mut budget = self.notes.budget();
+            for at in 0..self.numbers.len() {
+                if column.is_valid(at) && needed.iter().all(|needed| !has(needed, at)) {
+                    let message = || format!("needs {} beside it", names.join(" or "));
+                    let error = || FieldError::new(field.name, message());
+                    self.notes.note(&mut budget, (at, self.numbers[at]), 1 + index, error);
+                }
+            }
+        }
+    }
+
+    /// The day of a prediction must be that of its instant, where both are stored.
+    pub(super) fn check_predicted_on(&mut self) {
+        let index = |name: &str| self.kind.fields().iter().position(|field| field.name == name);
+        let (Some(day), Some(instant)) = (index(PREDICTED_ON), index("predicted_at")) else { return };
+        let (days, instants) = (&self.fields[day], &self.fields[instant]);
+        let mut budget = self.notes.budget();
+        for row in 0..self.numbers.len() {
+            let on = days.text(row).and_then(|day| day.parse::<Day>().ok());
+            let at = instants.time(row).and_then(Timestamp::from_micros).map(Timestamp::day);
+            if let (Some(on), Some(at)) = (on, at)
+                && on != at
+            {
+                self.notes.note(&mut budget, (row, self.numbers[row]), 1 + day, || other_day(on, at));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, fmt::Display};
 
-use event::time::DAY_MICROS;
+use event::{Timestamp, time::DAY_MICROS};
 use polars_arrow::{
     array::{Array, BooleanArray, DictionaryArray, DictionaryKey, PrimitiveArray, Utf8Array, Utf8ViewArray},
     bitmap::Bitmap,
@@ -341,6 +341,11 @@ impl Filler<'_> {
                     if matches!(self.builder.field(field).values, Growing::Time(_)) =>
                 {
                     self.builder.field(field).push_time(at, time);
+                }
+                (Ok(time), To::Field(field)) if self.builder.field(field).is_days() => {
+                    let day = Timestamp::from_micros(time).map(|time| time.day().to_string());
+                    let day = day.unwrap_or_else(|| "a day outside of the years 1 to 9999".to_owned());
+                    self.builder.set_field(field, at, &Scalar::Text(day.into()));
                 }
                 (Err(message), To::Field(field)) => {
                     self.builder.field(field).note_wrong(at);

@@ -51,6 +51,9 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("measured_at", TIME, required=True),
         Field("value", NUMBER, required=True),
         Field("release", TEXT),
+        Field("key", TEXT),
+        Field("predicted_at", TIME),
+        Field("predicted_on", TEXT),
     ),
 }
 

@@ -178,14 +178,23 @@ class Logger:
         *,
         release: Optional[str] = None,
         measured_at: Union[None, str, datetime] = None,
+        key: Any = None,
+        predicted_at: Union[None, str, datetime] = None,
+        predicted_on: Union[None, str, datetime] = None,
         tags: Optional[Mapping[str, Any]] = None,
     ) -> bool:
-        """Logs a measurement, taken now unless ``measured_at`` says when."""
+        """Logs a measurement, taken now unless ``measured_at`` says when.
+
+        It may name the prediction that it belongs to: by ``key``, and ``predicted_at`` or ``predicted_on``.
+        """
         row = {
             "name": name,
             "measured_at": time.time() if measured_at is None else measured_at,
             "value": value,
             "release": release,
+            "key": key,
+            "predicted_at": predicted_at,
+            "predicted_on": predicted_on,
         }
         return self._take("metrics", row, tags)
 

@@ -177,15 +177,25 @@ class Workspace:
         value: str = "value",
         measured_at: Union[str, Instant] = "measured_at",
         release: Optional[str] = None,
+        key: Optional[str] = None,
+        predicted_at: Union[None, str, Instant] = None,
+        predicted_on: Union[None, str, Day] = None,
         tags: Union[Sequence[str], Mapping[str, str]] = (),
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
-        """Stores measurements by name, and returns when they are durable."""
+        """Stores measurements by name, and returns when they are durable.
+
+        A measurement may name the prediction that it belongs to: by the column ``key``, and the instant
+        ``predicted_at`` or the UTC day ``predicted_on``.
+        """
         sources = {
             "name": _column_or_value(data, name),
             "value": Column(value),
             "measured_at": _column_or_value(data, measured_at),
             "release": _column_or_value(data, release),
+            "key": Column(key) if key is not None else None,
+            "predicted_at": _column_or_value(data, predicted_at),
+            "predicted_on": _column_or_value(data, predicted_on),
             **_tags(tags),
         }
         return self._log("metrics", data, sources, idempotency_key)

@@ -74,6 +74,17 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
     assert_eq!(column("observed_at").time(0), Some(day.start().micros()));
     assert_eq!([0, 1, 2].map(|row| column("label").text(row)), [Some("early"), None, Some("late")]);
     assert_eq!([0, 1, 2].map(|row| column("value").float(row)), [None, Some(u64::MAX as f64), Some(3.0)]);
+    let names = Utf8Array::<i32>::from_slice(["n", "n", "n"]);
+    let numbers = PrimitiveArray::<i8>::from_slice([1, 2, 3]);
+    let metrics: [(&str, &dyn polars_arrow::array::Array); 5] = [
+        ("name", &names),
+        ("measured_at", &seconds),
+        ("value", &numbers),
+        ("key", &keys),
+        ("predicted_on", &days),
+    ];
+    let metrics = filled(Kind::Metrics, &metrics).unwrap();
+    assert_eq!(metrics.columns.column("predicted_on").unwrap().text(1), Some("2013-06-01"));
     let truths = BooleanArray::from_slice([true, false, true]);
     let told = |label: &dyn polars_arrow::array::Array, on: &dyn polars_arrow::array::Array| {
         let columns: [(&str, &dyn polars_arrow::array::Array); 4] =
