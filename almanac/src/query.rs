@@ -42,6 +42,13 @@ pub(crate) struct QueryArgs {
     /// Read what an earlier answer was read from, as --show-cut printed it: the same answer, byte for byte.
     #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
     pub(crate) cut: Option<String>,
+    /// Judge predictions with a score as positive from this score on, whatever their labels and definitions say.
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    pub(crate) threshold: Option<String>,
+    /// What precision, recall, F1, specificity and the means of classes say where they divide by zero: 0, 1 or null (the
+    /// default).
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) zero_division: Option<String>,
     /// Print to standard error what the answer was read from.
     #[arg(long)]
     pub(crate) show_cut: bool,
@@ -63,6 +70,8 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         by: args.by.as_deref(),
         as_of: args.as_of.as_deref(),
         cut: args.cut.as_deref(),
+        threshold: args.threshold.as_deref(),
+        zero_division: args.zero_division.as_deref(),
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {

@@ -10,6 +10,7 @@
 //! use almanac_evaluate::{Reading, Unreadable, evaluate_day};
 //! # use async_trait::async_trait;
 //! # use event::{Clock, Error, Id, Kind, Result, Timestamp};
+//! # use fold::evaluation::Evaluator;
 //! use log::walk::{Heads, Note, Until, Walk};
 //! use table::{Table, sqlite::SqliteTable};
 //!
@@ -39,7 +40,7 @@
 //! let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system())?;
 //! let at = Timestamp::parse("2013-06-01T12:00:00Z")?;
 //! let day = Now { table, workspace: Id::new(at), at };
-//! let (evaluation, rows) = evaluate_day(&day, BTreeMap::new()).await.expect("an empty day");
+//! let (evaluation, rows) = evaluate_day(&day, Evaluator::new(BTreeMap::new())).await.expect("an empty day");
 //! assert_eq!((evaluation.releases.len(), rows), (0, 0));
 //! # Ok(())
 //! # }
@@ -50,10 +51,8 @@
 mod caught;
 mod held;
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
-use event::{Definition, Error, Kind, Result};
+use event::{Error, Kind, Result};
 use fold::{
     Evaluation, FoldError,
     evaluation::{Evaluator, Partition},
@@ -143,17 +142,16 @@ impl From<Error> for Failure {
     }
 }
 
-/// Evaluates a day by the definitions `by` of its releases. Also says how many rows it joined.
+/// Evaluates a day with an evaluator that has judged nothing yet. Also says how many rows it joined.
 ///
 /// # Errors
 /// [`Failure::Stopped`] at a segment that cannot be read and is not left out; the errors of the reading; `Corrupt`, when
 /// the events cannot be joined.
 pub async fn evaluate_day(
     reading: &dyn Reading,
-    by: BTreeMap<String, Definition>,
+    mut evaluator: Evaluator,
 ) -> Result<(Evaluation, u64), Failure> {
     let corrupt = |error: FoldError| Error::corrupt(format!("the events cannot be evaluated: {error}"));
-    let mut evaluator = Evaluator::new(by);
     let (mut rows, mut heads) = (0, None);
     let mut partition = Some(Partition::ALL);
     while let Some(this) = partition {

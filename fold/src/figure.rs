@@ -35,6 +35,8 @@ pub struct Figure {
     pub ranking: Option<Ranking>,
     /// Whether a table for people shows it unless it is asked for other columns.
     pub is_main: bool,
+    /// What it is when a number stands where scikit-learn divides by zero and warns.
+    pub divided: Option<fn(&Row<'_>, f64) -> Option<f64>>,
 }
 
 /// How a figure is read from a row. `None` where it is not defined.
@@ -114,6 +116,15 @@ impl Figure {
     /// The figure of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         FIGURES.iter().find(|figure| figure.name == name)
+    }
+
+    /// The number of a row, with `zero_division` where scikit-learn divides by zero and warns; `None`, when it is none.
+    pub fn number(&self, row: &Row<'_>, zero_division: Option<f64>) -> Option<f64> {
+        match (self.getter, self.divided, zero_division) {
+            (_, Some(divided), Some(value)) => divided(row, value),
+            (Getter::Number(read), ..) => read(row),
+            _ => None,
+        }
     }
 
     /// Those that releases can be ranked by.

@@ -6,7 +6,7 @@ use ::evaluate::{Failure, Reading, Unreadable, evaluate_day};
 use async_trait::async_trait;
 use catalog::{DEFINED, Definitions, adopt_definitions};
 use event::{Definition, Error, ErrorKind, Kind, Result};
-use fold::Evaluation;
+use fold::{Evaluation, evaluation::Evaluator};
 use log::{
     evaluated::{self, At, Content, Head, OfGone},
     expired,
@@ -173,7 +173,7 @@ async fn compute_in_partitions(
         left_out: Arc::new(skipped.iter().filter_map(|(name, seq)| Some((log(name)?, *seq))).collect()),
         at_once,
     };
-    match evaluate_day(&prefix, by.clone()).await {
+    match evaluate_day(&prefix, Evaluator::new(by.clone())).await {
         Ok(evaluated) => Ok(Ok(evaluated)),
         Err(Failure::Stopped(Unreadable { log, seq, reason, .. })) => Ok(Err(Stopped { log, seq, reason })),
         Err(Failure::Error(error)) if error.kind() == ErrorKind::Corrupt => {

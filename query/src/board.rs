@@ -17,7 +17,7 @@ pub struct Place {
     pub release: String,
     /// The value of the metric.
     pub value: f64,
-    /// How many of its predictions have an outcome.
+    /// How many of its predictions were judged.
     pub labelled: u64,
     /// How many of them the value is made of.
     pub n: u64,
@@ -67,7 +67,7 @@ impl Query {
         let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
             let value = of.figure(primary.metric)?;
             let n = of.judged_by(primary.metric);
-            let (labelled, record, is_ranked) = (of.labelled, of.record, n >= settings.min_n());
+            let (labelled, record, is_ranked) = (of.judged(), of.record, n >= settings.min_n());
             Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
         };
         let mut places: Vec<Place> = evaluation.releases.iter().filter_map(place).collect();

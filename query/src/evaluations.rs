@@ -8,6 +8,7 @@ use evaluate::{Failure, Unreadable, evaluate_day};
 use event::{Day, Error, ErrorKind, Id, Kind, Result};
 use fold::{
     Evaluation, Figure,
+    evaluation::Evaluator,
     figure::{self, FIGURES, Getter},
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -67,14 +68,14 @@ pub(crate) async fn evaluations_as_of(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
-    evaluation_rows(&evaluate_as_of(reading, catalog).await?, request)
+    evaluation_rows(&evaluate_as_of(reading, catalog, request).await?, request)
 }
 
 fn evaluation_rows(evaluations: &[(Day, Evaluation)], request: &Request) -> Result<DataFrame> {
     let cell = |figure: &Figure, row: &figure::Row<'_>| match figure.getter {
         Getter::Text(read) => Cell::Text(read(row)),
         Getter::Count(read) => Cell::Int(read(row)),
-        Getter::Number(read) => Cell::Float(read(row)),
+        Getter::Number(_) => Cell::Float(figure.number(row, request.zero_division)),
     };
     let cells = |row: figure::Row<'_>| FIGURES.iter().map(|figure| cell(figure, &row)).collect();
     let rows = evaluations.iter().flat_map(|(day, of)| of.rows().map(|row| (*day, cells(row))));
@@ -82,12 +83,18 @@ fn evaluation_rows(evaluations: &[(Day, Evaluation)], request: &Request) -> Resu
 }
 
 /// Evaluates each day by what had been appended by then.
-async fn evaluate_as_of(reading: &Arc<Reading>, catalog: &Catalog) -> Result<Vec<(Day, Evaluation)>> {
+async fn evaluate_as_of(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<Vec<(Day, Evaluation)>> {
     // Those of then: a figure is judged by what had been said of its day by then.
     let definitions = catalog.definitions(&reading.workspace).await?;
-    let definitions = &definitions.known(|one| one.appended_at <= reading.closed);
+    let is_of_now = request.as_of.is_none() && request.cut.is_none();
+    let definitions = &definitions.known(|one| is_of_now || one.appended_at <= reading.closed);
     let days = read::days(reading.window).map(async |day| {
-        let evaluated = evaluate_day(&DayReading { reading, day }, definitions.of(day)).await;
+        let evaluator = Evaluator::new(definitions.of(day)).at_threshold(request.threshold);
+        let evaluated = evaluate_day(&DayReading { reading, day }, evaluator).await;
         let evaluated = evaluated.map_err(|failure| match failure {
             Failure::Error(error) if error.kind() == ErrorKind::Corrupt => {
                 Error::corrupt(format!("{day}: {error}"))

@@ -142,6 +142,10 @@ pub struct Request {
     pub as_of: Option<Timestamp>,
     /// Only what an earlier answer was read from.
     pub cut: Option<Arc<Cut>>,
+    /// From which score on predictions are judged as positive, instead of what their definitions say.
+    pub threshold: Option<f64>,
+    /// What evaluations say where scikit-learn divides by zero; nothing, when that is `None`.
+    pub zero_division: Option<f64>,
 }
 
 /// The same as it was written.
@@ -161,6 +165,10 @@ pub struct Words<'a> {
     pub as_of: Option<&'a str>,
     /// The cut that an earlier answer named.
     pub cut: Option<&'a str>,
+    /// A score.
+    pub threshold: Option<&'a str>,
+    /// `0`, `1` or `null`.
+    pub zero_division: Option<&'a str>,
 }
 
 impl Request {
@@ -204,6 +212,8 @@ impl Request {
             release: words.release.map(str::to_owned),
             columns,
             cut,
+            threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
+            zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of: as_of.transpose().map_err(|error| named("as-of", error))?,
         })
     }
@@ -213,8 +223,34 @@ impl Request {
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         let is_of_then = self.as_of.is_some() || self.cut.is_some();
-        !self.what.facts().is_stored || self.what.has_history() && is_of_then
+        let is_stored = self.what.facts().is_stored && self.threshold.is_none();
+        !is_stored || self.what.has_history() && is_of_then
     }
+}
+
+/// The names of [`Request::zero_division`], and what each stands for.
+pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
+    [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
+
+fn of_evaluations(what: What, name: &str) -> Result<()> {
+    match what {
+        What::Evaluations => Ok(()),
+        _ => Err(Error::invalid(format!("{name}: only evaluations have it"))),
+    }
+}
+
+fn threshold_of(what: What, word: &str) -> Result<f64> {
+    of_evaluations(what, "threshold")?;
+    let number = word.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| Error::invalid(format!("threshold: `{word}` is not a number")))
+}
+
+fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {
+    of_evaluations(what, "zero-division")?;
+    let found = ZERO_DIVISIONS.into_iter().find(|(name, _)| *name == word);
+    found
+        .map(|(_, value)| value)
+        .ok_or_else(|| Error::invalid(format!("zero-division: `{word}` is none of 0, 1, null")))
 }
 
 /// Reads a cut, which must hold all that is asked for.
@@ -241,6 +277,7 @@ mod tests {
     fn wrong_words_are_named() {
         let fails = |words| Request::parse(What::Joined, &words).unwrap_err().to_string();
         let rollups = |words| Request::parse(What::Rollups, &words).unwrap_err().to_string();
+        let evaluations = |words| Request::parse(What::Evaluations, &words).unwrap_err().to_string();
         let lines = [
             fails(words("2013-02-30", "2013-03-01")),
             fails(words("2013-03-01", "March")),
@@ -256,6 +293,10 @@ mod tests {
                 ..words("2013-03-01", "2013-03-01")
             }),
             What::parse("prediction").unwrap_err().to_string(),
+            fails(Words { threshold: Some("0.5"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { threshold: Some("half"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { threshold: Some("NaN"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { zero_division: Some("2"), ..words("2013-03-01", "2013-03-01") }),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }

@@ -54,15 +54,7 @@ impl Bench {
         let counted = Arc::new(Counted::new(Arc::clone(&self.table)));
         let query =
             Query::new(Arc::clone(&counted) as Arc<dyn Table>, Clock::from_fn(|| at("2026-06-02T00:00:00Z")));
-        let words = Words {
-            from: "2026-06-01",
-            to: "2026-06-30",
-            release: None,
-            columns: Some("auc"),
-            by: None,
-            as_of: None,
-            cut: None,
-        };
+        let words = Words { from: "2026-06-01", to: "2026-06-30", columns: Some("auc"), ..Words::default() };
         let request = Request::parse(What::Evaluations, &words).unwrap();
         let mut frame = query.run(self.id(), &request).await.unwrap().frame;
         let mut text = Vec::new();

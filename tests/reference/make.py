@@ -11,7 +11,8 @@ A case is a file data/NAME.csv with a row for each prediction and what is said o
     outcome outcome_label outcome_value     whether there is an outcome, and what it says
 
 A key that comes again in the same release is a repeat; the last row counts. figures.json has the figures of each case and
-release. Where the library answers with a warning, or only by a convention of its own, the figure is null.
+release. Where the library answers with a warning, or only by a convention of its own, the figure is null; what it says with
+`zero_division` of 0 and 1 stands apart. `thresholds` has what is said of binary scores at other thresholds.
 """
 
 import csv
@@ -269,6 +270,16 @@ def binary(rows, threshold=0.5):
         for one, y in zip(judged, late)
         if one.get("score") is not None and 0 <= one["score"] <= 1
     ]
+    zero_division = {
+        zero: {
+            "precision": metrics.precision_score(real, said, zero_division=zero),
+            "recall": metrics.recall_score(real, said, zero_division=zero),
+            "f1": metrics.f1_score(real, said, zero_division=zero),
+            "specificity": metrics.recall_score(real, said, pos_label=False, zero_division=zero),
+        }
+        for zero in (0, 1)
+        if real
+    }
     score = np.array([s for s, _ in counted], dtype=float)
     truth = np.array([y for _, y in counted], dtype=int)
     return {
@@ -289,6 +300,7 @@ def binary(rows, threshold=0.5):
         "balanced_accuracy": metrics.balanced_accuracy_score(real, said)
         if len(set(real)) == 2
         else None,
+        "zero_division": zero_division,
         "mcc": metrics.matthews_corrcoef(real, said) if has_all else None,
         **of_scores(truth, score),
     }
@@ -389,6 +401,14 @@ def multiclass(rows):
     if not pairs:
         return found
     p, y = zip(*pairs)
+    found["zero_division"] = {
+        zero: {
+            f"{average}_{name}": getattr(metrics, f"{name}_score")(y, p, average=average, zero_division=zero)
+            for average in ("macro", "weighted")
+            for name in ("precision", "recall", "f1")
+        }
+        for zero in (0, 1)
+    }
     found |= {
         "accuracy": metrics.accuracy_score(y, p),
         "balanced_accuracy": metrics.recall_score(y, p, average="macro", zero_division=math.nan),
@@ -447,15 +467,26 @@ def counted(task, release, last, rows):
     }
 
 
+def at_threshold(rows, threshold):
+    """The figures of all predictions with a score, judged at a threshold; labels count only where there is no score."""
+    without = [dict(one, label=None) if one.get("score") is not None else one for one in rows]
+    figures = binary(without, threshold)
+    names = ("threshold", "tp", "fp", "tn", "fn", "accuracy", "precision", "recall", "f1", "specificity", "mcc", "auc")
+    return {name: figures[name] if isinstance(figures[name], int) else defined(figures[name]) for name in names}
+
+
 def evaluate(task, rows):
     last = {(one["release"], one["key"]): one for one in rows}
     found = {}
     for release in sorted({one["release"] for one in rows} - {""}):
         mine = [one for (of, _), one in last.items() if of == release and one["outcome"]]
         figures = counted(task, release, last, rows) | TASKS[task](mine)
+        if task == "binary":
+            figures["thresholds"] = {str(t): at_threshold(mine, t) for t in (0.1, 0.3, 0.7)}
         figures["unjudged"] = figures.pop("outcomes") - figures["labelled"]
         found[release] = {
-            name: value if isinstance(value, int) else defined(value) for name, value in figures.items()
+            name: value if isinstance(value, (int, dict)) else defined(value)
+            for name, value in figures.items()
         }
     return found
 

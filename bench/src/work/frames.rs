@@ -23,7 +23,7 @@ pub(super) fn request(
     as_of: Option<&str>,
 ) -> anyhow::Result<Request> {
     let (from, to) = (context.data.day(first).to_string(), context.data.day(last).to_string());
-    let words = Words { from: &from, to: &to, release: None, columns, by: None, as_of, cut: None };
+    let words = Words { from: &from, to: &to, columns, as_of, ..Words::default() };
     Ok(Request::parse(What::parse(what)?, &words)?)
 }
 

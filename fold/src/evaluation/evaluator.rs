@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use event::{
-    Day, Definition, Task,
-    fields::{plain_label, same_label},
-};
+use event::{Day, Definition, Task, fields::same_label};
 
 use super::{
     Binary, Evaluation, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Record, Regression,
@@ -25,12 +22,21 @@ pub struct Evaluator {
     releases: BTreeMap<String, Release>,
     outcomes: u64,
     unmatched: u64,
+    /// The threshold by which all scores are judged, whatever the definitions say.
+    threshold: Option<f64>,
 }
 
 impl Evaluator {
     /// Nothing is judged yet. A release without a definition will be counted, but not judged.
     pub fn new(definitions: BTreeMap<String, Definition>) -> Self {
-        Self { definitions, releases: BTreeMap::new(), outcomes: 0, unmatched: 0 }
+        Self { definitions, releases: BTreeMap::new(), outcomes: 0, unmatched: 0, threshold: None }
+    }
+
+    /// The same, and a binary prediction with a score is of the positive class from `threshold` on, whatever its label and
+    /// its definition say.
+    #[must_use]
+    pub fn at_threshold(self, threshold: Option<f64>) -> Self {
+        Self { threshold, ..self }
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again.
@@ -52,8 +58,9 @@ impl Evaluator {
             definitions.iter().map(|definition| definition.map(|definition| &definition.task)).collect();
         let known = joined.releases.iter().map(|release| self.releases.remove(release));
         let known = known.zip(&definitions);
-        let mut releases: Vec<_> =
-            known.map(|(known, definition)| known.unwrap_or_else(|| Release::new(*definition))).collect();
+        let mut releases: Vec<_> = known
+            .map(|(known, definition)| known.unwrap_or_else(|| Release::new(*definition, self.threshold)))
+            .collect();
         for pair in &joined.pairs {
             let (prediction, outcome) = fields(pair);
             releases[pair.release as usize].add(prediction, outcome);
@@ -176,6 +183,8 @@ enum Judge {
 struct BinaryJudge {
     positive: String,
     threshold: f64,
+    /// Whether the class of a prediction with both is that of its score, not its label.
+    is_by_score: bool,
     judged: u64,
     positives: u64,
     /// Labels of outcomes while none was positive.
@@ -186,12 +195,14 @@ struct BinaryJudge {
 }
 
 impl Release {
-    fn new(definition: Option<&Definition>) -> Self {
+    fn new(definition: Option<&Definition>, threshold: Option<f64>) -> Self {
         let judge = definition.map(|definition| match &definition.task {
-            Task::Binary { positive_label } => {
-                let (positive, threshold) = (positive_label.clone(), definition.threshold);
-                Judge::Binary(Box::new(BinaryJudge { positive, threshold, ..Default::default() }))
-            }
+            Task::Binary { positive_label } => Judge::Binary(Box::new(BinaryJudge {
+                positive: positive_label.clone(),
+                threshold: threshold.unwrap_or(definition.threshold),
+                is_by_score: threshold.is_some(),
+                ..Default::default()
+            })),
             Task::Multiclass => Judge::Multiclass(Box::default()),
             Task::Regression => Judge::Regression(Box::default()),
         });
@@ -219,7 +230,7 @@ impl Release {
             Some(Judge::Binary(judge)) => judge.add(prediction, outcome),
             Some(Judge::Multiclass(tally)) => {
                 if let (Some(predicted), Some(real)) = (prediction.label, outcome.label) {
-                    tally.add(&plain_label(predicted), &plain_label(real));
+                    tally.add(predicted, real);
                 }
             }
             Some(Judge::Regression(errors)) => {
@@ -271,7 +282,9 @@ impl BinaryJudge {
             self.doubt(label);
         }
         let by_label = prediction.label.map(|label| same_label(label, &self.positive));
-        if let Some(predicted) = by_label.or(prediction.score.map(|score| score >= self.threshold)) {
+        let by_score = prediction.score.map(|score| score >= self.threshold);
+        let predicted = if self.is_by_score { by_score.or(by_label) } else { by_label.or(by_score) };
+        if let Some(predicted) = predicted {
             self.confusion.add(predicted, real);
         }
         // A score outside of [0, 1] is no probability, and every formula below needs one.

@@ -18,12 +18,17 @@ pub static FIGURES: &[Figure] = &[
     number("log_loss", |row| row.binary()?.log_loss).ranked(Direction::Min, Merge::Mean).main(),
     number("brier", |row| row.binary()?.brier).ranked(Direction::Min, Merge::Mean).main(),
     number("precision", |row| row.binary()?.precision)
+        .divided(|row, zero| divided(row, Confusion::precision, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::precision))
         .main(),
     number("recall", |row| row.binary()?.recall)
+        .divided(|row, zero| divided(row, Confusion::recall, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::recall))
         .main(),
-    number("f1", |row| row.binary()?.f1).ranked(Direction::Max, Merge::Confusion(Confusion::f1)).main(),
+    number("f1", |row| row.binary()?.f1)
+        .divided(|row, zero| divided(row, Confusion::f1, zero))
+        .ranked(Direction::Max, Merge::Confusion(Confusion::f1))
+        .main(),
     number("ece", |row| row.binary()?.ece).ranked(Direction::Min, Merge::Calibration(calibration_error)),
     number("mean_score", |row| row.release?.mean_score),
     number("mae", |row| regression(row)?.mae).ranked(Direction::Min, Merge::Mean).main(),
@@ -47,6 +52,7 @@ pub static FIGURES: &[Figure] = &[
     count("tn", |row| Some(row.binary()?.confusion.tn)),
     count("fn", |row| Some(row.binary()?.confusion.fn_)),
     number("specificity", |row| row.binary()?.confusion.specificity())
+        .divided(|row, zero| divided(row, Confusion::specificity, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::specificity)),
     number("fpr", |row| row.binary()?.confusion.fpr())
         .ranked(Direction::Min, Merge::Confusion(Confusion::fpr)),
@@ -71,17 +77,23 @@ pub static FIGURES: &[Figure] = &[
     number("micro_recall", micro),
     number("micro_f1", micro),
     number("macro_precision", |row| classes(row)?.macro_mean(ClassCounts::precision, None))
+        .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::precision, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("macro_recall", |row| classes(row)?.macro_mean(ClassCounts::recall, None))
+        .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::recall, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("macro_f1", |row| classes(row)?.macro_mean(ClassCounts::f1, None))
+        .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::f1, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays)
         .main(),
     number("weighted_precision", |row| classes(row)?.weighted_mean(ClassCounts::precision, None))
+        .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::precision, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("weighted_recall", |row| classes(row)?.weighted_mean(ClassCounts::recall, None))
+        .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::recall, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("weighted_f1", |row| classes(row)?.weighted_mean(ClassCounts::f1, None))
+        .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::f1, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
 ];
 
@@ -91,6 +103,12 @@ fn accuracy(row: &Row<'_>) -> Option<f64> {
         Measures::Multiclass(of) => of.accuracy,
         Measures::Regression(_) => None,
     }
+}
+
+/// What divides counts, with `zero` where it divides by nothing; `None` where nothing is judged.
+fn divided(row: &Row<'_>, figure: fn(&Confusion) -> Option<f64>, zero: f64) -> Option<f64> {
+    let confusion = &row.binary()?.confusion;
+    figure(confusion).or((confusion.n() > 0).then_some(zero))
 }
 
 /// Of several classes the mean of the recalls of those that are real.
@@ -141,12 +159,16 @@ const fn number(name: &'static str, read: fn(&Row<'_>) -> Option<f64>) -> Figure
 }
 
 const fn figure(name: &'static str, getter: Getter) -> Figure {
-    Figure { name, getter, ranking: None, is_main: false }
+    Figure { name, getter, ranking: None, is_main: false, divided: None }
 }
 
 impl Figure {
     const fn ranked(self, better: Direction, merge: Merge) -> Self {
         Self { ranking: Some(Ranking { better, merge }), ..self }
+    }
+
+    const fn divided(self, read: fn(&Row<'_>, f64) -> Option<f64>) -> Self {
+        Self { divided: Some(read), ..self }
     }
 
     const fn main(self) -> Self {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use event::fields::plain_label;
 use serde::{Deserialize, Serialize};
 
 use super::ratio;
@@ -97,78 +98,127 @@ impl Classes {
     }
 }
 
-/// A class while it is counted. Its slot never becomes that of another one.
+/// A class while it is counted.
 #[derive(Clone, Debug)]
 struct Entry {
     hash: u64,
     label: Box<str>,
-    slot: u32,
     counts: ClassCounts,
 }
+
+/// A slot that no class has.
+const NO_SLOT: u32 = u32::MAX;
+
+/// How many classes are found without a search.
+const REMEMBERED: usize = 64;
 
 /// Counts predicted against real classes.
 ///
 /// Of too many classes those are kept whose labels have the least hashes. A class that is kept in the end was kept from
 /// its first row on, so which ones are kept and what is counted of them does not depend on the order of the rows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tally {
     judged: u64,
     correct: u64,
-    /// In the order of their hashes, then of their labels.
+    /// By slot. One that was given up is another class's later.
     entries: Vec<Entry>,
-    slots: u32,
+    /// The slots in the order of the hashes, then of the labels.
+    order: Vec<u32>,
+    /// The slot in which a hash was found last, by its low bits.
+    remembered: [u32; REMEMBERED],
     rest: Option<ClassCounts>,
     /// By the slots of the real and the predicted class.
     confused: BTreeMap<(u32, u32), u64>,
 }
 
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            judged: 0,
+            correct: 0,
+            entries: Vec::new(),
+            order: Vec::new(),
+            remembered: [NO_SLOT; REMEMBERED],
+            rest: None,
+            confused: BTreeMap::new(),
+        }
+    }
+}
+
 impl Tally {
-    /// Counts a prediction by its labels, which are plain.
+    /// Counts a prediction by its labels.
     #[inline]
     pub fn add(&mut self, predicted: &str, real: &str) {
-        self.judged += 1;
-        let is_correct = predicted == real;
-        self.correct += u64::from(is_correct);
-        let of = |real, predicted, correct| ClassCounts { real, predicted, correct };
-        if is_correct {
-            self.count(real, of(1, 1, 1));
-        } else {
-            let slots = self.count(real, of(1, 0, 0)).zip(self.count(predicted, of(0, 1, 0)));
-            if let Some(slots) = slots {
-                *self.confused.entry(slots).or_default() += 1;
-            }
+        let plain = plain_label(real);
+        if predicted == real {
+            return self.add_correct(&plain);
         }
+        let predicted = plain_label(predicted);
+        if predicted == plain {
+            return self.add_correct(&plain);
+        }
+        self.judged += 1;
+        let real = self.count(&plain, ClassCounts { real: 1, ..ClassCounts::default() });
+        let predicted = self.count(&predicted, ClassCounts { predicted: 1, ..ClassCounts::default() });
+        // They are the same when the predicted class took the slot of the real one.
+        if let (Some(real), Some(predicted)) = (real, predicted)
+            && real != predicted
+        {
+            *self.confused.entry((real, predicted)).or_default() += 1;
+        }
+    }
+
+    fn add_correct(&mut self, label: &str) {
+        self.judged += 1;
+        self.correct += 1;
+        self.count(label, ClassCounts { real: 1, predicted: 1, correct: 1 });
     }
 
     /// Counts for a class, and says its slot if it is kept.
     #[inline]
     fn count(&mut self, label: &str, counts: ClassCounts) -> Option<u32> {
         let hash = hash(label.as_bytes());
-        let place = |entry: &Entry| entry.hash.cmp(&hash).then_with(|| (*entry.label).cmp(label));
-        match self.entries.binary_search_by(place) {
-            Ok(at) => {
-                self.entries[at].counts.add(counts);
-                Some(self.entries[at].slot)
-            }
-            Err(at) => self.admit(at, hash, label, counts),
+        let known = &mut self.remembered[hash as usize % REMEMBERED];
+        if let Some(entry) = self.entries.get_mut(*known as usize)
+            && entry.hash == hash
+            && *entry.label == *label
+        {
+            entry.counts.add(counts);
+            return Some(*known);
         }
+        let place = |&slot: &u32| {
+            let entry = &self.entries[slot as usize];
+            entry.hash.cmp(&hash).then_with(|| (*entry.label).cmp(label))
+        };
+        let slot = match self.order.binary_search_by(place) {
+            Ok(at) => self.order[at],
+            Err(at) => return self.admit(at, Entry { hash, label: label.into(), counts }),
+        };
+        *known = slot;
+        self.entries[slot as usize].counts.add(counts);
+        Some(slot)
     }
 
     #[cold]
-    fn admit(&mut self, at: usize, hash: u64, label: &str, counts: ClassCounts) -> Option<u32> {
-        if at >= MAX_CLASSES || label.len() > MAX_LABEL_BYTES {
-            self.rest.get_or_insert_default().add(counts);
+    fn admit(&mut self, at: usize, entry: Entry) -> Option<u32> {
+        if at >= MAX_CLASSES || entry.label.len() > MAX_LABEL_BYTES {
+            self.rest.get_or_insert_default().add(entry.counts);
             return None;
         }
-        let slot = self.slots;
-        self.slots += 1;
-        self.entries.insert(at, Entry { hash, label: label.into(), slot, counts });
-        if self.entries.len() > MAX_CLASSES
-            && let Some(last) = self.entries.pop()
-        {
-            self.rest.get_or_insert_default().add(last.counts);
-            self.confused.retain(|(real, predicted), _| *real != last.slot && *predicted != last.slot);
-        }
+        let last = if self.order.len() == MAX_CLASSES { self.order.pop() } else { None };
+        let slot = match last {
+            Some(slot) => {
+                let given_up = std::mem::replace(&mut self.entries[slot as usize], entry);
+                self.rest.get_or_insert_default().add(given_up.counts);
+                self.confused.retain(|(real, predicted), _| *real != slot && *predicted != slot);
+                slot
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+        };
+        self.order.insert(at, slot);
         Some(slot)
     }
 
@@ -184,20 +234,24 @@ impl Tally {
 
     /// What was counted.
     pub fn classes(&self) -> Classes {
-        let mut entries: Vec<&Entry> = self.entries.iter().collect();
-        entries.sort_unstable_by(|one, other| one.label.cmp(&other.label));
-        let mut frequent: Vec<usize> = (0..entries.len()).collect();
+        let entry = |slot: u32| &self.entries[slot as usize];
+        let mut slots = self.order.clone();
+        slots.sort_unstable_by(|&one, &other| entry(one).label.cmp(&entry(other).label));
+        let mut frequent: Vec<usize> = (0..slots.len()).collect();
         // Stable, so of equally frequent ones the first by name.
-        frequent.sort_by_key(|&at| std::cmp::Reverse(entries[at].counts.real + entries[at].counts.predicted));
+        frequent.sort_by_key(|&at| {
+            let counts = entry(slots[at]).counts;
+            std::cmp::Reverse(counts.real + counts.predicted)
+        });
         frequent.truncate(MAX_CONFUSED);
-        let places: BTreeMap<u32, u32> =
-            frequent.into_iter().map(|at| (entries[at].slot, at as u32)).collect();
+        let places: BTreeMap<u32, u32> = frequent.into_iter().map(|at| (slots[at], at as u32)).collect();
         let both = |(&(real, predicted), &n): (&(u32, u32), &u64)| {
             Some((*places.get(&real)?, *places.get(&predicted)?, n))
         };
         let mut confused: Vec<_> = self.confused.iter().filter_map(both).collect();
         confused.sort_unstable();
-        let names = entries.into_iter().map(|entry| (entry.label.to_string(), entry.counts)).collect();
+        let names =
+            slots.into_iter().map(|slot| (entry(slot).label.to_string(), entry(slot).counts)).collect();
         Classes { names, rest: self.rest, confused }
     }
 }

@@ -95,17 +95,15 @@ impl Errors {
             let share = rmse / spread;
             1.0 - share * share
         });
-        self.all.sort_unstable_by(f64::total_cmp);
-        let [error_p10, error_p50, error_p90] = [0.1, 0.5, 0.9].map(|q| quantile(&self.all, q));
+        let [error_p10, error_p50, error_p90] = [0.1, 0.5, 0.9].map(|q| quantile(&mut self.all, q));
         self.all.iter_mut().for_each(|error| *error = error.abs());
-        self.all.sort_unstable_by(f64::total_cmp);
         ErrorDetail {
             mse: self.square.mean(self.n),
             mape: self.share.mean(self.n),
             smape: self.symmetric.mean(self.n),
             msle: self.logarithmic.mean(self.n),
             r2: r2.filter(|r2| r2.is_finite()),
-            median_absolute_error: quantile(&self.all, 0.5),
+            median_absolute_error: quantile(&mut self.all, 0.5),
             error_p10,
             error_p50,
             error_p90,
@@ -131,17 +129,21 @@ fn logarithmic(predicted: f64, real: f64) -> f64 {
     if predicted <= -1.0 || real <= -1.0 {
         return f64::NAN;
     }
-    let distance = libm::log1p(predicted) - libm::log1p(real);
+    // ln((1 + predicted) / (1 + real)); apart where the difference is beyond the doubles.
+    let distance = match (predicted - real) / (1.0 + real) {
+        share if share.is_finite() && share > -1.0 => libm::log1p(share),
+        _ => libm::log1p(predicted) - libm::log1p(real),
+    };
     distance * distance
 }
 
-/// The quantile of sorted numbers between two of them, as numpy's `linear` has it. `None` when there is none, or it is
-/// beyond the doubles.
-pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let place = q * sorted.len().checked_sub(1)? as f64;
-    let below = place as usize;
-    let (low, share) = (sorted[below], place - below as f64);
-    let high = *sorted.get(below + 1).unwrap_or(&low);
+/// The quantile of numbers between two of them, as numpy's `linear` has it. `None` when there is none, or it is
+/// beyond the doubles. The numbers are put in another order.
+fn quantile(numbers: &mut [f64], q: f64) -> Option<f64> {
+    let place = q * numbers.len().checked_sub(1)? as f64;
+    let (below, share) = (place as usize, place.fract());
+    let (_, &mut low, above) = numbers.select_nth_unstable_by(below, f64::total_cmp);
+    let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
     let step = high - low;
     let between = match (step.is_finite(), share < 0.5) {
         (true, true) => low + step * share,

@@ -18,7 +18,7 @@ use super::{media_type, said};
 use crate::{
     column_type::ColumnType,
     output::Format,
-    request::{MAX_WINDOW_DAYS, What},
+    request::{MAX_WINDOW_DAYS, What, ZERO_DIVISIONS},
 };
 
 /// What any request may be answered.
@@ -70,6 +70,9 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
             says,
         ));
     }
+    if what == What::Evaluations {
+        parameters.extend(of_evaluations());
+    }
     if what == What::Rollups {
         let says = "By what they are broken down: by release (the default), by metric, or by a tag. Each has columns of its own; by a tag there is no release.";
         let tag = schema::string().pattern(Some(schema::TAG_COLUMN_PATTERN)).into();
@@ -85,6 +88,17 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     };
     parameters.push(parameter("format", format.into(), None, says));
     parameters
+}
+
+/// The parameters that only evaluations have.
+fn of_evaluations() -> [ParameterBuilder; 2] {
+    let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
+    let number = ObjectBuilder::new().schema_type(Type::Number);
+    let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
+    let says = "What precision, recall, F1, specificity and the means of classes say where they divide by zero (`zero_division` of scikit-learn; `null` is its `nan`).";
+    let values = schema::one_of(ZERO_DIVISIONS.map(|(name, _)| name)).default(Some(json!("null")));
+    let zero_division = web::parameter(ParameterIn::Query, "zero-division", values, says);
+    [threshold.example(Some(json!(0.3))), zero_division.example(Some(json!("0")))]
 }
 
 fn column_name(what: What) -> RefOr<Schema> {

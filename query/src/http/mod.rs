@@ -55,6 +55,9 @@ struct Parameters {
     #[serde(rename = "as-of")]
     as_of: Option<String>,
     cut: Option<String>,
+    threshold: Option<String>,
+    #[serde(rename = "zero-division")]
+    zero_division: Option<String>,
     format: Option<String>,
 }
 
@@ -94,6 +97,8 @@ async fn read(
         by: parameters.by.as_deref(),
         as_of: parameters.as_of.as_deref(),
         cut: parameters.cut.as_deref(),
+        threshold: parameters.threshold.as_deref(),
+        zero_division: parameters.zero_division.as_deref(),
     };
     let request = Request::parse(what, &words)?;
     let workspace = query.catalog().workspace(workspace).await?;

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    LogSegment, evaluate,
+    LogSegment,
+    evaluation::Evaluator,
     testing::{self, Outcome, Prediction},
 };
 
@@ -52,14 +53,16 @@ impl Case {
         Self { predictions, outcomes: outcomes.into_values().collect() }
     }
 
-    fn judge(&self, task: &str) -> Evaluation {
+    fn judge(&self, task: &str, threshold: Option<f64>) -> Evaluation {
         let task = Task::parse(task, (task == "binary").then_some("late")).unwrap();
         let definition = |row: &Prediction| (row.release.to_owned(), Definition::of(task.clone()));
         let by = self.predictions.iter().map(definition).collect();
         let (predictions, outcomes) =
             (testing::predictions(&self.predictions, true), testing::outcomes(&self.outcomes, false));
         let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
-        evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap()
+        let mut evaluator = Evaluator::new(by).at_threshold(threshold);
+        evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+        evaluator.finish()
     }
 }
 
@@ -70,41 +73,113 @@ fn is_close(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= TOLERANCE * size
 }
 
+/// The value of a figure that is no text.
+fn found(figure: &Figure, row: &Row<'_>, zero_division: Option<f64>) -> Option<f64> {
+    match figure.getter {
+        Getter::Text(_) => None,
+        Getter::Count(read) => read(row).map(|count| count as f64),
+        Getter::Number(_) => figure.number(row, zero_division),
+    }
+}
+
+/// What figures say, against what they must.
+#[derive(Default)]
+struct Comparison {
+    wrong: Vec<String>,
+    compared: BTreeSet<&'static str>,
+    unknown: BTreeSet<String>,
+}
+
+impl Comparison {
+    fn compare(&mut self, figure: &'static Figure, found: Option<f64>, expected: Option<f64>, of: &str) {
+        match (found, expected) {
+            (Some(found), Some(expected)) if is_close(found, expected) => {
+                self.compared.insert(figure.name);
+            }
+            (None, None) => {}
+            _ => self.wrong.push(format!("{of} {figure:?}: {found:?} is not {expected:?}")),
+        }
+    }
+
+    /// Compares the figures that an object has.
+    fn compare_named(&mut self, expected: &Value, row: &Row<'_>, zero_division: Option<f64>, of: &str) {
+        for (name, expected) in expected.as_object().unwrap() {
+            let figure = Figure::named(name).unwrap();
+            self.compare(figure, found(figure, row, zero_division), expected.as_f64(), of);
+        }
+    }
+}
+
+fn reference() -> Value {
+    serde_json::from_str(&fs::read_to_string(folder().join("figures.json")).unwrap()).unwrap()
+}
+
+/// Texts say what was asked for.
+fn numbers() -> impl Iterator<Item = &'static Figure> {
+    FIGURES.iter().filter(|figure| !matches!(figure.getter, Getter::Text(_)))
+}
+
 #[test]
 fn every_figure_agrees_with_its_reference() {
-    let reference: Value =
-        serde_json::from_str(&fs::read_to_string(folder().join("figures.json")).unwrap()).unwrap();
-    // Texts say what was asked for.
-    let numbers = || FIGURES.iter().filter(|figure| !matches!(figure.getter, Getter::Text(_)));
-    let (mut unknown, mut wrong, mut compared) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
-    for (name, case) in reference["cases"].as_object().unwrap() {
-        let evaluation = Case::read(name).judge(case["task"].as_str().unwrap());
+    const APART: [&str; 2] = ["zero_division", "thresholds"];
+    let mut all = Comparison::default();
+    for (name, case) in reference()["cases"].as_object().unwrap() {
+        let evaluation = Case::read(name).judge(case["task"].as_str().unwrap(), None);
         let rows: BTreeMap<_, _> = evaluation.rows().map(|row| (row.name.unwrap(), row)).collect();
         let releases = case["releases"].as_object().unwrap();
         assert_eq!(releases.keys().collect::<Vec<_>>(), rows.keys().collect::<Vec<_>>(), "{name}");
         for (release, expected) in releases {
+            let (of, row) = (format!("{name} {release}"), &rows[release.as_str()]);
             let expected = expected.as_object().unwrap();
-            unknown.extend(expected.keys().filter(|figure| Figure::named(figure).is_none()));
+            let is_known = |name: &str| APART.contains(&name) || Figure::named(name).is_some();
+            all.unknown.extend(expected.keys().filter(|name| !is_known(name)).cloned());
             for figure in numbers() {
                 let expected = expected.get(figure.name).and_then(Value::as_f64);
-                let found = match figure.getter {
-                    Getter::Text(_) => None,
-                    Getter::Count(read) => read(&rows[release.as_str()]).map(|count| count as f64),
-                    Getter::Number(read) => read(&rows[release.as_str()]),
-                };
-                match (found, expected) {
-                    (Some(found), Some(expected)) if is_close(found, expected) => {
-                        compared.insert(figure.name);
-                    }
-                    (None, None) => {}
-                    _ => wrong.push(format!("{name} {release} {figure:?}: {found:?} is not {expected:?}")),
+                all.compare(figure, found(figure, row, None), expected, &of);
+            }
+        }
+    }
+    assert_eq!(all.wrong, [""; 0], "{} are wrong", all.wrong.len());
+    assert!(all.unknown.is_empty(), "there are no figures {:?}", all.unknown);
+    let missing: Vec<&str> =
+        numbers().map(|figure| figure.name).filter(|name| !all.compared.contains(name)).collect();
+    assert_eq!(missing, [""; 0], "have no reference; tests/reference/make.py makes them");
+}
+
+#[test]
+fn figures_that_divide_by_zero_agree_with_their_references() {
+    let mut all = Comparison::default();
+    for (name, case) in reference()["cases"].as_object().unwrap() {
+        let evaluation = Case::read(name).judge(case["task"].as_str().unwrap(), None);
+        for row in evaluation.rows() {
+            let of_release = &case["releases"][row.name.unwrap()];
+            for (word, zero) in [("0", 0.0), ("1", 1.0)] {
+                if let Some(expected) = of_release.pointer(&format!("/zero_division/{word}")) {
+                    all.compare_named(expected, &row, Some(zero), &format!("{name} by {word}"));
                 }
             }
         }
     }
-    assert_eq!(wrong, [""; 0], "{} are wrong", wrong.len());
-    assert!(unknown.is_empty(), "there are no figures {unknown:?}");
-    let missing: Vec<&str> =
-        numbers().map(|figure| figure.name).filter(|name| !compared.contains(name)).collect();
-    assert_eq!(missing, [""; 0], "have no reference; tests/reference/make.py makes them");
+    assert_eq!(all.wrong, [""; 0]);
+    let divided = FIGURES.iter().filter(|figure| figure.divided.is_some()).map(|figure| figure.name);
+    assert_eq!(all.compared, divided.collect());
+}
+
+#[test]
+fn figures_at_a_threshold_agree_with_their_references() {
+    let mut all = Comparison::default();
+    for (name, case) in reference()["cases"].as_object().unwrap() {
+        if case["task"] != "binary" {
+            continue;
+        }
+        for threshold in ["0.1", "0.3", "0.7"] {
+            let evaluation = Case::read(name).judge("binary", Some(threshold.parse().unwrap()));
+            for row in evaluation.rows() {
+                let expected = &case["releases"][row.name.unwrap()]["thresholds"][threshold];
+                all.compare_named(expected, &row, None, &format!("{name} at {threshold}"));
+            }
+        }
+    }
+    assert_eq!(all.wrong, [""; 0]);
+    assert!(all.compared.len() >= 10, "{:?}", all.compared);
 }
