@@ -15,7 +15,8 @@ import zlib
 
 import zstandard
 
-MAX_ROWS, MAX_COLUMNS, MAX_CELLS, MAX_TEXT = 1 << 20, 256, 1 << 24, 1 << 26
+MAX_ROWS, MAX_CELLS, MAX_TEXT = 1 << 20, 1 << 24, 1 << 26
+MAX_COLUMNS = {1: 256, 2: 1024}
 MAX_INLINE = 32
 TIME, FLOAT, TEXT = 1, 2, 3
 CONSTANT = 0
@@ -123,13 +124,17 @@ def double(bits):
     return struct.unpack("<d", struct.pack("<Q", bits))[0]
 
 
+def single(bits):
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
 def read_header(reader):
     need(reader.data[:4] == b"ALMS", "these are not the bytes of a segment")
     reader.take(4)
     version = reader.u8()
-    need(version == 1, f"unknown version {version}")
+    need(version in MAX_COLUMNS, f"unknown version {version}")
     rows, count = reader.varint(), reader.varint()
-    need(rows <= MAX_ROWS and count <= MAX_COLUMNS and rows * count <= MAX_CELLS, "it is too large")
+    need(rows <= MAX_ROWS and count <= MAX_COLUMNS[version] and rows * count <= MAX_CELLS, "it is too large")
     columns = [read_entry(reader, rows) for _ in range(count)]
     end = reader.at
     need(reader.u32() == zlib.crc32(reader.data[:end]), "the checksum of the header does not match")
@@ -207,6 +212,8 @@ def read_floats(reader, column, count):
         return [float(number) / 10.0**scale for number in reader.frame(count)]
     if column["encoding"] == 2:
         return [double(bits) for bits in reader.planes(count, 8)]
+    if column["encoding"] == 3:
+        return [single(bits) for bits in reader.planes(count, 4)]
     raise unknown(column)
 
 

@@ -295,7 +295,10 @@ impl Columns {
 
 fn concat_column(name: &str, parts: &[&Columns]) -> Column {
     let rows: usize = parts.iter().map(|part| part.rows).sum();
-    let cells = parts.iter().flat_map(|part| (0..part.rows).map(move |row| (part.column(name), row)));
+    let cells = parts.iter().flat_map(|part| {
+        let column = part.column(name);
+        (0..part.rows).map(move |row| (column, row))
+    });
     let mut valid = Vec::with_capacity(rows);
     let values = match parts.iter().find_map(|part| part.column(name)).map(|column| &column.values) {
         Some(Values::Time(_)) => Values::Time(

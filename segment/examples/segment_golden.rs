@@ -14,7 +14,7 @@ mod fixtures;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("give the folder to write to")?);
     for (name, columns) in fixtures::all() {
-        let path = folder.join(format!("segment-v{}-{name}.seg", almanac_segment::VERSION));
+        let path = folder.join(format!("segment-{name}.seg"));
         if path.exists() {
             println!("{} exists and is kept", path.display());
             continue;

@@ -9,6 +9,8 @@ use super::planes;
 pub(super) const DECIMAL: u8 = 1;
 /// The bits of each double in eight planes.
 pub(super) const BITS: u8 = 2;
+/// The bits of each single that a double is exactly, in four planes. Since version 2.
+pub(super) const SINGLE_BITS: u8 = 3;
 
 /// Each is exact in a double, so one division rounds once, as parsing the decimal would.
 const POWERS: [f64; 16] =
@@ -24,9 +26,23 @@ pub(super) fn put(out: &mut Vec<u8>, values: &[f64]) -> u8 {
         put_frame(out, &numbers);
         return DECIMAL;
     }
+    if let Some(bits) = singles(values) {
+        put_chunks(out, &planes::split(&bits, 4), bits.len());
+        return SINGLE_BITS;
+    }
     let bits: Vec<u64> = values.iter().map(|value| value.to_bits()).collect();
     put_chunks(out, &planes::split(&bits, 8), bits.len());
     BITS
+}
+
+/// The bits of the values as singles, if each is one exactly. What the bits of a NaN become is not certain, so it
+/// is none.
+fn singles(values: &[f64]) -> Option<Vec<u64>> {
+    let is_single = |value: &f64| f64::from(*value as f32).to_bits() == value.to_bits() && !value.is_nan();
+    values
+        .iter()
+        .all(is_single)
+        .then(|| values.iter().map(|value| u64::from((*value as f32).to_bits())).collect())
 }
 
 /// The smallest scale at which every value is exactly a whole number over 10^scale, and those
@@ -89,6 +105,11 @@ pub(super) fn take(cursor: &mut Cursor, encoding: u8, count: usize) -> Checked<O
             let planes = take_chunks(cursor, count * 8)?;
             Ok(Some(planes::join(&planes, count, 8).into_iter().map(f64::from_bits).collect()))
         }
+        SINGLE_BITS => {
+            let planes = take_chunks(cursor, count * 4)?;
+            let bits = planes::join(&planes, count, 4).into_iter();
+            Ok(Some(bits.map(|bits| f64::from(f32::from_bits(bits as u32))).collect()))
+        }
         _ => Ok(None),
     }
 }
@@ -119,10 +140,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_short_decimal_keeps_its_bits() {
+    fn singles_are_stored_in_half_the_bytes() {
+        let thirds: Vec<f64> = (0..1000).map(|i| f64::from(i as f32 / 3.0)).collect();
+        let (encoding, bytes) = stored(&thirds);
+        assert!(encoding == SINGLE_BITS && bytes < 4020, "{bytes}");
         for value in
-            [-0.0, f64::NAN, f64::INFINITY, 1.0 / 3.0, 1e300, 5e-324, f64::from_bits(0x7ff0_dead_beef_0001)]
+            [-0.0, f64::INFINITY, f64::NEG_INFINITY, f64::from(f32::MAX), f64::from(f32::from_bits(1))]
         {
+            assert_eq!(stored(&[f64::from(1.0f32 / 3.0), value]).0, SINGLE_BITS, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_short_decimal_keeps_its_bits() {
+        for value in [f64::NAN, 1.0 / 3.0, 1e300, 5e-324, f64::from_bits(0x7ff0_dead_beef_0001)] {
             assert_eq!(stored(&[0.5, value]).0, BITS, "{value}");
         }
         assert_eq!(stored(&[0.1 + 0.2]).0, BITS, "one unit in the last place off 0.3");

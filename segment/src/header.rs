@@ -1,7 +1,7 @@
 //! The header: what a segment holds and where, readable without touching the columns.
 
 use super::bytes::{Checked, Cursor, put_varint};
-use super::{MAX_CELLS, MAX_COLUMNS, MAX_ROWS, MAX_TEXT_BYTES, VERSION};
+use super::{MAX_CELLS, MAX_COLUMNS, MAX_COLUMNS_V1, MAX_ROWS, MAX_TEXT_BYTES, VERSION, float};
 
 /// The first bytes of every segment.
 pub(super) const MAGIC: [u8; 4] = *b"ALMS";
@@ -132,6 +132,13 @@ impl Range {
     }
 }
 
+/// The first version in which a segment of these columns can be written.
+pub(super) fn version_of(columns: &[ColumnHeader]) -> u8 {
+    let is_single =
+        |column: &ColumnHeader| column.kind == ColumnKind::Float && column.encoding == float::SINGLE_BITS;
+    if columns.len() > MAX_COLUMNS_V1 || columns.iter().any(is_single) { 2 } else { 1 }
+}
+
 /// Appends the header, with those blocks in it that are short enough. The other blocks follow it.
 pub(super) fn put(out: &mut Vec<u8>, header: &Header, blocks: &[u8]) {
     let start = out.len();
@@ -176,15 +183,16 @@ pub(super) fn take(bytes: &[u8]) -> Checked<(Header, usize)> {
         return Err("these are not the bytes of a segment".into());
     }
     let version = cursor.u8()?;
-    if version != VERSION {
+    if !(1..=VERSION).contains(&version) {
         return Err(format!(
-            "version {version} is unknown, this program reads version {VERSION}; \
+            "version {version} is unknown, this program reads versions 1 to {VERSION}; \
              it was written by a newer Almanac, read it with that"
         )
         .into());
     }
     let rows = cursor.varint_at_most(MAX_ROWS, "the number of rows")?;
-    let count = cursor.varint_at_most(MAX_COLUMNS, "the number of columns")?;
+    let most = if version == 1 { MAX_COLUMNS_V1 } else { MAX_COLUMNS };
+    let count = cursor.varint_at_most(most, "the number of columns")?;
     if rows * count > MAX_CELLS {
         return Err(format!("{rows} rows of {count} columns are more than {MAX_CELLS} values").into());
     }

@@ -43,12 +43,15 @@ use event::{Columns, Error, Result, Values};
 
 pub use header::{ColumnHeader, ColumnKind, Header, Range};
 
-/// The version of the format that this program writes.
-pub const VERSION: u8 = 1;
+/// The newest version of the format. A segment that needs nothing of it is written in version 1, which older
+/// programs read.
+pub const VERSION: u8 = 2;
 /// The most rows of a segment. Writers stay far below; this bounds what hostile bytes may claim.
 pub const MAX_ROWS: usize = 1 << 20;
 /// The most columns of a segment.
-pub const MAX_COLUMNS: usize = 256;
+pub const MAX_COLUMNS: usize = 1_024;
+/// The most columns of a segment of version 1.
+pub const MAX_COLUMNS_V1: usize = 256;
 /// The most values of a segment, rows times columns.
 pub const MAX_CELLS: usize = 1 << 24;
 /// The most bytes of text in a segment, all columns together.
@@ -67,13 +70,14 @@ pub fn encode(columns: &Columns) -> Result<Vec<u8>> {
     let mut blocks = Vec::with_capacity(expected_bytes(columns));
     let mut text_bytes = 0;
     let mut header =
-        Header { version: VERSION, rows: columns.rows, columns: Vec::with_capacity(columns.columns.len()) };
+        Header { version: 1, rows: columns.rows, columns: Vec::with_capacity(columns.columns.len()) };
     for column in &columns.columns {
         let (stored, text) = column::put(&mut blocks, column)
             .map_err(|flaw| Error::invalid(format!("column `{}`: {flaw}", column.name)))?;
         header.columns.push(stored);
         text_bytes += text;
     }
+    header.version = header::version_of(&header.columns);
     if text_bytes > MAX_TEXT_BYTES {
         return Err(Error::invalid(format!(
             "{text_bytes} bytes of text in one segment, at most {MAX_TEXT_BYTES} are allowed"

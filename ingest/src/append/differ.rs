@@ -97,10 +97,10 @@ fn first_difference(before: &Columns, now: &Columns) -> Option<(usize, String)> 
             names.push(&column.name);
         }
     }
+    let pairs: Vec<_> = names.iter().map(|name| (name, before.column(name), now.column(name))).collect();
     (0..now.rows).find_map(|row| {
-        names.iter().find_map(|name| {
-            let cell =
-                |columns: &Columns| columns.column(name).map_or(Cell::Null, |column| cell(column, row));
+        pairs.iter().find_map(|(name, before, now)| {
+            let cell = |column: &Option<&Column>| column.map_or(Cell::Null, |column| cell(column, row));
             let (before, now) = (cell(before), cell(now));
             (before != now).then(|| (row, format!("`{name}`: {before} before, now {now}")))
         })

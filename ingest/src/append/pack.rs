@@ -16,6 +16,10 @@ use crate::batch::Part;
 /// Parts of up to so many rows share a segment with others.
 pub(super) const GROUPED_ROWS: usize = 2_000;
 
+/// How many bytes of memory a byte of a segment stands for, at most: so many bytes of events are packed at first, and
+/// fewer when they do not fit.
+const MAX_PACKED: usize = 8;
+
 /// Where in a log a batch may be already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -107,8 +111,7 @@ pub(super) async fn pack(log: &LogId, entries: Vec<(Arc<Entry>, usize)>) -> Resu
 
 fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
-    let mut group: Vec<&Entry> = Vec::new();
-    let mut grouped = 0;
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for (entry, first) in entries {
         let rows = entry.columns.rows;
         if rows > GROUPED_ROWS || *first > 0 || entry.placed != Placed::ByKey {
@@ -116,15 +119,33 @@ fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Segm
             segments.extend(if ready.is_empty() { pack_alone(log, entry, *first)? } else { ready });
             continue;
         }
-        if grouped + rows > MAX_SEGMENT_ROWS {
-            pack_group(log, &std::mem::take(&mut group), &mut segments)?;
-            grouped = 0;
+        // Of a column that one of them lacks, a segment would hold as many nulls as that one has rows.
+        let fits = |group: &&mut Group<'_>| {
+            group.rows + rows <= MAX_SEGMENT_ROWS && have_equal_columns(group.entries[0], entry)
+        };
+        match groups.iter_mut().rev().find(fits) {
+            Some(group) => {
+                group.entries.push(entry);
+                group.rows += rows;
+            }
+            None => groups.push(Group { entries: vec![entry], rows }),
         }
-        group.push(entry);
-        grouped += rows;
     }
-    pack_group(log, &group, &mut segments)?;
+    for group in groups {
+        pack_group(log, &group.entries, &mut segments)?;
+    }
     Ok(segments)
+}
+
+/// Small entries of equal columns, which share a segment.
+struct Group<'a> {
+    entries: Vec<&'a Entry>,
+    rows: usize,
+}
+
+fn have_equal_columns(one: &Entry, other: &Entry) -> bool {
+    let names = one.columns.columns.iter().map(|column| &column.name);
+    names.eq(other.columns.columns.iter().map(|column| &column.name))
 }
 
 /// The segments of small entries: one, unless it would be too large.
@@ -151,7 +172,7 @@ fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Segment>) -> R
 /// The segments of the rows of one entry from `first` on.
 fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
-    let mut most = MAX_SEGMENT_ROWS;
+    let mut most = MAX_SEGMENT_ROWS.min(likely_rows(&entry.columns));
     while first < entry.columns.rows {
         let rows = (entry.columns.rows - first).min(most);
         let parts = vec![entry.part(first, rows)];
@@ -165,10 +186,18 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segmen
             segments.push(packed);
             first += rows;
         } else {
-            most = rows / 2;
+            let share = rows as f64 * MAX_SEGMENT_BYTES as f64 / packed.data.len().max(1) as f64;
+            most = (share as usize).clamp(1, rows / 2);
         }
     }
     Ok(segments)
+}
+
+/// About how many rows a segment may have at most. Rows of many numbers are not packed again and again, to be cut in
+/// half each time.
+fn likely_rows(columns: &Columns) -> usize {
+    let bytes = columns.bytes().max(1) as f64 / columns.rows.max(1) as f64;
+    (((MAX_PACKED * MAX_SEGMENT_BYTES) as f64 / bytes) as usize).max(1)
 }
 
 fn segment(

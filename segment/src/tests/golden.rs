@@ -12,7 +12,7 @@ use crate::{Header, Range, decode, encode, header};
 mod fixtures;
 
 fn golden(name: &str) -> Vec<u8> {
-    let path = format!("{}/tests/golden/segment-v1-{name}.seg", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/tests/golden/segment-{name}.seg", env!("CARGO_MANIFEST_DIR"));
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -35,6 +35,19 @@ fn todays_headers_are_like_the_golden_ones() {
     }
 }
 
+#[test]
+fn only_what_needs_version_2_is_written_in_it() {
+    for (name, columns) in fixtures::all() {
+        let stored = header(&golden(name)).expect(name);
+        assert_eq!(name[1..2], stored.version.to_string(), "{name}");
+        assert_eq!(header(&encode(&columns).expect(name)).expect(name).version, stored.version, "{name}");
+    }
+    let mut wide = golden("v2-wide");
+    assert_eq!(header(&wide).expect("a golden segment").columns.len(), 300);
+    wide[4] = 1;
+    assert!(header(&wide).expect_err("too many columns").to_string().contains("columns"));
+}
+
 fn describe(header: &Header) -> String {
     let mut text = format!("version {}, {} rows\n", header.version, header.rows);
     for column in &header.columns {
@@ -54,22 +67,23 @@ fn describe(header: &Header) -> String {
 
 /// The headers of all golden files.
 fn headers() -> String {
-    let text: Vec<String> = ["empty", "one-row", "mixed", "encodings", "few-bounds"]
-        .iter()
-        .map(|name| format!("{name}: {}", describe(&header(&golden(name)).expect(name))))
-        .collect();
+    let text: Vec<String> =
+        ["v1-empty", "v1-one-row", "v1-mixed", "v1-encodings", "v1-few-bounds", "v2-singles"]
+            .iter()
+            .map(|name| format!("{name}: {}", describe(&header(&golden(name)).expect(name))))
+            .collect();
     text.join("\n")
 }
 
 #[test]
 fn golden_headers() {
     insta::assert_snapshot!(headers(), @"
-    empty: version 1, 0 rows
+    v1-empty: version 1, 0 rows
     predicted_at: Time/0, 0 nulls, 0 bytes
     score: Float/0, 0 nulls, 0 bytes
     label: Text/0, 0 nulls, 0 bytes
 
-    one-row: version 1, 1 rows
+    v1-one-row: version 1, 1 rows
     key: Text/0, 0 nulls, 13 bytes
     predicted_at: Time/0, 0 nulls, 0 bytes 1370077620000000..1370077620000000
     release: Text/0, 0 nulls, 27 bytes
@@ -78,7 +92,7 @@ fn golden_headers() {
     tag.carrier: Text/0, 0 nulls, 2 bytes
     tag.origin: Text/0, 1 nulls, 0 bytes
 
-    mixed: version 1, 9 rows
+    v1-mixed: version 1, 9 rows
     time: Time/2, 0 nulls, 75 bytes -9223372036854775808..9223372036854775807
     time.nulls: Time/2, 3 nulls, 58 bytes -9223372036854775808..9223372036854775807
     float: Float/2, 0 nulls, 59 bytes -inf..inf
@@ -90,7 +104,7 @@ fn golden_headers() {
     coded: Text/1, 1 nulls, 14 bytes
     größe: Float/2, 0 nulls, 51 bytes -2.25e0..1e15
 
-    encodings: version 1, 400 rows
+    v1-encodings: version 1, 400 rows
     time.constant: Time/0, 0 nulls, 0 bytes 1370044800000000..1370044800000000
     time.frame: Time/1, 0 nulls, 975 bytes 1370045172000000..1370131154000000
     time.delta: Time/2, 0 nulls, 764 bytes 1370044800002293..1370124600004692
@@ -109,7 +123,7 @@ fn golden_headers() {
     float.nulls: Float/1, 360 nulls, 98 bytes 0e0..4.875e1
     text.nulls: Text/3, 207 nulls, 1323 bytes
 
-    few-bounds: version 1, 400 rows
+    v1-few-bounds: version 1, 400 rows
     time.constant: Time/0, 0 nulls, 0 bytes 1370044800000000..1370044800000000
     time.frame: Time/1, 0 nulls, 975 bytes
     time.delta: Time/2, 0 nulls, 764 bytes

@@ -75,6 +75,7 @@ fn floats(rows: usize) -> BoxedStrategy<Values> {
         vec(special, rows),
         vec(decimal, rows),
         vec((0..=10_000u32).prop_map(|score| f64::from(score) / 1e4), rows),
+        vec(any::<f32>().prop_map(f64::from), rows),
     ]
     .prop_map(Values::Float)
     .boxed()

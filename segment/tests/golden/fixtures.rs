@@ -3,15 +3,17 @@
 
 use super::{Coded, Column, Columns, Values};
 
-/// Name of the file (`segment-v1-<name>.seg`) and the columns in it.
+/// Name of the file (`segment-<name>.seg`) and the columns in it.
 pub(crate) fn all() -> Vec<(&'static str, Columns)> {
     vec![
-        ("empty", empty()),
-        ("one-row", one_row()),
-        ("mixed", mixed()),
-        ("encodings", encodings()),
+        ("v1-empty", empty()),
+        ("v1-one-row", one_row()),
+        ("v1-mixed", mixed()),
+        ("v1-encodings", encodings()),
         // The same without the bounds that only constant columns need.
-        ("few-bounds", encodings()),
+        ("v1-few-bounds", encodings()),
+        ("v2-singles", singles()),
+        ("v2-wide", wide()),
     ]
 }
 
@@ -132,4 +134,31 @@ fn encodings() -> Columns {
             nullable("text.nulls", words(&|row| format!("{:012}", mix(row, 7))), |row| mix(row, 8) % 2 == 0),
         ],
     )
+}
+
+/// Doubles that are singles exactly, with nulls and the values that are easy to get wrong.
+fn singles() -> Columns {
+    let thirds = |row: usize| f64::from((row * row) as f32 / 3.0 - 700.0);
+    let odd = [-0.0, f32::MAX, f32::MIN_POSITIVE, f32::from_bits(1), f32::INFINITY, 0.1];
+    let values = |value: &dyn Fn(usize) -> f64| Values::Float((0..300).map(value).collect());
+    columns(
+        300,
+        vec![
+            Column::new("feature.thirds", values(&thirds)),
+            nullable("feature.nulls", values(&thirds), |row| row % 7 == 3),
+            Column::new("feature.odd", values(&|row| f64::from(odd[row % 6]))),
+            Column::new("feature.double", values(&|row| 1.0 / (row + 1) as f64)),
+            nullable("score.late", values(&|row| f64::from(1.0f32 / (row + 1) as f32)), |row| row == 0),
+        ],
+    )
+}
+
+/// More columns than version 1 has.
+fn wide() -> Columns {
+    let column = |at: usize| {
+        let name = format!("feature.{at:03}");
+        let values = Values::Float((0..3).map(|row| (at * 3 + row) as f64 / 4.0).collect());
+        nullable(&name, values, |row| row == at % 5)
+    };
+    columns(3, (0..300).map(column).collect())
 }
