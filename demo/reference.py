@@ -1,6 +1,7 @@
-"""Compute the figures for a few days with scikit-learn, for the tests to compare with.
+"""Compute the figures of the sets with scikit-learn, for the tests to compare with.
 
-Reads the two Parquet files of the demo and writes tests/data/reference.json.
+Reads the Parquet files of the demo. Writes tests/data/reference.json, some days of the flights, and
+tests/data/reference-weather.csv, every day of the weather.
 """
 
 import json
@@ -12,7 +13,7 @@ import sklearn
 from sklearn import metrics
 
 HERE = Path(__file__).resolve().parent
-OUT = HERE.parent / "tests" / "data" / "reference.json"
+OUT = HERE.parent / "tests" / "data"
 
 # The first and last day of each release, ordinary days, the day with the worst
 # delays in June, and the day on which New York's clocks went back.
@@ -29,22 +30,25 @@ DAYS = [
 ]
 
 
-def read():
-    """The predictions, each with its outcome where there is one, and the outcomes."""
-    predictions = pd.read_parquet(HERE / "data" / "predictions.parquet")
-    outcomes = pd.read_parquet(HERE / "data" / "outcomes.parquet")
+def read(name, real, zone):
+    """The predictions of a set, each with its outcome where there is one, and the outcomes.
+
+    The day of a prediction is that of its instant in a time zone.
+    """
+    predictions = pd.read_parquet(HERE / "data" / name / "predictions.parquet")
+    outcomes = pd.read_parquet(HERE / "data" / name / "outcomes.parquet")
     joined = predictions.merge(
-        outcomes[["key", "predicted_at", "label"]],
+        outcomes[["key", "predicted_at", real]],
         on=["key", "predicted_at"],
         how="left",
         suffixes=("", "_outcome"),
         validate="many_to_one",
     )
-    joined["day"] = joined.predicted_at.dt.tz_convert("America/New_York").dt.strftime("%Y-%m-%d")
+    joined["day"] = joined.predicted_at.dt.tz_convert(zone).dt.strftime("%Y-%m-%d")
     return joined, outcomes
 
 
-def figures(day, release, rows):
+def binary_figures(day, release, rows):
     """One day of one release; the metrics are over the rows that have an outcome."""
     done = rows[rows.label_outcome.notna()]
     late = done.label_outcome == "late"
@@ -67,14 +71,14 @@ def number(value):
     return None if math.isnan(value) else float(value)
 
 
-def main():
-    joined, outcomes = read()
+def flights():
+    joined, outcomes = read("flights", "label", "America/New_York")
     chosen = joined[joined.day.isin(DAYS)].groupby(["day", "release"])
     june = joined[(joined.release == "v1") & joined.day.str.startswith("2013-06")]
     totals = joined.release.value_counts()
     reference = {
         "generated_by": f"demo/reference.py with scikit-learn {sklearn.__version__}",
-        "days": [figures(day, release, rows) for (day, release), rows in chosen],
+        "days": [binary_figures(day, release, rows) for (day, release), rows in chosen],
         "june_2013": {
             "v1_predictions": len(june),
             "outcomes": int(june.label_outcome.notna().sum()),
@@ -85,9 +89,33 @@ def main():
             "outcomes": len(outcomes),
         },
     }
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(reference, indent=2, allow_nan=False) + "\n")
+    (OUT / "reference.json").write_text(json.dumps(reference, indent=2, allow_nan=False) + "\n")
+
+
+def regression_figures(day, release, rows):
+    """One day of one release; the metrics are over the rows that have an outcome."""
+    done = rows[rows.value_outcome.notna()]
+    real, predicted = done.value_outcome, done.value
+    return {
+        "day": day,
+        "release": release,
+        "predictions": len(rows),
+        "labelled": len(done),
+        "mae": metrics.mean_absolute_error(real, predicted),
+        "rmse": metrics.root_mean_squared_error(real, predicted),
+        "bias": (predicted - real).mean(),
+        "median_absolute_error": metrics.median_absolute_error(real, predicted),
+        "r2": metrics.r2_score(real, predicted),
+        "coverage": ((done.lower <= real) & (real <= done.upper)).mean(),
+    }
+
+
+def weather():
+    joined, _ = read("weather", "value", "UTC")
+    days = [regression_figures(*name, rows) for name, rows in joined.groupby(["day", "release"])]
+    pd.DataFrame(days).to_csv(OUT / "reference-weather.csv", index=False)
 
 
 if __name__ == "__main__":
-    main()
+    flights()
+    weather()

@@ -63,7 +63,7 @@ enum Command {
         #[arg(long)]
         ready: bool,
     },
-    /// Replay a year of flights: register, append, project, query.
+    /// Replay months of flights or of weather: register, append, project, query.
     Demo(DemoArgs),
     /// Append the events of files: NDJSON, JSON, CSV, Parquet or Arrow.
     Import(ImportArgs),

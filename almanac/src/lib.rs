@@ -2,7 +2,7 @@
 //!
 //! [`cli`] reads the command line and calls one module a command, which holds the arguments of that command. `shown` prints answers. `config` lays flags, environment and file
 //! over one another, and `open` opens the table that it names. [`up`] is the whole of Almanac on
-//! one listener, or some of its roles, as the library that tests call on a port of their own. `telemetry` is how it is watched. `demo` replays a year of flights.
+//! one listener, or some of its roles, as the library that tests call on a port of their own. `telemetry` is how it is watched. `demo` replays real data.
 
 #[macro_use]
 mod say;

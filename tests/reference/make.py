@@ -36,7 +36,7 @@ from scipy import stats
 from sklearn import calibration, metrics
 
 HERE = Path(__file__).resolve().parent
-DEMO = HERE.parent.parent / "demo" / "data"
+DEMO = HERE.parent.parent / "demo" / "data" / "flights"
 COLUMNS = ["release", "key", "score", "label", "value", "outcome", "outcome_label", "outcome_value"]
 BINS = 10
 CLOSE = 1e-9

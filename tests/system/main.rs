@@ -18,3 +18,4 @@ mod same_on_both;
 mod service;
 mod support;
 mod telemetry;
+mod weather;

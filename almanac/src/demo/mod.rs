@@ -1,45 +1,51 @@
-//! `almanac demo`: a year of flights, posted in the order in which it would have happened.
+//! `almanac demo`: months of real data, posted in the order in which it would have happened.
 
 mod chart;
 mod replay;
 mod report;
+mod set;
 
 use std::sync::Arc;
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
 use clap::Args;
-use event::{Clock, Day, Task};
+use event::{Clock, Day};
 use ingest::Ingest;
 use query::Query;
 use replay::{Replay, ReplayClock};
+use set::{LIST_HEADER, LIST_NUMBERS, SETS, Set};
 use tokio::sync::watch;
 
-use crate::{config::Config, embed::caught_up, open};
-
-/// Where the demo lives.
-const WORKSPACE: &str = "flights/nyc";
-const MODEL: &str = "late-arrival";
-
-/// Each release: its name, its configuration, and when it was put to production.
-const RELEASES: [(&str, &str, &str); 2] = [
-    ("v1", "logistic-regression", "2013-04-01T04:00:00Z"),
-    ("v2", "gradient-boosting", "2013-07-01T04:00:00Z"),
-];
+use crate::{config::Config, embed::caught_up, open, shown};
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
+    /// Which set to replay; --list shows them.
+    #[arg(default_value = SETS[0].name)]
+    set: String,
+    /// List the sets, with what they are made of, and replay none.
+    #[arg(long, conflicts_with_all = ["set", "until"])]
+    list: bool,
     /// Replay only what was posted up to the end of this day (UTC).
     #[arg(long, value_name = "DAY")]
-    pub(crate) until: Option<String>,
+    until: Option<String>,
 }
 
 pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
+    if args.list {
+        return list();
+    }
+    let set = Set::named(&args.set)?;
     let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;
-    let replay = Replay::new(until)?;
+    let replay = Replay::new(set, until)?;
     let table = open::create(config).await?;
-    let workspace = register(&Catalog::new(Arc::clone(&table))).await?;
-    println!("Flights from New York in 2013: will a flight arrive more than 15 minutes late?");
-    println!("Workspace {WORKSPACE}, model {MODEL}, releases v1 and v2; data in {}.\n", config.store.value);
+    let workspace = register(&Catalog::new(Arc::clone(&table)), set).await?;
+    let releases = set.releases.each_ref().map(|release| release.name).join(" and ");
+    println!("{}", set.title);
+    println!(
+        "Workspace {}, model {}, releases {releases}; data in {}.\n",
+        set.workspace, set.model, config.store.value
+    );
 
     let (stop, mut stopped) = watch::channel(false);
     let projector = tokio::spawn(projector::run(Arc::clone(&table), async move {
@@ -57,20 +63,29 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     stop.send_replace(true);
     projector.await??;
 
-    report::print(&Query::new(table, Clock::system()), &workspace).await
+    report::print(&Query::new(table, Clock::system()), &workspace, set).await
+}
+
+/// Prints a line for each set.
+fn list() -> anyhow::Result<()> {
+    let mut table = shown::aligned(&LIST_HEADER, &LIST_NUMBERS);
+    for set in &SETS {
+        table.add_row(set.line()?);
+    }
+    shown::print(&table);
+    Ok(())
 }
 
 /// Creates what the events refer to; finds it when it is there.
-async fn register(catalog: &Catalog) -> event::Result<Workspace> {
+async fn register(catalog: &Catalog, set: &Set) -> event::Result<Workspace> {
     let clock = Clock::system();
-    let workspace = catalog.ensure_workspace(WORKSPACE, clock.now()).await?;
-    let task = Task::Binary { positive_label: "late".into() };
-    catalog.ensure_model(workspace.id(), MODEL, &task, clock.now()).await?;
-    for (name, configuration, _) in RELEASES {
+    let workspace = catalog.ensure_workspace(set.workspace, clock.now()).await?;
+    catalog.ensure_model(workspace.id(), set.model, &set.task()?, clock.now()).await?;
+    for release in &set.releases {
         let spec = ReleaseSpec {
-            name: name.into(),
-            model: MODEL.into(),
-            configuration: Some(configuration.into()),
+            name: release.name.into(),
+            model: set.model.into(),
+            configuration: Some(release.configuration.into()),
             environment: Some("production".into()),
         };
         catalog.ensure_release(workspace.id(), &spec, clock.now()).await?;

