@@ -42,6 +42,9 @@ pub(crate) struct QueryArgs {
     /// Read what an earlier answer was read from, as --show-cut printed it: the same answer, byte for byte.
     #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
     pub(crate) cut: Option<String>,
+    /// Show figures of each day (the default), week, month or quarter, or of all days of the window together.
+    #[arg(long, value_name = "PERIOD")]
+    pub(crate) group_by: Option<String>,
     /// Judge predictions with a score as positive from this score on, whatever their labels and definitions say.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub(crate) threshold: Option<String>,
@@ -71,6 +74,7 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         as_of: args.as_of.as_deref(),
         cut: args.cut.as_deref(),
         threshold: args.threshold.as_deref(),
+        group_by: args.group_by.as_deref(),
         zero_division: args.zero_division.as_deref(),
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;

@@ -145,12 +145,18 @@ impl From<Error> for Failure {
 /// Evaluates a day with an evaluator that has judged nothing yet. Also says how many rows it joined.
 ///
 /// # Errors
+/// Those of [`judge_day`].
+pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluation, u64), Failure> {
+    let (evaluator, rows) = judge_day(reading, evaluator).await?;
+    Ok((evaluator.finish(), rows))
+}
+
+/// Judges a day with an evaluator, which may go on with the next one. Also says how many rows were joined.
+///
+/// # Errors
 /// [`Failure::Stopped`] at a segment that cannot be read and is not left out; the errors of the reading; `Corrupt`, when
 /// the events cannot be joined.
-pub async fn evaluate_day(
-    reading: &dyn Reading,
-    mut evaluator: Evaluator,
-) -> Result<(Evaluation, u64), Failure> {
+pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
     let corrupt = |error: FoldError| Error::corrupt(format!("the events cannot be evaluated: {error}"));
     let (mut rows, mut heads) = (0, None);
     let mut partition = Some(Partition::ALL);
@@ -175,5 +181,5 @@ pub async fn evaluate_day(
         evaluator = judged.map_err(corrupt)?;
         reading.shrink(bytes);
     }
-    Ok((evaluator.finish(), rows))
+    Ok((evaluator, rows))
 }

@@ -87,7 +87,7 @@ impl Day {
         self.to_string()[..7].to_owned()
     }
 
-    fn date(self) -> NaiveDate {
+    pub(crate) fn date(self) -> NaiveDate {
         NaiveDate::from_epoch_days(self.0).expect("a Day is made from a date")
     }
 }
@@ -144,6 +144,22 @@ impl Window {
     /// The last day, which belongs to the window.
     pub fn to(self) -> Day {
         self.to
+    }
+
+    /// The window of one day.
+    pub fn of(day: Day) -> Self {
+        Self { from: day, to: day }
+    }
+
+    /// The same, and on to `day` if that is later.
+    #[must_use]
+    pub fn until(self, day: Day) -> Self {
+        Self { to: self.to.max(day), ..self }
+    }
+
+    /// Its days, in their order.
+    pub fn days(self) -> impl Iterator<Item = Day> {
+        std::iter::successors(Some(self.from), |day| day.next()).take_while(move |day| *day <= self.to)
     }
 
     /// Whether `day` is inside.

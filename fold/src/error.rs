@@ -45,6 +45,12 @@ pub enum FoldError {
         /// How many there are.
         rows: usize,
     },
+    /// The days of a window judge a release by other tasks.
+    #[error("the release `{release}` changed its task; figures of a window are of one task")]
+    OtherTask {
+        /// Its name.
+        release: String,
+    },
     /// A stored state cannot be read.
     #[error("the state of {what} cannot be read: {why}")]
     State {

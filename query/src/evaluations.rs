@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use catalog::Catalog;
-use evaluate::{Failure, Unreadable, evaluate_day};
-use event::{Day, Error, ErrorKind, Id, Kind, Result};
+use catalog::{Catalog, Definitions};
+use evaluate::{Failure, Unreadable, judge_day};
+use event::{Day, Error, ErrorKind, Id, Kind, Result, Window};
 use fold::{
     Evaluation, Figure,
     evaluation::Evaluator,
@@ -25,7 +25,7 @@ use crate::{
     budget::Hold,
     column_type::ColumnType,
     meters,
-    read::{self, Reading},
+    read::Reading,
     request::{Request, What},
     series::{Cell, active_items, series},
 };
@@ -35,6 +35,9 @@ const DAYS_AT_ONCE: usize = 2;
 
 /// The most rows of a day that are held unpacked at a time.
 const MAX_ROWS_AT_ONCE: usize = 2_000_000;
+
+/// The figures of fewer rows are computed without a thread of their own.
+const SMALL_ROWS: u64 = 10_000;
 
 /// About how many bytes the columns take that an evaluation needs of a row.
 const BYTES_OF_ROW: u64 = 64;
@@ -92,21 +95,52 @@ async fn evaluate_as_of(
     let definitions = catalog.definitions(&reading.workspace).await?;
     let is_of_now = request.as_of.is_none() && request.cut.is_none();
     let definitions = &definitions.known(|one| is_of_now || one.appended_at <= reading.closed);
-    let days = read::days(reading.window).map(async |day| {
-        let evaluator = Evaluator::new(definitions.of(day)).at_threshold(request.threshold);
-        let evaluated = evaluate_day(&DayReading { reading, day }, evaluator).await;
-        let evaluated = evaluated.map_err(|failure| match failure {
+    if request.cut.is_none() {
+        reading.warn_of_expired();
+    }
+    let parts = request.period.parts(reading.window).into_iter().map(async |part| {
+        let evaluation = evaluate_part(reading, part, definitions, request.threshold).await?;
+        Ok((part.from(), evaluation))
+    });
+    stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await
+}
+
+/// Evaluates some days together.
+async fn evaluate_part(
+    reading: &Reading,
+    part: Window,
+    definitions: &Definitions,
+    threshold: Option<f64>,
+) -> Result<Evaluation> {
+    let mut evaluator = Evaluator::new(BTreeMap::new()).at_threshold(threshold);
+    let (mut rows, mut bytes) = (0, 0);
+    for day in part.days() {
+        let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
+        evaluator.next_day(definitions.of(day)).map_err(other_task)?;
+        let judged = judge_day(&DayReading { reading, day }, evaluator).await;
+        let joined;
+        (evaluator, joined) = judged.map_err(|failure| match failure {
             Failure::Error(error) if error.kind() == ErrorKind::Corrupt => {
                 Error::corrupt(format!("{day}: {error}"))
             }
             Failure::Error(error) => error,
             Failure::Stopped(segment) => Error::corrupt(format!("{day}: {}", segment.reason)),
-        });
-        let (evaluation, _) = evaluated?;
+        })?;
+        rows += joined;
+        let after = evaluator.bytes() as u64;
+        reading.grow(after - bytes).await?;
+        bytes = after;
         reading.end_of_day(What::Evaluations.kinds().len());
-        Ok((day, evaluation))
-    });
-    stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await
+    }
+    // All scores are sorted in the end.
+    let finished = if rows < SMALL_ROWS {
+        evaluator.finish()
+    } else {
+        let finished = tokio::task::spawn_blocking(move || evaluator.finish()).await;
+        finished.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
+    };
+    reading.hold.shrink(bytes);
+    Ok(finished)
 }
 
 /// A day of a reading. A segment that cannot be read is left out, and the answer says so.

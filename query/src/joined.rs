@@ -37,7 +37,7 @@ pub(crate) async fn joined(reading: &Arc<Reading>, request: &Request) -> Result<
     let extra = OUTCOME_COLUMNS.map(|(name, ..)| name);
     let extra: Vec<&str> = std::iter::once(DAY).chain(extra).collect();
     check_columns(Kind::Predictions, &extra, request.columns.as_deref())?;
-    let reads = read::days(reading.window).map(|day| join_day(reading, day, request));
+    let reads = reading.window.days().map(|day| join_day(reading, day, request));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
     let bytes = days.iter().map(JoinedDay::bytes).sum();
     reading.grow(bytes).await?;

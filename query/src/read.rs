@@ -76,18 +76,13 @@ pub(crate) struct Unpacked {
     pub(crate) columns: Columns,
 }
 
-/// The days of a window.
-pub(crate) fn days(window: Window) -> impl Iterator<Item = Day> {
-    std::iter::successors(Some(window.from()), |day| day.next()).take_while(move |day| *day <= window.to())
-}
-
 /// What `make` makes of the segments of each day of a window, day by day. A day without segments is left out.
 pub(crate) async fn window<T: Send + 'static>(
     reading: &Arc<Reading>,
     filter: &Filter,
     make: impl Fn(Vec<Unpacked>) -> Result<T> + Clone + Send + 'static,
 ) -> Result<Vec<T>> {
-    let reads = days(reading.window).map(|day| day_with(reading, day, filter, make.clone()));
+    let reads = reading.window.days().map(|day| day_with(reading, day, filter, make.clone()));
     let days: Vec<Option<T>> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
     Ok(days.into_iter().flatten().collect())
 }
@@ -225,6 +220,16 @@ impl Reading {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Warns when events of the window have expired, so that they are not in what is made of the logs.
+    pub(crate) fn warn_of_expired(&self) {
+        let expired: Vec<Day> = self.window.days().filter(|day| !self.kept.keeps(*day)).collect();
+        if let (Some(last), count) = (expired.last(), expired.len()) {
+            self.warn(format!(
+                "the events of {count} of the days, up to {last}, have expired and are not in the answer"
+            ));
+        }
+    }
+
     /// Notes that some kinds of events of a day are read.
     pub(crate) fn end_of_day(&self, kinds: usize) {
         self.found().days += kinds;
@@ -254,7 +259,7 @@ impl Reading {
             Full::Busy => budget.busy(),
             Full::TooLarge { bytes } => {
                 let done = self.found();
-                let all = days(self.window).count() * done.kinds.len().max(1);
+                let all = self.window.days().count() * done.kinds.len().max(1);
                 let about = bytes as f64 * all as f64 / done.days.max(1) as f64;
                 budget.too_large(&match done.days {
                     0 => format!("it holds {} before its first day is read", in_words(bytes)),
@@ -335,7 +340,7 @@ impl Filter {
 
 /// Walks the logs of a window without unpacking anything: only to see how far they go.
 pub(crate) async fn resolve(reading: &Arc<Reading>, kinds: &[Kind]) -> Result<()> {
-    let walks = days(reading.window).map(|day| resolve_day(reading, day, kinds));
+    let walks = reading.window.days().map(|day| resolve_day(reading, day, kinds));
     stream::iter(walks).buffered(DAYS_AT_ONCE).try_collect::<()>().await
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use event::{Day, Error, Kind, Result, Timestamp, Window, fields::TAG_PREFIX};
+use event::{Day, Error, Kind, Period, Result, Timestamp, Window, fields::TAG_PREFIX};
 use log::cut::Cut;
 
 /// The most days in a window.
@@ -144,6 +144,8 @@ pub struct Request {
     pub cut: Option<Arc<Cut>>,
     /// From which score on predictions are judged as positive, instead of what their definitions say.
     pub threshold: Option<f64>,
+    /// Of how many days evaluations are.
+    pub period: Period,
     /// What evaluations say where scikit-learn divides by zero; nothing, when that is `None`.
     pub zero_division: Option<f64>,
 }
@@ -167,6 +169,8 @@ pub struct Words<'a> {
     pub cut: Option<&'a str>,
     /// A score.
     pub threshold: Option<&'a str>,
+    /// A period: `day`, `week`, `month`, `quarter` or `all`.
+    pub group_by: Option<&'a str>,
     /// `0`, `1` or `null`.
     pub zero_division: Option<&'a str>,
 }
@@ -213,6 +217,7 @@ impl Request {
             columns,
             cut,
             threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
+            period: words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of: as_of.transpose().map_err(|error| named("as-of", error))?,
         })
@@ -223,7 +228,8 @@ impl Request {
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         let is_of_then = self.as_of.is_some() || self.cut.is_some();
-        let is_stored = self.what.facts().is_stored && self.threshold.is_none();
+        let is_of_days = self.threshold.is_none() && self.period == Period::Day;
+        let is_stored = self.what.facts().is_stored && is_of_days;
         !is_stored || self.what.has_history() && is_of_then
     }
 }
@@ -243,6 +249,11 @@ fn threshold_of(what: What, word: &str) -> Result<f64> {
     of_evaluations(what, "threshold")?;
     let number = word.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| Error::invalid(format!("threshold: `{word}` is not a number")))
+}
+
+fn period_of(what: What, word: &str) -> Result<Period> {
+    of_evaluations(what, "group-by")?;
+    Period::parse(word).map_err(|error| Error::invalid(format!("group-by: {error}")))
 }
 
 fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {
@@ -294,6 +305,8 @@ mod tests {
             }),
             What::parse("prediction").unwrap_err().to_string(),
             fails(Words { threshold: Some("0.5"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Words { group_by: Some("week"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { group_by: Some("weeks"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { threshold: Some("half"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { threshold: Some("NaN"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { zero_division: Some("2"), ..words("2013-03-01", "2013-03-01") }),

@@ -7,7 +7,11 @@ use tests::{
     world::{World, at},
 };
 
-on_both_engines!(World::on: figures_are_computed_at_any_threshold);
+on_both_engines!(
+    World::on:
+    figures_are_computed_at_any_threshold,
+    figures_of_a_period_are_those_of_all_its_events,
+);
 
 const DAY: &str = "2026-06-01";
 
@@ -48,4 +52,49 @@ async fn figures_are_computed_at_any_threshold(world: World) {
     for (word, expected) in [("null", ",0.0,0.0,1.0"), ("0", "0.0,0.0,0.0,1.0"), ("1", "1.0,0.0,0.0,1.0")] {
         assert_eq!(Asked { zero_division: Some(word), ..shares }.csv(&scene).await, expected, "{word}");
     }
+}
+
+async fn figures_of_a_period_are_those_of_all_its_events(world: World) {
+    let scene = Scene::new(world).await;
+    let days = ["2026-05-31", "2026-06-01", "2026-06-02", "2026-06-08"];
+    for (at, day) in days.into_iter().enumerate() {
+        scene.predict_many(day, "v1", 2 * at + 3, "2026-06-09T12:00:00Z").await;
+        scene.observe_many(day, "1", 2 * at + 3, "2026-06-09T12:00:00Z").await;
+    }
+    scene.project().await;
+    let run = async |period: Option<&str>, columns: &str, as_of: Option<&str>| {
+        let (columns, group_by) = (Some(columns), period);
+        let words =
+            Words { from: "2026-05-30", to: "2026-06-09", columns, group_by, as_of, ..Words::default() };
+        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+        let mut text = Vec::new();
+        Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+        String::from_utf8(text).unwrap().lines().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    let counts = "day,predictions,labelled,tp,fp,tn,fn";
+    let daily = run(None, counts, None).await;
+    assert_eq!(run(Some("day"), counts, None).await, daily);
+    let numbers = |rows: &str| -> Vec<Vec<u64>> {
+        let of_row = |row: &str| row.split(',').skip(1).map(|number| number.parse().unwrap()).collect();
+        rows.split(' ').map(of_row).collect()
+    };
+    let sum = |days: &[usize]| -> Vec<u64> {
+        let rows = numbers(&daily);
+        (0..rows[0].len()).map(|column| days.iter().map(|day| rows[*day][column]).sum()).collect()
+    };
+    let weekly = run(Some("week"), counts, None).await;
+    assert_eq!(numbers(&weekly), [sum(&[0]), sum(&[1, 2]), sum(&[3])]);
+    let first_days = weekly.split(' ').map(|row| &row[..10]).collect::<Vec<_>>();
+    assert_eq!(first_days, ["2026-05-30", "2026-06-01", "2026-06-08"]);
+    assert_eq!(numbers(&run(Some("month"), counts, None).await), [sum(&[0]), sum(&[1, 2, 3])]);
+    assert_eq!(numbers(&run(Some("quarter"), counts, None).await), [sum(&[0, 1, 2, 3])]);
+    assert_eq!(numbers(&run(Some("all"), counts, None).await), [sum(&[0, 1, 2, 3])]);
+    // What does not add up is computed from all events: the area under the curve is not a mean of days.
+    let areas = run(None, "auc", None).await;
+    let areas = areas.split(' ').map(|area| area.parse::<f64>().unwrap()).collect::<Vec<_>>();
+    let all: f64 = run(Some("all"), "auc", None).await.parse().unwrap();
+    assert!((all - areas.iter().sum::<f64>() / areas.len() as f64).abs() > 1e-3, "{all} of {areas:?}");
+    // Also as of an instant before anything was appended.
+    assert_eq!(run(Some("all"), counts, Some("2026-06-09T00:00:00Z")).await, "");
 }

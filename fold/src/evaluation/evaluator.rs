@@ -9,13 +9,14 @@ use super::{
     ReleaseEvaluation, head_to_head,
 };
 use crate::{
-    ExactSum, LogSegment, Result, RowRef,
+    ExactSum, FoldError, LogSegment, Result, RowRef,
     join::{self, Pair},
     metrics::{Confusion, Errors, Probabilities, Scores, Tally, mean, ratio},
     read::{Numbers, Texts, floats, texts},
 };
 
-/// Judges a day, all at once or one [`Partition`](super::Partition) after the other.
+/// Judges a day, all at once or one [`Partition`](super::Partition) after the other; or several days, one after the
+/// other.
 #[derive(Debug)]
 pub struct Evaluator {
     definitions: BTreeMap<String, Definition>,
@@ -39,7 +40,30 @@ impl Evaluator {
         Self { threshold, ..self }
     }
 
-    /// Adds all predictions and outcomes of some keys. Those keys must not be added again.
+    /// Goes on with the next day of a window, on which releases are judged by these definitions. The results are of all
+    /// days together: each prediction is judged by the definition of its day, and what is said of the definition
+    /// itself is of the last day.
+    ///
+    /// # Errors
+    /// [`FoldError::OtherTask`], when a release that was judged has another kind of task from now on.
+    pub fn next_day(&mut self, definitions: BTreeMap<String, Definition>) -> Result<()> {
+        for (name, release) in &mut self.releases {
+            if let Some(definition) = definitions.get(name)
+                && !release.go_on(definition, self.threshold)
+            {
+                return Err(FoldError::OtherTask { release: name.clone() });
+            }
+        }
+        self.definitions = definitions;
+        Ok(())
+    }
+
+    /// About how many bytes it takes, which grow with what it has judged.
+    pub fn bytes(&self) -> usize {
+        self.releases.values().map(Release::bytes).sum()
+    }
+
+    /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.
     ///
     /// # Errors
     /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows. Then
@@ -214,6 +238,31 @@ impl Release {
             record: Record::default(),
             defined_from: definition.and_then(|definition| definition.from),
             judge,
+        }
+    }
+
+    /// Is judged by another definition from now on. Says whether that can be: its task must be of the same kind.
+    fn go_on(&mut self, definition: &Definition, threshold: Option<f64>) -> bool {
+        let Self { judge, defined_from, .. } = self;
+        match (&mut *judge, &definition.task) {
+            (None, _) => *judge = Self::new(Some(definition), threshold).judge,
+            (Some(Judge::Binary(judge)), Task::Binary { positive_label }) => {
+                judge.positive.clone_from(positive_label);
+                judge.threshold = threshold.unwrap_or(definition.threshold);
+            }
+            (Some(Judge::Multiclass(_)), Task::Multiclass)
+            | (Some(Judge::Regression(_)), Task::Regression) => {}
+            _ => return false,
+        }
+        *defined_from = definition.from;
+        true
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.judge {
+            Some(Judge::Binary(judge)) => judge.ranked.bytes(),
+            Some(Judge::Regression(errors)) => errors.bytes(),
+            Some(Judge::Multiclass(_)) | None => 0,
         }
     }
 

@@ -236,6 +236,26 @@ proptest! {
     }
 
     #[test]
+    fn days_of_a_window_give_the_same_as_all_of_their_events(
+        days in vec((vec(prediction(), 0..20), vec(outcome(), 0..10)), 1..4),
+    ) {
+        let mut evaluator = Evaluator::new(BTreeMap::new());
+        let (mut predictions, mut outcomes) = (Vec::new(), Vec::new());
+        for (day, (predicted, observed)) in days.into_iter().enumerate() {
+            // A key names other things on other days.
+            let key = |key: &'static str| -> &'static str { format!("{key}{day}").leak() };
+            let predicted: Vec<_> = predicted.into_iter().map(|row| Prediction { key: key(row.key), ..row }).collect();
+            let observed: Vec<_> = observed.into_iter().map(|row| Outcome { key: key(row.key), ..row }).collect();
+            let (left, right) = (testing::predictions(&predicted, true), testing::outcomes(&observed, true));
+            evaluator.next_day(tasks()).unwrap();
+            evaluator.add(&log(&[(1, left)]), &log(&[(1, right)])).unwrap();
+            predictions.extend(predicted);
+            outcomes.extend(observed);
+        }
+        prop_assert_eq!(evaluator.finish(), judge(&predictions, &outcomes));
+    }
+
+    #[test]
     fn distinct_predictions_in_another_log_order_give_the_same(
         rows in vec((0.0..=1.0f64, any::<bool>()), 0..5)
             .prop_map(|rows| rows.into_iter().zip(["a", "b", "c", "d", "e"]).collect::<Vec<_>>())
@@ -276,6 +296,31 @@ fn outcomes_without_a_prediction_and_repeated_predictions_are_counted() {
     // A day on which nothing was predicted at all.
     let alone = judge(&[], &outcomes);
     assert_eq!((alone.outcomes, alone.unmatched, alone.releases.len()), (Some(7), Some(7), 0));
+}
+
+#[test]
+fn each_day_of_a_window_is_judged_by_its_own_definition() {
+    let predictions = [Prediction { score: Some(0.4), ..predicted("binary", "a") }];
+    let outcomes = [observed("a", Some("late"), None)];
+    let (left, right) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
+    let (left, right) = ([(1, left)], [(1, right)]);
+    let defined = |task: Task, threshold, from: &str| {
+        let from = Some(from.parse().unwrap());
+        BTreeMap::from([("binary".to_owned(), Definition { threshold, from, ..Definition::of(task) })])
+    };
+    let binary_of = |label: &str| Task::Binary { positive_label: label.into() };
+    let mut evaluator = Evaluator::new(BTreeMap::new());
+    for (label, threshold) in [("late", 0.5), ("late", 0.25), ("on time", 0.25)] {
+        evaluator.next_day(defined(binary_of(label), threshold, "2026-06-01")).unwrap();
+        evaluator.add(&log(&left), &log(&right)).unwrap();
+    }
+    assert!(evaluator.bytes() > 0);
+    let error = evaluator.next_day(defined(Task::Regression, 0.5, "2026-06-01")).unwrap_err();
+    assert!(error.to_string().contains("`binary` changed its task"), "{error}");
+    let evaluation = evaluator.finish();
+    let binary = binary(&evaluation);
+    assert_eq!(binary.confusion, Confusion { tp: 1, fp: 1, tn: 0, fn_: 1 });
+    assert_eq!((binary.positive.as_str(), binary.threshold, binary.judged), ("on time", 0.25, 3));
 }
 
 #[test]

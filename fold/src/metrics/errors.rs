@@ -67,6 +67,11 @@ impl Errors {
         self.all.push(error);
     }
 
+    /// How many bytes the errors take that are kept.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.all.as_slice())
+    }
+
     /// How many were taken.
     pub fn n(&self) -> u64 {
         self.n

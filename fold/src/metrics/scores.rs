@@ -45,6 +45,11 @@ impl Scores {
         self.ranked.push((score + 0.0).to_bits() << 1 | u64::from(positive));
     }
 
+    /// How many bytes they take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.ranked.as_slice())
+    }
+
     /// Area under the receiver operating characteristic (`roc_auc_score`), and the other figures. The area is the
     /// probability that a positive scores above a negative, a tie counting one half; `None` unless there are both.
     ///

@@ -1,7 +1,7 @@
 //! What the OpenAPI document says of the query service.
 
 use axum::http::StatusCode;
-use event::fields::FieldType;
+use event::{Period, fields::FieldType};
 use serde_json::{Value, json};
 use web::{
     Named, Operation,
@@ -91,14 +91,21 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
 }
 
 /// The parameters that only evaluations have.
-fn of_evaluations() -> [ParameterBuilder; 2] {
+fn of_evaluations() -> [ParameterBuilder; 3] {
     let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);
     let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
+    let says = "Of how many days each row is: of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Figures of more than a day are computed from the events.";
+    let periods = schema::one_of(Period::NAMED.map(|(name, _)| name)).default(Some(json!("day")));
+    let period = web::parameter(ParameterIn::Query, "group-by", periods, says);
     let says = "What precision, recall, F1, specificity and the means of classes say where they divide by zero (`zero_division` of scikit-learn; `null` is its `nan`).";
     let values = schema::one_of(ZERO_DIVISIONS.map(|(name, _)| name)).default(Some(json!("null")));
     let zero_division = web::parameter(ParameterIn::Query, "zero-division", values, says);
-    [threshold.example(Some(json!(0.3))), zero_division.example(Some(json!("0")))]
+    [
+        period.example(Some(json!("week"))),
+        threshold.example(Some(json!(0.3))),
+        zero_division.example(Some(json!("0"))),
+    ]
 }
 
 fn column_name(what: What) -> RefOr<Schema> {

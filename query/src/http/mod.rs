@@ -56,6 +56,8 @@ struct Parameters {
     as_of: Option<String>,
     cut: Option<String>,
     threshold: Option<String>,
+    #[serde(rename = "group-by")]
+    group_by: Option<String>,
     #[serde(rename = "zero-division")]
     zero_division: Option<String>,
     format: Option<String>,
@@ -98,6 +100,7 @@ async fn read(
         as_of: parameters.as_of.as_deref(),
         cut: parameters.cut.as_deref(),
         threshold: parameters.threshold.as_deref(),
+        group_by: parameters.group_by.as_deref(),
         zero_division: parameters.zero_division.as_deref(),
     };
     let request = Request::parse(what, &words)?;
