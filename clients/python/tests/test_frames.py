@@ -68,6 +68,25 @@ def test_predictions_and_outcomes_of_a_frame_are_stored_and_judged(workspace: al
     assert rows[1]["predicted_at"].startswith("2026-06-01T02:00:01")
 
 
+def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) -> None:
+    data = columns()
+    workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="scored_at", tags=["branch"])
+    truth = {"loan_id": ["loan-0", "loan-1", "loan-2"], "status": ["default", "repaid", "default"], "closed": [AT] * 3}
+    workspace.log_outcomes(truth, key="loan_id", observed_at="closed", predicted_on=DAY, label="status")
+
+    def of_week(**options: object) -> list:
+        return workspace.evaluations("2026-06-01", "2026-06-07", group_by="week", frames="rows", **options)
+
+    (week,) = of_week(columns=["day", "tp", "fp", "tn", "fn"])
+    assert week == {"day": week["day"], "tp": 1, "fp": 1, "tn": 0, "fn": 1}
+    assert str(week["day"]).startswith(DAY)
+    assert of_week(threshold=0.75, columns=["tp", "fp", "tn", "fn"]) == [{"tp": 1, "fp": 0, "tn": 1, "fn": 1}]
+    none_positive = {"release": "v1", "threshold": 1.5, "columns": ["precision"]}
+    assert of_week(**none_positive) == [{"precision": None}]
+    assert of_week(zero_division=0, **none_positive) == [{"precision": 0.0}]
+    assert of_week(as_of="2020-01-01") == [] == of_week(as_of=datetime(2020, 1, 1, tzinfo=timezone.utc))
+
+
 @pytest.mark.parametrize("library", ["rows", "pandas", "polars", "pyarrow"])
 def test_frames_come_back_in_the_library_that_is_asked_for(workspace: al.Workspace, library: str) -> None:
     as_library(library, {})

@@ -245,7 +245,11 @@ class Workspace:
         return self.query("rollups", since, until, **options)
 
     def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
-        """How good the predictions of each day and release were: see :meth:`query`."""
+        """How good the predictions of each day and release were: see :meth:`query`.
+
+        ``group_by`` asks for a week, month, quarter or all days together, ``threshold`` judges by another score, and
+        ``zero_division`` (0 or 1) fills figures that divide by zero.
+        """
         return self.query("evaluations", since, until, **options)
 
     def query(
@@ -258,6 +262,9 @@ class Workspace:
         columns: Optional[Sequence[str]] = None,
         as_of: Optional[Instant] = None,
         by: Optional[str] = None,
+        group_by: Optional[str] = None,
+        threshold: Optional[float] = None,
+        zero_division: Optional[int] = None,
         frames: Optional[str] = None,
     ) -> Any:
         """A frame of a window of UTC days, ``until`` included (one day without it).
@@ -269,8 +276,11 @@ class Workspace:
         asked = {
             "release": release,
             "columns": None if columns is None else ",".join(columns),
-            "as_of": None if as_of is None else _instant(as_of),
+            "as-of": None if as_of is None else _instant(as_of),
             "by": by,
+            "group-by": group_by,
+            "threshold": None if threshold is None else repr(float(threshold)),
+            "zero-division": None if zero_division is None else str(zero_division),
         }
         params.update({name: value for name, value in asked.items() if value is not None})
         answer = self.client.transport.request("GET", self._url(what), params=params)
