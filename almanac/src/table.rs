@@ -1,21 +1,12 @@
 //! `almanac table`: making, describing, reading and deleting the table itself.
 
-use std::{
-    io::{BufRead, IsTerminal, Write},
-    path::Path,
-};
+use std::io::{BufRead, IsTerminal, Write};
 
 use clap::Subcommand;
-use event::{Clock, Error};
-use table::{
-    dynamodb::{self, TableDescription},
-    sqlite::{self, FileDescription, SqliteTable},
-};
+use event::Error;
+use table::engine::Lines;
 
-use crate::{
-    config::{Config, Store},
-    open,
-};
+use crate::config::Config;
 
 mod items;
 
@@ -39,9 +30,6 @@ pub(crate) enum TableCommand {
     },
 }
 
-/// What a description says: a label and a value a line.
-type Lines = Vec<(&'static str, String)>;
-
 pub(crate) async fn command(config: &Config, command: TableCommand) -> anyhow::Result<()> {
     match command {
         TableCommand::Create => create(config).await,
@@ -58,22 +46,19 @@ pub(crate) async fn command(config: &Config, command: TableCommand) -> anyhow::R
 
 async fn create(config: &Config) -> anyhow::Result<()> {
     let store = &config.store.value;
-    match store {
-        Store::Sqlite(path) => drop(SqliteTable::open(path, Clock::system())?),
-        Store::DynamoDb(table) => drop(dynamodb::create(&open::dynamodb(config, table)).await?),
-    }
+    store.engine.create(&store.place, &config.surroundings()).await?;
     println!("the table {store} is ready");
     Ok(())
 }
 
 async fn describe(config: &Config) -> event::Result<Lines> {
-    match &config.store.value {
-        Store::Sqlite(path) if !path.exists() => Err(Error::not_found(format!(
+    let store = &config.store.value;
+    match store.file() {
+        Some(path) if !path.exists() => Err(Error::not_found(format!(
             "there is no file {}; `almanac table create` makes it",
             path.display()
         ))),
-        Store::Sqlite(path) => Ok(file_lines(path, config, &sqlite::describe(path)?)),
-        Store::DynamoDb(table) => Ok(table_lines(dynamodb::describe(&open::dynamodb(config, table)).await?)),
+        _ => store.engine.describe(&store.place, &config.surroundings()).await,
     }
 }
 
@@ -93,10 +78,7 @@ async fn delete(config: &Config, confirm: Option<String>) -> anyhow::Result<()> 
         let message = format!("nothing was deleted: the table is called `{name}`, not `{given}`");
         return Err(Error::invalid(message).into());
     }
-    match store {
-        Store::Sqlite(path) => sqlite::delete(path)?,
-        Store::DynamoDb(table) => dynamodb::delete(&open::dynamodb(config, table)).await?,
-    }
+    store.engine.delete(&store.place, &config.surroundings()).await?;
     println!("the table {store} is gone");
     Ok(())
 }
@@ -114,50 +96,4 @@ fn ask(lines: &Lines) -> std::io::Result<String> {
 
 fn print(lines: &Lines, out: &mut dyn Write) -> std::io::Result<()> {
     lines.iter().try_for_each(|(label, value)| writeln!(out, "{label:<11}{value}"))
-}
-
-fn file_lines(path: &Path, config: &Config, file: &FileDescription) -> Lines {
-    let mut lines = vec![
-        ("table", config.store.value.name()),
-        ("engine", format!("SQLite, file version {}", file.version)),
-        ("place", path.display().to_string()),
-        ("key", file.key.clone()),
-    ];
-    lines.extend(file.indexes.iter().map(|index| ("index", format!("{} ({})", index.name, index.key))));
-    lines.extend([
-        ("feed", format!("{} changes, kept for a day", file.changes)),
-        ("expiry", format!("by {}", file.time_to_live)),
-        ("items", file.items.to_string()),
-        ("size", format!("{} bytes, and {} in the write-ahead log", file.bytes, file.log_bytes)),
-    ]);
-    lines
-}
-
-fn table_lines(table: TableDescription) -> Lines {
-    let place = match table.endpoint {
-        Some(endpoint) => format!("{endpoint} (region {})", table.region),
-        None => table.region,
-    };
-    let mut lines = vec![
-        ("table", table.name),
-        ("engine", format!("DynamoDB, {}, {}", table.status, table.billing)),
-        ("place", place),
-        ("arn", table.arn),
-    ];
-    lines.extend(table.created_at.map(|created| ("created", created.to_string())));
-    lines.push(("key", table.key));
-    lines.extend(table.indexes.into_iter().map(|index| {
-        ("index", format!("{} ({}), {}, about {} items", index.name, index.key, index.status, index.items))
-    }));
-    lines.extend([
-        ("feed", table.stream.map_or("none".into(), |stream| format!("{}, {}", stream.view, stream.arn))),
-        ("expiry", table.time_to_live.map_or("none".into(), |attribute| format!("by {attribute}"))),
-        ("items", format!("about {}, counted every six hours", table.items)),
-        ("size", format!("about {} bytes", table.bytes)),
-    ]);
-    if table.is_protected {
-        lines.push(("protected", "yes: it must be unlocked before it can be deleted".into()));
-    }
-    lines.extend(table.problems.into_iter().map(|problem| ("problem", problem)));
-    lines
 }

@@ -1,6 +1,11 @@
 //! Ingest, projector and query on one listener: all of them, or the roles that are asked for.
 
-use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use axum::Router;
@@ -15,7 +20,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
 
 use crate::{
-    config::{Config, Store},
+    config::Config,
     health::{self, Asked, READY_LAG, Readiness},
     open, openapi,
     serve::{WRITE_WITHIN, serve},
@@ -41,10 +46,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let listener = TcpListener::bind(config.listen.value).await.with_context(|| {
         format!("cannot listen on {}; --listen names another address", config.listen.value)
     })?;
-    let file = match &config.store.value {
-        Store::Sqlite(path) => Some(path.clone()),
-        Store::DynamoDb(_) => None,
-    };
+    let file = config.store.value.file().map(Path::to_owned);
     let roles = if args.roles.is_empty() { Role::ALL.to_vec() } else { args.roles.clone() };
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     tracing::info!(

@@ -26,6 +26,7 @@ use crate::item::Value;
 
 pub mod check;
 pub mod dynamodb;
+pub mod engine;
 mod feed;
 pub mod item;
 pub mod key;

@@ -11,7 +11,8 @@ use std::{
 };
 
 use clap::{ArgMatches, Args, parser::ValueSource};
-use event::{Error, Result};
+use event::{Clock, Error, Result};
+use table::engine::Surroundings;
 
 use crate::telemetry::logs::LogFormat;
 
@@ -62,8 +63,7 @@ pub(crate) struct Flags {
     /// The configuration file [default: ./almanac.toml, if it is there].
     #[arg(long, global = true, env = CONFIG.variable, value_name = "FILE")]
     config: Option<OsString>,
-    /// Where the table is: sqlite:PATH or dynamodb:TABLE [default: sqlite:almanac.db in the data folder].
-    #[arg(long, global = true, env = STORE.variable, value_name = "STORE")]
+    #[arg(long, global = true, env = STORE.variable, value_name = "STORE", help = place::help())]
     store: Option<OsString>,
     /// The folder that holds the data [default: ./almanac-data].
     #[arg(long, global = true, env = DATA.variable, value_name = "DIR")]
@@ -159,6 +159,12 @@ fn given(name: &Name, value: Option<&OsString>, matches: &ArgMatches) -> Option<
 }
 
 impl Config {
+    /// What engines are told beside which table it is.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let (region, endpoint) = (self.region.value.clone(), self.endpoint.value.clone());
+        Surroundings { clock: Clock::system(), region, endpoint }
+    }
+
     /// Lays what was given over the file that was named, or over `default_file` if it is there.
     fn resolve(given: Given, default_file: &Path) -> Result<Self> {
         let (file, keys) = file::read(given.config, default_file)?;
@@ -168,7 +174,7 @@ impl Config {
         };
         let store = match given.store.or(keys.store) {
             Some(setting) => parse(&STORE, setting, place::parse)?,
-            None => Setting { value: Store::Sqlite(data.value.join(place::FILE)), origin: Origin::Default },
+            None => Setting { value: Store::sqlite(data.value.join(place::FILE)), origin: Origin::Default },
         };
         refuse_idle_data(&data, &store)?;
         let region = optional(&REGION, given.region.or(keys.region), check_region)?;

@@ -1,65 +1,74 @@
-//! `sqlite:PATH` or `dynamodb:TABLE`.
+//! Where the table is: `sqlite:PATH`, `dynamodb:TABLE`, and what other engines there are.
 
 use std::{
+    ffi::OsString,
     fmt,
     path::{Path, PathBuf},
 };
+
+use table::engine::{ENGINES, Engine};
 
 use super::Origin;
 
 /// The name of the SQLite file in the data folder.
 pub(super) const FILE: &str = "almanac.db";
 
-/// How long the name of a DynamoDB table may be.
-const TABLE_NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=255;
-
 /// Where the table is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Store {
-    /// In this SQLite file.
-    Sqlite(PathBuf),
-    /// In DynamoDB, under this name.
-    DynamoDb(String),
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    /// In which engine.
+    pub(crate) engine: &'static dyn Engine,
+    /// Which of its tables.
+    pub(crate) place: OsString,
 }
 
 impl Store {
+    /// In this SQLite file.
+    pub(super) fn sqlite(path: PathBuf) -> Self {
+        Self { engine: &table::sqlite::Sqlite, place: path.into_os_string() }
+    }
+
     /// The table's name, by which a person confirms that this one is meant.
     pub(crate) fn name(&self) -> String {
-        match self {
-            Store::Sqlite(path) => {
-                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-            }
-            Store::DynamoDb(table) => table.clone(),
-        }
+        self.engine.name(&self.place)
+    }
+
+    /// The file that holds the table, when it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.engine.file(&self.place)
     }
 }
 
 impl fmt::Display for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Store::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Store::DynamoDb(table) => write!(f, "dynamodb:{table}"),
-        }
+        write!(f, "{}:{}", self.engine.scheme(), self.place.display())
     }
+}
+
+/// How stores are written, with `between` them.
+fn forms(between: &str) -> String {
+    ENGINES.map(|engine| format!("{}:{}", engine.scheme(), engine.place())).join(between)
+}
+
+/// What the flag is for.
+pub(super) fn help() -> String {
+    format!("Where the table is: {} [default: sqlite:{FILE} in the data folder]", forms(" or "))
 }
 
 /// Reads a store; an error says what is wrong with the text.
 pub(super) fn parse(text: &str, origin: &Origin) -> Result<Store, String> {
-    match text.split_once(':') {
-        Some(("sqlite", "")) => Err(format!("`{text}` names no file; it is written sqlite:PATH")),
-        Some(("sqlite", path)) => Ok(Store::Sqlite(origin.locate(Path::new(path)))),
-        Some(("dynamodb", table)) if is_table_name(table) => Ok(Store::DynamoDb(table.to_owned())),
-        Some(("dynamodb", table)) => Err(format!(
-            "`{text}`: DynamoDB does not allow the table name `{table}` ({} to {} of a-z, A-Z, 0-9, `_`, `-` \
-             and `.`)",
-            TABLE_NAME_LENGTH.start(),
-            TABLE_NAME_LENGTH.end()
-        )),
-        _ => Err(format!("`{text}` is neither sqlite:PATH nor dynamodb:TABLE")),
-    }
-}
-
-fn is_table_name(text: &str) -> bool {
-    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&letter);
-    TABLE_NAME_LENGTH.contains(&text.len()) && text.chars().all(is_allowed)
+    let named = text.split_once(':').and_then(|(scheme, place)| {
+        let engine = ENGINES.into_iter().find(|engine| engine.scheme() == scheme)?;
+        Some((engine, place))
+    });
+    let Some((engine, place)) = named else {
+        return Err(format!("`{text}` is neither {}", forms(" nor ")));
+    };
+    engine.check(place)?;
+    let place = OsString::from(place);
+    let place = match engine.file(&place) {
+        Some(path) => origin.locate(path).into_os_string(),
+        None => place,
+    };
+    Ok(Store { engine, place })
 }

@@ -61,7 +61,7 @@ fn the_file_goes_over_defaults_and_keeps_lines() {
     let folder = Folder::with(ALL_KEYS);
     let config = folder.resolve(Given::default()).unwrap();
     let at = |line| Origin::File { path: folder.file(), line };
-    assert_eq!(config.store.value, Store::DynamoDb("from-file".into()));
+    assert_eq!(config.store.value.to_string(), "dynamodb:from-file");
     assert_eq!(config.store.origin, at(2));
     assert_eq!(config.data.value, folder.0.path().join("from/file"));
     assert_eq!(config.region.value.as_deref(), Some("eu-west-1"));
@@ -81,7 +81,7 @@ fn what_was_given_goes_over_the_file() {
         ..Given::default()
     };
     let config = folder.resolve(given).unwrap();
-    assert_eq!(config.store.value, Store::Sqlite("elsewhere.db".into()));
+    assert_eq!(config.store.value.to_string(), "sqlite:elsewhere.db");
     assert_eq!(config.store.origin, Origin::Environment("ALMANAC_STORE"));
     assert_eq!(config.region.value.as_deref(), Some("us-east-1"));
     assert_eq!(config.listen.value.to_string(), "[::1]:2");
@@ -106,7 +106,8 @@ fn paths_in_a_file_are_relative_to_its_folder() {
     {
         let folder = Folder::with(&format!("store = '{store}'"));
         let expected = expected.replace("FOLDER", folder.0.path().to_str().unwrap());
-        assert_eq!(folder.resolve(Given::default()).unwrap().store.value, Store::Sqlite(expected.into()));
+        let store = folder.resolve(Given::default()).unwrap().store.value;
+        assert_eq!(store.to_string(), format!("sqlite:{expected}"));
     }
 }
 
@@ -115,16 +116,16 @@ fn the_store_follows_the_data_folder_wherever_that_is_from() {
     let folder = Folder::with("data = 'kept'");
     let kept = folder.0.path().join("kept/almanac.db");
     let config = folder.resolve(Given::default()).unwrap();
-    assert_eq!(config.store.value, Store::Sqlite(kept));
+    assert_eq!(config.store.value.file(), Some(&*kept));
     assert_eq!(config.store.origin, Origin::Default);
     let config = folder.resolve(Given { data: flag(&DATA, "typed"), ..Given::default() }).unwrap();
-    assert_eq!(config.store.value, Store::Sqlite("typed/almanac.db".into()));
+    assert_eq!(config.store.value.to_string(), "sqlite:typed/almanac.db");
 }
 
 #[test]
 fn the_name_of_a_table_is_short() {
-    assert_eq!(Store::Sqlite("a/b.db".into()).name(), "b.db");
-    assert_eq!(Store::DynamoDb("almanac".into()).name(), "almanac");
+    let name = |store: &str| place::parse(store, &Origin::Default).unwrap().name();
+    assert_eq!([name("sqlite:a/b.db"), name("dynamodb:almanac")], ["b.db", "almanac"]);
 }
 
 #[test]

@@ -2,15 +2,13 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};
-use event::{Clock, Error};
+use event::Error;
 use log::key;
 use serde_json::{Map, Value as Json, json};
-use table::{
-    Index, Item, Key, KeyRange, Page, Query, Scan, dynamodb::DynamoTable, item::Value, sqlite::SqliteTable,
-};
+use table::{Index, Item, Key, KeyRange, Query, Scan, item::Value};
 
 use crate::{
-    config::{Config, Store},
+    config::Config,
     open,
     shown::{aligned, print},
 };
@@ -145,32 +143,9 @@ pub(crate) async fn query(config: &Config, args: QueryArgs) -> anyhow::Result<()
     Ok(())
 }
 
-/// The table of an engine, as people may go through it.
-enum Whole {
-    Sqlite(SqliteTable),
-    DynamoDb(Box<DynamoTable>),
-}
-
-impl Whole {
-    async fn open(config: &Config) -> anyhow::Result<Self> {
-        Ok(match &config.store.value {
-            Store::Sqlite(path) => Self::Sqlite(SqliteTable::open_existing(path, Clock::system())?),
-            Store::DynamoDb(table) => {
-                Self::DynamoDb(Box::new(DynamoTable::connect(open::dynamodb(config, table)).await?))
-            }
-        })
-    }
-
-    async fn page(&self, scan: &Scan) -> event::Result<Page> {
-        match self {
-            Self::Sqlite(table) => table.scan(scan).await,
-            Self::DynamoDb(table) => table.scan(scan).await,
-        }
-    }
-}
-
 pub(crate) async fn scan(config: &Config, args: &ScanArgs) -> anyhow::Result<()> {
-    let table = Whole::open(config).await?;
+    let store = &config.store.value;
+    let table = store.engine.open_whole(&store.place, &config.surroundings()).await?;
     let mut scan = Scan { prefix: args.prefix.clone(), keys_only: args.count, after: None };
     let (mut items, mut count) = (Vec::new(), 0);
     loop {

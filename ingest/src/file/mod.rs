@@ -56,13 +56,13 @@ impl FileReader {
         let name = path.display().to_string();
         let (format, encoding) = format_of(path)?;
         let names = spec.names()?;
-        let reading = spec.reading(!matches!(format, Format::Ndjson | Format::Json))?;
+        let reading = spec.reading(format.is_loose())?;
         let file =
             fs::File::open(path).map_err(|error| Refused::Whole(format!("cannot read {name}: {error}")))?;
         let source = match format {
             Format::Parquet => Source::Parquet(Box::new(ParquetFile::open(file, names)?)),
             Format::Arrow => Source::Arrow(Box::new(ArrowFile::open(file, &names)?)),
-            Format::Ndjson | Format::Json | Format::Csv => Source::Stream(
+            _ => Source::Stream(
                 file,
                 Some(Box::new((Decoder::new(encoding, true), Parser::new(format, names)))),
             ),

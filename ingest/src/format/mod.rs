@@ -53,41 +53,60 @@ impl Format {
     /// All formats.
     pub const ALL: [Format; 5] = [Format::Ndjson, Format::Json, Format::Arrow, Format::Parquet, Format::Csv];
 
+    /// What there is to know of each before it is read.
+    fn facts(self) -> Facts {
+        match self {
+            Format::Ndjson => Facts {
+                media_types: &["application/x-ndjson", "application/ndjson", "application/jsonl"],
+                endings: &["ndjson", "jsonl"],
+                is_loose: false,
+            },
+            Format::Json => Facts { media_types: &["application/json"], endings: &["json"], is_loose: false },
+            Format::Arrow => Facts {
+                media_types: &["application/vnd.apache.arrow.stream"],
+                endings: &["arrow", "arrows", "ipc", "feather"],
+                is_loose: true,
+            },
+            Format::Parquet => Facts {
+                media_types: &["application/vnd.apache.parquet"],
+                endings: &["parquet", "pq"],
+                is_loose: true,
+            },
+            Format::Csv => Facts { media_types: &["text/csv"], endings: &["csv"], is_loose: true },
+        }
+    }
+
     /// The format of a media type such as `application/json; charset=utf-8`.
     pub fn from_media_type(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        Some(match essence.as_str() {
-            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Format::Ndjson,
-            "application/json" => Format::Json,
-            "application/vnd.apache.arrow.stream" => Format::Arrow,
-            "application/vnd.apache.parquet" => Format::Parquet,
-            "text/csv" => Format::Csv,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|format| format.facts().media_types.contains(&essence.as_str()))
     }
 
     /// Its media type; the first where it has several.
     pub fn media_type(self) -> &'static str {
-        match self {
-            Format::Ndjson => "application/x-ndjson",
-            Format::Json => "application/json",
-            Format::Arrow => "application/vnd.apache.arrow.stream",
-            Format::Parquet => "application/vnd.apache.parquet",
-            Format::Csv => "text/csv",
-        }
+        self.facts().media_types[0]
     }
 
     /// The format of a file's ending, without the dot.
     pub fn from_ending(ending: &str) -> Option<Self> {
-        Some(match ending.to_ascii_lowercase().as_str() {
-            "ndjson" | "jsonl" => Format::Ndjson,
-            "json" => Format::Json,
-            "arrow" | "arrows" | "ipc" | "feather" => Format::Arrow,
-            "parquet" | "pq" => Format::Parquet,
-            "csv" => Format::Csv,
-            _ => return None,
-        })
+        let ending = ending.to_ascii_lowercase();
+        Self::ALL.into_iter().find(|format| format.facts().endings.contains(&ending.as_str()))
     }
+
+    /// Whether texts in it may stand for numbers: cells of CSV are text whatever they mean, and columns of text
+    /// often hold numbers.
+    pub(crate) fn is_loose(self) -> bool {
+        self.facts().is_loose
+    }
+}
+
+/// What there is to know of a format.
+struct Facts {
+    /// Its media types, the preferred one first.
+    media_types: &'static [&'static str],
+    /// The endings of its files, without the dot.
+    endings: &'static [&'static str],
+    is_loose: bool,
 }
 
 /// How the bytes of a body are packed.
@@ -139,9 +158,7 @@ pub struct BodyReader {
 impl BodyReader {
     /// A reader of events of `kind` that arrive at `now`.
     pub fn new(kind: Kind, format: Format, encoding: Encoding, now: Timestamp) -> Self {
-        // Cells of CSV are text whatever they mean, and columns of text often hold numbers.
-        let loose_text = matches!(format, Format::Csv | Format::Arrow | Format::Parquet);
-        let reading = Reading { loose_text, ..Reading::default() };
+        let reading = Reading { loose_text: format.is_loose(), ..Reading::default() };
         Self {
             decoder: Decoder::new(encoding, false),
             parser: Parser::new(format, Names::new(kind)),

@@ -21,6 +21,7 @@ use crate::{Item, Key, item::MAX_ITEM_BYTES};
 
 pub use self::{
     describe::{IndexDescription, StreamDescription, TableDescription},
+    engine::DynamoDb,
     manage::{create, delete, describe},
 };
 
@@ -30,6 +31,7 @@ mod codec;
 mod cursor;
 mod dates;
 mod describe;
+mod engine;
 mod expression;
 mod fault;
 mod manage;

@@ -24,10 +24,14 @@ use self::{
 use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
 use crate::{Item, Key, item::MAX_ITEM_BYTES};
 
-pub use self::manage::{FileDescription, FileIndex, delete, describe, file_bytes};
+pub use self::{
+    engine::Sqlite,
+    manage::{FileDescription, FileIndex, delete, describe, file_bytes},
+};
 
 mod codec;
 mod cursor;
+mod engine;
 mod fault;
 mod feed;
 mod manage;

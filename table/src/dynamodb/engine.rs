@@ -1,0 +1,117 @@
+//! The engine as the program around it sees it: `dynamodb:TABLE`.
+
+use std::{ffi::OsStr, path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use event::Result;
+
+use super::{DynamoConfig, DynamoTable, TableDescription, manage};
+use crate::{
+    Page, Scan, Table,
+    engine::{Engine, Lines, Surroundings, Whole},
+};
+
+/// How long the name of a table may be.
+const NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=255;
+
+/// Tables in DynamoDB.
+#[derive(Debug)]
+pub struct DynamoDb;
+
+fn config(place: &OsStr, around: &Surroundings) -> DynamoConfig {
+    DynamoConfig {
+        table: place.to_string_lossy().into_owned(),
+        region: around.region.clone(),
+        endpoint: around.endpoint.clone(),
+        clock: around.clock.clone(),
+    }
+}
+
+#[async_trait]
+impl Engine for DynamoDb {
+    fn scheme(&self) -> &'static str {
+        "dynamodb"
+    }
+
+    fn place(&self) -> &'static str {
+        "TABLE"
+    }
+
+    fn check(&self, place: &str) -> Result<(), String> {
+        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&letter);
+        if NAME_LENGTH.contains(&place.len()) && place.chars().all(is_allowed) {
+            return Ok(());
+        }
+        Err(format!(
+            "`dynamodb:{place}`: DynamoDB does not allow the table name `{place}` ({} to {} of a-z, A-Z, 0-9, `_`, `-` \
+             and `.`)",
+            NAME_LENGTH.start(),
+            NAME_LENGTH.end()
+        ))
+    }
+
+    fn file<'a>(&self, _: &'a OsStr) -> Option<&'a Path> {
+        None
+    }
+
+    fn name(&self, place: &OsStr) -> String {
+        place.to_string_lossy().into_owned()
+    }
+
+    /// The table must be there: making one costs money and needs rights that a service should not have.
+    async fn open(&self, place: &OsStr, around: &Surroundings, _: bool) -> Result<Arc<dyn Table>> {
+        Ok(Arc::new(DynamoTable::connect(config(place, around)).await?))
+    }
+
+    async fn open_whole(&self, place: &OsStr, around: &Surroundings) -> Result<Box<dyn Whole>> {
+        Ok(Box::new(DynamoTable::connect(config(place, around)).await?))
+    }
+
+    async fn create(&self, place: &OsStr, around: &Surroundings) -> Result<()> {
+        manage::create(&config(place, around)).await.map(drop)
+    }
+
+    async fn describe(&self, place: &OsStr, around: &Surroundings) -> Result<Lines> {
+        manage::describe(&config(place, around)).await.map(lines)
+    }
+
+    async fn delete(&self, place: &OsStr, around: &Surroundings) -> Result<()> {
+        manage::delete(&config(place, around)).await
+    }
+}
+
+fn lines(table: TableDescription) -> Lines {
+    let place = match table.endpoint {
+        Some(endpoint) => format!("{endpoint} (region {})", table.region),
+        None => table.region,
+    };
+    let mut lines = vec![
+        ("table", table.name),
+        ("engine", format!("DynamoDB, {}, {}", table.status, table.billing)),
+        ("place", place),
+        ("arn", table.arn),
+    ];
+    lines.extend(table.created_at.map(|created| ("created", created.to_string())));
+    lines.push(("key", table.key));
+    lines.extend(table.indexes.into_iter().map(|index| {
+        ("index", format!("{} ({}), {}, about {} items", index.name, index.key, index.status, index.items))
+    }));
+    lines.extend([
+        ("feed", table.stream.map_or("none".into(), |stream| format!("{}, {}", stream.view, stream.arn))),
+        ("expiry", table.time_to_live.map_or("none".into(), |attribute| format!("by {attribute}"))),
+        ("items", format!("about {}, counted every six hours", table.items)),
+        ("size", format!("about {} bytes", table.bytes)),
+    ]);
+    if table.is_protected {
+        lines.push(("protected", "yes: it must be unlocked before it can be deleted".into()));
+    }
+    lines.extend(table.problems.into_iter().map(|problem| ("problem", problem)));
+    lines
+}
+
+#[async_trait]
+impl Whole for DynamoTable {
+    async fn page(&self, scan: &Scan) -> Result<Page> {
+        self.scan(scan).await
+    }
+}
