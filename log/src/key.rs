@@ -250,6 +250,8 @@ mod tests {
             undone(&w, 2, OfWorkspace::Expiry).to_string(),
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
+            sweep_cursor().to_string(),
+            full_sweep().to_string(),
             write_probe().to_string(),
             EntityId::User(w.clone()).key().to_string(),
             EntityId::Group(w.clone()).key().to_string(),

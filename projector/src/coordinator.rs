@@ -206,6 +206,8 @@ impl Coordinator {
             let (shared, one) = (Arc::clone(&self.shared), Arc::clone(&following));
             let reader = async move { (one.shard.clone(), reader::read(shared, one, from).await) };
             self.aborts.insert(lease.shard.clone(), self.readers.spawn(reader));
+            // The worker that read it before may have died over the sweep that a gap demanded.
+            self.shared.look_for_demand();
         }
         lock(&self.shared.following).insert(lease.shard.clone(), following);
         Ok(())

@@ -49,6 +49,7 @@ pub mod evaluate;
 mod executor;
 pub mod expire;
 mod following;
+mod full_sweep;
 pub mod heartbeat;
 pub mod lease;
 mod letter;

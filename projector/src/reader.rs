@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     WorkspaceDay,
     following::{CHECKPOINT_EVERY, Following, Moved},
+    full_sweep,
     lock::lock,
     shared::{Extent, Shared},
 };
@@ -58,7 +59,19 @@ pub(crate) async fn read(
             Err(error) if error.kind() == ErrorKind::NotFound => break,
             Err(error) => return Err(error),
         };
-        let is_news = shared.take_in(&following.shard, &changes);
+        if changes.gap {
+            tracing::warn!(shard = following.shard, "changes are gone from the feed; comparing all logs");
+            match demand_full_sweep(&shared).await {
+                Err(error) if error.may_pass() => {
+                    tracing::warn!(shard = following.shard, %error, "the sweep is not demanded; trying again");
+                    sleep(RETRY_AFTER).await;
+                    from = Some(position);
+                    continue;
+                }
+                demanded => demanded?,
+            }
+        }
+        let is_news = shared.take_in(&changes);
         following.add(changes.next.clone(), shared.schedule().newest(), is_news);
         shared.checkpoint(&following).await;
         from = changes.next;
@@ -72,13 +85,20 @@ pub(crate) async fn read(
     Ok(())
 }
 
-/// Takes the newest position of a shard and asks for a sweep, in this order: so nothing falls between
+/// Takes the newest position of a shard and demands a sweep, in this order: so nothing falls between
 /// the two. `None`, when the shard is closed.
 pub(crate) async fn begin_at_latest(shared: &Shared, following: &Following) -> Result<Option<Position>> {
     let changes = shared.table.changes(&following.shard, &Position::Latest, Duration::ZERO).await?;
-    let mark = shared.ask_for_sweep(Extent::All);
-    following.add(changes.next.clone(), mark, true);
+    demand_full_sweep(shared).await?;
+    following.add(changes.next.clone(), shared.schedule().newest(), true);
     Ok(changes.next)
+}
+
+/// Demands that all days of all workspaces are compared. From then on no checkpoint has to wait for that.
+async fn demand_full_sweep(shared: &Shared) -> Result<()> {
+    full_sweep::demand(&*shared.table, shared.now()).await?;
+    shared.look_for_demand();
+    Ok(())
 }
 
 impl Shared {
@@ -103,12 +123,8 @@ impl Shared {
     }
 
     /// Marks what changed; whether any of it is not a worker's own write.
-    fn take_in(&self, shard: &str, changes: &Changes) -> bool {
+    fn take_in(&self, changes: &Changes) -> bool {
         let mut is_news = changes.gap;
-        if changes.gap {
-            tracing::warn!(shard, "changes are gone from the feed; comparing all logs");
-            self.ask_for_sweep(Extent::All);
-        }
         let now = Instant::now();
         for key in &changes.keys {
             if let Some((log, _)) = key::parse_segment(key) {

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -50,8 +50,6 @@ impl Options {
 pub(crate) enum Extent {
     /// The latest days of all workspaces, and all days of those whose turn it is.
     Latest,
-    /// All days of all workspaces.
-    All,
     /// All days of one workspace.
     Workspace(Id),
 }
@@ -93,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) requests: Mutex<Vec<Request>>,
     /// There is a sweep to be made.
     pub(crate) sweep: Notify,
+    /// Whether the table may demand a sweep of all workspaces ([`crate::full_sweep`]).
+    pub(crate) is_demanded: AtomicBool,
     /// Workspaces whose dead letters are to be counted again.
     pub(crate) recount: Mutex<BTreeSet<Id>>,
     /// How many dead letters stop something, by workspace, as last counted.
@@ -122,6 +122,7 @@ impl Shared {
             work: Notify::new(),
             requests: Mutex::default(),
             sweep: Notify::new(),
+            is_demanded: AtomicBool::new(false),
             recount: Mutex::default(),
             stopped: Mutex::default(),
             touched: Mutex::default(),
@@ -148,6 +149,12 @@ impl Shared {
         lock(&self.requests).push(Request { mark, extent });
         self.sweep.notify_one();
         mark
+    }
+
+    /// Has this worker look whether the table demands a sweep of all workspaces.
+    pub(crate) fn look_for_demand(&self) {
+        self.is_demanded.store(true, Ordering::Relaxed);
+        self.sweep.notify_one();
     }
 
     /// Asks for a sweep that belongs to what carries `mark`: that is not settled before the sweep is.

@@ -1,8 +1,8 @@
-//! When to sweep: at the start, after gaps, when a workspace's active version changes, and now and
+//! When to sweep: at the start, when it is demanded, when a workspace's active version changes, and now and
 //! then by the one worker that has the lease of it; and what.
 //!
 //! After a gap, and where a shard is read from its newest position, all days are compared: the changes before
-//! were not read. At the start and periodically it is the latest days, those that were worked on since, and
+//! were not read. The table keeps the demand for that ([`crate::full_sweep`]). At the start and periodically it is the latest days, those that were worked on since, and
 //! all days of the workspaces whose turn it is ([`crate::rotation`]). What a sweep finds is scheduled at once. A failure of
 //! the table has only the workspaces tried again in which it happened.
 
@@ -22,6 +22,7 @@ use crate::{
     WorkspaceDay, caught,
     counters::move_old,
     expire::expire,
+    full_sweep::{self, FullSweep},
     lock::lock,
     rotation,
     shared::{Extent, Request, Shared, add},
@@ -57,17 +58,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Sweeps all workspaces; those in `whole` on all of their days, or all of them.
-    async fn sweep_all(&self, is_whole: bool, mut whole: BTreeSet<Id>, mark: u64) -> Result<()> {
+    async fn all_workspaces(&self) -> Result<BTreeSet<Id>> {
         let workspaces = self.catalog.workspaces().await?;
-        let workspaces: Vec<Id> = workspaces.iter().map(|workspace| workspace.id().clone()).collect();
-        let all: BTreeSet<Id> = workspaces.iter().cloned().collect();
+        Ok(workspaces.iter().map(|workspace| workspace.id().clone()).collect())
+    }
+
+    /// Sweeps all workspaces; those in `whole` on all of their days.
+    async fn sweep_all(&self, mut whole: BTreeSet<Id>, mark: u64) -> Result<()> {
+        let all = self.all_workspaces().await?;
         let turn = rotation::next(&*self.table, &all, self.options.sweep_every).await?;
-        match is_whole {
-            true => whole = all,
-            false => whole.extend(turn.iter().cloned()),
-        }
-        let behind = self.sweep_some(workspaces, &whole, mark).await;
+        whole.extend(turn.iter().cloned());
+        let behind = self.sweep_some(all.into_iter().collect(), &whole, mark).await;
         rotation::note(&*self.table, &turn).await?;
         self.record_again().await?;
         self.compare_clocks().await?;
@@ -79,7 +80,8 @@ impl Shared {
     /// Sweeps some workspaces until each was; returns how many segments are behind.
     async fn sweep_some(&self, mut todo: Vec<Id>, whole: &BTreeSet<Id>, mark: u64) -> u64 {
         let mut older = BTreeMap::<Id, BTreeSet<Day>>::new();
-        for touched in take(&mut *lock(&self.touched)) {
+        let of_these: BTreeSet<&Id> = todo.iter().collect();
+        for touched in lock(&self.touched).extract_if(.., |touched| of_these.contains(&touched.workspace)) {
             older.entry(touched.workspace).or_default().insert(touched.day);
         }
         let none = BTreeSet::new();
@@ -209,11 +211,11 @@ impl Shared {
         let has = |wanted: Extent| requests.iter().any(|request| request.extent == wanted);
         let whole = requests.iter().filter_map(|request| match &request.extent {
             Extent::Workspace(workspace) => Some(workspace.clone()),
-            Extent::Latest | Extent::All => None,
+            Extent::Latest => None,
         });
         let whole: BTreeSet<Id> = whole.collect();
-        if has(Extent::All) || has(Extent::Latest) {
-            self.sweep_all(has(Extent::All), whole, mark).await?;
+        if has(Extent::Latest) {
+            self.sweep_all(whole, mark).await?;
         } else {
             self.sweep_some(whole.iter().cloned().collect(), &whole, mark).await;
         }
@@ -223,12 +225,58 @@ impl Shared {
         self.work.notify_one();
         Ok(())
     }
+
+    /// Goes on with the sweep that the table demands, by some workspaces; whether there are more.
+    ///
+    /// # Errors
+    /// Those of the table. Called again, it goes on.
+    async fn sweep_further(&self, sweep: &mut Option<FullSweep>) -> Result<bool> {
+        if self.is_demanded.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.look_up(sweep).await
+        {
+            self.is_demanded.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        let Some(going) = sweep else { return Ok(false) };
+        let some = going.next();
+        if !some.is_empty() {
+            let mark = self.schedule().hold();
+            let behind = self.sweep_some(some.clone(), &some.iter().cloned().collect(), mark).await;
+            going.swept(&some, mark, behind);
+            self.schedule().release(mark);
+            self.work.notify_one();
+        }
+        match going.note(&*self.table, |mark| self.schedule().is_settled(mark)).await? {
+            Some(true) => return Ok(going.is_going_on()),
+            Some(false) => {
+                tracing::info!(segments = going.behind, "all days of all workspaces are compared");
+                add(&self.stats.sweeps, 1);
+                self.stats.swept_behind.store(going.behind, Ordering::Relaxed);
+            }
+            // Another worker is done with it, or it is demanded again.
+            None => self.look_for_demand(),
+        }
+        *sweep = None;
+        Ok(false)
+    }
+
+    /// Begins the sweep that the table demands, unless it is that one already.
+    async fn look_up(&self, sweep: &mut Option<FullSweep>) -> Result<()> {
+        let demand = full_sweep::load(&*self.table, self.now()).await?;
+        let Some(demand) = demand else { return Ok(()) };
+        if sweep.as_ref().is_none_or(|going| !going.is_of(&demand)) {
+            *sweep = Some(FullSweep::new(demand, &self.all_workspaces().await?));
+        }
+        Ok(())
+    }
 }
 
 /// Sweeps forever.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
     shared.ask_for_sweep(Extent::Latest);
+    shared.look_for_demand();
     let mut periodic = Instant::now() + shared.options.sweep_every;
+    let mut full = None;
     loop {
         let requests = take(&mut *lock(&shared.requests));
         if !requests.is_empty()
@@ -249,12 +297,26 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
                 tracing::debug!(%workspace, %error, "its dead letters are counted later");
             }
         }
+        match shared.sweep_further(&mut full).await {
+            // Other requests come in between.
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) if error.may_pass() => {
+                tracing::warn!(%error, "the table is not available; the sweep of all workspaces goes on later");
+                tokio::time::sleep(RETRY_AFTER).await;
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
         tokio::select! {
             biased;
             () = shared.sweep.notified() => {}
+            // What it found is not written yet.
+            () = tokio::time::sleep(RETRY_AFTER), if full.is_some() => {}
             () = tokio::time::sleep_until(periodic) => {
                 periodic = Instant::now() + shared.options.sweep_every;
                 if shared.has_sweep_lease() {
+                    shared.look_for_demand();
                     shared.ask_for_sweep(Extent::Latest);
                 }
             }

@@ -16,7 +16,7 @@ use log::{
     segment_item::Segment,
 };
 use projector::{Options, Projector, dlq, heartbeat, lease, sweep};
-use table::{Condition, Direction, Table};
+use table::{Condition, Direction, KeyRange, Query, Table};
 use tests::{
     counted::Counted,
     engine::Fresh,
@@ -283,6 +283,61 @@ async fn a_sweep_goes_on_where_a_read_failed() {
     // Once for the start and once for each shard that is read from its newest position, not for each failure.
     let swept = swept.load(Ordering::Relaxed);
     assert!((1..=3).contains(&swept), "{swept}");
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
+}
+
+/// A worker dies in the middle of the sweep of all days that a shard without a checkpoint demands. The next worker finds the
+/// demand in the table, and goes on behind the workspaces that are written.
+#[tokio::test]
+async fn a_full_sweep_goes_on_in_another_process() {
+    // Swept in rows of 16. The sweeps at the start of both workers take the first 40 in turns of 10.
+    const WRITTEN: usize = 32;
+    const LAST: usize = 59;
+    let fresh = Fresh::sqlite(Clock::system());
+    let plain = Arc::clone(&fresh.table);
+    let catalog = Catalog::new(Arc::clone(&plain));
+    for number in 0..=LAST {
+        let now = at("2026-06-10T00:00:00Z").plus_seconds(number as i64);
+        catalog.ensure_workspace(&format!("sim/{number}"), now).await.unwrap();
+    }
+    let mut all = catalog.workspaces().await.unwrap();
+    all.sort_by(|one, other| one.id().cmp(other.id()));
+    // An old day of the last one, of which no change tells: only a sweep of all its days finds it.
+    append(&plain, &all[LAST], 1, 0, 1).await;
+    // Counting time reads the same range backwards.
+    let sweeps =
+        |query: &Query, range: &KeyRange| query.range == *range && query.direction == Direction::Forward;
+    let [first, third_row] = [0, WRITTEN + 1].map(|at| key::segments(all[at].id()));
+    let hangs = Hooked::new(Arc::clone(&plain), move |asked| match asked {
+        Asked::Query(query) if sweeps(query, &third_row) => Turn::Hang,
+        _ => Turn::Pass,
+    });
+    let dies = start(&(hangs as Arc<dyn Table>), "dies");
+    let demand = async || plain.get(&key::full_sweep()).await.unwrap();
+    until("the first workspaces and the checkpoint", async || {
+        let leases = lease::leases(&*plain, "feed").await.unwrap();
+        let after = demand().await.and_then(|item| item.optional_text("after").map(str::to_owned));
+        after.as_deref() == Some(all[WRITTEN - 1].id().as_str())
+            && leases.iter().any(|lease| lease.shard != lease::SWEEP && lease.checkpoint.is_some())
+    })
+    .await;
+    dies.task.abort();
+    assert!(dies.task.await.unwrap_err().is_cancelled());
+    assert!(!is_caught_up(&plain, &all[LAST]).await, "the last workspace was not swept");
+
+    let again = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&again);
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&plain), move |asked| {
+        if matches!(asked, Asked::Query(query) if sweeps(query, &first)) {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        Turn::Pass
+    });
+    let running = start(&table, "goes on");
+    until("the end of the sweep", async || demand().await.is_none()).await;
+    assert!(is_caught_up(&plain, &all[LAST]).await, "what the sweep found is written before it ends");
+    assert_eq!(again.load(Ordering::Relaxed), 0, "what was written is not swept again");
     running.stop.send(()).unwrap();
     running.task.await.unwrap().unwrap();
 }

@@ -291,6 +291,11 @@ pub fn sweep_cursor() -> Key {
     Key::new("sys/sweep", "cursor")
 }
 
+/// The demand for a sweep of all days of all workspaces, while there is one.
+pub fn full_sweep() -> Key {
+    Key::new("sys/sweep", "full")
+}
+
 /// The partition of the heartbeats of workers.
 pub const WORKERS: &str = "sys/worker";
 
