@@ -1,7 +1,7 @@
 """Compute the figures of the sets with scikit-learn, for the tests to compare with.
 
 Reads the Parquet files of the demo. Writes tests/data/reference.json, some days of the flights, and
-tests/data/reference-weather.csv, every day of the weather.
+tests/data/reference-weather.csv, every day and month of the weather.
 """
 
 import json
@@ -92,11 +92,12 @@ def flights():
     (OUT / "reference.json").write_text(json.dumps(reference, indent=2, allow_nan=False) + "\n")
 
 
-def regression_figures(day, release, rows):
-    """One day of one release; the metrics are over the rows that have an outcome."""
+def regression_figures(group_by, day, release, rows):
+    """A day or month of one release; the metrics are over the rows that have an outcome."""
     done = rows[rows.value_outcome.notna()]
     real, predicted = done.value_outcome, done.value
     return {
+        "group_by": group_by,
         "day": day,
         "release": release,
         "predictions": len(rows),
@@ -112,8 +113,13 @@ def regression_figures(day, release, rows):
 
 def weather():
     joined, _ = read("weather", "value", "UTC")
-    days = [regression_figures(*name, rows) for name, rows in joined.groupby(["day", "release"])]
-    pd.DataFrame(days).to_csv(OUT / "reference-weather.csv", index=False)
+    joined["month"] = joined.day.str[:7] + "-01"
+    periods = [
+        regression_figures(period, *name, rows)
+        for period in ("day", "month")
+        for name, rows in joined.groupby([period, "release"])
+    ]
+    pd.DataFrame(periods).to_csv(OUT / "reference-weather.csv", index=False)
 
 
 if __name__ == "__main__":

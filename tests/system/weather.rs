@@ -11,7 +11,7 @@ use crate::{
     support::{ndjson, run, run_ok},
 };
 
-/// What scikit-learn says about every day and release; `demo/reference.py` made it.
+/// What scikit-learn says about every day and month and release; `demo/reference.py` made it.
 const REFERENCE: &str = include_str!("../data/reference-weather.csv");
 
 /// All days of the set.
@@ -37,11 +37,12 @@ fn query(what: &str, [from, to]: [&str; 2], more: &[&str]) -> Vec<Value> {
     ndjson(&run_ok(demo().data.path(), &[&args[..], more].concat()))
 }
 
-/// The rows of the reference: the values by their columns.
-fn reference() -> Vec<HashMap<&'static str, &'static str>> {
+/// The rows of the reference for a period: the values by their columns.
+fn reference(period: &str) -> Vec<HashMap<&'static str, &'static str>> {
     let mut lines = REFERENCE.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    lines.map(|line| header.iter().copied().zip(line.split(',')).collect()).collect()
+    let rows = lines.map(|line| header.iter().copied().zip(line.split(',')).collect::<HashMap<_, _>>());
+    rows.filter(|row| row["group_by"] == period).collect()
 }
 
 /// The day and the release of a row.
@@ -50,20 +51,22 @@ fn name(row: &Value) -> (&str, &str) {
 }
 
 #[test]
-fn every_day_agrees_with_scikit_learn() {
-    let found = query("evaluations", ALL, &[]);
-    let found: HashMap<_, _> = found.iter().map(|row| (name(row), row)).collect();
-    let expected = reference();
-    assert_eq!((expected.len(), found.len()), (183 + 91, 183 + 91), "v1 has 183 days, v2 has 91");
-    for expected in expected {
-        let (day, release) = (expected["day"], expected["release"]);
-        let found = found[&(day, release)];
-        for count in ["predictions", "labelled"] {
-            assert_eq!(found[count].to_string(), expected[count], "{day} {release} {count}");
-        }
-        for figure in ["mae", "rmse", "bias", "median_absolute_error", "r2"] {
-            let expected = Some(expected[figure].parse().unwrap());
-            assert_close(found[figure].as_f64(), expected, &format!("{day} {release} {figure}"));
+fn every_day_and_month_agree_with_scikit_learn() {
+    for (period, rows) in [("day", 183 + 91), ("month", 6 + 3)] {
+        let found = query("evaluations", ALL, &["--group-by", period]);
+        let found: HashMap<_, _> = found.iter().map(|row| (name(row), row)).collect();
+        let expected = reference(period);
+        assert_eq!((expected.len(), found.len()), (rows, rows), "all of v1 and half as many of v2");
+        for expected in expected {
+            let (day, release) = (expected["day"], expected["release"]);
+            let found = found[&(day, release)];
+            for count in ["predictions", "labelled"] {
+                assert_eq!(found[count].to_string(), expected[count], "{period} {day} {release} {count}");
+            }
+            for figure in ["mae", "rmse", "bias", "median_absolute_error", "r2"] {
+                let expected = Some(expected[figure].parse().unwrap());
+                assert_close(found[figure].as_f64(), expected, &format!("{period} {day} {release} {figure}"));
+            }
         }
     }
 }
@@ -84,7 +87,7 @@ fn intervals_cover_what_the_reference_says() {
             of_day.1 += 1;
         }
     }
-    for expected in reference() {
+    for expected in reference("day") {
         let (day, release) = (expected["day"], expected["release"]);
         let (inside, all) = covered[&(day.to_owned(), release.to_owned())];
         let expected = Some(expected["coverage"].parse().unwrap());

