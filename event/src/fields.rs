@@ -1,6 +1,6 @@
 //! Events: one immutable fact each, of one of four kinds, and the columns in which a kind is kept.
 //!
-//! The [table] declares each field once: its name, type, rule and description, and what else matters of it.
+//! The table (`event/src/fields/table.rs`) declares each field once: its name, type, rule and description, and what else matters of it.
 //! Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
 
 mod label;
