@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{
     bounded::{Bounded, Cell, cut},
     numbers::{Bins, Distribution},
-    sums::numbers,
+    sums::{each, numbers},
 };
 use crate::{
     hash::hash,
@@ -22,19 +22,6 @@ pub(super) fn count(codes: &[u32], groups: usize) -> Vec<u64> {
     let mut counts = vec![0; groups];
     codes.iter().for_each(|&code| counts[code as usize] += 1);
     counts
-}
-
-/// Calls `visit` with the group and the number of each row that has one.
-#[inline]
-pub(super) fn each(groups: &[u32], column: Numbers<'_, f64>, mut visit: impl FnMut(usize, f64)) {
-    let rows = groups.iter().zip(column.values);
-    match column.valid {
-        None => rows.for_each(|(&group, &number)| visit(group as usize, number)),
-        Some(valid) => {
-            let present = rows.zip(valid).filter(|(_, valid)| **valid);
-            present.for_each(|((&group, &number), _)| visit(group as usize, number));
-        }
-    }
 }
 
 /// The histogram of the scores of each group.

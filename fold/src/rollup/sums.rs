@@ -4,7 +4,7 @@
 //! exponent belong to the same place; so their bits are added up as whole numbers first, and one shift
 //! for each group and exponent follows. The sums are the same, bit for bit.
 
-use super::{groups::each, numbers::NumberRollup};
+use super::numbers::NumberRollup;
 use crate::{fixed, read::Numbers};
 
 /// So many exponents from the greatest down are added up apart; smaller numbers are rare.
@@ -15,6 +15,19 @@ const MAX_ROWS: usize = 1 << 20;
 
 /// With more groups than this, the memory is not worth it.
 const MAX_GROUPS: usize = 512;
+
+/// Calls `visit` with the group and the number of each row that has one.
+#[inline]
+pub(super) fn each(groups: &[u32], column: Numbers<'_, f64>, mut visit: impl FnMut(usize, f64)) {
+    let rows = groups.iter().zip(column.values);
+    match column.valid {
+        None => rows.for_each(|(&group, &number)| visit(group as usize, number)),
+        Some(valid) => {
+            let present = rows.zip(valid).filter(|(_, valid)| **valid);
+            present.for_each(|((&group, &number), _)| visit(group as usize, number));
+        }
+    }
+}
 
 /// The numbers of each group; `None` where there is none.
 pub(super) fn numbers(
