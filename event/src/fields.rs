@@ -99,6 +99,8 @@ pub struct Family {
     pub max: usize,
     /// The most different members of a batch: each is a column of its own.
     pub max_batch: usize,
+    /// Whether the numbers of an event add up to 1, as the probabilities of classes do.
+    pub sums_to_one: bool,
     /// Whether an event that has one says something, as [`Field::is_telling`].
     pub is_telling: bool,
     /// Whether rollups count it or sum it up.

@@ -163,7 +163,7 @@ mod tests {
             [r#""value":1,"lower":2.5,"upper":2"#, r#""lower":1,"upper":2"#, r#""value":1,"upper":"x""#];
         insta::assert_snapshot!(refused(Kind::Predictions, &bad.map(row).join("\n")), @"
         1 lower is 2.5, which is more than `upper`, 2; swap the two
-        2 - a prediction needs a score, a label or a value
+        2 - a prediction needs a score, a label, a value or scores
         3 upper should be a number, but is a string
         ");
     }
@@ -198,22 +198,85 @@ mod tests {
     }
 
     #[test]
+    fn the_probabilities_of_classes_add_up_to_one() {
+        let row = |fields: &str| {
+            format!(r#"{{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1",{fields}}}"#)
+        };
+        let softmax = [0.333_333_34f32, 0.333_333_34, 0.333_333_34].map(f64::from);
+        let softmax =
+            format!(r#""scores":{{"a b":{:?},"b":{:?},"1.0":{:?}}}"#, softmax[0], softmax[1], softmax[2]);
+        let good = [&softmax, r#""scores":{"b":0.999,"1":null}"#, r#""score.True":1.001,"label":"x""#];
+        let good = [&row(good[0]), &row(good[1]), &row(good[2]).replace("1.001", "1.0")]
+            .map(String::as_str)
+            .join("\n");
+        let batch = read_ndjson(Kind::Predictions, good.as_bytes(), now()).unwrap();
+        let names: Vec<&str> = batch.columns.columns.iter().map(|column| column.name.as_str()).collect();
+        let classes = ["score.1", "score.a b", "score.b", "score.true"];
+        assert_eq!(names[names.len() - 4..], classes, "labels are made plain, also as names");
+        let third = Some(f64::from(0.333_333_34f32).to_bits());
+        assert_eq!(batch.columns.column("score.a b").unwrap().float(0).map(f64::to_bits), third);
+        assert_eq!(batch.columns.column("score.b").unwrap().float(1), Some(0.999));
+        let bad = [
+            r#""scores":{"a":0.5,"b":0.4}"#,
+            r#""scores":{"a":0.998}"#,
+            r#""scores":{"a":1.5,"b":-0.5}"#,
+            r#""scores":{"a":"x","b":1}"#,
+            r#""scores":{"1":0.5,"1.0":0.5}"#,
+            r#""scores":{"":1}"#,
+            r#""scores":[1],"label":"x""#,
+            r#""features":{"age":1}"#,
+            r#""label":"x","features":{"a b":1}"#,
+            r#""label":"x","features":{"age":"old","size":1e999}"#,
+        ];
+        insta::assert_snapshot!(refused(Kind::Predictions, &bad.map(row).join("\n")));
+        let many = |family: &str, count: usize| {
+            let members: Vec<String> =
+                (0..count).map(|n| format!(r#""m{n}":{}"#, 1.0 / count as f64)).collect();
+            row(&format!(r#""value":1,"{family}":{{{}}}"#, members.join(",")))
+        };
+        for family in ["scores", "features"] {
+            let most = read_ndjson(Kind::Predictions, many(family, 256).as_bytes(), now()).unwrap();
+            assert_eq!(most.columns.columns.len(), 4 + 256);
+            assert_eq!(
+                refused(Kind::Predictions, &many(family, 257)),
+                format!("1 {family} 257 are more than the 256 of an event\n")
+            );
+        }
+    }
+
+    #[test]
+    fn columns_that_few_rows_have_do_not_fill_the_memory() {
+        let row = |n: usize| {
+            let name = n % 256;
+            format!(
+                r#"{{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","value":1,"feature.f{name}":1}}"#
+            )
+        };
+        let body: Vec<String> = (0..40_000).map(row).collect();
+        let said = refused(Kind::Predictions, &body.join("\n"));
+        assert_eq!(
+            said,
+            "32769 rows of 256 scores and features are more than the 8388608 numbers of a batch; send several"
+        );
+    }
+
+    #[test]
     fn limits_are_checked_before_memory_grows() {
         let row = |n: usize| {
-            let tags: Vec<String> = (0..16).map(|tag| format!(r#""t{n}-{tag}":"x""#)).collect();
+            let tags: Vec<String> = (0..64).map(|tag| format!(r#""t{n}-{tag}":"x""#)).collect();
             let tags = tags.join(",");
             format!(
                 r#"{{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":1,"tags":{{{tags}}}}}"#
             )
         };
-        let body: Vec<String> = (0..20_000).map(row).collect();
+        let body: Vec<String> = (0..5_000).map(row).collect();
         assert_eq!(
             refused(Kind::Predictions, &body.join("\n")),
-            "there are more than the 64 different tags of a batch"
+            "there are more than the 256 different tags of a batch"
         );
         let fields: Vec<String> = (0..100_000).map(|field| format!(r#""f{field}":1"#)).collect();
         let said = refused(Kind::Predictions, &format!("{{{}}}", fields.join(",")));
-        assert!(said.contains("more than 128 fields"), "{said}");
+        assert!(said.contains("more than 1024 fields"), "{said}");
         let many = format!("[{}1]", "1,".repeat(150_000));
         assert!(matches!(read_json_array(Kind::Metrics, many.as_bytes(), now()), Err(Refused::TooLarge(_))));
         let late =

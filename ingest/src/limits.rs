@@ -10,8 +10,10 @@ pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_BATCH_ROWS: usize = 100_000;
 /// The most days that one batch may touch: each is a log of its own.
 pub const MAX_BATCH_DAYS: usize = 400;
-/// The most fields, or tags, that are read of a row before it is refused.
-pub const MAX_FIELDS: usize = 128;
+/// The most numbers of families in a batch, rows times columns: a column takes memory also where a row lacks it.
+pub const MAX_BATCH_CELLS: usize = 1 << 23;
+/// The most fields, or members of a family, that are read of a row before it is refused.
+pub const MAX_FIELDS: usize = 1_024;
 /// The most bytes in an idempotency key.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 256;
 /// How many rows of a file make a batch, if they are of few days.

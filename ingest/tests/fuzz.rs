@@ -71,7 +71,7 @@ const TIME: &str = "2026-06-01T04:30:00Z";
 fn objects() -> Vec<String> {
     let object = |(key, release, score)| {
         format!(
-            r#"{{"key":"{key}","predicted_at":"{TIME}","release":"{release}","score":{score},"tags":{{"t":"x"}}}}"#
+            r#"{{"key":"{key}","predicted_at":"{TIME}","release":"{release}","score":{score},"tags":{{"t":"x"}},"scores":{{"a":0.25,"b":0.75}},"features":{{"f":{score}}}}}"#
         )
     };
     rows().map(object).to_vec()
@@ -88,6 +88,10 @@ fn frame() -> DataFrame {
         text("release", |row| row.1),
         Series::new("score".into(), scores).into_column(),
         text("tag.t", |_| "x"),
+        Series::new("score.a".into(), vec![0.25; rows().len()]).into_column(),
+        Series::new("score.b".into(), vec![0.75; rows().len()]).into_column(),
+        Series::new("feature.f".into(), rows().iter().map(|row| row.2 as f32).collect::<Vec<_>>())
+            .into_column(),
     ];
     DataFrame::new(rows().len(), columns).unwrap()
 }
@@ -99,7 +103,7 @@ fn bodies() -> Vec<(Format, Vec<u8>)> {
     };
     let scores = rows().map(|row| row.2.to_string()).join(",");
     let columnar = format!(
-        r#"{{"key":[{}],"predicted_at":[{}],"release":[{}],"score":[{scores}]}}"#,
+        r#"{{"key":[{}],"predicted_at":[{}],"release":[{}],"score":[{scores}],"features":{{"f":[{scores}]}}}}"#,
         quoted(|row| row.0),
         quoted(|_| TIME),
         quoted(|row| row.1)

@@ -37,6 +37,9 @@ pub(crate) struct ImportArgs {
     /// A column that is a tag (columns called tag.NAME are tags anyway). May be repeated.
     #[arg(long = "tag", value_name = "COLUMN")]
     pub(crate) tags: Vec<String>,
+    /// A column that is a feature, a number (columns called feature.NAME are features anyway). May be repeated.
+    #[arg(long = "feature", value_name = "COLUMN")]
+    pub(crate) features: Vec<String>,
     /// Which column holds a field, such as score=prob,key=loan_id. May be repeated.
     #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = ',')]
     pub(crate) map: Vec<String>,
@@ -189,6 +192,7 @@ fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
         select: args.select.clone(),
         ignore_extra: args.ignore_extra,
         tags: args.tags.clone(),
+        features: args.features.clone(),
         time_zone: args.time_zone.as_ref().map(zone).transpose()?,
         time_format: args.time_format.clone(),
     };

@@ -47,6 +47,28 @@ def test_what_is_logged_is_stored_once(workspace: al.Workspace) -> None:
     assert workspace.query("metrics", DAY, frames="rows")[0]["value"] == 12.5
 
 
+def test_all_that_an_event_may_have_is_sent(workspace: al.Workspace) -> None:
+    with workspace.logger() as logger:
+        assert logger.prediction(
+            "v1",
+            "loan-1",
+            value=2.0,
+            lower=1.0,
+            upper=3.5,
+            scores={"late": 0.25, 1: 0.75},
+            features={"age": 41},
+            tags={"branch": "north"},
+            predicted_at=AT,
+        )
+        assert logger.metric("profit", 12.5, key="loan-1", predicted_on=DAY, measured_at=AT)
+        assert logger.flush()
+    (row,) = workspace.predictions(DAY, frames="rows")
+    names = ("value", "lower", "upper", "score.late", "score.1", "feature.age", "tag.branch")
+    assert [row[name] for name in names] == [2.0, 1.0, 3.5, 0.25, 0.75, 41.0, "north"]
+    (row,) = workspace.query("metrics", DAY, frames="rows")
+    assert (row["key"], row["predicted_on"], row["value"]) == ("loan-1", DAY, 12.5)
+
+
 @pytest.mark.parametrize("script", [["503", "429"], ["half", "lost"], ["shut", "503", "half", "lost", "429"]])
 def test_a_service_that_misbehaves_loses_and_doubles_nothing(
     workspace: al.Workspace, door: Door, script: "list[str]", monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,33 @@ def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) ->
     assert of_week(as_of="2020-01-01") == [] == of_week(as_of=datetime(2020, 1, 1, tzinfo=timezone.utc))
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_intervals_scores_and_features_are_stored(workspace: al.Workspace, library: str) -> None:
+    data = {**columns(), "lo": [0.0, 1.0, 2.0], "hi": [1.0, 1.0, 4.0], "late": [0.25, 0.5, 1.0]}
+    data["on time"] = [1 - late for late in data["late"]]
+    workspace.release("v1").log_predictions(
+        as_library(library, data),
+        key="loan_id",
+        predicted_at="scored_at",
+        value="p",
+        lower="lo",
+        upper="hi",
+        scores=["late", "on time"],
+        features={"age": "hi"},
+    )
+    rows = workspace.predictions(DAY, frames="rows")
+    read = [(row["lower"], row["upper"], row["score.late"], row["score.on time"], row["feature.age"]) for row in rows]
+    assert read == [(0.0, 1.0, 0.25, 0.75, 1.0), (1.0, 1.0, 0.5, 0.5, 1.0), (2.0, 4.0, 1.0, 0.0, 4.0)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_metric_names_its_prediction(workspace: al.Workspace, library: str) -> None:
+    data = {"name": ["profit"], "value": [12.5], "measured_at": [AT], "loan_id": ["loan-1"]}
+    workspace.log_metrics(as_library(library, data), key="loan_id", predicted_on=date(2026, 5, 31))
+    (row,) = workspace.query("metrics", DAY, frames="rows")
+    assert (row["key"], row["predicted_on"], row["predicted_at"]) == ("loan-1", "2026-05-31", None)
+
+
 @pytest.mark.parametrize("library", ["rows", "pandas", "polars", "pyarrow"])
 def test_frames_come_back_in_the_library_that_is_asked_for(workspace: al.Workspace, library: str) -> None:
     as_library(library, {})

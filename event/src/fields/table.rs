@@ -112,11 +112,46 @@ const TAGS: Family = Family {
     rule: Rule::Tag,
     name_rule: Rule::Name,
     about: "Texts by name.",
-    max: 16,
-    max_batch: 64,
+    max: 64,
+    max_batch: 256,
+    sums_to_one: false,
     is_telling: false,
     is_rolled_up: true,
 };
 
-pub(super) const PREDICTION_FAMILIES: &[Family] = &[TAGS];
+/// The probability of each class.
+const SCORES: Family = Family {
+    noun: "score",
+    name: "scores",
+    prefix: "score.",
+    placeholder: "CLASS",
+    kind: FieldType::Float,
+    rule: Rule::Probability,
+    name_rule: Rule::Label,
+    about: "The probability of each class; they add up to 1.",
+    max: 256,
+    max_batch: 256,
+    sums_to_one: true,
+    is_telling: true,
+    is_rolled_up: false,
+};
+
+/// What a prediction was made from.
+const FEATURES: Family = Family {
+    noun: "feature",
+    name: "features",
+    prefix: "feature.",
+    placeholder: "NAME",
+    kind: FieldType::Float,
+    rule: Rule::Plain,
+    name_rule: Rule::Name,
+    about: "Numbers that it was predicted from, by name.",
+    max: 256,
+    max_batch: 256,
+    sums_to_one: false,
+    is_telling: false,
+    is_rolled_up: false,
+};
+
+pub(super) const PREDICTION_FAMILIES: &[Family] = &[TAGS, SCORES, FEATURES];
 pub(super) const METRIC_FAMILIES: &[Family] = &[TAGS];

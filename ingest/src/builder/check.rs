@@ -105,6 +105,7 @@ impl BatchBuilder {
         }
         self.check_member_counts();
         self.check_member_floats();
+        self.check_sums();
         self.check_order();
         self.check_needs();
         self.check_predicted_on();

@@ -16,7 +16,7 @@ use super::{
     row_errors::Budget,
     rules,
 };
-use crate::limits::MAX_LISTED_ERRORS;
+use crate::limits::{MAX_BATCH_CELLS, MAX_LISTED_ERRORS};
 
 /// Up to so many columns a name is looked for in all of them; beyond, by its hash.
 const MAX_SEARCHED: usize = 16;
@@ -39,6 +39,8 @@ pub(super) struct Members {
     index: Vec<HashMap<String, usize>>,
     /// A family of which there are too many members.
     too_many: Option<&'static Family>,
+    /// How many of the columns hold numbers.
+    numbers: usize,
     /// Whether columns came whole; then those of a row were not counted yet.
     came_whole: bool,
 }
@@ -47,7 +49,7 @@ impl Members {
     pub(super) fn new(kind: Kind) -> Self {
         let families = kind.families();
         let index = vec![HashMap::new(); families.len()];
-        Self { families, columns: Vec::new(), index, too_many: None, came_whole: false }
+        Self { families, columns: Vec::new(), index, too_many: None, numbers: 0, came_whole: false }
     }
 
     pub(super) fn family(&self, column: usize) -> &'static Family {
@@ -92,6 +94,7 @@ impl Members {
             self.too_many = Some(of);
             return Ok(None);
         }
+        self.numbers += usize::from(of.kind == FieldType::Float);
         self.columns.push(MemberColumn {
             family,
             name: name.clone().into_owned(),
@@ -174,6 +177,9 @@ fn check_value(family: &Family, value: &Scalar<'_>) -> Result<(), String> {
 impl BatchBuilder {
     pub(super) fn push_members(&mut self, at: usize, number: u64, members: &[Member<'_>]) {
         for (index, family) in self.kind.families().iter().enumerate() {
+            if members.len() <= family.max {
+                continue;
+            }
             let count = members.iter().filter(|member| member.family == index).count();
             if count > family.max {
                 let message = format!("{count} are more than the {} of an event", family.max);
@@ -225,6 +231,18 @@ impl BatchBuilder {
         }
     }
 
+    /// Whether the rows of a request would have too many numbers, with so many more columns of them; as a sentence.
+    pub(crate) fn too_many_cells(&self, more: usize) -> Option<String> {
+        let (rows, columns) = (self.rows(), self.members.numbers + more);
+        let is_over = !self.reading.import && self.members.numbers > 0 && rows * columns > MAX_BATCH_CELLS;
+        is_over.then(|| {
+            format!(
+                "{rows} rows of {columns} scores and features are more than the {MAX_BATCH_CELLS} numbers of a \
+                 batch; send several"
+            )
+        })
+    }
+
     /// The column of a member, for a format that comes by column: the same name gives the same one.
     ///
     /// # Errors
@@ -232,6 +250,9 @@ impl BatchBuilder {
     pub(crate) fn member(&mut self, family: usize, name: &str) -> Result<usize, String> {
         self.members.came_whole = true;
         let of = &self.kind.families()[family];
+        if let Some(message) = self.too_many_cells(1) {
+            return Err(message);
+        }
         self.members.column(usize::MAX, (family, name), false)?.ok_or_else(|| {
             format!("is one of more than the {} different {} of a batch", of.max_batch, of.name)
         })

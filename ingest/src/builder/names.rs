@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use event::{
-    Kind,
-    fields::{Family, TAG_PREFIX},
-};
+use event::{Kind, fields::Family};
 
 /// The field by which an outcome names the day of its prediction. It is not stored: it says in which
 /// log the outcome is.
@@ -24,6 +21,8 @@ pub(crate) enum Target {
     Family(usize),
     /// Into one member of this family; its name begins at this byte of the name that was given.
     Member(usize, usize),
+    /// Into that member which stands at this index of [`Names::named`].
+    Named(usize),
     /// Nowhere: it is left out.
     Ignored,
     /// Nowhere: it is the same in every row and given apart from them.
@@ -47,6 +46,8 @@ pub(crate) enum Constant {
 pub(crate) struct Names {
     pub(crate) kind: Kind,
     known: Vec<(String, Target)>,
+    /// The family and name of each member that is read from a column of another name.
+    pub(crate) named: Vec<(usize, String)>,
     ignores_unknown: bool,
     /// Only these are read.
     selected: Option<BTreeSet<String>>,
@@ -63,7 +64,7 @@ impl Names {
         let families = kind.families().iter().enumerate();
         known.extend(families.map(|(at, family)| (family.name.to_owned(), Target::Family(at))));
         known.push((EVENT_ID.to_owned(), Target::EventId));
-        Self { kind, known, ignores_unknown: false, selected: None }
+        Self { kind, known, named: Vec::new(), ignores_unknown: false, selected: None }
     }
 
     /// Reads the field `field` from `column` and no longer from its own name.
@@ -71,6 +72,10 @@ impl Names {
     /// # Errors
     /// When there is no such field.
     pub(crate) fn rename(&mut self, field: &str, column: &str) -> Result<(), String> {
+        if let Some((family, skipped)) = self.member(field) {
+            self.name_member(family, &field[skipped..], column);
+            return Ok(());
+        }
         let Some(at) = self.known.iter().position(|(_, target)| self.name(*target) == Some(field)) else {
             return Err(format!("the field `{field}` {}", unknown_field(self.kind)));
         };
@@ -80,17 +85,24 @@ impl Names {
         Ok(())
     }
 
-    /// Reads `column` as a tag of its name.
+    /// Reads `column` as a member of its name of the family that is called by `noun`.
     ///
     /// # Errors
-    /// When events of the kind have no tags.
-    pub(crate) fn tag(&mut self, column: &str) -> Result<(), String> {
-        let Some(family) = self.family(|family| family.prefix == TAG_PREFIX) else {
-            return Err(format!("{} have no tags", self.kind));
+    /// When events of the kind have no such family.
+    pub(crate) fn own_member(&mut self, noun: &str, column: &str) -> Result<(), String> {
+        let Some(family) = self.family(|family| family.noun == noun) else {
+            return Err(format!("{} have no {noun}s", self.kind));
         };
         self.known.retain(|(name, _)| name != column);
         self.known.push((column.to_owned(), Target::Member(family, 0)));
         Ok(())
+    }
+
+    /// Reads a member of a family from `column`. A file that has its own column as well gives it twice.
+    fn name_member(&mut self, family: usize, member: &str, column: &str) {
+        self.known.retain(|(name, _)| name != column);
+        self.known.push((column.to_owned(), Target::Named(self.named.len())));
+        self.named.push((family, member.to_owned()));
     }
 
     /// Leaves out what stands for nothing.
@@ -174,7 +186,7 @@ impl Names {
             Target::Field(at) => Some(self.kind.fields()[at].name),
             Target::PredictedOn => Some(PREDICTED_ON),
             Target::EventId => Some(EVENT_ID),
-            Target::Family(_) | Target::Member(..) | Target::Ignored | Target::Set => None,
+            Target::Family(_) | Target::Member(..) | Target::Named(_) | Target::Ignored | Target::Set => None,
         }
     }
 }

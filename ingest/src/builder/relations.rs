@@ -10,6 +10,10 @@ use super::{
     row::FieldError,
 };
 
+/// How far from 1 numbers may be that add up to it: those of a softmax in single precision are not exact. What is
+/// 0.999 in decimals is within it.
+const MAX_SUM_ERROR: f64 = 1e-3 + 1e-9;
+
 impl BatchBuilder {
     /// Numbers that must not exceed another field of their row.
     pub(super) fn check_order(&mut self) {
@@ -32,6 +36,36 @@ impl BatchBuilder {
                         || format!("is {least}, which is more than `{other}`, {most}; swap the two");
                     let error = || FieldError::new(name, message());
                     self.notes.note(&mut budget, (at, self.numbers[at]), 1 + lower, error);
+                }
+            }
+        }
+    }
+
+    /// Numbers that have to add up to 1. They are added in the order of their names, so in one order for all formats.
+    pub(super) fn check_sums(&mut self) {
+        let families = self.kind.families().iter().enumerate();
+        for (index, family) in families.filter(|(_, family)| family.sums_to_one) {
+            let mut columns: Vec<_> =
+                self.members.columns.iter().filter(|column| column.family == index).collect();
+            columns.sort_by(|a, b| a.name.cmp(&b.name));
+            let mut sums: Vec<Option<f64>> = vec![None; if columns.is_empty() { 0 } else { self.rows() }];
+            for column in columns {
+                let Growing::Float(values) = &column.filling.values else { continue };
+                for (at, value) in values.iter().enumerate().filter(|(at, _)| column.filling.is_valid(*at)) {
+                    sums[at] = Some(sums[at].unwrap_or(0.0) + value);
+                }
+            }
+            let stage = self.member_stage();
+            let mut budget = self.notes.budget();
+            let is_off = |sum: f64| (sum - 1.0).abs() > MAX_SUM_ERROR;
+            for (at, sum) in sums.into_iter().enumerate() {
+                let Some(sum) = sum.filter(|sum| is_off(*sum)) else { continue };
+                // The sum says nothing where one of them could not be taken.
+                if !self.notes.is_bad(at) {
+                    let message =
+                        || format!("add up to {sum}, not to 1; give the {} of every class", family.noun);
+                    let error = || FieldError::new(family.name, message());
+                    self.notes.note(&mut budget, (at, self.numbers[at]), stage, error);
                 }
             }
         }

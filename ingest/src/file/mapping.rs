@@ -11,10 +11,12 @@ use crate::{
 /// What a file calls its fields, and how it writes its times.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
-    /// Pairs of a field and the column that holds it; the field's own name then means nothing.
+    /// Pairs of a field, or a member such as `score.late`, and the column that holds it; the field's own name then means nothing.
     pub renames: Vec<(String, String)>,
     /// Columns that are tags, besides those named `tag.NAME`.
     pub tags: Vec<String>,
+    /// Columns that are features, besides those named `feature.NAME`.
+    pub features: Vec<String>,
     /// Where times without an offset are local.
     pub time_zone: Option<Tz>,
     /// `unix`, `unix_ms` or `unix_us` for numbers since 1970, or a format of `strftime`; RFC 3339 when
@@ -44,8 +46,10 @@ impl FileSpec {
         for (field, column) in &self.mapping.renames {
             names.rename(field, column).map_err(Refused::Whole)?;
         }
-        for column in &self.mapping.tags {
-            names.tag(column).map_err(Refused::Whole)?;
+        for (noun, columns) in [("tag", &self.mapping.tags), ("feature", &self.mapping.features)] {
+            for column in columns {
+                names.own_member(noun, column).map_err(Refused::Whole)?;
+            }
         }
         for (field, _) in &self.mapping.set {
             names.set(field).map_err(Refused::Whole)?;
@@ -63,10 +67,12 @@ impl FileSpec {
     /// ways. Only what is given stands there, so a new option changes nothing where it is not used; and
     /// nothing of what only decides whether a row is good.
     pub(crate) fn meaning(&self) -> String {
-        let Mapping { renames, tags, time_zone, time_format, ignore_extra: _, select, set } = &self.mapping;
+        let Mapping { renames, tags, features, time_zone, time_format, ignore_extra: _, select, set } =
+            &self.mapping;
         let mut lines = vec![format!("kind {}", self.kind.letter())];
         lines.extend(renames.iter().map(|(field, column)| format!("map {field:?} {column:?}")));
         lines.extend(tags.iter().map(|tag| format!("tag {tag:?}")));
+        lines.extend(features.iter().map(|feature| format!("feature {feature:?}")));
         lines.extend(time_zone.iter().map(|zone| format!("zone {}", zone.name())));
         lines.extend(select.iter().map(|column| format!("select {column:?}")));
         lines.extend(set.iter().map(|(field, value)| format!("set {field:?} {value:?}")));

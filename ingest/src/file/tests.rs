@@ -312,3 +312,33 @@ fn columns_may_be_left_out_and_values_given_for_all_rows() {
     };
     assert!(matches!(read_file(&path, &spec(far), now()), Err(Refused::Rows { error_count: 300, .. })));
 }
+
+#[test]
+fn columns_of_a_file_become_features_and_scores() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.csv");
+    let rows =
+        "loan,at,release,p_late,p_on_time,age,feature.sum\na,2013-06-01T04:30:00Z,v1,0.25,0.75,41,1e3\n";
+    std::fs::write(&path, rows).unwrap();
+    let renames =
+        [("key", "loan"), ("predicted_at", "at"), ("score.late", "p_late"), ("score.on time", "p_on_time")];
+    let mapping = Mapping {
+        renames: renames.map(|(field, column)| (field.to_owned(), column.to_owned())).to_vec(),
+        features: vec!["age".into()],
+        ..Mapping::default()
+    };
+    let spec = FileSpec { kind: Kind::Predictions, mapping };
+    let batch = read_file(&path, &spec, now()).unwrap().remove(0);
+    let number = |name: &str| batch.columns.column(name).unwrap().float(0);
+    let names = ["score.late", "score.on time", "feature.age", "feature.sum"];
+    assert_eq!(names.map(number), [Some(0.25), Some(0.75), Some(41.0), Some(1000.0)]);
+    // The same in JSON.
+    let path = dir.path().join("p.ndjson");
+    let row = r#"{"loan":"a","at":"2013-06-01T04:30:00Z","release":"v1","p_late":0.25,"p_on_time":0.75,"age":41,"features":{"sum":1e3}}"#;
+    std::fs::write(&path, row).unwrap();
+    let same = read_file(&path, &spec, now()).unwrap().remove(0);
+    assert_eq!(same.columns, batch.columns);
+    std::fs::write(&path, row.replace("\"release\"", "\"score.late\":0.25,\"release\"")).unwrap();
+    let said = read_file(&path, &spec, now()).unwrap_err().to_string();
+    assert!(said.contains("`score.late` is given twice"), "{said}");
+}

@@ -89,6 +89,9 @@ impl Collector {
     pub(crate) fn row(&mut self, number: u64, row: &mut Row<'_>, raw: &[u8]) -> Result<(), Refused> {
         self.begin()?;
         self.builder.push(number, row);
+        if let Some(message) = self.builder.too_many_cells(0) {
+            return Err(Refused::TooLarge(message));
+        }
         self.end(number, raw)
     }
 

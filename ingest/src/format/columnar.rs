@@ -43,6 +43,7 @@ pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Res
         Some(Target::Field(field)) => reader.column(name, ColumnTarget::Field(field)),
         Some(Target::PredictedOn) => reader.column(name, ColumnTarget::PredictedOn),
         Some(Target::EventId) => reader.column(name, ColumnTarget::EventId),
+        Some(Target::Named(at)) => reader.member(&name, (names.named[at].0, &names.named[at].1)),
         Some(Target::Member(family, skipped)) => reader.member(&name, (family, &name[skipped..])),
     })?;
     reader.skip_white();

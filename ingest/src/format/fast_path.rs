@@ -45,6 +45,7 @@ impl Lean {
             return Some(at + 1);
         }
         let mut seen = 0u64;
+        let mut seen_names = SeenNames(None);
         for member in 0..MAX_FIELDS {
             let (target, end) = self.name(names, text, at, member)?;
             let name_ends = end - 1;
@@ -59,13 +60,14 @@ impl Lean {
                     Target::EventId => row.event_id = value,
                     Target::Member(family, skipped) => {
                         let name = text.get(at + 1 + skipped..name_ends)?;
-                        if row.members.iter().any(|known| known.family == family && known.name == name) {
+                        let is_it = |known: &Member<'_>| known.family == family && known.name == name;
+                        if seen_names.may_have(family, name) && row.members.iter().any(is_it) {
                             return None;
                         }
                         row.members.push(Member { family, name: Cow::Borrowed(name), value });
                     }
                     Target::Ignored => {}
-                    Target::Family(_) | Target::Set => return None,
+                    Target::Family(_) | Target::Named(_) | Target::Set => return None,
                 }
                 after
             };
@@ -109,6 +111,22 @@ impl Lean {
     }
 }
 
+/// The names of members that a row had so far, by their hashes: so that not each is compared with all before it.
+struct SeenNames(Option<[u64; 32]>);
+
+impl SeenNames {
+    /// Whether the name may have been there. It is from now on.
+    fn may_have(&mut self, family: usize, name: &str) -> bool {
+        let mix = |hash: usize, byte: u8| (hash ^ usize::from(byte)).wrapping_mul(0x0100_01b3);
+        let hash = name.bytes().fold(family + 1, mix);
+        let words = self.0.get_or_insert([0; 32]);
+        let (word, bit) = (&mut words[(hash >> 6) % 32], 1 << (hash % 64));
+        let was_there = *word & bit != 0;
+        *word |= bit;
+        was_there
+    }
+}
+
 /// The bit that says that a target was seen; members by name have none.
 fn bit(target: Target) -> u64 {
     match target {
@@ -116,7 +134,7 @@ fn bit(target: Target) -> u64 {
         Target::Family(family) => 1 << (48 + family),
         Target::PredictedOn => 1 << 60,
         Target::EventId => 1 << 61,
-        Target::Member(..) | Target::Ignored | Target::Set => 0,
+        Target::Member(..) | Target::Named(_) | Target::Ignored | Target::Set => 0,
     }
 }
 

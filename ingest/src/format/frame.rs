@@ -48,10 +48,8 @@ pub(crate) fn places<'a>(
             Some(Target::Field(field)) => ColumnTarget::Field(field),
             Some(Target::PredictedOn) => ColumnTarget::PredictedOn,
             Some(Target::EventId) => ColumnTarget::EventId,
-            Some(Target::Member(family, skipped)) => {
-                let rule = names.kind.families()[family].name_rule;
-                ColumnTarget::Member(family, rules::plain(rule, &name[skipped..]).into_owned())
-            }
+            Some(Target::Member(family, skipped)) => member(names, family, &name[skipped..]),
+            Some(Target::Named(at)) => member(names, names.named[at].0, &names.named[at].1),
             Some(Target::Family(family)) => {
                 let family = &names.kind.families()[family];
                 let called = family.columns_are_called();
@@ -70,6 +68,11 @@ pub(crate) fn places<'a>(
         places.push((name.to_owned(), place));
     }
     Ok(places)
+}
+
+fn member(names: &Names, family: usize, name: &str) -> ColumnTarget {
+    let rule = names.kind.families()[family].name_rule;
+    ColumnTarget::Member(family, rules::plain(rule, name).into_owned())
 }
 
 /// Puts an array into the rows of the builder from `from` on, which were added before.

@@ -1,6 +1,6 @@
 //! Reads any JSON object into a row, through `serde_json` and without a generic value.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
         let mut row = Row::new(self.0.kind);
-        let mut seen = Vec::with_capacity(8);
+        let mut seen = HashSet::with_capacity(8);
         while let Some(Text(name)) = map.next_key()? {
             if seen.len() >= MAX_FIELDS {
                 return Err(serde::de::Error::custom(format!("more than {MAX_FIELDS} fields")));
@@ -72,6 +72,10 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
                     let member = Cow::Owned(name[skipped..].to_owned());
                     row.members.push(Member { family, name: member, value: map.next_value()? });
                 }
+                Some(Target::Named(at)) => {
+                    let (family, name) = self.0.named[at].clone();
+                    row.members.push(Member { family, name: Cow::Owned(name), value: map.next_value()? });
+                }
                 Some(Target::Ignored) => drop(map.next_value::<serde::de::IgnoredAny>()?),
                 Some(Target::Set) => {
                     map.next_value::<serde::de::IgnoredAny>()?;
@@ -82,14 +86,14 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
                     row.errors.push(FieldError::new(&name, unknown_field(self.0.kind)));
                 }
             }
-            seen.push(name);
+            seen.insert(name);
         }
         Ok(row)
     }
 }
 
 /// A string, borrowed from the body where it has no escapes.
-#[derive(PartialEq)]
+#[derive(PartialEq, Eq, Hash)]
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {

@@ -48,7 +48,7 @@ fn packed(encoding: Encoding, body: &[u8]) -> Vec<u8> {
 }
 
 /// The columns that [`Event`]s have, and whether each holds numbers.
-const COLUMNS: [(&str, bool); 9] = [
+const COLUMNS: [(&str, bool); 13] = [
     ("key", false),
     ("predicted_at", false),
     ("release", false),
@@ -58,6 +58,10 @@ const COLUMNS: [(&str, bool); 9] = [
     ("value", true),
     ("lower", true),
     ("upper", true),
+    ("score.late", true),
+    ("score.on time", true),
+    ("feature.age", true),
+    ("feature.x.y", true),
 ];
 
 /// A cell of an event.
@@ -115,9 +119,10 @@ fn event() -> impl Strategy<Value = Event> {
     let text = || "[a-zA-Zé0-9]{1,9}";
     let texts = (prop::option::of(text()), prop::option::of(text()));
     let numbers = || prop::option::of(any::<i32>().prop_map(|whole| f64::from(whole) / 7.0));
-    let numbers = (prop::option::of(0.0f64..=1.0), numbers(), numbers(), numbers());
+    let shares = (prop::option::of(0.0f64..=1.0), prop::option::of(0.0f64..=1.0));
+    let numbers = (shares, numbers(), numbers(), numbers(), numbers(), numbers());
     (text(), times, "v[1-3]", texts, numbers).prop_map(
-        |(key, micros, release, (label, carrier), (score, value, one, other))| {
+        |(key, micros, release, (label, carrier), ((score, late), value, one, other, age, xy))| {
             let time = Timestamp::from_micros(micros).unwrap().to_string();
             let label = label.or(score.is_none().then(|| "x".to_owned()));
             let is_swapped = one > other && other.is_some();
@@ -126,6 +131,7 @@ fn event() -> impl Strategy<Value = Event> {
             let number = |number: Option<f64>| number.map_or(Cell::Null, Cell::Number);
             let mut cells = vec![Cell::Text(key), Cell::Text(time), Cell::Text(release), number(score)];
             cells.extend([text(label), text(carrier), number(value), number(lower), number(upper)]);
+            cells.extend([number(late), number(late.map(|late| 1.0 - late)), number(age), number(xy)]);
             cells
         },
     )
@@ -310,6 +316,11 @@ fn odd_row() -> impl Strategy<Value = String> {
         "tags",
         "tag.a",
         "tag.b",
+        "scores",
+        "score.a",
+        "score.1.0",
+        "features",
+        "feature.a",
         "event_id",
         "observed_at",
         "predicted_on",

@@ -201,9 +201,9 @@ fn example(kind: Kind) -> Value {
         ]),
         Kind::Predictions => json!([
             { "key": "loan-1", "predicted_at": "2026-06-01T02:00:00Z", "release": "v1", "score": 0.81,
-              "tags": { "branch": "north" } },
+              "features": { "amount": 12000 }, "tags": { "branch": "north" } },
             { "key": "loan-2", "predicted_at": "2026-06-01T02:00:00Z", "release": "v1", "score": 0.07,
-              "tags": { "branch": "south" } },
+              "features": { "amount": 800 }, "tags": { "branch": "south" } },
         ]),
         Kind::Outcomes => json!([
             { "key": "loan-1", "predicted_on": "2026-06-01", "observed_at": "2026-06-10T17:30:00Z",

@@ -141,5 +141,12 @@ fn golden_headers() {
     time.nulls: Time/2, 134 nulls, 87 bytes
     float.nulls: Float/1, 360 nulls, 98 bytes
     text.nulls: Text/3, 207 nulls, 1323 bytes
+
+    v2-singles: version 2, 300 rows
+    feature.thirds: Float/3, 0 nulls, 711 bytes
+    feature.nulls: Float/3, 43 nulls, 705 bytes
+    feature.odd: Float/3, 0 nulls, 87 bytes
+    feature.double: Float/2, 0 nulls, 1960 bytes
+    score.late: Float/3, 1 nulls, 968 bytes
     ");
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Tuple
+from typing import Dict, Iterable, Optional, Tuple
 
 TEXT = "text"
 TIME = "time"
@@ -19,12 +19,25 @@ class Field:
     required: bool = False
 
 
-#: The most rows and bytes of one request.
+@dataclass(frozen=True)
+class Family:
+    """Columns of one type whose names the caller chooses, such as tags."""
+
+    name: str
+    prefix: str
+    type: str
+
+
+#: The most rows, bytes, and numbers of scores and features of one request.
 MAX_ROWS = 100_000
 MAX_BYTES = 48 * 1024 * 1024
+MAX_CELLS = 1 << 23
 
-#: What a column of a tag is called.
-TAG_PREFIX = "tag."
+FAMILIES: Tuple[Family, ...] = (
+    Family("tags", "tag.", TEXT),
+    Family("scores", "score.", NUMBER),
+    Family("features", "feature.", NUMBER),
+)
 
 KINDS: Dict[str, Tuple[Field, ...]] = {
     "predictions": (
@@ -58,8 +71,20 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
 }
 
 
+def family(name: str) -> Optional[Family]:
+    """The family of which the column ``name`` is a member."""
+    return next((family for family in FAMILIES if name.startswith(family.prefix)), None)
+
+
 def field(kind: str, name: str) -> Field:
-    """The field ``name`` of a kind; a tag is a text."""
-    if name.startswith(TAG_PREFIX):
-        return Field(name, TEXT)
+    """The field ``name`` of a kind, or the member of a family."""
+    of = family(name)
+    if of is not None:
+        return Field(name, of.type)
     return next(field for field in KINDS[kind] if field.name == name)
+
+
+def most_rows(names: Iterable[str]) -> int:
+    """The most rows of one request that has these columns."""
+    numbers = sum(1 for name in names if (of := family(name)) is not None and of.type == NUMBER)
+    return min(MAX_ROWS, MAX_CELLS // max(numbers, 1))

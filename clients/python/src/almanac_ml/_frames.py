@@ -10,7 +10,7 @@ import sys
 from datetime import date, datetime, timezone
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
-from ._fields import KINDS, MAX_BYTES, MAX_ROWS, NUMBER, TIME, TAG_PREFIX, field
+from ._fields import FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, field, most_rows
 from .errors import AlmanacError
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -56,7 +56,7 @@ def names_of(data: Any) -> List[str]:
 
 
 def bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[Body]:
-    """The rows of ``data`` as request bodies of at most :data:`MAX_ROWS` rows.
+    """The rows of ``data`` as request bodies of at most :func:`most_rows` rows.
 
     ``sources`` says for each field which column it is taken from, or what all rows have.
     """
@@ -108,7 +108,8 @@ def _arrow_slices(whole: Any) -> Iterator[Body]:
     import pyarrow as pa
 
     rows = whole.num_rows
-    step = max(1, min(MAX_ROWS, int(MAX_BYTES * rows / max(whole.nbytes, 1)) if rows else MAX_ROWS))
+    most = most_rows(whole.column_names)
+    step = max(1, min(most, int(MAX_BYTES * rows / max(whole.nbytes, 1)) if rows else most))
     for start in range(0, rows, step):
         part = whole.slice(start, step).combine_chunks()
         sink = io.BytesIO()
@@ -180,7 +181,8 @@ def _polars_bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator
     whole = data.select(exprs) if not all(not isinstance(s, Column) for s in sources.values()) else None
     if whole is None:
         raise AlmanacError("at least one field has to come from a column")
-    step = max(1, min(MAX_ROWS, int(MAX_BYTES * whole.height / max(whole.estimated_size(), 1))))
+    most = most_rows(whole.columns)
+    step = max(1, min(most, int(MAX_BYTES * whole.height / max(whole.estimated_size(), 1))))
     for start in range(0, whole.height, step):
         part = whole.slice(start, step)
         sink = io.BytesIO()
@@ -202,8 +204,9 @@ def _json_bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[B
     yield from json_bodies(columns, rows)
 
 
-def json_bodies(columns: Mapping[str, List[Any]], rows: int, step: int = MAX_ROWS) -> Iterator[Body]:
+def json_bodies(columns: Mapping[str, List[Any]], rows: int, step: Optional[int] = None) -> Iterator[Body]:
     """Columns as JSON, cut until each body is small enough."""
+    step = most_rows(columns) if step is None else step
     for start in range(0, rows, step):
         part = {name: values[start : start + step] for name, values in columns.items()}
         count = min(step, rows - start)
@@ -216,10 +219,13 @@ def json_bodies(columns: Mapping[str, List[Any]], rows: int, step: int = MAX_ROW
 
 def _nested(columns: Mapping[str, List[Any]]) -> Dict[str, Any]:
     """Columns as the service takes them in JSON: tags stand together under ``tags``."""
-    nested: Dict[str, Any] = {name: v for name, v in columns.items() if not name.startswith(TAG_PREFIX)}
-    tags = {name[len(TAG_PREFIX) :]: v for name, v in columns.items() if name.startswith(TAG_PREFIX)}
-    if tags:
-        nested["tags"] = tags
+    nested: Dict[str, Any] = {}
+    for name, values in columns.items():
+        of = family(name)
+        if of is None:
+            nested[name] = values
+        else:
+            nested.setdefault(of.name, {})[name[len(of.prefix) :]] = values
     return nested
 
 
@@ -228,8 +234,9 @@ def json_columns(body: Body) -> Optional[Dict[str, List[Any]]]:
     if body.content_type != JSON:
         return None
     columns: Dict[str, Any] = json.loads(body.data)
-    tags = columns.pop("tags", {})
-    columns.update({TAG_PREFIX + name: values for name, values in tags.items()})
+    for of in FAMILIES:
+        members = columns.pop(of.name, {})
+        columns.update({of.prefix + name: values for name, values in members.items()})
     return columns
 
 
@@ -349,4 +356,4 @@ def frame(library: str, data: bytes) -> Any:
     return table.to_pandas() if library == "pandas" else table
 
 
-__all__ = ["ARROW", "JSON", "Body", "Column", "TAG_PREFIX", "bodies", "frame", "plain", "text"]
+__all__ = ["ARROW", "JSON", "Body", "Column", "bodies", "frame", "plain", "text"]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import _frames
-from ._fields import TAG_PREFIX, TEXT, field
+from ._fields import FAMILIES, field
 from ._frames import Body
 from .errors import AlmanacError, RefusedError, UnavailableError
 from .spool import Spool, Spooled
@@ -134,6 +134,8 @@ class Logger:
         upper: Optional[float] = None,
         predicted_at: Union[None, str, datetime] = None,
         latency_ms: Optional[float] = None,
+        scores: Optional[Mapping[Any, float]] = None,
+        features: Optional[Mapping[str, float]] = None,
         tags: Optional[Mapping[str, Any]] = None,
     ) -> bool:
         """Logs a prediction, made now unless ``predicted_at`` says when. Returns whether it was taken."""
@@ -148,7 +150,7 @@ class Logger:
             "upper": upper,
             "latency_ms": latency_ms,
         }
-        return self._take("predictions", row, tags)
+        return self._take("predictions", row, tags=tags, scores=scores, features=features)
 
     def outcome(
         self,
@@ -169,7 +171,7 @@ class Logger:
             "label": label,
             "value": value,
         }
-        return self._take("outcomes", row, None)
+        return self._take("outcomes", row)
 
     def metric(
         self,
@@ -196,16 +198,15 @@ class Logger:
             "predicted_at": predicted_at,
             "predicted_on": predicted_on,
         }
-        return self._take("metrics", row, tags)
+        return self._take("metrics", row, tags=tags)
 
-    def _take(self, kind: str, row: Dict[str, Any], tags: Optional[Mapping[str, Any]]) -> bool:
+    def _take(self, kind: str, row: Dict[str, Any], **families: Optional[Mapping[Any, Any]]) -> bool:
         waiting = len(self._queue)
         if waiting >= self._max_queued or self._closing:
             self._dropped += 1
             return False
-        if tags:
-            # A copy: the caller may change its own.
-            row["tags"] = dict(tags)
+        # Copies: the caller may change its own.
+        row.update({name: dict(members) for name, members in families.items() if members})
         self._queue.append((kind, row))
         self._logged += 1
         if self._thread is None:
@@ -436,10 +437,12 @@ class Logger:
 
 def _plain(kind: str, row: Dict[str, Any]) -> Dict[str, Any]:
     plain = {}
+    families = {of.name: of for of in FAMILIES}
     for name, value in row.items():
-        if name == "tags":
-            for tag, content in value.items():
-                plain[TAG_PREFIX + tag] = _frames.plain(content, TEXT)
+        if name in families:
+            of = families[name]
+            for member, content in value.items():
+                plain[of.prefix + (_frames.text(member) or "")] = _frames.plain(content, of.type)
         elif value is not None:
             if isinstance(value, float) and field(kind, name).type == "time":
                 value = datetime.fromtimestamp(value, timezone.utc)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 from urllib.parse import quote
 
 from . import _frames
-from ._fields import TAG_PREFIX
+from ._fields import FAMILIES
 from ._frames import Body, Column
 from ._http import Transport
 from .errors import AlmanacError, RefusedError
@@ -117,6 +117,8 @@ class Workspace:
         lower: Optional[str] = None,
         upper: Optional[str] = None,
         latency_ms: Optional[str] = None,
+        scores: Union[Sequence[str], Mapping[str, str]] = (),
+        features: Union[Sequence[str], Mapping[str, str]] = (),
         tags: Union[Sequence[str], Mapping[str, str]] = (),
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
@@ -125,7 +127,8 @@ class Workspace:
         ``data`` is a pandas, polars or Arrow frame, a mapping of columns or a list of rows. ``key``,
         ``score``, ``label``, ``value``, its interval from ``lower`` to ``upper`` and ``latency_ms`` name
         columns; ``predicted_at`` names a column or is one instant for all rows; ``release`` names a column
-        or is one release for all rows; ``tags`` are columns, or tags with their columns. Times without a zone are taken as UTC.
+        or is one release for all rows; ``tags`` are columns, or tags with their columns; so are ``scores``,
+        the probabilities of classes, and ``features``, the numbers that it was predicted from. Times without a zone are taken as UTC.
         """
         sources = {
             "key": Column(key),
@@ -134,7 +137,7 @@ class Workspace:
             **_optional(
                 data, score=score, label=label, value=value, lower=lower, upper=upper, latency_ms=latency_ms
             ),
-            **_tags(tags),
+            **_members(scores=scores, features=features, tags=tags),
         }
         return self._log("predictions", data, sources, idempotency_key)
 
@@ -196,7 +199,7 @@ class Workspace:
             "key": Column(key) if key is not None else None,
             "predicted_at": _column_or_value(data, predicted_at),
             "predicted_on": _column_or_value(data, predicted_on),
-            **_tags(tags),
+            **_members(tags=tags),
         }
         return self._log("metrics", data, sources, idempotency_key)
 
@@ -351,9 +354,15 @@ def _optional(data: Any, **sources: Optional[str]) -> Dict[str, Any]:
     return found
 
 
-def _tags(tags: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, Column]:
-    named = tags if isinstance(tags, Mapping) else {name: name for name in tags}
-    return {TAG_PREFIX + name: Column(column) for name, column in named.items()}
+def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, Column]:
+    """Columns of tags, scores and features, by the names under which they are sent."""
+    sources = {}
+    for family in FAMILIES:
+        given = families.get(family.name, ())
+        named = given if isinstance(given, Mapping) else {name: name for name in given}
+        sources.update({f"{family.prefix}{member}": Column(column) for member, column in named.items()})
+    return sources
+
 
 
 def _day(day: Day) -> str:

@@ -91,3 +91,71 @@ async fn several_processes_append_to_one_log_without_holes() {
     keys.dedup();
     assert_eq!(keys.len(), expected, "some events are there twice");
 }
+
+/// The segments of a day.
+async fn segments(world: &World) -> Vec<Segment> {
+    let mut found = Vec::new();
+    for head in scan::heads(&*world.table, &world.workspace).await.unwrap() {
+        found.extend(scan::segments(&*world.table, &head.log, 1, head.seq).await.unwrap());
+    }
+    found
+}
+
+#[tokio::test]
+async fn only_requests_of_equal_columns_share_a_segment() {
+    let world = World::new();
+    let appender = world.appender();
+    let row = |row: usize| {
+        let feature = ["a", "b"][row % 2];
+        let body = format!(
+            r#"{{"key":"k{row}","predicted_at":"2026-06-01T04:30:00Z","release":"v1","value":1,"features":{{"{feature}":{row}}}}}"#
+        );
+        read_ndjson(Kind::Predictions, body.as_bytes(), world.clock.now()).unwrap()
+    };
+    let gate = world.table.gate.write().await;
+    let following = async {
+        while world.table.writes.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        futures::future::try_join_all((1..9).map(|at| world.append(&appender, row(at), None))).await
+    };
+    let release = async {
+        while appender.waiting() < 8 {
+            tokio::task::yield_now().await;
+        }
+        drop(gate);
+    };
+    let (first, following, ()) = tokio::join!(world.append(&appender, row(0), None), following, release);
+    assert!(first.unwrap() && following.unwrap().into_iter().all(|stored| stored));
+    let segments = segments(&world).await;
+    assert_eq!(segments.iter().map(|segment| segment.rows).sum::<usize>(), 9);
+    assert_eq!(segments.len(), 3, "the first, and one of each set of columns");
+    for segment in segments {
+        let columns = segment.unpack(|name| name.starts_with("feature.")).unwrap();
+        assert_eq!(columns.columns.len(), 1);
+        assert_eq!(columns.columns[0].nulls(), 0);
+    }
+}
+
+#[tokio::test]
+async fn rows_of_many_numbers_are_cut_by_their_bytes() {
+    let world = World::new();
+    let appender = world.appender();
+    let row = |row: usize| {
+        let number = |at: usize| 1.0 / (row * 256 + at + 1) as f64;
+        let features: Vec<String> = (0..256).map(|at| format!(r#""f{at}":{:?}"#, number(at))).collect();
+        format!(
+            r#"{{"key":"k{row}","predicted_at":"2026-06-01T04:30:00Z","release":"v1","value":1,"features":{{{}}}}}"#,
+            features.join(",")
+        )
+    };
+    let body = (0..500).map(row).collect::<Vec<_>>().join("\n");
+    let batch = read_ndjson(Kind::Predictions, body.as_bytes(), world.clock.now()).unwrap();
+    let columns = batch.columns.clone();
+    assert!(world.append(&appender, batch, None).await.unwrap());
+    let segments = segments(&world).await;
+    assert!(segments.iter().all(|segment| segment.item_bytes() <= table::item::MAX_ITEM_BYTES));
+    let stored: Vec<_> = segments.iter().map(|segment| segment.unpack(|_| true).unwrap()).collect();
+    assert_eq!(event::Columns::concat(&stored.iter().collect::<Vec<_>>()), columns, "bit for bit");
+    assert!((4..20).contains(&segments.len()), "{} segments", segments.len());
+}
