@@ -1,5 +1,8 @@
 //! Bodies that are made to do harm.
 
+use polars::prelude::{DataFrame, IntoColumn as _, NamedFrom as _, Series};
+use polars_io::{ipc::IpcCompression, parquet::write::ParquetCompression};
+
 use super::*;
 
 #[test]
