@@ -52,6 +52,9 @@ pub(crate) struct QueryArgs {
     /// default).
     #[arg(long, value_name = "VALUE")]
     pub(crate) zero_division: Option<String>,
+    /// Say how sure each figure is: columns FIGURE_n, FIGURE_low and FIGURE_high, a 95% interval.
+    #[arg(long)]
+    pub(crate) interval: bool,
     /// Print to standard error what the answer was read from.
     #[arg(long)]
     pub(crate) show_cut: bool,
@@ -76,6 +79,7 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         threshold: args.threshold.as_deref(),
         group_by: args.group_by.as_deref(),
         zero_division: args.zero_division.as_deref(),
+        interval: args.interval,
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {

@@ -7,6 +7,8 @@
 
 mod evaluator;
 mod head_to_head;
+mod interval;
+mod judge;
 mod partition;
 mod versions;
 
@@ -24,6 +26,7 @@ use crate::{
 
 pub use evaluator::Evaluator;
 pub use head_to_head::Record;
+pub use interval::{Estimate, Intervals, MAX_ROWS};
 pub use partition::Partition;
 
 /// When not one of so many outcomes is positive, the labels that they have are noted: the positive label
@@ -54,7 +57,7 @@ pub struct Evaluation {
 }
 
 /// How good the predictions of one release were.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleaseEvaluation {
     /// Distinct predictions.
     pub predictions: u64,
@@ -74,6 +77,9 @@ pub struct ReleaseEvaluation {
     pub defined_from: Option<Day>,
     /// How they were judged; `None` when the release has no definition.
     pub measures: Option<Measures>,
+    /// How sure the figures are, where it was asked for; it is not stored.
+    #[serde(skip)]
+    pub intervals: Option<Intervals>,
 }
 
 impl ReleaseEvaluation {

@@ -35,6 +35,8 @@ pub struct Figure {
     pub ranking: Option<Ranking>,
     /// Whether a table for people shows it unless it is asked for other columns.
     pub is_main: bool,
+    /// How its 95% interval is computed where keys do not repeat; `None` when it has none.
+    pub method: Option<Method>,
     /// What it is when a number stands where scikit-learn divides by zero and warns.
     pub divided: Option<fn(&Row<'_>, f64) -> Option<f64>>,
 }
@@ -48,6 +50,20 @@ pub enum Getter {
     Count(fn(&Row<'_>) -> Option<u64>),
     /// A number.
     Number(fn(&Row<'_>) -> Option<f64>),
+}
+
+/// How the 95% interval of a figure is computed. Where keys repeat, predictions are not independent of each other, and each
+/// figure has a [`Method::Bootstrap`] of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Of a share: the interval of Wilson 1927.
+    Wilson,
+    /// Of a mean: by Student's distribution.
+    Student,
+    /// Of the area under the curve: by DeLong, DeLong and Clarke-Pearson 1988.
+    DeLong,
+    /// Of all else: percentiles of what the figure is when keys are drawn again and again, with a fixed seed.
+    Bootstrap,
 }
 
 /// How releases are ranked by a figure.

@@ -6,6 +6,7 @@
 
 mod classes;
 mod errors;
+mod interval;
 mod scores;
 
 use std::ops::AddAssign;
@@ -15,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::ExactSum;
 
 pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
+pub(crate) use errors::quantile;
 pub use errors::{ErrorDetail, Errors};
+pub(crate) use interval::{NORMAL_975, delong, student_975, wilson};
 pub use scores::{Ranks, Scores};
 
 /// How many equal bins of [0, 1] the calibration has.

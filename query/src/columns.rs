@@ -32,7 +32,7 @@ impl What {
             What::Rollups => {
                 columns.extend(rollups::columns().map(|column| (column.name.as_str(), column.kind)))
             }
-            What::Evaluations => columns.extend(evaluation_columns()),
+            What::Evaluations => columns.extend(evaluation_columns(true)),
         }
         columns
     }

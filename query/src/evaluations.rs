@@ -24,6 +24,7 @@ use table::{Item, Table};
 use crate::{
     budget::Hold,
     column_type::ColumnType,
+    intervals::{self, IntervalColumn},
     meters,
     read::Reading,
     request::{Request, What},
@@ -45,9 +46,11 @@ const BYTES_OF_ROW: u64 = 64;
 /// What part of the memory of all queries the rows of one day may take.
 const SHARE_OF_MEMORY: u64 = 8;
 
-/// The columns of evaluations, after the day.
-pub(crate) fn evaluation_columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
-    FIGURES.iter().map(|figure| (figure.name, figure.getter.into()))
+/// The columns of evaluations, after the day; those of intervals are the last.
+pub(crate) fn evaluation_columns(has_intervals: bool) -> Vec<(&'static str, ColumnType)> {
+    let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
+    let intervals = intervals::columns().map(|column| (column.name.as_str(), column.kind()));
+    figures.chain(intervals.filter(|_| has_intervals)).collect()
 }
 
 /// How good the predictions were, as it is stored.
@@ -80,9 +83,17 @@ fn evaluation_rows(evaluations: &[(Day, Evaluation)], request: &Request) -> Resu
         Getter::Count(read) => Cell::Int(read(row)),
         Getter::Number(_) => Cell::Float(figure.number(row, request.zero_division)),
     };
-    let cells = |row: figure::Row<'_>| FIGURES.iter().map(|figure| cell(figure, &row)).collect();
+    let interval = |column: &IntervalColumn, row: &figure::Row<'_>| match column.kind() {
+        ColumnType::Count => Cell::Int(column.count(row)),
+        _ => Cell::Float(column.number(row)),
+    };
+    let cells = |row: figure::Row<'_>| {
+        let intervals = intervals::columns().filter(|_| request.has_intervals);
+        let intervals = intervals.map(|column| interval(column, &row));
+        FIGURES.iter().map(|figure| cell(figure, &row)).chain(intervals).collect()
+    };
     let rows = evaluations.iter().flat_map(|(day, of)| of.rows().map(|row| (*day, cells(row))));
-    series(&evaluation_columns().collect::<Vec<_>>(), &rows.collect::<Vec<_>>(), request)
+    series(&evaluation_columns(request.has_intervals), &rows.collect::<Vec<_>>(), request)
 }
 
 /// Evaluates each day by what had been appended by then.
@@ -99,7 +110,7 @@ async fn evaluate_as_of(
         reading.warn_of_expired();
     }
     let parts = request.period.parts(reading.window).into_iter().map(async |part| {
-        let evaluation = evaluate_part(reading, part, definitions, request.threshold).await?;
+        let evaluation = evaluate_part(reading, part, definitions, request).await?;
         Ok((part.from(), evaluation))
     });
     stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await
@@ -110,9 +121,10 @@ async fn evaluate_part(
     reading: &Reading,
     part: Window,
     definitions: &Definitions,
-    threshold: Option<f64>,
+    request: &Request,
 ) -> Result<Evaluation> {
-    let mut evaluator = Evaluator::new(BTreeMap::new()).at_threshold(threshold);
+    let mut evaluator = Evaluator::new(BTreeMap::new()).at_threshold(request.threshold);
+    evaluator = evaluator.with_intervals(request.has_intervals);
     let (mut rows, mut bytes) = (0, 0);
     for day in part.days() {
         let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
@@ -132,8 +144,8 @@ async fn evaluate_part(
         bytes = after;
         reading.end_of_day(What::Evaluations.kinds().len());
     }
-    // All scores are sorted in the end.
-    let finished = if rows < SMALL_ROWS {
+    // All scores are sorted in the end, and keys are drawn from for intervals.
+    let finished = if rows < SMALL_ROWS && !request.has_intervals {
         evaluator.finish()
     } else {
         let finished = tokio::task::spawn_blocking(move || evaluator.finish()).await;

@@ -42,6 +42,7 @@ mod evaluations;
 mod events;
 mod frame;
 pub mod http;
+mod intervals;
 mod joined;
 mod meters;
 pub mod output;

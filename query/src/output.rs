@@ -16,7 +16,7 @@ use polars_io::{
     parquet::write::ParquetWriter,
 };
 
-use crate::{frame::failed, request::What, rollups};
+use crate::{frame::failed, intervals, request::What, rollups};
 
 /// How many rows a table for people shows: the first half and the last.
 const TABLE_ROWS: usize = 60;
@@ -166,7 +166,10 @@ pub fn text_table(frame: &DataFrame) -> String {
 /// the main figures.
 pub fn shorten(frame: &mut DataFrame, what: What) {
     let is_short = |name: &str| match what {
-        What::Evaluations => Figure::named(name).is_none_or(|figure| figure.is_main),
+        What::Evaluations => match intervals::named(name) {
+            Some(column) => column.is_main(),
+            None => Figure::named(name).is_none_or(|figure| figure.is_main),
+        },
         _ => !rollups::is_rank(name),
     };
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use event::{Day, Error, Kind, Period, Result, Timestamp, Window, fields::TAG_PREFIX};
 use log::cut::Cut;
 
+use crate::intervals;
+
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
 
@@ -148,6 +150,8 @@ pub struct Request {
     pub period: Period,
     /// What evaluations say where scikit-learn divides by zero; nothing, when that is `None`.
     pub zero_division: Option<f64>,
+    /// Whether evaluations have intervals.
+    pub has_intervals: bool,
 }
 
 /// The same as it was written.
@@ -173,6 +177,8 @@ pub struct Words<'a> {
     pub group_by: Option<&'a str>,
     /// `0`, `1` or `null`.
     pub zero_division: Option<&'a str>,
+    /// Whether figures have their intervals; a column of one that is named asks for them too.
+    pub interval: bool,
 }
 
 impl Request {
@@ -200,6 +206,11 @@ impl Request {
         if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
             return Err(Error::invalid(format!("columns: `{twice}` is named twice")));
         }
+        let has_intervals = what == What::Evaluations
+            && (words.interval || names.iter().any(|name| intervals::named(name).is_some()));
+        if words.interval {
+            of_evaluations(what, "interval")?;
+        }
         let cut = words.cut.map(|text| cut_of(what, window, text)).transpose();
         let cut = cut.map_err(|error| named("cut", error))?;
         if cut.is_some() && as_of.is_some() {
@@ -216,6 +227,7 @@ impl Request {
             release: words.release.map(str::to_owned),
             columns,
             cut,
+            has_intervals,
             threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
             period: words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
@@ -228,7 +240,7 @@ impl Request {
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         let is_of_then = self.as_of.is_some() || self.cut.is_some();
-        let is_of_days = self.threshold.is_none() && self.period == Period::Day;
+        let is_of_days = self.threshold.is_none() && self.period == Period::Day && !self.has_intervals;
         let is_stored = self.what.facts().is_stored && is_of_days;
         !is_stored || self.what.has_history() && is_of_then
     }

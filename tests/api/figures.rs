@@ -11,6 +11,7 @@ on_both_engines!(
     World::on:
     figures_are_computed_at_any_threshold,
     figures_of_a_period_are_those_of_all_its_events,
+    figures_have_intervals_when_they_are_asked_for,
 );
 
 const DAY: &str = "2026-06-01";
@@ -97,4 +98,36 @@ async fn figures_of_a_period_are_those_of_all_its_events(world: World) {
     assert!((all - areas.iter().sum::<f64>() / areas.len() as f64).abs() > 1e-3, "{all} of {areas:?}");
     // Also as of an instant before anything was appended.
     assert_eq!(run(Some("all"), counts, Some("2026-06-09T00:00:00Z")).await, "");
+}
+
+async fn figures_have_intervals_when_they_are_asked_for(world: World) {
+    let scene = Scene::new(world).await;
+    scene.predict_many(DAY, "v1", 9, "2026-06-04T12:00:00Z").await;
+    scene.observe_many(DAY, "1", 9, "2026-06-04T12:00:00Z").await;
+    scene.project().await;
+    let frame = async |words: Words<'_>| {
+        let request = Request::parse(What::Evaluations, &Words { from: DAY, to: DAY, ..words }).unwrap();
+        let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+        let names = answer.frame.columns().iter().map(|column| column.name().to_string());
+        let names = names.collect::<Vec<_>>().join(",");
+        (answer.cut.is_some(), answer.frame.clone(), names)
+    };
+    // To name a column of an interval is to ask for it.
+    let columns = Some("keys,accuracy,accuracy_n,accuracy_low,accuracy_high,f1_low,mae_low");
+    let (is_of_events, named, _) = frame(Words { columns, ..Words::default() }).await;
+    let number = |name: &str| named.column(name).unwrap().f64().unwrap().get(0);
+    let count = |name: &str| named.column(name).unwrap().i64().unwrap().get(0);
+    assert!(is_of_events);
+    assert_eq!((count("keys"), count("accuracy_n"), number("accuracy")), (Some(9), Some(9), Some(5.0 / 9.0)));
+    // scipy.stats.binomtest(5, 9).proportion_ci(method="wilson")
+    let ends = [number("accuracy_low").unwrap(), number("accuracy_high").unwrap()];
+    assert!(
+        (ends[0] - 0.2666512934954931).abs() < 1e-12 && (ends[1] - 0.8112214789023354).abs() < 1e-12,
+        "{ends:?}"
+    );
+    assert!(number("f1_low").is_some() && number("mae_low").is_none());
+    let (is_of_events, _, plain) = frame(Words::default()).await;
+    assert!(!is_of_events);
+    let (_, _, all) = frame(Words { interval: true, ..Words::default() }).await;
+    assert!(all.starts_with(&format!("{plain},keys,accuracy_n,accuracy_low,accuracy_high,auc_n")), "{all}");
 }

@@ -12,7 +12,8 @@ A case is a file data/NAME.csv with a row for each prediction and what is said o
 
 A key that comes again in the same release is a repeat; the last row counts. figures.json has the figures of each case and
 release. Where the library answers with a warning, or only by a convention of its own, the figure is null; what it says with
-`zero_division` of 0 and 1 stands apart. `thresholds` has what is said of binary scores at other thresholds.
+`zero_division` of 0 and 1 stands apart. `intervals` has how many predictions each figure is of and its 95% interval, for
+figures whose interval has a formula. `thresholds` has what is said of binary scores at other thresholds.
 """
 
 import csv
@@ -301,6 +302,7 @@ def binary(rows, threshold=0.5):
         if len(set(real)) == 2
         else None,
         "zero_division": zero_division,
+        "intervals": binary_intervals(said, real, truth, score),
         "mcc": metrics.matthews_corrcoef(real, said) if has_all else None,
         **of_scores(truth, score),
     }
@@ -366,6 +368,7 @@ def regression(rows):
         "error_p90": number(quantile(ordered, 0.9)),
     }
     if max(abs(v) for pair in pairs for v in pair) < 1e100:
+        found["intervals"] = regression_intervals(pairs)
         agree(found, pairs, logs, bool(spread))
     return found
 
@@ -401,6 +404,8 @@ def multiclass(rows):
     if not pairs:
         return found
     p, y = zip(*pairs)
+    right = wilson([a == b for a, b in pairs])
+    found["intervals"] = {name: right for name in ("accuracy", "micro_precision", "micro_recall", "micro_f1")}
     found["zero_division"] = {
         zero: {
             f"{average}_{name}": getattr(metrics, f"{name}_score")(y, p, average=average, zero_division=zero)
@@ -465,6 +470,73 @@ def counted(task, release, last, rows):
         "unmatched": sum(one["release"] == "" for one in rows),
         "outcomes": outcomes,
     }
+
+
+# ---- their intervals, where keys do not repeat
+
+
+def wilson(right):
+    if not right:
+        return None
+    found = stats.binomtest(sum(right), len(right)).proportion_ci(0.95, method="wilson")
+    return [len(right), defined(found.low), defined(found.high)]
+
+
+def student(values):
+    """A mean; of less than two values there is no interval."""
+    if len(values) < 2:
+        return [len(values), None, None] if len(values) else None
+    mean, error = np.mean(values), stats.sem(values)
+    if not np.isfinite(error):
+        return [len(values), None, None]
+    half = stats.t.ppf(0.975, len(values) - 1) * error
+    return [len(values), defined(mean - half), defined(mean + half)]
+
+
+def delong(late, score):
+    """By the definition of DeLong, DeLong and Clarke-Pearson 1988, pair by pair."""
+    above, below = score[late == 1][:, None], score[late == 0][None, :]
+    if not above.size or not below.size:
+        return None
+    wins = (above > below) + 0.5 * (above == below)
+    if min(wins.shape) < 2:
+        return [len(score), None, None]
+    variance = wins.mean(axis=1).var(ddof=1) / wins.shape[0] + wins.mean(axis=0).var(ddof=1) / wins.shape[1]
+    half = stats.norm.ppf(0.975) * math.sqrt(variance)
+    return [len(score), max(0.0, wins.mean() - half), min(1.0, wins.mean() + half)]
+
+
+def binary_intervals(said, real, truth, score):
+    pairs = list(zip(said, real))
+    p = np.clip(np.where(truth == 1, score, 1 - score), np.finfo(float).eps, 1 - np.finfo(float).eps)
+    return {
+        "accuracy": wilson([p == y for p, y in pairs]),
+        "precision": wilson([y for p, y in pairs if p]),
+        "recall": wilson([p for p, y in pairs if y]),
+        "specificity": wilson([not p for p, y in pairs if not y]),
+        "fpr": wilson([p for p, y in pairs if not y]),
+        "fnr": wilson([not p for p, y in pairs if y]),
+        "log_loss": student(-np.log(p)),
+        "brier": student((score - truth) ** 2),
+        "auc": delong(truth, score),
+    }
+
+
+def regression_intervals(pairs):
+    p, y = np.array(pairs, dtype=float).T
+    error, eps = p - y, np.finfo(float).eps
+    with np.errstate(all="ignore"):
+        size = np.abs(p) + np.abs(y)
+        found = {
+            "mae": student(np.abs(error)),
+            "bias": student(error),
+            "mse": student(error**2),
+            "mape": student(np.abs(error) / np.maximum(np.abs(y), eps)),
+            "smape": student(np.where(size == 0, 0, 2 * np.abs(error) / np.where(size == 0, 1, size))),
+        }
+        if np.all(p > -1) and np.all(y > -1):
+            found["msle"] = student((np.log1p(p) - np.log1p(y)) ** 2)
+    return found
 
 
 def at_threshold(rows, threshold):

@@ -1,17 +1,18 @@
 //! From predictions and outcomes to the results of each release.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use event::{Day, Definition, Task, fields::same_label};
 
 use super::{
-    Binary, Evaluation, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Record, Regression,
-    ReleaseEvaluation, head_to_head,
+    Evaluation, Record, ReleaseEvaluation, head_to_head,
+    interval::Rows,
+    judge::{Fields, Judge},
 };
 use crate::{
     ExactSum, FoldError, LogSegment, Result, RowRef,
     join::{self, Pair},
-    metrics::{Confusion, Errors, Probabilities, Scores, Tally, mean, ratio},
+    metrics::mean,
     read::{Numbers, Texts, floats, texts},
 };
 
@@ -23,21 +24,40 @@ pub struct Evaluator {
     releases: BTreeMap<String, Release>,
     outcomes: u64,
     unmatched: u64,
+    options: Options,
+}
+
+/// What is asked for beside what is stored.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
     /// The threshold by which all scores are judged, whatever the definitions say.
     threshold: Option<f64>,
+    has_intervals: bool,
 }
 
 impl Evaluator {
     /// Nothing is judged yet. A release without a definition will be counted, but not judged.
     pub fn new(definitions: BTreeMap<String, Definition>) -> Self {
-        Self { definitions, releases: BTreeMap::new(), outcomes: 0, unmatched: 0, threshold: None }
+        Self {
+            definitions,
+            releases: BTreeMap::new(),
+            outcomes: 0,
+            unmatched: 0,
+            options: Options::default(),
+        }
     }
 
     /// The same, and a binary prediction with a score is of the positive class from `threshold` on, whatever its label and
     /// its definition say.
     #[must_use]
     pub fn at_threshold(self, threshold: Option<f64>) -> Self {
-        Self { threshold, ..self }
+        Self { options: Options { threshold, ..self.options }, ..self }
+    }
+
+    /// The same, and with or without [intervals](super::Intervals).
+    #[must_use]
+    pub fn with_intervals(self, has_intervals: bool) -> Self {
+        Self { options: Options { has_intervals, ..self.options }, ..self }
     }
 
     /// Goes on with the next day of a window, on which releases are judged by these definitions. The results are of all
@@ -49,7 +69,7 @@ impl Evaluator {
     pub fn next_day(&mut self, definitions: BTreeMap<String, Definition>) -> Result<()> {
         for (name, release) in &mut self.releases {
             if let Some(definition) = definitions.get(name)
-                && !release.go_on(definition, self.threshold)
+                && !release.go_on(definition, self.options)
             {
                 return Err(FoldError::OtherTask { release: name.clone() });
             }
@@ -83,11 +103,19 @@ impl Evaluator {
         let known = joined.releases.iter().map(|release| self.releases.remove(release));
         let known = known.zip(&definitions);
         let mut releases: Vec<_> = known
-            .map(|(known, definition)| known.unwrap_or_else(|| Release::new(*definition, self.threshold)))
+            .map(|(known, definition)| known.unwrap_or_else(|| Release::new(*definition, self.options)))
             .collect();
         for pair in &joined.pairs {
             let (prediction, outcome) = fields(pair);
-            releases[pair.release as usize].add(prediction, outcome);
+            let release = &mut releases[pair.release as usize];
+            release.add(prediction, outcome);
+            if let (Some(rows), Some(outcome)) = (&mut release.rows, outcome) {
+                rows.keep(
+                    prediction_views[pair.prediction.segment as usize].key(pair.prediction),
+                    prediction,
+                    outcome,
+                );
+            }
         }
         let numbers = task_numbers(&tasks);
         let records = head_to_head::records(&joined, outcomes, |pair| {
@@ -147,6 +175,7 @@ fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<
 
 /// What is judged of a segment.
 struct View<'a> {
+    key: Option<Texts<'a>>,
     score: Option<Numbers<'a, f64>>,
     label: Option<Texts<'a>>,
     value: Option<Numbers<'a, f64>>,
@@ -156,13 +185,19 @@ impl<'a> View<'a> {
     fn read(segment: &LogSegment<'a>) -> Result<Self> {
         let columns = segment.columns;
         if columns.rows == 0 {
-            return Ok(Self { score: None, label: None, value: None });
+            return Ok(Self { key: None, score: None, label: None, value: None });
         }
         Ok(Self {
+            key: texts(columns, "key")?,
             score: floats(columns, "score")?,
             label: texts(columns, "label")?,
             value: floats(columns, "value")?,
         })
+    }
+
+    /// The join has seen that there is one.
+    fn key(&self, at: RowRef) -> &'a str {
+        self.key.and_then(|key| key.get(at.row as usize)).unwrap_or_default()
     }
 
     #[inline]
@@ -176,14 +211,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// What is judged of a row.
-#[derive(Clone, Copy)]
-struct Fields<'a> {
-    score: Option<f64>,
-    label: Option<&'a str>,
-    value: Option<f64>,
-}
-
 /// A release while its predictions are being judged.
 #[derive(Debug)]
 struct Release {
@@ -194,42 +221,15 @@ struct Release {
     record: Record,
     defined_from: Option<Day>,
     judge: Option<Judge>,
-}
-
-#[derive(Debug)]
-enum Judge {
-    Binary(Box<BinaryJudge>),
-    Multiclass(Box<Tally>),
-    Regression(Box<Errors>),
-}
-
-#[derive(Debug, Default)]
-struct BinaryJudge {
-    positive: String,
-    threshold: f64,
-    /// Whether the class of a prediction with both is that of its score, not its label.
-    is_by_score: bool,
-    judged: u64,
-    positives: u64,
-    /// Labels of outcomes while none was positive.
-    instead: BTreeSet<String>,
-    confusion: Confusion,
-    ranked: Scores,
-    probabilities: Probabilities,
+    /// What is judged, where intervals are asked for.
+    rows: Option<Rows>,
 }
 
 impl Release {
-    fn new(definition: Option<&Definition>, threshold: Option<f64>) -> Self {
-        let judge = definition.map(|definition| match &definition.task {
-            Task::Binary { positive_label } => Judge::Binary(Box::new(BinaryJudge {
-                positive: positive_label.clone(),
-                threshold: threshold.unwrap_or(definition.threshold),
-                is_by_score: threshold.is_some(),
-                ..Default::default()
-            })),
-            Task::Multiclass => Judge::Multiclass(Box::default()),
-            Task::Regression => Judge::Regression(Box::default()),
-        });
+    fn new(definition: Option<&Definition>, options: Options) -> Self {
+        let judge = definition.map(|definition| Judge::new(definition, options.threshold));
+        let rows = definition.filter(|_| options.has_intervals);
+        let rows = rows.map(|definition| Rows::new(definition, options.threshold));
         Self {
             predictions: 0,
             repeated: 0,
@@ -238,32 +238,32 @@ impl Release {
             record: Record::default(),
             defined_from: definition.and_then(|definition| definition.from),
             judge,
+            rows,
         }
     }
 
     /// Is judged by another definition from now on. Says whether that can be: its task must be of the same kind.
-    fn go_on(&mut self, definition: &Definition, threshold: Option<f64>) -> bool {
-        let Self { judge, defined_from, .. } = self;
-        match (&mut *judge, &definition.task) {
-            (None, _) => *judge = Self::new(Some(definition), threshold).judge,
-            (Some(Judge::Binary(judge)), Task::Binary { positive_label }) => {
-                judge.positive.clone_from(positive_label);
-                judge.threshold = threshold.unwrap_or(definition.threshold);
+    fn go_on(&mut self, definition: &Definition, options: Options) -> bool {
+        match &mut self.judge {
+            None => {
+                let Self { judge, rows, .. } = Self::new(Some(definition), options);
+                (self.judge, self.rows) = (judge, rows);
             }
-            (Some(Judge::Multiclass(_)), Task::Multiclass)
-            | (Some(Judge::Regression(_)), Task::Regression) => {}
-            _ => return false,
+            Some(judge) => {
+                if !judge.go_on(definition, options.threshold) {
+                    return false;
+                }
+            }
         }
-        *defined_from = definition.from;
+        if let Some(rows) = &mut self.rows {
+            rows.go_on(definition);
+        }
+        self.defined_from = definition.from;
         true
     }
 
     fn bytes(&self) -> usize {
-        match &self.judge {
-            Some(Judge::Binary(judge)) => judge.ranked.bytes(),
-            Some(Judge::Regression(errors)) => errors.bytes(),
-            Some(Judge::Multiclass(_)) | None => 0,
-        }
+        self.judge.as_ref().map_or(0, Judge::bytes) + self.rows.as_ref().map_or(0, Rows::bytes)
     }
 
     #[inline]
@@ -275,110 +275,23 @@ impl Release {
         }
         let Some(outcome) = outcome else { return };
         self.labelled += 1;
-        match &mut self.judge {
-            Some(Judge::Binary(judge)) => judge.add(prediction, outcome),
-            Some(Judge::Multiclass(tally)) => {
-                if let (Some(predicted), Some(real)) = (prediction.label, outcome.label) {
-                    tally.add(predicted, real);
-                }
-            }
-            Some(Judge::Regression(errors)) => {
-                if let (Some(predicted), Some(real)) = (prediction.value, outcome.value) {
-                    errors.add(predicted, real);
-                }
-            }
-            None => {}
+        if let Some(judge) = &mut self.judge {
+            judge.add(prediction, outcome);
         }
     }
 
     fn finish(self) -> ReleaseEvaluation {
-        let measures = self.judge.map(|judge| match judge {
-            Judge::Binary(judge) => Measures::Binary(Box::new(judge.finish())),
-            Judge::Multiclass(tally) => Measures::Multiclass(Multiclass {
-                judged: tally.judged(),
-                correct: tally.correct(),
-                accuracy: ratio(tally.correct(), tally.judged()),
-                classes: Some(tally.classes()),
-            }),
-            Judge::Regression(errors) => Measures::Regression(Regression {
-                judged: errors.n(),
-                mae: errors.mae(),
-                rmse: errors.rmse(),
-                bias: errors.bias(),
-                detail: Some(errors.detail()),
-            }),
-        });
-        ReleaseEvaluation {
+        let mut evaluation = ReleaseEvaluation {
             predictions: self.predictions,
             repeated: Some(self.repeated),
             labelled: self.labelled,
             mean_score: mean(&self.scores.1, self.scores.0),
             record: self.record,
             defined_from: self.defined_from,
-            measures,
-        }
-    }
-}
-
-impl BinaryJudge {
-    #[inline]
-    fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
-        let Some(label) = outcome.label else { return };
-        let real = same_label(label, &self.positive);
-        self.judged += 1;
-        self.positives += u64::from(real);
-        if self.positives == 0 {
-            self.doubt(label);
-        }
-        let by_label = prediction.label.map(|label| same_label(label, &self.positive));
-        let by_score = prediction.score.map(|score| score >= self.threshold);
-        let predicted = if self.is_by_score { by_score.or(by_label) } else { by_label.or(by_score) };
-        if let Some(predicted) = predicted {
-            self.confusion.add(predicted, real);
-        }
-        // A score outside of [0, 1] is no probability, and every formula below needs one.
-        if let Some(score) = prediction.score.filter(|score| (0.0..=1.0).contains(score)) {
-            self.ranked.add(score, real);
-            self.probabilities.add(score, real);
-        }
-    }
-
-    /// Notes a label that is not the positive one, if it is among the first in the order of their bytes.
-    fn doubt(&mut self, label: &str) {
-        let is_full = self.instead.len() >= MAX_DOUBTED_LABELS;
-        let is_late = is_full && self.instead.last().is_some_and(|last| last.as_str() <= label);
-        if is_late || self.instead.contains(label) {
-            return;
-        }
-        self.instead.insert(label.to_owned());
-        if is_full {
-            self.instead.pop_last();
-        }
-    }
-
-    fn finish(self) -> Binary {
-        let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
-        let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
-        let (confusion, probabilities) = (self.confusion, self.probabilities);
-        let (auc, ranks) = self.ranked.judge();
-        Binary {
-            positive: self.positive,
-            threshold: self.threshold,
-            instead,
-            judged: self.judged,
-            positives: self.positives,
-            confusion,
-            accuracy: confusion.accuracy(),
-            precision: confusion.precision(),
-            recall: confusion.recall(),
-            f1: confusion.f1(),
-            scored: probabilities.n(),
-            auc,
-            log_loss: probabilities.log_loss(),
-            brier: probabilities.brier(),
-            ece: probabilities.ece(),
-            calibration: probabilities.calibration(),
-            ranks: Some(ranks),
-        }
+            measures: self.judge.map(Judge::finish),
+            intervals: None,
+        };
+        evaluation.intervals = self.rows.and_then(|rows| rows.intervals(&evaluation));
+        evaluation
     }
 }

@@ -370,6 +370,7 @@ fn an_evaluation_of_any_number_of_releases_is_cut_into_texts_that_fit() {
         mean_score: Some(n as f64 / 7.0),
         record: Record::default(),
         measures: None,
+        intervals: None,
     };
     let releases = (0..3_000).map(|n| (format!("\"release\" {n}"), release(n)));
     let evaluation = Evaluation { releases: releases.collect(), outcomes: Some(7), unmatched: Some(3) };

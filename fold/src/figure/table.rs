@@ -1,6 +1,6 @@
 //! The table of figures.
 
-use super::{Direction, Figure, Getter, Merge, Ranking, Row};
+use super::{Direction, Figure, Getter, Merge, Method, Ranking, Row};
 use crate::{
     evaluation::{Measures, Multiclass, Regression},
     metrics::{ClassCounts, Classes, Confusion, ErrorDetail, Ranks, calibration_error, ratio},
@@ -13,27 +13,50 @@ pub static FIGURES: &[Figure] = &[
     count("labelled", |row| Some(row.release?.judged())).main(),
     number("maturity", |row| row.release?.maturity()),
     count("positives", |row| Some(row.binary()?.positives)),
-    number("accuracy", accuracy).ranked(Direction::Max, Merge::Confusion(Confusion::accuracy)).main(),
-    number("auc", |row| row.binary()?.auc).ranked(Direction::Max, Merge::MeanOfDays).main(),
-    number("log_loss", |row| row.binary()?.log_loss).ranked(Direction::Min, Merge::Mean).main(),
-    number("brier", |row| row.binary()?.brier).ranked(Direction::Min, Merge::Mean).main(),
+    number("accuracy", accuracy)
+        .within(Method::Wilson)
+        .ranked(Direction::Max, Merge::Confusion(Confusion::accuracy))
+        .main(),
+    number("auc", |row| row.binary()?.auc)
+        .within(Method::DeLong)
+        .ranked(Direction::Max, Merge::MeanOfDays)
+        .main(),
+    number("log_loss", |row| row.binary()?.log_loss)
+        .within(Method::Student)
+        .ranked(Direction::Min, Merge::Mean)
+        .main(),
+    number("brier", |row| row.binary()?.brier)
+        .within(Method::Student)
+        .ranked(Direction::Min, Merge::Mean)
+        .main(),
     number("precision", |row| row.binary()?.precision)
+        .within(Method::Wilson)
         .divided(|row, zero| divided(row, Confusion::precision, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::precision))
         .main(),
     number("recall", |row| row.binary()?.recall)
+        .within(Method::Wilson)
         .divided(|row, zero| divided(row, Confusion::recall, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::recall))
         .main(),
     number("f1", |row| row.binary()?.f1)
+        .within(Method::Bootstrap)
         .divided(|row, zero| divided(row, Confusion::f1, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::f1))
         .main(),
-    number("ece", |row| row.binary()?.ece).ranked(Direction::Min, Merge::Calibration(calibration_error)),
+    number("ece", |row| row.binary()?.ece)
+        .within(Method::Bootstrap)
+        .ranked(Direction::Min, Merge::Calibration(calibration_error)),
     number("mean_score", |row| row.release?.mean_score),
-    number("mae", |row| regression(row)?.mae).ranked(Direction::Min, Merge::Mean).main(),
-    number("rmse", |row| regression(row)?.rmse).ranked(Direction::Min, Merge::RootMeanSquare).main(),
-    number("bias", |row| regression(row)?.bias).main(),
+    number("mae", |row| regression(row)?.mae)
+        .within(Method::Student)
+        .ranked(Direction::Min, Merge::Mean)
+        .main(),
+    number("rmse", |row| regression(row)?.rmse)
+        .within(Method::Bootstrap)
+        .ranked(Direction::Min, Merge::RootMeanSquare)
+        .main(),
+    number("bias", |row| regression(row)?.bias).within(Method::Student).main(),
     count("wins", |row| Some(row.release?.record.wins)),
     count("losses", |row| Some(row.release?.record.losses)),
     count("ties", |row| Some(row.release?.record.ties)),
@@ -43,8 +66,10 @@ pub static FIGURES: &[Figure] = &[
     text("positive_label", |row| Some(row.binary()?.positive.clone())),
     number("threshold", |row| Some(row.binary()?.threshold)),
     number("balanced_accuracy", balanced_accuracy)
+        .within(Method::Bootstrap)
         .ranked(Direction::Max, Merge::Confusion(Confusion::balanced_accuracy)),
     number("mcc", |row| row.binary()?.confusion.mcc())
+        .within(Method::Bootstrap)
         .ranked(Direction::Max, Merge::Confusion(Confusion::mcc)),
     count("unjudged", |row| Some(row.release?.unjudged())),
     count("tp", |row| Some(row.binary()?.confusion.tp)),
@@ -52,47 +77,59 @@ pub static FIGURES: &[Figure] = &[
     count("tn", |row| Some(row.binary()?.confusion.tn)),
     count("fn", |row| Some(row.binary()?.confusion.fn_)),
     number("specificity", |row| row.binary()?.confusion.specificity())
+        .within(Method::Wilson)
         .divided(|row, zero| divided(row, Confusion::specificity, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::specificity)),
     number("fpr", |row| row.binary()?.confusion.fpr())
+        .within(Method::Wilson)
         .ranked(Direction::Min, Merge::Confusion(Confusion::fpr)),
     number("fnr", |row| row.binary()?.confusion.fnr())
+        .within(Method::Wilson)
         .ranked(Direction::Min, Merge::Confusion(Confusion::fnr)),
     number("average_precision", |row| ranks(row)?.average_precision)
+        .within(Method::Bootstrap)
         .ranked(Direction::Max, Merge::MeanOfDays),
-    number("ks", |row| ranks(row)?.ks).ranked(Direction::Max, Merge::MeanOfDays),
-    number("lift_at_10", |row| ranks(row)?.lift_at_10).ranked(Direction::Max, Merge::MeanOfDays),
-    number("ece_sklearn", |row| ranks(row)?.ece_sklearn),
-    number("ece_guo", |row| ranks(row)?.ece_guo),
-    number("mse", |row| detail(row)?.mse).ranked(Direction::Min, Merge::Mean),
-    number("mape", |row| detail(row)?.mape).ranked(Direction::Min, Merge::Mean),
-    number("smape", |row| detail(row)?.smape).ranked(Direction::Min, Merge::Mean),
-    number("msle", |row| detail(row)?.msle).ranked(Direction::Min, Merge::Mean),
-    number("r2", |row| detail(row)?.r2),
-    number("median_absolute_error", |row| detail(row)?.median_absolute_error),
-    number("error_p10", |row| detail(row)?.error_p10),
-    number("error_p50", |row| detail(row)?.error_p50),
-    number("error_p90", |row| detail(row)?.error_p90),
-    number("micro_precision", micro),
-    number("micro_recall", micro),
-    number("micro_f1", micro),
+    number("ks", |row| ranks(row)?.ks).within(Method::Bootstrap).ranked(Direction::Max, Merge::MeanOfDays),
+    number("lift_at_10", |row| ranks(row)?.lift_at_10)
+        .within(Method::Bootstrap)
+        .ranked(Direction::Max, Merge::MeanOfDays),
+    number("ece_sklearn", |row| ranks(row)?.ece_sklearn).within(Method::Bootstrap),
+    number("ece_guo", |row| ranks(row)?.ece_guo).within(Method::Bootstrap),
+    number("mse", |row| detail(row)?.mse).within(Method::Student).ranked(Direction::Min, Merge::Mean),
+    number("mape", |row| detail(row)?.mape).within(Method::Student).ranked(Direction::Min, Merge::Mean),
+    number("smape", |row| detail(row)?.smape).within(Method::Student).ranked(Direction::Min, Merge::Mean),
+    number("msle", |row| detail(row)?.msle).within(Method::Student).ranked(Direction::Min, Merge::Mean),
+    number("r2", |row| detail(row)?.r2).within(Method::Bootstrap),
+    number("median_absolute_error", |row| detail(row)?.median_absolute_error).within(Method::Bootstrap),
+    number("error_p10", |row| detail(row)?.error_p10).within(Method::Bootstrap),
+    number("error_p50", |row| detail(row)?.error_p50).within(Method::Bootstrap),
+    number("error_p90", |row| detail(row)?.error_p90).within(Method::Bootstrap),
+    number("micro_precision", micro).within(Method::Wilson),
+    number("micro_recall", micro).within(Method::Wilson),
+    number("micro_f1", micro).within(Method::Wilson),
     number("macro_precision", |row| classes(row)?.macro_mean(ClassCounts::precision, None))
+        .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::precision, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("macro_recall", |row| classes(row)?.macro_mean(ClassCounts::recall, None))
+        .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::recall, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("macro_f1", |row| classes(row)?.macro_mean(ClassCounts::f1, None))
+        .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::f1, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays)
         .main(),
     number("weighted_precision", |row| classes(row)?.weighted_mean(ClassCounts::precision, None))
+        .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::precision, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("weighted_recall", |row| classes(row)?.weighted_mean(ClassCounts::recall, None))
+        .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::recall, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
     number("weighted_f1", |row| classes(row)?.weighted_mean(ClassCounts::f1, None))
+        .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::f1, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
 ];
@@ -159,12 +196,16 @@ const fn number(name: &'static str, read: fn(&Row<'_>) -> Option<f64>) -> Figure
 }
 
 const fn figure(name: &'static str, getter: Getter) -> Figure {
-    Figure { name, getter, ranking: None, is_main: false, divided: None }
+    Figure { name, getter, ranking: None, is_main: false, method: None, divided: None }
 }
 
 impl Figure {
     const fn ranked(self, better: Direction, merge: Merge) -> Self {
         Self { ranking: Some(Ranking { better, merge }), ..self }
+    }
+
+    const fn within(self, method: Method) -> Self {
+        Self { method: Some(method), ..self }
     }
 
     const fn divided(self, read: fn(&Row<'_>, f64) -> Option<f64>) -> Self {

@@ -49,6 +49,18 @@ fn the_figures_are_documented() {
         let line = format!("| {head} | {} |", ranked(better));
         assert!(text.contains(&line), "docs/figures.md lacks the line {line}");
     }
+    let methods = [
+        ("Wilson's", Method::Wilson),
+        ("Student's", Method::Student),
+        ("DeLong's", Method::DeLong),
+        ("bootstrap", Method::Bootstrap),
+    ];
+    for (head, method) in methods {
+        let names = FIGURES.iter().filter(|figure| figure.method == Some(method));
+        let names = names.map(|figure| format!("`{}`", figure.name)).collect::<Vec<_>>().join(" ");
+        let line = format!("| {head} | {names} |");
+        assert!(text.contains(&line), "docs/figures.md lacks the line {line}");
+    }
 }
 
 #[test]

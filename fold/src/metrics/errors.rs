@@ -144,7 +144,7 @@ fn logarithmic(predicted: f64, real: f64) -> f64 {
 
 /// The quantile of numbers between two of them, as numpy's `linear` has it. `None` when there is none, or it is
 /// beyond the doubles. The numbers are put in another order.
-fn quantile(numbers: &mut [f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile(numbers: &mut [f64], q: f64) -> Option<f64> {
     let place = q * numbers.len().checked_sub(1)? as f64;
     let (below, share) = (place as usize, place.fract());
     let (_, &mut low, above) = numbers.select_nth_unstable_by(below, f64::total_cmp);

@@ -91,7 +91,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
 }
 
 /// The parameters that only evaluations have.
-fn of_evaluations() -> [ParameterBuilder; 3] {
+fn of_evaluations() -> [ParameterBuilder; 4] {
     let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);
     let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
@@ -101,10 +101,14 @@ fn of_evaluations() -> [ParameterBuilder; 3] {
     let says = "What precision, recall, F1, specificity and the means of classes say where they divide by zero (`zero_division` of scikit-learn; `null` is its `nan`).";
     let values = schema::one_of(ZERO_DIVISIONS.map(|(name, _)| name)).default(Some(json!("null")));
     let zero_division = web::parameter(ParameterIn::Query, "zero-division", values, says);
+    let says = "Say how sure each figure is: from how many predictions it is, and its 95% interval. Computed from the events; `columns` that name one of these columns ask for it too.";
+    let interval = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
+    let interval = web::parameter(ParameterIn::Query, "interval", interval, says);
     [
         period.example(Some(json!("week"))),
         threshold.example(Some(json!(0.3))),
         zero_division.example(Some(json!("0"))),
+        interval.example(Some(json!(true))),
     ]
 }
 

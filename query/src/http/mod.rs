@@ -60,6 +60,7 @@ struct Parameters {
     group_by: Option<String>,
     #[serde(rename = "zero-division")]
     zero_division: Option<String>,
+    interval: Option<bool>,
     format: Option<String>,
 }
 
@@ -102,6 +103,7 @@ async fn read(
         threshold: parameters.threshold.as_deref(),
         group_by: parameters.group_by.as_deref(),
         zero_division: parameters.zero_division.as_deref(),
+        interval: parameters.interval.unwrap_or_default(),
     };
     let request = Request::parse(what, &words)?;
     let workspace = query.catalog().workspace(workspace).await?;

@@ -19,6 +19,7 @@ const TOLERANCE: f64 = 1e-9;
 struct Case {
     predictions: Vec<Prediction>,
     outcomes: Vec<Outcome>,
+    has_intervals: bool,
 }
 
 fn folder() -> PathBuf {
@@ -50,7 +51,7 @@ impl Case {
                 outcomes.insert(key, Outcome { key, label, value, ..Outcome::default() });
             }
         }
-        Self { predictions, outcomes: outcomes.into_values().collect() }
+        Self { predictions, outcomes: outcomes.into_values().collect(), has_intervals: false }
     }
 
     fn judge(&self, task: &str, threshold: Option<f64>) -> Evaluation {
@@ -60,7 +61,7 @@ impl Case {
         let (predictions, outcomes) =
             (testing::predictions(&self.predictions, true), testing::outcomes(&self.outcomes, false));
         let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
-        let mut evaluator = Evaluator::new(by).at_threshold(threshold);
+        let mut evaluator = Evaluator::new(by).at_threshold(threshold).with_intervals(self.has_intervals);
         evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
         evaluator.finish()
     }
@@ -121,7 +122,7 @@ fn numbers() -> impl Iterator<Item = &'static Figure> {
 
 #[test]
 fn every_figure_agrees_with_its_reference() {
-    const APART: [&str; 2] = ["zero_division", "thresholds"];
+    const APART: [&str; 3] = ["zero_division", "thresholds", "intervals"];
     let mut all = Comparison::default();
     for (name, case) in reference()["cases"].as_object().unwrap() {
         let evaluation = Case::read(name).judge(case["task"].as_str().unwrap(), None);
@@ -182,4 +183,45 @@ fn figures_at_a_threshold_agree_with_their_references() {
     }
     assert_eq!(all.wrong, [""; 0]);
     assert!(all.compared.len() >= 10, "{:?}", all.compared);
+}
+
+#[test]
+fn intervals_agree_with_their_references() {
+    let mut compared = BTreeSet::new();
+    let mut wrong = Vec::new();
+    let reference = reference();
+    for (name, case) in reference["cases"].as_object().unwrap() {
+        if name == "flights" {
+            // So many rows take long to draw from.
+            continue;
+        }
+        let evaluation =
+            Case { has_intervals: true, ..Case::read(name) }.judge(case["task"].as_str().unwrap(), None);
+        for (release, of) in &evaluation.releases {
+            let intervals = of.intervals.as_ref().unwrap();
+            assert_eq!(intervals.keys, of.judged(), "{name}: no key repeats");
+            for (figure, expected) in case["releases"][release]["intervals"].as_object().into_iter().flatten()
+            {
+                let found = intervals.estimates.get(figure.as_str());
+                let Some(expected) = expected.as_array() else {
+                    assert_eq!(found, None, "{name} {figure}");
+                    continue;
+                };
+                let found = found.unwrap_or_else(|| panic!("{name} {figure}"));
+                let ends = expected[1].as_f64().zip(expected[2].as_f64());
+                let is_right = match (found.interval, ends) {
+                    (Some(found), Some(ends)) => is_close(found.0, ends.0) && is_close(found.1, ends.1),
+                    (found, ends) => found == ends,
+                };
+                if !is_right || found.n != expected[0] {
+                    wrong.push(format!("{name} {figure}: {found:?} is not {expected:?}"));
+                }
+                compared.insert(figure.clone());
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    let formula = |figure: &&Figure| figure.method.is_some_and(|method| method != Method::Bootstrap);
+    let all: BTreeSet<String> = FIGURES.iter().filter(formula).map(|figure| figure.name.to_owned()).collect();
+    assert_eq!(compared, all);
 }

@@ -1,0 +1,290 @@
+//! How uncertain the figures of a release are: their 95% intervals.
+//!
+//! Which method a figure has stands in the table of figures ([`Method`]). The methods with a formula take predictions as
+//! independent of each other. Where keys repeat they are not, and every figure gets a bootstrap of the keys.
+
+use std::collections::BTreeMap;
+
+use event::Definition;
+
+use super::{
+    Measures, ReleaseEvaluation,
+    judge::{Fields, Judge},
+};
+use crate::{
+    Figure,
+    figure::{FIGURES, Method},
+    hash::hash,
+    metrics::{NORMAL_975, delong, quantile, student_975, wilson},
+};
+
+/// A release with more judged predictions than this has no intervals.
+pub const MAX_ROWS: usize = 200_000;
+
+/// How often a bootstrap draws all keys: as often as that many rows allow, within these bounds.
+const ROWS_TO_DRAW: usize = 10_000_000;
+const MIN_DRAWS: usize = 100;
+const MAX_DRAWS: usize = 1_000;
+
+/// Where the draws of every bootstrap begin.
+const SEED: u64 = 0x416c_6d61_6e61_6373;
+
+/// The intervals of the figures of a release.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Intervals {
+    /// How many keys the judged predictions have.
+    pub keys: u64,
+    /// By the name of the figure.
+    pub estimates: BTreeMap<&'static str, Estimate>,
+}
+
+/// How sure a figure is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// How many predictions the figure is made of.
+    pub n: u64,
+    /// From where to where the interval goes; `None`, when there are too few predictions for one.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// A prediction with an outcome, kept to be judged again.
+#[derive(Clone, Debug)]
+struct Row {
+    key: u64,
+    /// The place of its definition.
+    by: usize,
+    prediction: Owned,
+    outcome: Owned,
+}
+
+/// Fields of an event.
+#[derive(Clone, Debug)]
+struct Owned {
+    score: Option<f64>,
+    label: Option<Box<str>>,
+    value: Option<f64>,
+}
+
+impl Owned {
+    fn of(fields: Fields<'_>) -> Self {
+        Self { score: fields.score, label: fields.label.map(Into::into), value: fields.value }
+    }
+
+    fn fields(&self) -> Fields<'_> {
+        Fields { score: self.score, label: self.label.as_deref(), value: self.value }
+    }
+
+    fn order(&self) -> Order<'_> {
+        (self.score.map(f64::to_bits), self.label.as_deref(), self.value.map(f64::to_bits))
+    }
+}
+
+/// By which fields are ordered.
+type Order<'a> = (Option<u64>, Option<&'a str>, Option<u64>);
+
+impl Row {
+    /// By which rows are ordered.
+    fn order(&self) -> (u64, usize, Order<'_>, Order<'_>) {
+        (self.key, self.by, self.prediction.order(), self.outcome.order())
+    }
+}
+
+/// The judged predictions of a release, kept until all are there.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    /// `None` when there are too many.
+    rows: Option<Vec<Row>>,
+    by: Definitions,
+}
+
+/// By what rows are judged.
+#[derive(Clone, Debug)]
+struct Definitions {
+    /// Those of the days, in their order.
+    definitions: Vec<Definition>,
+    threshold: Option<f64>,
+    /// A judge that has judged nothing.
+    fresh: Judge,
+}
+
+impl Definitions {
+    /// Judges rows, each by its definition.
+    fn judge<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> ReleaseEvaluation {
+        let mut judge = self.fresh.clone();
+        let mut by = 0;
+        for row in rows {
+            if row.by != by {
+                by = row.by;
+                // They are of one kind of task.
+                judge.go_on(&self.definitions[by], self.threshold);
+            }
+            judge.add(row.prediction.fields(), row.outcome.fields());
+        }
+        ReleaseEvaluation { measures: Some(judge.finish()), ..ReleaseEvaluation::default() }
+    }
+}
+
+impl Rows {
+    pub(super) fn new(definition: &Definition, threshold: Option<f64>) -> Self {
+        let (definitions, fresh) = (vec![definition.clone()], Judge::new(definition, threshold));
+        Self { rows: Some(Vec::new()), by: Definitions { definitions, threshold, fresh } }
+    }
+
+    /// Judges what comes by another definition.
+    pub(super) fn go_on(&mut self, definition: &Definition) {
+        if self.by.definitions.last() != Some(definition) {
+            self.by.definitions.push(definition.clone());
+        }
+    }
+
+    /// About how many bytes they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.as_deref().map_or(0, size_of_val)
+    }
+
+    /// Keeps a prediction, if its outcome judges it.
+    pub(super) fn keep(&mut self, key: &str, prediction: Fields<'_>, outcome: Fields<'_>) {
+        let Some(rows) = &mut self.rows else { return };
+        if !self.by.fresh.judges(prediction, outcome) {
+            return;
+        }
+        if rows.len() == MAX_ROWS {
+            self.rows = None;
+            return;
+        }
+        let (prediction, outcome) = (Owned::of(prediction), Owned::of(outcome));
+        let by = self.by.definitions.len() - 1;
+        rows.push(Row { key: hash(key.as_bytes()), by, prediction, outcome });
+    }
+
+    /// The intervals of the figures that an evaluation of them has.
+    pub(super) fn intervals(self, of: &ReleaseEvaluation) -> Option<Intervals> {
+        let Self { rows, by } = self;
+        let mut rows = rows?;
+        // The order in which they came leaves no trace.
+        rows.sort_unstable_by(|one, other| one.order().cmp(&other.order()));
+        let keys: Vec<&[Row]> = rows.chunk_by(|one, other| one.key == other.key).collect();
+        let repeats = keys.len() < rows.len();
+        let figures: Vec<_> = FIGURES
+            .iter()
+            .filter_map(|figure| Some((figure, figure.method?)))
+            .filter(|(figure, _)| of.figure(figure).is_some())
+            .collect();
+        let alone = Alone::of(&rows, &by, &figures);
+        let is_drawn = |method: Method| repeats || method == Method::Bootstrap;
+        let drawn: Vec<_> =
+            figures.iter().filter(|(_, method)| is_drawn(*method)).map(|(figure, _)| *figure).collect();
+        let mut drawn: BTreeMap<_, _> =
+            drawn.iter().map(|figure| figure.name).zip(bootstrap(&keys, rows.len(), &by, &drawn)).collect();
+        let estimates = figures.iter().enumerate().map(|(at, (figure, method))| {
+            let n = alone.n(at, *method, of.judged_by(figure));
+            let interval = match drawn.remove(figure.name) {
+                Some(values) => percentiles(values),
+                None => of.figure(figure).and_then(|value| alone.interval(at, *method, value)),
+            };
+            (figure.name, Estimate { n, interval })
+        });
+        let estimates = estimates.collect();
+        Some(Intervals { keys: keys.len() as u64, estimates })
+    }
+}
+
+/// What each prediction alone says. A mean is the mean of that, and a share is a mean of zeros and ones.
+struct Alone {
+    /// By figure, what it is of each prediction that it is defined of.
+    values: Vec<Vec<f64>>,
+    /// The scores, and whether they are of positives.
+    scores: Vec<(f64, bool)>,
+}
+
+impl Alone {
+    fn of(rows: &[Row], by: &Definitions, figures: &[(&'static Figure, Method)]) -> Self {
+        let mut values = vec![Vec::new(); figures.len()];
+        let mut scores = Vec::new();
+        for row in rows {
+            let one = by.judge(std::iter::once(row));
+            for (values, (figure, method)) in values.iter_mut().zip(figures) {
+                if matches!(method, Method::Wilson | Method::Student) {
+                    values.extend(one.figure(figure));
+                }
+            }
+            if let (Some(Measures::Binary(of)), Some(score)) = (&one.measures, row.prediction.score)
+                && of.scored == 1
+            {
+                scores.push((score, of.positives == 1));
+            }
+        }
+        Self { values, scores }
+    }
+
+    fn n(&self, at: usize, method: Method, judged: u64) -> u64 {
+        match method {
+            Method::Wilson | Method::Student => self.values[at].len() as u64,
+            Method::DeLong => self.scores.len() as u64,
+            Method::Bootstrap => judged,
+        }
+    }
+
+    fn interval(&self, at: usize, method: Method, value: f64) -> Option<(f64, f64)> {
+        let values = &self.values[at];
+        match method {
+            Method::Wilson => {
+                let right = values.iter().filter(|value| **value == 1.0).count();
+                wilson(right as u64, values.len() as u64)
+            }
+            Method::Student => {
+                let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
+                let squares = values.iter().map(|one| (one - value) * (one - value)).sum::<f64>();
+                let error = (squares / freedom / values.len() as f64).sqrt();
+                let half = student_975(freedom) * error;
+                half.is_finite().then_some((value - half, value + half))
+            }
+            Method::DeLong => {
+                let half = NORMAL_975 * delong(&self.scores)?;
+                Some(((value - half).max(0.0), (value + half).min(1.0)))
+            }
+            Method::Bootstrap => None,
+        }
+    }
+}
+
+/// By figure, its values when as many keys as there are are drawn from them, again and again (Efron 1979; of clusters, Field
+/// and Welsh 2007).
+fn bootstrap(keys: &[&[Row]], rows: usize, by: &Definitions, figures: &[&'static Figure]) -> Vec<Vec<f64>> {
+    let mut values = vec![Vec::new(); figures.len()];
+    if figures.is_empty() || keys.len() < 2 {
+        return values;
+    }
+    let draws = (ROWS_TO_DRAW / rows.max(1)).clamp(MIN_DRAWS, MAX_DRAWS);
+    let mut random = Random(SEED);
+    for _ in 0..draws {
+        let drawn = (0..keys.len()).flat_map(|_| keys[random.below(keys.len())]);
+        let drawn = by.judge(drawn);
+        for (values, figure) in values.iter_mut().zip(figures) {
+            values.extend(drawn.figure(figure));
+        }
+    }
+    values
+}
+
+/// The percentiles between which 95% of the values lie.
+fn percentiles(mut values: Vec<f64>) -> Option<(f64, f64)> {
+    Some((quantile(&mut values, 0.025)?, quantile(&mut values, 0.975)?))
+}
+
+/// The generator `splitmix64` (Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        ((u128::from(mixed) * end as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

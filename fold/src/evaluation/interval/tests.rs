@@ -1,0 +1,144 @@
+use event::{Columns, Definition, Task, lane::Place};
+
+use super::*;
+use crate::{
+    LogSegment,
+    evaluation::{Evaluator, Partition},
+    testing::{self, Outcome, Prediction},
+};
+
+const KEYS: [&str; 20] =
+    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+
+/// The intervals of the only release, whose predictions are added partition by partition.
+fn intervals(task: Task, predictions: &[Prediction], outcomes: &[Outcome], halvings: u32) -> Intervals {
+    let by = BTreeMap::from([("v1".to_owned(), Definition::of(task))]);
+    let (predictions, outcomes) =
+        (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
+    let mut evaluator = Evaluator::new(by).with_intervals(true);
+    let mut partition = Some((0..halvings).fold(Partition::ALL, |partition, _| partition.half()));
+    while let Some(this) = partition {
+        let take = |columns: &Columns| this.take(columns.clone()).unwrap();
+        let (predictions, outcomes) = (take(&predictions), take(&outcomes));
+        let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+        evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+        partition = this.following();
+    }
+    evaluator.finish().releases.remove("v1").unwrap().intervals.unwrap()
+}
+
+fn binary() -> Task {
+    Task::Binary { positive_label: "late".into() }
+}
+
+/// Predictions of each key at some instants; every third key is late, every fourth of them is predicted so.
+fn days(instants: i64) -> (Vec<Prediction>, Vec<Outcome>) {
+    let of_key = |(n, key): (usize, &&'static str)| {
+        let score = if n % 4 == 0 { 0.6 } else { n as f64 / 50.0 };
+        (0..instants)
+            .map(|at| Prediction { release: "v1", key, at, score: Some(score), ..Prediction::default() })
+            .collect::<Vec<_>>()
+    };
+    let outcome = |(n, key): (usize, &&'static str)| {
+        let label = Some(if n % 3 == 0 { "late" } else { "on time" });
+        Outcome { key, label, ..Outcome::default() }
+    };
+    let predictions = KEYS.iter().enumerate().flat_map(of_key).collect();
+    (predictions, KEYS.iter().enumerate().map(outcome).collect())
+}
+
+#[test]
+fn order_and_partitions_leave_no_trace() {
+    for instants in [1, 3] {
+        let (mut predictions, mut outcomes) = days(instants);
+        let whole = intervals(binary(), &predictions, &outcomes, 0);
+        assert_eq!(whole.keys, 20);
+        assert!(whole.estimates["f1"].interval.is_some() && whole.estimates["auc"].interval.is_some());
+        predictions.reverse();
+        outcomes.rotate_left(7);
+        assert_eq!(intervals(binary(), &predictions, &outcomes, 0), whole);
+        assert_eq!(intervals(binary(), &predictions, &outcomes, 2), whole);
+    }
+}
+
+#[test]
+fn repeated_keys_make_no_figure_surer() {
+    let of = |instants| {
+        let (predictions, outcomes) = days(instants);
+        intervals(binary(), &predictions, &outcomes, 0)
+    };
+    let (once, often) = (of(1), of(25));
+    assert_eq!((often.keys, often.estimates["accuracy"].n, once.estimates["accuracy"].n), (20, 500, 20));
+    let (low, high) = often.estimates["accuracy"].interval.unwrap();
+    // As sure as of 20 predictions, not as of 500.
+    let (least, most) = once.estimates["accuracy"].interval.unwrap();
+    let (narrow, wide) = wilson(250, 500).unwrap();
+    assert!(high - low > 2.0 * (wide - narrow), "{low} {high}");
+    assert!((low - least).abs() < 0.1 && (high - most).abs() < 0.1, "{low} {high}, {least} {most}");
+    // What is drawn is the same, however often each key was predicted.
+    let percentiles = |of: &Intervals, name: &str| of.estimates[name].interval.unwrap();
+    assert_eq!(percentiles(&of(3), "f1"), percentiles(&once, "f1"));
+}
+
+#[test]
+fn a_bootstrap_of_equal_errors_has_no_width() {
+    let value = |n: usize| if n.is_multiple_of(2) { 1.0 } else { -1.0 };
+    let prediction = |(n, key): (usize, &&'static str)| Prediction {
+        release: "v1",
+        key,
+        value: Some(value(n)),
+        ..Prediction::default()
+    };
+    let outcome = |key: &&'static str| Outcome { key, value: Some(0.0), ..Outcome::default() };
+    let predictions: Vec<_> = KEYS.iter().enumerate().map(prediction).collect();
+    let outcomes: Vec<_> = KEYS.iter().map(outcome).collect();
+    let found = intervals(Task::Regression, &predictions, &outcomes, 0);
+    assert_eq!(found.estimates["rmse"], Estimate { n: 20, interval: Some((1.0, 1.0)) });
+    assert_eq!(found.estimates["mae"], Estimate { n: 20, interval: Some((1.0, 1.0)) });
+    let (low, high) = found.estimates["bias"].interval.unwrap();
+    assert!(low < -0.4 && (low + high).abs() < 1e-15, "{low} {high}");
+    assert!(!found.estimates.contains_key("auc"));
+    // One prediction is too few for any.
+    let one = intervals(Task::Regression, &predictions[..1], &outcomes, 0);
+    assert_eq!(one.estimates["mae"], Estimate { n: 1, interval: None });
+    assert_eq!(one.estimates["rmse"], Estimate { n: 1, interval: None });
+}
+
+#[test]
+fn a_release_with_too_many_predictions_has_no_intervals() {
+    let fields = Fields { score: None, label: None, value: Some(1.0) };
+    let mut rows = Rows::new(&Definition::of(Task::Regression), None);
+    for _ in 0..MAX_ROWS {
+        rows.keep("a", fields, fields);
+    }
+    assert!(rows.rows.is_some());
+    rows.keep("a", fields, Fields { value: None, ..fields });
+    assert!(rows.rows.is_some(), "it is not judged");
+    rows.keep("a", fields, fields);
+    assert!(rows.rows.is_none());
+    assert_eq!(rows.intervals(&ReleaseEvaluation::default()), None);
+}
+
+#[test]
+fn keys_of_several_days_are_judged_by_the_definition_of_their_day() {
+    let (predictions, outcomes) = days(1);
+    let (predictions, outcomes) =
+        (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
+    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let by = |label: &str| {
+        let task = Task::Binary { positive_label: label.into() };
+        BTreeMap::from([("v1".to_owned(), Definition::of(task))])
+    };
+    let mut evaluator = Evaluator::new(by("late")).with_intervals(true);
+    evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+    let before = evaluator.bytes();
+    evaluator.next_day(by("on time")).unwrap();
+    evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+    assert_eq!(evaluator.bytes(), 2 * before);
+    let release = evaluator.finish().releases.remove("v1").unwrap();
+    let intervals = release.intervals.as_ref().unwrap();
+    assert_eq!((intervals.keys, intervals.estimates["accuracy"].n), (20, 40));
+    // Whatever is right of a key by one label is wrong by the other, so each draw is right in one half.
+    assert_eq!(release.figure(Figure::named("accuracy").unwrap()), Some(0.5));
+    assert_eq!(intervals.estimates["accuracy"].interval, Some((0.5, 0.5)));
+}

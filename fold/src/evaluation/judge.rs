@@ -1,0 +1,186 @@
+//! What judges predictions by their outcomes, by task.
+
+use std::collections::BTreeSet;
+
+use event::{Definition, Task, fields::same_label};
+
+use super::{Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression};
+use crate::metrics::{Confusion, Errors, Probabilities, Scores, Tally, ratio};
+
+/// What is judged of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a> {
+    pub(super) score: Option<f64>,
+    pub(super) label: Option<&'a str>,
+    pub(super) value: Option<f64>,
+}
+
+/// Judges the predictions of a release.
+#[derive(Clone, Debug)]
+pub(super) enum Judge {
+    Binary(Box<BinaryJudge>),
+    Multiclass(Box<Tally>),
+    Regression(Box<Errors>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct BinaryJudge {
+    positive: String,
+    threshold: f64,
+    /// Whether the class of a prediction with both is that of its score, not its label.
+    is_by_score: bool,
+    judged: u64,
+    positives: u64,
+    /// Labels of outcomes while none was positive.
+    instead: BTreeSet<String>,
+    confusion: Confusion,
+    ranked: Scores,
+    probabilities: Probabilities,
+}
+
+impl Judge {
+    /// Has judged nothing yet. A threshold that is given counts before that of the definition, and scores before labels.
+    pub(super) fn new(definition: &Definition, threshold: Option<f64>) -> Self {
+        match &definition.task {
+            Task::Binary { positive_label } => Self::Binary(Box::new(BinaryJudge {
+                positive: positive_label.clone(),
+                threshold: threshold.unwrap_or(definition.threshold),
+                is_by_score: threshold.is_some(),
+                ..Default::default()
+            })),
+            Task::Multiclass => Self::Multiclass(Box::default()),
+            Task::Regression => Self::Regression(Box::default()),
+        }
+    }
+
+    /// Judges by another definition from now on. Says whether it can: the task must be of the same kind.
+    pub(super) fn go_on(&mut self, definition: &Definition, threshold: Option<f64>) -> bool {
+        match (self, &definition.task) {
+            (Self::Binary(judge), Task::Binary { positive_label }) => {
+                judge.positive.clone_from(positive_label);
+                judge.threshold = threshold.unwrap_or(definition.threshold);
+            }
+            (Self::Multiclass(_), Task::Multiclass) | (Self::Regression(_), Task::Regression) => {}
+            _ => return false,
+        }
+        true
+    }
+
+    /// How many bytes it takes that grow with what it has judged.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Binary(judge) => judge.ranked.bytes(),
+            Self::Regression(errors) => errors.bytes(),
+            Self::Multiclass(_) => 0,
+        }
+    }
+
+    /// Whether the outcome judges the prediction.
+    pub(super) fn judges(&self, prediction: Fields<'_>, outcome: Fields<'_>) -> bool {
+        match self {
+            Self::Binary(_) => outcome.label.is_some(),
+            Self::Multiclass(_) => prediction.label.is_some() && outcome.label.is_some(),
+            Self::Regression(_) => prediction.value.is_some() && outcome.value.is_some(),
+        }
+    }
+
+    /// Judges a prediction, if its outcome does.
+    #[inline]
+    pub(super) fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+        match self {
+            Self::Binary(judge) => judge.add(prediction, outcome),
+            Self::Multiclass(tally) => {
+                if let (Some(predicted), Some(real)) = (prediction.label, outcome.label) {
+                    tally.add(predicted, real);
+                }
+            }
+            Self::Regression(errors) => {
+                if let (Some(predicted), Some(real)) = (prediction.value, outcome.value) {
+                    errors.add(predicted, real);
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> Measures {
+        match self {
+            Self::Binary(judge) => Measures::Binary(Box::new(judge.finish())),
+            Self::Multiclass(tally) => Measures::Multiclass(Multiclass {
+                judged: tally.judged(),
+                correct: tally.correct(),
+                accuracy: ratio(tally.correct(), tally.judged()),
+                classes: Some(tally.classes()),
+            }),
+            Self::Regression(errors) => Measures::Regression(Regression {
+                judged: errors.n(),
+                mae: errors.mae(),
+                rmse: errors.rmse(),
+                bias: errors.bias(),
+                detail: Some(errors.detail()),
+            }),
+        }
+    }
+}
+
+impl BinaryJudge {
+    #[inline]
+    fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+        let Some(label) = outcome.label else { return };
+        let real = same_label(label, &self.positive);
+        self.judged += 1;
+        self.positives += u64::from(real);
+        if self.positives == 0 {
+            self.doubt(label);
+        }
+        let by_label = prediction.label.map(|label| same_label(label, &self.positive));
+        let by_score = prediction.score.map(|score| score >= self.threshold);
+        let predicted = if self.is_by_score { by_score.or(by_label) } else { by_label.or(by_score) };
+        if let Some(predicted) = predicted {
+            self.confusion.add(predicted, real);
+        }
+        // A score outside of [0, 1] is no probability, and every formula below needs one.
+        if let Some(score) = prediction.score.filter(|score| (0.0..=1.0).contains(score)) {
+            self.ranked.add(score, real);
+            self.probabilities.add(score, real);
+        }
+    }
+
+    /// Notes a label that is not the positive one, if it is among the first in the order of their bytes.
+    fn doubt(&mut self, label: &str) {
+        let is_full = self.instead.len() >= MAX_DOUBTED_LABELS;
+        let is_late = is_full && self.instead.last().is_some_and(|last| last.as_str() <= label);
+        if is_late || self.instead.contains(label) {
+            return;
+        }
+        self.instead.insert(label.to_owned());
+        if is_full {
+            self.instead.pop_last();
+        }
+    }
+
+    fn finish(self) -> Binary {
+        let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
+        let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
+        let (confusion, probabilities) = (self.confusion, self.probabilities);
+        let (auc, ranks) = self.ranked.judge();
+        Binary {
+            positive: self.positive,
+            threshold: self.threshold,
+            instead,
+            judged: self.judged,
+            positives: self.positives,
+            confusion,
+            accuracy: confusion.accuracy(),
+            precision: confusion.precision(),
+            recall: confusion.recall(),
+            f1: confusion.f1(),
+            scored: probabilities.n(),
+            auc,
+            log_loss: probabilities.log_loss(),
+            brier: probabilities.brier(),
+            ece: probabilities.ece(),
+            calibration: probabilities.calibration(),
+            ranks: Some(ranks),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The formulas of intervals.
+
+/// The quantile 0.975 of the normal distribution.
+pub(crate) const NORMAL_975: f64 = 1.959_963_984_540_054;
+
+/// The 95% interval of the share of `right` among `n` (Wilson 1927; `scipy.stats.binomtest`, `method="wilson"`). `None` of nothing.
+pub(crate) fn wilson(right: u64, n: u64) -> Option<(f64, f64)> {
+    if n == 0 {
+        return None;
+    }
+    let (z, total) = (NORMAL_975, n as f64);
+    let share = right as f64 / total;
+    let scale = 1.0 + z * z / total;
+    let center = (share + z * z / (2.0 * total)) / scale;
+    let half = z / scale * (share * (1.0 - share) / total + z * z / (4.0 * total * total)).sqrt();
+    let low = if right == 0 { 0.0 } else { (center - half).max(0.0) };
+    let high = if right == n { 1.0 } else { (center + half).min(1.0) };
+    Some((low, high))
+}
+
+/// With more degrees of freedom than this, the series is as exact as a double.
+const MANY: f64 = 300.0;
+
+/// The quantile 0.975 of Student's distribution (`scipy.stats.t.ppf`).
+pub(crate) fn student_975(freedom: f64) -> f64 {
+    let z = NORMAL_975;
+    let z2 = z * z;
+    if freedom > MANY {
+        // Abramowitz and Stegun 26.7.5.
+        let terms = [
+            z * (z2 + 1.0) / 4.0,
+            z * ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0,
+            z * (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0,
+            z * ((((79.0 * z2 + 776.0) * z2 + 1482.0) * z2 - 1920.0) * z2 - 945.0) / 92_160.0,
+        ];
+        return terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom) + z;
+    }
+    // With one degree of freedom it is 12.7; with more it is less.
+    let (mut low, mut high) = (z, 13.0);
+    for _ in 0..100 {
+        let middle = f64::midpoint(low, high);
+        if student_beyond(middle, freedom) > 0.05 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
+/// How probable it is that a number of Student's distribution is farther than `t` from 0.
+fn student_beyond(t: f64, freedom: f64) -> f64 {
+    beta_share(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+}
+
+/// The regularised incomplete beta function, by the continued fraction of DLMF 8.17.22, which converges fast for
+/// x < (a + 1) / (a + b + 2).
+fn beta_share(x: f64, a: f64, b: f64) -> f64 {
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - beta_share(1.0 - x, b, a);
+    }
+    let scale = libm::lgamma(a + b) - libm::lgamma(a) - libm::lgamma(b);
+    let front = libm::exp(scale + a * libm::log(x) + b * libm::log1p(-x)) / a;
+    // The method of Lentz.
+    let (mut c, mut d, mut value) = (1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0)), 0.0);
+    value += d;
+    for step in 1..500 {
+        let m = f64::from(step);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let mut change = 1.0;
+        for term in [even, odd] {
+            d = 1.0 / (1.0 + term * d);
+            c = 1.0 + term / c;
+            change = c * d;
+            value *= change;
+        }
+        if (change - 1.0).abs() < 1e-16 {
+            break;
+        }
+    }
+    front * value
+}
+
+/// The standard error of the area under the curve of scores, each with whether it is of a positive (DeLong, DeLong and
+/// Clarke-Pearson 1988). `None` unless there are two of each.
+pub(crate) fn delong(scores: &[(f64, bool)]) -> Option<f64> {
+    let mut scores = scores.to_vec();
+    scores.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let positives = scores.iter().filter(|(_, positive)| *positive).count();
+    let negatives = scores.len() - positives;
+    if positives < 2 || negatives < 2 {
+        return None;
+    }
+    // Of each positive, the share of negatives below it; of each negative, the share of positives above it.
+    let mut shares = [Vec::with_capacity(positives), Vec::with_capacity(negatives)];
+    let (mut positives_below, mut negatives_below) = (0, 0);
+    for tied in scores.chunk_by(|one, other| one.0 == other.0) {
+        let tied_positives = tied.iter().filter(|(_, positive)| *positive).count();
+        let tied_negatives = tied.len() - tied_positives;
+        let below = (negatives_below as f64 + tied_negatives as f64 / 2.0) / negatives as f64;
+        let above = positives - positives_below - tied_positives;
+        let above = (above as f64 + tied_positives as f64 / 2.0) / positives as f64;
+        shares[0].extend(std::iter::repeat_n(below, tied_positives));
+        shares[1].extend(std::iter::repeat_n(above, tied_negatives));
+        positives_below += tied_positives;
+        negatives_below += tied_negatives;
+    }
+    let spread = |shares: &Vec<f64>| {
+        let n = shares.len() as f64;
+        let mean = shares.iter().sum::<f64>() / n;
+        shares.iter().map(|share| (share - mean) * (share - mean)).sum::<f64>() / (n - 1.0) / n
+    };
+    Some((spread(&shares[0]) + spread(&shares[1])).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_student_are_those_of_tables() {
+        // scipy.stats.t.ppf(0.975, freedom).
+        let known = [
+            (1.0, 12.706_204_736_174_698),
+            (2.0, 4.302652729749462),
+            (10.0, 2.228138851986274),
+            (299.0, 1.9679296690656698),
+            (301.0, 1.9678765312856952),
+            (1e6, 1.959966356814107),
+        ];
+        for (freedom, expected) in known {
+            let found = student_975(freedom);
+            assert!((found - expected).abs() < 1e-11 * expected, "{freedom}: {found} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn intervals_by_hand() {
+        assert_eq!(wilson(0, 0), None);
+        let (low, high) = wilson(0, 10).unwrap();
+        assert!(low == 0.0 && (high - 0.277_532_799_862_889_5).abs() < 1e-14, "{high}");
+        assert_eq!(wilson(10, 10).map(|(_, high)| high), Some(1.0));
+        assert_eq!(delong(&[(0.1, false), (0.2, true), (0.3, true)]), None);
+        let error = delong(&[(0.1, false), (0.4, false), (0.35, true), (0.8, true)]).unwrap();
+        // Each class has the shares 1/2 and 1, whose variance is 1/8.
+        assert!((error - (0.125f64 / 2.0 * 2.0).sqrt()).abs() < 1e-15, "{error}");
+        assert_eq!(delong(&[(0.5, false), (0.5, false), (0.5, true), (0.5, true)]), Some(0.0));
+    }
+}
