@@ -44,7 +44,7 @@ pub struct ColumnHeader {
     pub encoding: u8,
     /// How many rows are null.
     pub nulls: usize,
-    /// The smallest and the largest value. Only constant columns of times and floats need it; builds up to 0.2 wrote
+    /// The smallest and the largest value. Only constant columns of times and floats need it; builds up to 0.1 wrote
     /// it for all of them.
     pub range: Option<Range>,
     /// How many bytes the column takes, its entry in the header not counted.
