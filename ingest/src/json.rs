@@ -162,7 +162,7 @@ mod tests {
         let bad =
             [r#""value":1,"lower":2.5,"upper":2"#, r#""lower":1,"upper":2"#, r#""value":1,"upper":"x""#];
         insta::assert_snapshot!(refused(Kind::Predictions, &bad.map(row).join("\n")), @"
-        1 lower is 2.5, which is more than `upper`, 2; swap the two
+        1 lower is 2.5, which is more than `upper`, 2.0; swap the two
         2 - a prediction needs a score, a label, a value or scores
         3 upper should be a number, but is a string
         ");

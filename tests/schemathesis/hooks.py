@@ -153,7 +153,7 @@ def narrow_parameter(parameter):
         # Every breakdown has its own columns.
         parameter["schema"] = {"type": "string", "enum": ["release"]}
     elif name == "Content-Encoding":
-        parameter["schema"]["enum"] = ["identity"]
+        parameter["schema"]["enum"] = ["identity", ""]
 
 
 @schemathesis.hook
@@ -191,6 +191,10 @@ def before_call(context, case, **kwargs):
             if is_named and is_event_id(event.get("event_id")):
                 # It is for an event that is alone, in a request that has no other name.
                 del event["event_id"]
+            ends = (event.get("lower"), event.get("upper"))
+            if all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in ends):
+                # Of numbers in two fields JSON Schema cannot say which one is greater.
+                event["lower"], event["upper"] = sorted(ends)
             # Both are allowed when they agree.
             if day_of(event.get("predicted_on")) and day_of(event.get("predicted_at")):
                 event["predicted_on"] = event["predicted_at"][:10]

@@ -33,7 +33,7 @@ impl BatchBuilder {
                 if self.fields[lower].is_valid(at) && self.fields[upper].is_valid(at) {
                     let name = self.kind.fields()[lower].name;
                     let message =
-                        || format!("is {least}, which is more than `{other}`, {most}; swap the two");
+                        || format!("is {least:?}, which is more than `{other}`, {most:?}; swap the two");
                     let error = || FieldError::new(name, message());
                     self.notes.note(&mut budget, (at, self.numbers[at]), 1 + lower, error);
                 }

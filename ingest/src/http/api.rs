@@ -56,8 +56,8 @@ pub(super) fn append(kind: Kind, named: Named) -> Operation {
         .takes(parameter(
             ParameterIn::Header,
             "Content-Encoding",
-            schema::one_of(encodings),
-            "How the body is compressed.",
+            schema::one_of(encodings.chain([""])),
+            "How the body is compressed; an empty one is `identity`.",
         ))
         .body("The events.", event_schema::contents(kind))
         .answers(StatusCode::CREATED, receipt)

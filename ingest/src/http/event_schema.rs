@@ -69,6 +69,7 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     event = event.property("event_id", event_id());
     let mut all = vec![event.into()];
     all.extend(one_of(kind, &|field| field.is_telling, &|family| family.is_telling));
+    all.extend(needs(kind));
     if kind == Kind::Outcomes {
         let instant = kind.field("predicted_at").map(|field| with(field.name, value(field, false)));
         all.push(schema::any_of(instant.into_iter().chain([with("predicted_on", schema::day())])));
@@ -77,6 +78,16 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
         1 => all.remove(0),
         _ => schema::all_of(all),
     }
+}
+
+/// What each field asks for that needs another one beside it: it is null, or one of the others is not.
+fn needs(kind: Kind) -> impl Iterator<Item = RefOr<Schema>> {
+    kind.fields().iter().filter(|field| !field.needs.is_empty()).map(move |field| {
+        let null = ObjectBuilder::new().schema_type(Type::Null);
+        let lacks = ObjectBuilder::new().schema_type(Type::Object).property(field.name, null).into();
+        let needed = field.needs.iter().filter_map(|name| kind.field(name));
+        schema::any_of([lacks].into_iter().chain(needed.map(|other| with(other.name, value(other, false)))))
+    })
 }
 
 /// An object that has a property.
