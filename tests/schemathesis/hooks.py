@@ -195,6 +195,8 @@ def before_call(context, case, **kwargs):
             if all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in ends):
                 # Of numbers in two fields JSON Schema cannot say which one is greater.
                 event["lower"], event["upper"] = sorted(ends)
+            if isinstance(event.get("scores"), dict):
+                event["scores"] = adding_up(event["scores"])
             # Both are allowed when they agree.
             if day_of(event.get("predicted_on")) and day_of(event.get("predicted_at")):
                 event["predicted_on"] = event["predicted_at"][:10]
@@ -208,6 +210,15 @@ def as_taken(value, name):
     if isinstance(value, str) and len(value) <= MAX_BYTES[name]:
         return value.encode()[: MAX_BYTES[name]].decode(errors="ignore")
     return value
+
+
+def adding_up(scores):
+    """Scores that add up to 1 where each of them may be taken: JSON Schema knows no sums."""
+    fits = [value is None or type(value) in (int, float) and 0 <= value <= 1 for value in scores.values()]
+    if not scores or not all(fits):
+        return scores
+    first, *rest = scores
+    return {first: 1.0, **{name: None if scores[name] is None else 0.0 for name in rest}}
 
 
 def storable(value, depth=30):

@@ -84,6 +84,9 @@ def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) ->
     none_positive = {"release": "v1", "threshold": 1.5, "columns": ["precision"]}
     assert of_week(**none_positive) == [{"precision": None}]
     assert of_week(zero_division=0, **none_positive) == [{"precision": 0.0}]
+    (shares,) = of_week(interval=True, columns=["recall", "recall_n", "recall_low", "recall_high"])
+    assert (shares["recall"], shares["recall_n"]) == (0.5, 2)
+    assert 0 < shares["recall_low"] < 0.5 < shares["recall_high"] < 1
     assert of_week(as_of="2020-01-01") == [] == of_week(as_of=datetime(2020, 1, 1, tzinfo=timezone.utc))
 
 

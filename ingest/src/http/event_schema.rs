@@ -80,7 +80,7 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     }
 }
 
-/// What each field asks for that needs another one beside it: it is null, or one of the others is not.
+/// What each field asks for that needs another one beside it: it is null, or one of those is not.
 fn needs(kind: Kind) -> impl Iterator<Item = RefOr<Schema>> {
     kind.fields().iter().filter(|field| !field.needs.is_empty()).map(move |field| {
         let null = ObjectBuilder::new().schema_type(Type::Null);

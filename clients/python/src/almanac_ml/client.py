@@ -251,7 +251,7 @@ class Workspace:
         """How good the predictions of each day and release were: see :meth:`query`.
 
         ``group_by`` asks for a week, month, quarter or all days together, ``threshold`` judges by another score, and
-        ``zero_division`` (0 or 1) fills figures that divide by zero.
+        ``zero_division`` (0 or 1) fills figures that divide by zero. ``interval`` adds the 95% interval of each figure.
         """
         return self.query("evaluations", since, until, **options)
 
@@ -268,6 +268,7 @@ class Workspace:
         group_by: Optional[str] = None,
         threshold: Optional[float] = None,
         zero_division: Optional[int] = None,
+        interval: bool = False,
         frames: Optional[str] = None,
     ) -> Any:
         """A frame of a window of UTC days, ``until`` included (one day without it).
@@ -283,6 +284,7 @@ class Workspace:
             "by": by,
             "group-by": group_by,
             "threshold": None if threshold is None else repr(float(threshold)),
+            "interval": "true" if interval else None,
             "zero-division": None if zero_division is None else str(zero_division),
         }
         params.update({name: value for name, value in asked.items() if value is not None})
