@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta, timezone
 import pytest
 
 import almanac_ml as al
-from almanac_ml import _frames
+from almanac_ml import _fields, _frames
 from conftest import keys_of
 
 DAY = "2026-06-01"
@@ -139,8 +139,7 @@ def test_the_same_key_counts_once(workspace: al.Workspace) -> None:
 
 
 def test_more_rows_than_a_request_takes_go_in_several(workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_frames, "MAX_ROWS", 1_000)
-    monkeypatch.setattr(_frames.json_bodies, "__defaults__", (1_000,))
+    monkeypatch.setattr(_fields, "MAX_ROWS", 1_000)
     receipt = workspace.release("v1").log_predictions(
         columns(2_500), key="loan_id", score="p", predicted_at="scored_at", idempotency_key="big"
     )

@@ -104,7 +104,8 @@ fn one_of(
     let fields = kind.fields().iter().filter(|field| is_field(field));
     let families = kind.families().iter().filter(|family| is_family(family));
     let fields = fields.map(|field| with(field.name, value(field, false)));
-    let families = families.map(|family| with(family.name, members(family).min_properties(Some(1))));
+    let some = |family| members(family).schema_type(Type::Object).min_properties(Some(1));
+    let families = families.map(|family| with(family.name, some(family)));
     let all: Vec<RefOr<Schema>> = fields.chain(families).collect();
     (!all.is_empty()).then(|| schema::any_of(all))
 }
