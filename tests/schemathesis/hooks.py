@@ -217,8 +217,15 @@ def adding_up(scores):
     fits = [value is None or type(value) in (int, float) and 0 <= value <= 1 for value in scores.values()]
     if not scores or not all(fits):
         return scores
-    first, *rest = scores
-    return {first: 1.0, **{name: None if scores[name] is None else 0.0 for name in rest}}
+    named = {class_name(name): value for name, value in scores.items()}
+    first, *rest = named
+    return {first: 1.0, **{name: None if named[name] is None else 0.0 for name in rest}}
+
+
+def class_name(name):
+    """The name of a class that fits the schema, as Almanac takes it."""
+    name = as_taken(name, "label")
+    return name if name.strip() or not name else "x"
 
 
 def storable(value, depth=30):
