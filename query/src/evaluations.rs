@@ -140,7 +140,11 @@ async fn evaluate_part(
         })?;
         rows += joined;
         let after = evaluator.bytes() as u64;
-        reading.grow(after - bytes).await?;
+        // Beyond so many predictions those that were kept for intervals are let go.
+        match after.checked_sub(bytes) {
+            Some(more) => reading.grow(more).await?,
+            None => reading.hold.shrink(bytes - after),
+        }
         bytes = after;
         reading.end_of_day(What::Evaluations.kinds().len());
     }

@@ -1,6 +1,9 @@
 //! Figures of evaluations that are asked for otherwise than they are stored.
 
+use event::{Column, Columns, Day, Kind, Values};
+use log::{key::LogId, segment_item::Segment};
 use query::{Format, Request, What, Words};
+use table::Condition;
 use tests::{
     on_both_engines,
     scene::{NOW, Scene},
@@ -12,6 +15,7 @@ on_both_engines!(
     figures_are_computed_at_any_threshold,
     figures_of_a_period_are_those_of_all_its_events,
     figures_have_intervals_when_they_are_asked_for,
+    what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next,
 );
 
 const DAY: &str = "2026-06-01";
@@ -130,4 +134,44 @@ async fn figures_have_intervals_when_they_are_asked_for(world: World) {
     assert!(!is_of_events);
     let (_, _, all) = frame(Words { interval: true, ..Words::default() }).await;
     assert!(all.starts_with(&format!("{plain},keys,accuracy_n,accuracy_low,accuracy_high,auc_n")), "{all}");
+}
+
+/// The first day has few enough predictions for intervals, both days together have too many.
+async fn what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next(world: World) {
+    const ROWS: usize = 10_000;
+    let scene = Scene::new(world).await;
+    for day in [DAY, "2026-06-02"] {
+        for (kind, seq) in (1..=11).flat_map(|seq| [(Kind::Predictions, seq), (Kind::Outcomes, seq)]) {
+            let keys = (0..ROWS).map(|row| format!("{seq}-{row}")).collect::<Vec<_>>();
+            let text = |text: &str| Values::Text(vec![text; ROWS].into_iter().collect());
+            let time = Values::Time(vec![day.parse::<Day>().unwrap().start().micros(); ROWS]);
+            let mut columns =
+                vec![Column::new("key", Values::Text(keys.iter().map(String::as_str).collect()))];
+            columns.extend(match kind {
+                Kind::Predictions => vec![
+                    Column::new("predicted_at", time),
+                    Column::new("release", text("v1")),
+                    Column::new("score", Values::Float(vec![0.75; ROWS])),
+                ],
+                _ => vec![Column::new("observed_at", time), Column::new("label", text("1"))],
+            });
+            let log = LogId { workspace: scene.id().clone(), day: day.parse().unwrap(), kind, lane: 0 };
+            let appended_at = at("2026-06-03T00:00:00Z");
+            let columns = Columns { rows: ROWS, columns };
+            let segment = Segment::pack(log, seq, appended_at, Vec::new(), &columns).unwrap();
+            scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
+        }
+    }
+    let words = Words {
+        from: DAY,
+        to: "2026-06-02",
+        columns: Some("labelled,accuracy,accuracy_n,accuracy_low"),
+        group_by: Some("all"),
+        ..Words::default()
+    };
+    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap().lines().nth(1), Some("220000,1.0,,"));
 }

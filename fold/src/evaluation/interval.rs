@@ -83,6 +83,12 @@ impl Owned {
 type Order<'a> = (Option<u64>, Option<&'a str>, Option<u64>);
 
 impl Row {
+    fn bytes(&self) -> usize {
+        let labels =
+            [&self.prediction, &self.outcome].into_iter().filter_map(|fields| fields.label.as_deref());
+        size_of::<Self>() + labels.map(str::len).sum::<usize>()
+    }
+
     /// By which rows are ordered.
     fn order(&self) -> (u64, usize, Order<'_>, Order<'_>) {
         (self.key, self.by, self.prediction.order(), self.outcome.order())
@@ -139,7 +145,7 @@ impl Rows {
 
     /// About how many bytes they take.
     pub(super) fn bytes(&self) -> usize {
-        self.rows.as_deref().map_or(0, size_of_val)
+        self.rows.iter().flatten().map(Row::bytes).sum()
     }
 
     /// Keeps a prediction, if its outcome judges it.

@@ -114,8 +114,14 @@ fn a_release_with_too_many_predictions_has_no_intervals() {
     assert!(rows.rows.is_some());
     rows.keep("a", fields, Fields { value: None, ..fields });
     assert!(rows.rows.is_some(), "it is not judged");
+    let labelled = Fields { label: Some("late"), ..fields };
+    let mut some = Rows { rows: Some(Vec::new()), by: rows.by.clone() };
+    some.keep("a", fields, labelled);
+    assert_eq!(some.bytes(), size_of::<Row>() + 4);
+    assert_eq!(rows.bytes(), MAX_ROWS * size_of::<Row>());
     rows.keep("a", fields, fields);
     assert!(rows.rows.is_none());
+    assert_eq!(rows.bytes(), 0, "what is taken may become less from one day to the next");
     assert_eq!(rows.intervals(&ReleaseEvaluation::default()), None);
 }
 
