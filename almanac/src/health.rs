@@ -7,7 +7,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{http::header, response::IntoResponse};
-use event::Clock;
+use event::{Clock, Right};
 use log::key;
 use projector::{Health, Projector};
 use table::{Table, probe, probe_write};
@@ -15,7 +15,7 @@ use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout},
 };
-use web::Routes;
+use web::{Demand, Routes};
 
 use crate::{openapi, telemetry::Exposition};
 
@@ -138,9 +138,9 @@ pub(crate) fn routes(readiness: Readiness, exposition: Exposition) -> Routes {
         }
     };
     Routes::new()
-        .add(openapi::health(), async || "ok\n")
-        .add(openapi::ready(), ready)
-        .add(openapi::metrics(), metrics)
+        .add(openapi::health(), Demand::nothing(), async || "ok\n")
+        .add(openapi::ready(), Demand::nothing(), ready)
+        .add(openapi::metrics(), Demand::server(Right::Read), metrics)
 }
 
 /// Why a projector is not ready, if it is not.

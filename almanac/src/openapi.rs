@@ -5,7 +5,7 @@ use axum::{
     http::{StatusCode, header},
 };
 use web::{
-    Operation, Routes, answer,
+    Demand, Operation, Routes, answer,
     openapi::{Components, Info, License, OpenApi, OpenApiBuilder, Tag, Type},
     problem_responses, problem_schemas, schema,
 };
@@ -68,9 +68,9 @@ pub(crate) fn with_document(routes: Routes) -> Routes {
         .tag("service")
         .summary("Describe the API")
         .answers(StatusCode::OK, answer("This document.", JSON, form));
-    let text = document(&routes.clone().add(operation.clone(), async || ())).to_json();
+    let text = document(&routes.clone().add(operation.clone(), Demand::nothing(), async || ())).to_json();
     let text = Bytes::from(text.expect("a document of strings and numbers can be written"));
-    routes.add(operation, async move || ([(header::CONTENT_TYPE, JSON)], text.clone()))
+    routes.add(operation, Demand::nothing(), async move || ([(header::CONTENT_TYPE, JSON)], text.clone()))
 }
 
 fn document(routes: &Routes) -> OpenApi {

@@ -274,21 +274,70 @@ pub(crate) async fn asked_to_stop() {
 mod tests {
     use std::collections::BTreeSet;
 
-    use catalog::reserved_names;
+    use catalog::{Role, reserved_names};
     use table::sqlite::SqliteTable;
 
     use super::*;
+
+    /// The services with all roles.
+    fn services(folder: &Path) -> Routes {
+        let table = SqliteTable::open(&folder.join("t.db"), Clock::system()).unwrap();
+        let options = Options::new(Clock::system());
+        let (_stop, stopping) = watch::channel(false);
+        openapi::with_document(Services::new(Arc::new(table), &options).routes(&options, stopping))
+    }
+
+    /// A line for each operation: what it demands, and which roles give that.
+    fn demands(routes: &Routes) -> String {
+        let roles = Role::ALL.map(Role::name).join(" | ");
+        let mut table = format!(
+            "| operation | right | on | {roles} |\n| --- | --- | --- |{}\n",
+            " --- |".repeat(Role::ALL.len())
+        );
+        for (path, methods) in routes.demands() {
+            // The same operations by id stand for themselves.
+            if path.starts_with("/v1/workspaces/{workspace}") {
+                continue;
+            }
+            for (method, demand) in methods {
+                let needs = demand.needs();
+                let rights: Vec<&str> = needs.iter().map(|need| need.right.name()).collect();
+                let on: Vec<String> = needs.iter().map(web::Need::says).collect();
+                let may = |role: Role| needs.iter().all(|need| role.rights().has(need.right));
+                let marks = Role::ALL.map(|role| if may(role) { "yes" } else { "" }).join(" | ");
+                let (rights, on) = match needs.is_empty() {
+                    true => ("-".to_owned(), "-".to_owned()),
+                    false => (rights.join(", "), on.join(", ")),
+                };
+                table += &format!("| `{method} {path}` | {rights} | {on} | {marks} |\n");
+            }
+        }
+        table
+    }
+
+    /// docs/security.md says who may do what; with `INSTA_UPDATE=always` this test writes it again.
+    #[tokio::test]
+    async fn the_page_says_which_role_may_do_what() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = demands(&services(folder.path()));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = page.split_once("<!-- demands -->\n").unwrap();
+        let (found, after) = rest.split_once("<!-- end -->").unwrap();
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+            let page = format!("{before}<!-- demands -->\n{table}<!-- end -->{after}");
+            std::fs::write(&path, page).unwrap();
+        } else {
+            assert_eq!(found, table, "INSTA_UPDATE=always writes the table again");
+        }
+    }
 
     /// A workspace may not be called like what stands under one: `/v1/workspaces/{category}/{name}` and
     /// `/v1/workspaces/{workspace}/joined` are told apart by that.
     #[tokio::test]
     async fn a_name_is_reserved_if_a_path_under_a_workspace_begins_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let table = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
-        let options = Options::new(Clock::system());
-        let (_stop, stopping) = watch::channel(false);
-        let services = Services::new(Arc::new(table), &options);
-        let routes = services.routes(&options, stopping);
+        let routes = services(folder.path());
         let segments: BTreeSet<&str> = routes
             .paths()
             .paths

@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use log::key::{self, EntityId, EntityKind, Followed};
 use table::{Condition, Cursor, Index, Item, Key, Query, Table, item::Value, query_all, unless_overtaken};
 
-use super::{Action, Catalog, Release, live::ReleaseChange};
+use super::{Action, Catalog, Release, Sight, live::ReleaseChange};
 
 /// How many of the latest happenings of each thing that is followed a feed looks at.
 pub const FEED_LOOK_BACK: usize = 100;
@@ -255,9 +255,23 @@ impl Catalog {
         limit: usize,
         of_each: Option<usize>,
     ) -> Result<Vec<FeedEntry>> {
+        self.feed_in(user, limit, of_each, &Sight::Everything).await
+    }
+
+    /// The same of what is in sight.
+    ///
+    /// # Errors
+    /// As [`Catalog::feed_of_each`].
+    pub async fn feed_in(
+        &self,
+        user: &Id,
+        limit: usize,
+        of_each: Option<usize>,
+        sight: &Sight,
+    ) -> Result<Vec<FeedEntry>> {
         check_limit(limit)?;
         check_limit(of_each.unwrap_or(1))?;
-        let follows: Vec<Followed> = self.follows(user).await?.into_iter().collect();
+        let follows = self.in_sight(self.follows(user).await?, sight).await?;
         let mut happenings = BTreeMap::<Key, Happening>::new();
         let mut publishers = BTreeMap::<String, Followed>::new();
         for some in follows.chunks(READS_AT_ONCE) {

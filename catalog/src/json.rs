@@ -95,14 +95,17 @@ pub fn membership(one: &Membership) -> Value {
     json!({ "group": one.group.to_string(), "user": one.user.to_string(), "since": one.since.to_string() })
 }
 
-/// A grant.
+/// A grant: of a workspace, of a category, or of the server.
 pub fn grant(one: &Grant) -> Value {
-    json!({
-        "workspace": one.workspace.to_string(),
+    let mut value = json!({
         "principal": one.principal.to_string(),
         "role": one.role.name(),
         "since": one.since.to_string(),
-    })
+    });
+    if let Some(at) = one.scope.entity() {
+        value[at.kind().name()] = at.to_string().into();
+    }
+    value
 }
 
 fn activity(one: &Activity) -> Value {

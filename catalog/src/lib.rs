@@ -55,8 +55,10 @@ mod record;
 mod release;
 mod reserved;
 mod retention;
+mod role;
 mod service;
 mod settings;
+mod sight;
 
 use std::{sync::Arc, time::Duration};
 
@@ -83,7 +85,7 @@ pub use follow::{Digest, Followers, MAX_FOLLOWS};
 pub use lanes::Lanes;
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
 pub use live::{Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
-pub use member::{Grant, Membership, Role};
+pub use member::{Grant, Membership};
 pub use page::{FreeCounters, UserPage, WorkspacePage};
 pub use record::record;
 pub use release::{
@@ -95,8 +97,10 @@ pub use retention::{
     EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
     Retention,
 };
+pub use role::Role;
 pub use service::Service;
 pub use settings::{BOARD_DAYS, BOARD_MIN_N, MAX_BOARD_DAYS, PrimaryMetric, Settings};
+pub use sight::Sight;
 
 /// The catalog in a table.
 #[derive(Clone, Debug)]

@@ -1,50 +1,14 @@
-//! Who belongs to a group, and which role who has on a workspace. Both are noted twice, in the
+//! Who belongs to a group, and which role who has where. Both are noted twice, in the
 //! partitions of both sides, so that each is read with what it belongs to by one query. Roles are
-//! data here: nothing is refused for want of one yet.
+//! data here: the room `access` refuses what somebody has no role for.
 
 use event::{Error, Result, Timestamp};
-use log::key::{self, EntityId, EntityKind};
-use table::{Condition, Item, Key, Query, Write, query_all};
+use log::key::{self, EntityId, EntityKind, Scope};
+use table::{Condition, Item, Key, KeyRange, Query, Write, query_all};
 
-use super::{AnyEntity, Catalog, activity};
+use super::{AnyEntity, Catalog, Role, activity};
 
 const ITEM_VERSION: i64 = 1;
-
-/// What a principal may do on a workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Read.
-    Reader,
-    /// Read and append events.
-    Writer,
-    /// Everything, also changing the workspace.
-    Owner,
-}
-
-impl Role {
-    /// All of them, the least first.
-    pub const ALL: [Self; 3] = [Self::Reader, Self::Writer, Self::Owner];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reader => "reader",
-            Self::Writer => "writer",
-            Self::Owner => "owner",
-        }
-    }
-
-    /// The role of a name.
-    ///
-    /// # Errors
-    /// `Invalid`, naming those there are.
-    pub fn parse(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("`{name}` is no role; there are {known}"))
-        })
-    }
-}
 
 /// A user in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +21,11 @@ pub struct Membership {
     pub since: Timestamp,
 }
 
-/// A role of a principal on a workspace.
+/// A role of a principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The workspace.
-    pub workspace: EntityId,
+    /// Where it holds.
+    pub scope: Scope,
     /// The user, group or system.
     pub principal: EntityId,
     /// What it may do.
@@ -97,26 +61,18 @@ impl Membership {
 impl Grant {
     /// The grant of an item, on either side. `None`, when the item is none.
     pub(super) fn from_item(item: &Item) -> Result<Option<Self>> {
-        let Some(other) = item.key.sk.strip_prefix("grant#").and_then(standing) else { return Ok(None) };
-        let Some(own) = standing(&item.key.pk) else { return Ok(None) };
-        let (workspace, principal) = match other.kind() {
-            EntityKind::Workspace => (other, own),
-            _ => (own, other),
-        };
-        Ok(Some(Self { workspace, principal, role: Role::parse(item.text("role")?)?, since: since(item)? }))
+        let Some((scope, principal)) = key::parse_grant(&item.key) else { return Ok(None) };
+        Ok(Some(Self { scope, principal, role: Role::parse(item.text("role")?)?, since: since(item)? }))
     }
 }
 
 /// The key of the same membership or grant on the other side.
 pub(super) fn twin(key: &Key) -> Option<Key> {
-    let own = standing(&key.pk)?;
-    if let Some(other) = key.sk.strip_prefix("grant#") {
-        let other = standing(other)?;
-        return Some(match own.kind() {
-            EntityKind::Workspace => key::granted(&other, own.id()),
-            _ => key::grant(other.id(), &own),
-        });
+    if let Some((scope, principal)) = key::parse_grant(key) {
+        let (one, other) = (key::grant(&scope, &principal), key::granted(&principal, &scope));
+        return Some(if one == *key { other } else { one });
     }
+    let own = standing(&key.pk)?;
     match (&own, standing(&key.sk)?) {
         (EntityId::Group(group), EntityId::User(user)) => Some(key::membership(&user, group)),
         (EntityId::User(user), EntityId::Group(group)) => Some(key::member(&group, user)),
@@ -180,36 +136,32 @@ impl Catalog {
         items.iter().filter_map(|item| Membership::from_item(item).transpose()).collect()
     }
 
-    /// Gives a principal a role on a workspace, in place of the one that it has.
+    /// Gives a principal a role, in place of the one that it has there.
     ///
     /// # Errors
-    /// `NotFound`, when one of the two does not exist; `Invalid`, when the principal is neither a user
+    /// `NotFound`, when the principal or the place does not exist; `Invalid`, when the principal is neither a user
     /// nor a group nor a system.
-    pub async fn grant(
-        &self,
-        workspace: &EntityId,
-        principal: &EntityId,
-        role: Role,
-        now: Timestamp,
-    ) -> Result<()> {
+    pub async fn grant(&self, scope: &Scope, principal: &EntityId, role: Role, now: Timestamp) -> Result<()> {
         check_principal(principal)?;
-        let AnyEntity::Workspace(known) = self.get(workspace).await? else {
-            return Err(Error::invalid(format!(
-                "roles are given on workspaces, not on a {}",
-                workspace.kind()
-            )));
+        let place = match scope.entity() {
+            Some(at) => Some(self.get(&at).await?),
+            None => None,
         };
         self.get(principal).await?;
         let item = |key| {
             Item::new(key).with("v", ITEM_VERSION).with("role", role.name()).with("since", now.micros())
         };
         let mut writes = vec![
-            Write::Put(item(key::granted(principal, workspace.id())), Condition::None),
-            Write::Put(item(key::grant(workspace.id(), principal)), Condition::None),
+            Write::Put(item(key::granted(principal, scope)), Condition::None),
+            Write::Put(item(key::grant(scope, principal)), Condition::None),
         ];
-        if let EntityId::User(user) = principal {
-            let what = format!("became {} of {}", role.name(), known.path);
-            writes.insert(1, Write::Put(activity::item(user, &what, workspace, now), Condition::None));
+        if let (EntityId::User(user), Some(place)) = (principal, &place) {
+            let name = match place {
+                AnyEntity::Workspace(workspace) => &workspace.path,
+                other => &other.entity().name,
+            };
+            let what = format!("became {} of {name}", role.name());
+            writes.insert(1, Write::Put(activity::item(user, &what, &place.at(), now), Condition::None));
         }
         self.table.transact(writes).await
     }
@@ -218,22 +170,34 @@ impl Catalog {
     ///
     /// # Errors
     /// Those of the table.
-    pub async fn revoke(&self, workspace: &EntityId, principal: &EntityId) -> Result<()> {
+    pub async fn revoke(&self, scope: &Scope, principal: &EntityId) -> Result<()> {
         check_principal(principal)?;
         self.table
             .transact(vec![
-                Write::Delete(key::grant(workspace.id(), principal), Condition::None),
-                Write::Delete(key::granted(principal, workspace.id()), Condition::None),
+                Write::Delete(key::grant(scope, principal), Condition::None),
+                Write::Delete(key::granted(principal, scope), Condition::None),
             ])
             .await
     }
 
-    /// The roles on a workspace, or those of a principal.
+    /// The roles that hold on a workspace, on a category or on the server.
     ///
     /// # Errors
     /// Those of the table.
-    pub async fn grants(&self, of: &EntityId) -> Result<Vec<Grant>> {
-        let items = query_all(&*self.table, Query::table(key::grants(of))).await?;
+    pub async fn grants(&self, scope: &Scope) -> Result<Vec<Grant>> {
+        self.read_grants(key::grants(scope)).await
+    }
+
+    /// The roles of a principal.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn grants_of(&self, principal: &EntityId) -> Result<Vec<Grant>> {
+        self.read_grants(key::grants_of(principal)).await
+    }
+
+    async fn read_grants(&self, range: KeyRange) -> Result<Vec<Grant>> {
+        let items = query_all(&*self.table, Query::table(range)).await?;
         items.iter().filter_map(|item| Grant::from_item(item).transpose()).collect()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
 //! travel; the [`task`] by which predictions are judged; the [`lane`] of an event, and the one order of all
-//! events of a day; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
+//! events of a day; the [`Right`]s that somebody may have; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
 //!
 //! ```
 //! use almanac_event::{Column, Columns, Kind, Timestamp, Values};
@@ -25,6 +25,7 @@ pub mod fields;
 pub mod id;
 pub mod lane;
 mod period;
+mod right;
 mod row_problem;
 pub mod task;
 pub mod time;
@@ -34,6 +35,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use fields::Kind;
 pub use id::Id;
 pub use period::Period;
+pub use right::{Right, Rights};
 pub use row_problem::RowProblem;
 pub use task::{Definition, Task};
 pub use time::{Clock, Day, Timestamp, Window};

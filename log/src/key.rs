@@ -10,16 +10,20 @@ use table::{Key, KeyRange, key::END};
 mod count;
 mod definition;
 mod entity;
+mod grant;
 mod live;
 mod projector;
 mod retention;
+mod token;
 
 pub use count::*;
 pub use definition::*;
 pub use entity::*;
+pub use grant::*;
 pub use live::*;
 pub use projector::*;
 pub use retention::*;
+pub use token::*;
 
 /// A log: all events of one workspace, day, kind and lane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,11 +76,6 @@ fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
 /// the catalog may read, and no category can have its name.
 pub fn probe() -> Key {
     name_guard("", "wc", "@")
-}
-
-/// Whether an item is secret and never shown: those in the partitions of tokens.
-pub fn is_secret(key: &Key) -> bool {
-    key.pk.starts_with("token#")
 }
 
 /// What a service writes to ask whether the table takes writes.
@@ -259,8 +258,15 @@ mod tests {
             pointer(&w).to_string(),
             member(&w, &other).to_string(),
             membership(&other, &w).to_string(),
-            grant(&w, &EntityId::System(other.clone())).to_string(),
-            granted(&EntityId::System(other.clone()), &w).to_string(),
+            grant(&Scope::Workspace(w.clone()), &EntityId::System(other.clone())).to_string(),
+            granted(&EntityId::System(other.clone()), &Scope::Workspace(w.clone())).to_string(),
+            grant(&Scope::Category(w.clone()), &EntityId::User(other.clone())).to_string(),
+            granted(&EntityId::User(other.clone()), &Scope::Category(w.clone())).to_string(),
+            grant(&Scope::Server, &EntityId::Group(other.clone())).to_string(),
+            granted(&EntityId::Group(other.clone()), &Scope::Server).to_string(),
+            token(&[0xab; 32]).to_string(),
+            token_of(&EntityId::User(w.clone()), &other).to_string(),
+            access().to_string(),
             free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
             activity(&w, &other).to_string(),
             format!("{:?}", entity_index(EntityKind::User, None, &w)),
@@ -361,7 +367,7 @@ mod tests {
         assert_eq!(EntityId::new(EntityKind::Model, other.clone(), None), None);
         for key in [
             member(&w, &other),
-            grant(&w, &EntityId::User(other.clone())),
+            grant(&Scope::Workspace(w.clone()), &EntityId::User(other.clone())),
             counter(&w, &Counted::Workspace, "2013-06"),
             segment(&log(), 1),
         ] {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use catalog::{AnyEntity, Catalog, New, NewEntity, Patch, Role};
 use event::{Clock, ErrorKind, Task, Timestamp};
-use log::key::{self, EntityId, EntityKind};
+use log::key::{self, EntityId, EntityKind, Scope};
 use proptest::prelude::*;
 use table::{
     Index, Query, Table,
@@ -282,8 +282,9 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
     };
     let release = catalog.create(NewEntity::new("v1", release), now()).await.unwrap();
     catalog.add_member(&group, &user, now()).await.unwrap();
-    catalog.grant(&at, &user, Role::Owner, now()).await.unwrap();
-    catalog.grant(&at, &group, Role::Reader, now()).await.unwrap();
+    let scope = Scope::of(&at).unwrap();
+    catalog.grant(&scope, &user, Role::Admin, now()).await.unwrap();
+    catalog.grant(&scope, &group, Role::Reader, now()).await.unwrap();
     catalog.count(&made.at(), "views", 3, None).await.unwrap();
     for (used, why) in [
         (&category, "has 1 workspace;"),
@@ -307,7 +308,7 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
     assert_eq!((page.groups.len(), page.grants.len(), page.activity.len()), (1, 1, 3));
     catalog.delete(&user, None, now()).await.unwrap();
     assert!(catalog.memberships(&group).await.unwrap().is_empty());
-    assert_eq!(catalog.grants(&at).await.unwrap().len(), 1);
+    assert_eq!(catalog.grants(&scope).await.unwrap().len(), 1);
     catalog.delete(&group, None, now()).await.unwrap();
     catalog.change(&category, &Patch::archive(true), None, now()).await.unwrap();
     catalog.delete(&category, None, now()).await.unwrap();

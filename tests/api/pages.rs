@@ -2,7 +2,7 @@
 
 use catalog::{AnyEntity, New, NewEntity, Role};
 use event::Clock;
-use log::key::EntityKind;
+use log::key::{EntityKind, Scope};
 use tests::{
     on_both_engines,
     world::{World, at, cost, release},
@@ -22,7 +22,7 @@ async fn the_page_of_a_workspace_is_one_query(world: World) {
     let churn = world.model(&workspace, "churn", now).await;
     let v1 = catalog.create(NewEntity::new("v1", release(&workspace, "churn")), now).await.unwrap();
     let ann = catalog.create(NewEntity::new("ann", New::User), now).await.unwrap().at();
-    catalog.grant(&workspace, &ann, Role::Owner, now).await.unwrap();
+    catalog.grant(&Scope::of(&workspace).unwrap(), &ann, Role::Admin, now).await.unwrap();
     catalog.count(&churn, "reviews", 3, None).await.unwrap();
     let (page, reads) = world.reads(catalog.page(workspace.id())).await;
     assert_eq!(cost(reads), (0, 1), "one query");
@@ -31,7 +31,7 @@ async fn the_page_of_a_workspace_is_one_query(world: World) {
     assert_eq!(page.models[0].entity.name, "churn");
     assert_eq!(page.configurations[0].entity.name, "deep");
     assert_eq!(AnyEntity::Release(page.releases[0].clone()), v1);
-    assert_eq!((page.grants[0].role, &page.grants[0].principal), (Role::Owner, &ann));
+    assert_eq!((page.grants[0].role, &page.grants[0].principal), (Role::Admin, &ann));
     assert_eq!(page.counters[&(EntityKind::Model, churn.id().clone())]["reviews"], 3);
 }
 
@@ -55,7 +55,7 @@ async fn the_page_of_a_user_is_one_query(world: World) {
     let (groups, reads) = world.reads(catalog.memberships(&ann)).await;
     assert_eq!((groups.unwrap().len(), cost(reads)), (2, (0, 1)), "where somebody is");
     catalog.remove_member(&risk, &eve, now).await.unwrap();
-    catalog.grant(&workspace, &ann, Role::Writer, now).await.unwrap();
+    catalog.grant(&Scope::of(&workspace).unwrap(), &ann, Role::Writer, now).await.unwrap();
     catalog.count(&ann, "logins", 2, None).await.unwrap();
 
     let (page, reads) = world.reads(catalog.user_page(ann.id())).await;

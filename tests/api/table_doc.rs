@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{Catalog, New, NewEntity, ReleaseDetails, Role};
 use event::{Clock, Day, Task, Timestamp, Window};
-use log::key::{self, EntityId};
+use log::key::{self, EntityId, Scope};
 use serde_json::{Value as Json, json};
 use table::{
     Item, Key, Table,
@@ -123,7 +123,8 @@ async fn the_page_shows_what_is_stored() {
     let group = create("risk", New::Group).await;
     let system = create("nightly", New::System).await;
     catalog.add_member(&group, &user, now()).await.unwrap();
-    catalog.grant(&workspace, &group, Role::Writer, now()).await.unwrap();
+    let scope = Scope::of(&workspace).unwrap();
+    catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
 
     let mut ids = Ids::default();
@@ -141,8 +142,8 @@ async fn the_page_shows_what_is_stored() {
         ("The pointer of an id", key::pointer(model.id())),
         ("A member of a group, as the group has it", key::member(group.id(), user.id())),
         ("The same, as the user has it", key::membership(user.id(), group.id())),
-        ("A role, as the workspace has it", key::grant(workspace.id(), &group)),
-        ("The same, as the principal has it", key::granted(&group, workspace.id())),
+        ("A role, as the workspace has it", key::grant(&scope, &group)),
+        ("The same, as the principal has it", key::granted(&group, &scope)),
         ("A free counter", key::free_counter(&model, "reviews")),
     ] {
         page += &section(&table, &mut ids, title, key).await;

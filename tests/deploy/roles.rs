@@ -7,7 +7,7 @@ use event::{Clock, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
     counted,
-    key::{self, EntityId, Followed},
+    key::{self, EntityId, Followed, Scope},
     scan,
 };
 use projector::{Options, Projector, dlq, rebuild, status, verify};
@@ -64,8 +64,10 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     let place = EntityId::Workspace(id.clone());
     catalog.add_member(&group, &user, now).await.unwrap();
     catalog.remove_member(&group, &user, now).await.unwrap();
-    catalog.grant(&place, &user, Role::Reader, now).await.unwrap();
-    catalog.revoke(&place, &user).await.unwrap();
+    catalog.grant(&Scope::Workspace(id.clone()), &user, Role::Reader, now).await.unwrap();
+    catalog.grant(&Scope::Server, &user, Role::Admin, now).await.unwrap();
+    catalog.revoke(&Scope::Server, &user).await.unwrap();
+    catalog.revoke(&Scope::Workspace(id.clone()), &user).await.unwrap();
     catalog.count(&place, "reviews", 1, Some("first")).await.unwrap();
     let followed = Followed::Workspace(id.clone());
     catalog.follow(user.id(), &followed, now).await.unwrap();

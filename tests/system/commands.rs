@@ -210,10 +210,10 @@ fn people_and_roles_are_on_the_pages_of_both_sides() {
     }
     run_ok(&place, &["group", "add", "lenders", "ann"]);
     run_ok(&place, &["workspace", "grant", "credit/prod", "group:lenders", "reader"]);
-    run_ok(&place, &["workspace", "grant", "credit/prod", "user:ann", "owner"]);
+    run_ok(&place, &["workspace", "grant", "credit/prod", "user:ann", "admin"]);
     assert!(refused(&place, &["workspace", "grant", "credit/prod", "user:ann", "king"]).contains("no role"));
     let page = json_of(&place, &["user", "show", "ann", "--format", "json"]);
-    assert_eq!(page["grants"][0]["role"], "owner");
+    assert_eq!(page["grants"][0]["role"], "admin");
     assert_eq!(page["groups"].as_array().unwrap().len(), 1);
     assert_eq!(page["activity"].as_array().unwrap().len(), 2);
     let page = json_of(&place, &["workspace", "show", "credit/prod", "--format", "json"]);

@@ -300,7 +300,9 @@ fn every_source(dir: &Path, into: &mut String) {
 }
 
 /// Dependencies that no source of their package names: the package, the dependency, and what it is there for.
-const NAMED_NOWHERE: [(&str, &str, &str); 4] = [
+const NAMED_NOWHERE: [(&str, &str, &str); 6] = [
+    ("catalog", "jsonwebtoken", "for bearers of other issuers"),
+    ("query", "polars-sql", "for SQL over the log"),
     ("almanac", "workspace-hack", "asks for features"),
     ("workspace-hack", "either", "asks for features"),
     ("workspace-hack", "rustix", "asks for features"),

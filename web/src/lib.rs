@@ -2,11 +2,11 @@
 //! store becomes, and [`Routes`] that describe themselves for the OpenAPI document.
 //!
 //! ```
-//! use almanac_web::{Operation, Problem, Routes};
+//! use almanac_web::{Demand, Operation, Problem, Routes};
 //! use axum::http::StatusCode;
 //!
 //! let greeting = Operation::get("/greeting", "greet").summary("Greet").fails(&[StatusCode::NOT_FOUND]);
-//! let routes = Routes::<()>::new().add(greeting, async || "hello");
+//! let routes = Routes::<()>::new().add(greeting, Demand::nothing(), async || "hello");
 //! assert!(routes.paths().paths.contains_key("/greeting"));
 //!
 //! let problem = Problem::new(StatusCode::NOT_FOUND, "there is no such release");
@@ -14,6 +14,7 @@
 //! ```
 
 mod body;
+mod demand;
 mod operation;
 mod request_context;
 mod routes;
@@ -30,9 +31,10 @@ use serde::Serialize;
 use utoipa::openapi::{Content, RefOr, Schema};
 
 pub use body::{Whole, json_object};
+pub use demand::{About, Demand, Need, Place};
 pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
 pub use request_context::RequestContext;
-pub use routes::Routes;
+pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
 pub use workspace::InPath;
 

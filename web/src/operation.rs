@@ -8,7 +8,7 @@ use utoipa::openapi::{
     request_body::RequestBodyBuilder,
 };
 
-use crate::{problem_content, schema};
+use crate::{Demand, Need, problem_content, schema};
 
 /// An operation: where it is, what it takes and what it answers. [`crate::Routes`] serve no other.
 #[derive(Clone)]
@@ -103,6 +103,30 @@ impl Operation {
             HttpMethod::Delete => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         }
+    }
+
+    /// The method, as it is written in a request.
+    pub(crate) fn method(&self) -> &'static str {
+        match self.method {
+            HttpMethod::Put => "PUT",
+            HttpMethod::Post => "POST",
+            HttpMethod::Patch => "PATCH",
+            HttpMethod::Delete => "DELETE",
+            _ => "GET",
+        }
+    }
+
+    /// The same, with what it demands of its caller in the document.
+    pub(crate) fn demanding(self, demand: &Demand) -> Self {
+        if demand.is_nothing() {
+            return self;
+        }
+        let need = |need: &Need| format!("the right `{}` on {}", need.right, need.says());
+        let needs = demand.needs().iter().map(need).collect::<Vec<_>>().join(" and ");
+        let needs = format!("Where callers must say who they are, it needs {needs}.");
+        let said = self.described.description.clone();
+        let said = said.map_or_else(|| needs.clone(), |said| format!("{said} {needs}"));
+        self.description(said).fails(&[StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN])
     }
 
     /// Whether it only reads.
@@ -206,8 +230,10 @@ pub fn answer(description: &str, media_type: &str, schema: impl Into<RefOr<Schem
 }
 
 /// The problems that an operation may answer: what their statuses mean here.
-const PROBLEMS: [(StatusCode, &str); 10] = [
+const PROBLEMS: [(StatusCode, &str); 12] = [
     (StatusCode::BAD_REQUEST, "Something in the request is wrong; `detail` says what."),
+    (StatusCode::UNAUTHORIZED, "The request brings no token that is good; see `Authorization: Bearer`."),
+    (StatusCode::FORBIDDEN, "The caller may not do this; `detail` says which right is missing."),
     (StatusCode::NOT_FOUND, "There is no such thing; `detail` says what is missing."),
     (StatusCode::REQUEST_TIMEOUT, "The body did not come in time. Nothing was stored."),
     (

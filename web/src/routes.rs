@@ -5,20 +5,30 @@ use std::collections::BTreeMap;
 use axum::{Router, handler::Handler, routing::on};
 use utoipa::openapi::{Paths, RefOr, Schema};
 
-use crate::Operation;
+use crate::{Demand, Operation};
 
-/// A router and what the OpenAPI document says of it.
+/// What each operation demands of its caller, by path and then by method.
+pub type Demands = BTreeMap<String, BTreeMap<&'static str, Demand>>;
+
+/// A router, what the OpenAPI document says of it, and what its operations demand of their callers.
 #[derive(Clone)]
 pub struct Routes<S = ()> {
     router: Router<S>,
     paths: Paths,
+    demands: Demands,
     schemas: BTreeMap<String, RefOr<Schema>>,
     reads_only: bool,
 }
 
 impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     fn default() -> Self {
-        Self { router: Router::new(), paths: Paths::new(), schemas: BTreeMap::new(), reads_only: false }
+        Self {
+            router: Router::new(),
+            paths: Paths::new(),
+            demands: Demands::new(),
+            schemas: BTreeMap::new(),
+            reads_only: false,
+        }
     }
 }
 
@@ -33,8 +43,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self { reads_only: true, ..Self::default() }
     }
 
-    /// An operation, and what answers it.
-    pub fn add<H, T>(mut self, operation: Operation, handler: H) -> Self
+    /// An operation, what it demands of its caller, and what answers it.
+    pub fn add<H, T>(mut self, operation: Operation, demand: Demand, handler: H) -> Self
     where
         H: Handler<T, S>,
         T: 'static,
@@ -43,6 +53,11 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             return self;
         }
         self.router = self.router.route(operation.path(), on(operation.filter(), handler));
+        self.demands
+            .entry(operation.path().to_owned())
+            .or_default()
+            .insert(operation.method(), demand.clone());
+        let operation = operation.demanding(&demand);
         let (method, path, described) = operation.into_parts();
         self.paths.add_path_operation(path, vec![method], described);
         self
@@ -60,6 +75,9 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         for (path, item) in other.paths.paths {
             self.paths.paths.entry(path).or_default().merge_operations(item);
         }
+        for (path, demands) in other.demands {
+            self.demands.entry(path).or_default().extend(demands);
+        }
         self.schemas.extend(other.schemas);
         self
     }
@@ -71,13 +89,18 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// Gives the handlers their state.
     pub fn with_state(self, state: S) -> Routes {
-        let Self { router, paths, schemas, reads_only } = self;
-        Routes { router: router.with_state(state), paths, schemas, reads_only }
+        let Self { router, paths, demands, schemas, reads_only } = self;
+        Routes { router: router.with_state(state), paths, demands, schemas, reads_only }
     }
 
     /// The paths of the document, in the order in which they were added.
     pub fn paths(&self) -> &Paths {
         &self.paths
+    }
+
+    /// What each operation demands of its caller.
+    pub fn demands(&self) -> &Demands {
+        &self.demands
     }
 
     /// The schemas, by name.

@@ -1,10 +1,10 @@
 //! Commands on workspaces.
 
 use ::catalog::{Service, json, new};
-use catalog::{AnyEntity, ListOptions, Role, WorkspacePage};
+use catalog::{AnyEntity, Grant, ListOptions, Role, WorkspacePage};
 use clap::Subcommand;
 use event::{Clock, Error, Kind};
-use log::key::{Counted, EntityKind};
+use log::key::{Counted, EntityKind, Scope};
 use serde_json::json;
 
 use super::{
@@ -58,7 +58,7 @@ pub(crate) enum WorkspaceCommand {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Give a role on a workspace. Roles are recorded, but not enforced yet.
+    /// Give a role on a workspace. It counts for services that ask for tokens.
     Grant {
         /// The workspace, as category/name or by id; not with -w.
         #[arg(value_name = "WORKSPACE")]
@@ -66,7 +66,7 @@ pub(crate) enum WorkspaceCommand {
         /// Who: user:NAME, group:NAME or system:NAME.
         #[arg(value_name = "PRINCIPAL")]
         second: Option<String>,
-        /// reader, writer or owner.
+        /// reader, writer, reviewer, maintainer or admin.
         #[arg(value_name = "ROLE")]
         third: Option<String>,
         /// The workspace, instead of naming it first.
@@ -127,8 +127,9 @@ pub(crate) async fn command(config: &Config, command: WorkspaceCommand) -> anyho
             let service = existing(config).await?;
             let role = Role::parse(&role)?;
             let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
+            let scope = Scope::Workspace(at.id().clone());
             let to = service.principal(&principal).await?;
-            service.catalog().grant(&at, &to, role, service.clock().now()).await?;
+            service.catalog().grant(&scope, &to, role, service.clock().now()).await?;
             println!("{principal} is {} of {workspace}", role.name());
         }
         WorkspaceCommand::Revoke { first, second, workspace } => {
@@ -136,31 +137,43 @@ pub(crate) async fn command(config: &Config, command: WorkspaceCommand) -> anyho
             let principal = needed(principal, "who loses the role")?;
             let service = existing(config).await?;
             let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
+            let scope = Scope::Workspace(at.id().clone());
             let of = service.principal(&principal).await?;
-            service.catalog().revoke(&at, &of).await?;
+            service.catalog().revoke(&scope, &of).await?;
             println!("{principal} has no role on {workspace}");
         }
         WorkspaceCommand::Grants { workspace, shown } => {
             let service = existing(config).await?;
             let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-            let grants = service.catalog().grants(&at).await?;
-            match shown.format {
-                ShowFormat::Json => print_json(&grants.iter().map(json::grant).collect()),
-                ShowFormat::Table => {
-                    let mut table = aligned(&["principal", "type", "role", "since"], &[]);
-                    for grant in grants {
-                        let who = service.catalog().get(&grant.principal).await?.entity().name.clone();
-                        let kind = grant.principal.kind().name().to_owned();
-                        table.add_row([who, kind, grant.role.name().to_owned(), grant.since.to_string()]);
-                    }
-                    print(&table);
-                }
-            }
+            let scope = Scope::Workspace(at.id().clone());
+            let grants = service.catalog().grants(&scope).await?;
+            show_grants(&service, &grants, shown.format).await?;
         }
         WorkspaceCommand::Keep(command) => retention::command(config, command).await?,
         WorkspaceCommand::Settings(command) => settings::command(config, command).await?,
         WorkspaceCommand::Entity(command) => {
             change(&existing(config).await?, EntityKind::Workspace, command).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints who has which role.
+pub(crate) async fn show_grants(
+    service: &Service,
+    grants: &[Grant],
+    format: ShowFormat,
+) -> anyhow::Result<()> {
+    match format {
+        ShowFormat::Json => print_json(&grants.iter().map(json::grant).collect()),
+        ShowFormat::Table => {
+            let mut table = aligned(&["principal", "type", "role", "since"], &[]);
+            for grant in grants {
+                let who = service.catalog().get(&grant.principal).await?.entity().name.clone();
+                let kind = grant.principal.kind().name().to_owned();
+                table.add_row([who, kind, grant.role.name().to_owned(), grant.since.to_string()]);
+            }
+            print(&table);
         }
     }
     Ok(())

@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use table::Cursor;
 use web::{Problem, Whole, json_object};
 
+use super::follow::{InSight, in_sight};
 use crate::{
-    AnyEntity, ListOptions, OPTIONAL, Service, json,
+    AnyEntity, ListOptions, OPTIONAL, Service, Sight, json,
     new::{Change, NewConfiguration, NewModel, NewRoot, NewWorkspace},
 };
 
@@ -90,20 +91,25 @@ pub(super) async fn create(
 pub(super) async fn list(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
+    sight: InSight,
     parameters: Asked,
 ) -> Result<Response, Problem> {
+    let sight = in_sight(sight);
     let Query(asked) =
         parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
     let fields = asked.fields.as_deref().map(|fields| names(kind, fields)).transpose()?;
     let catalog = service.catalog();
     let (mut entities, next) = match (kind, &asked.of) {
         (EntityKind::Workspace, None) if asked.is_of_all() => {
-            let all = catalog.workspaces().await?;
+            let all = catalog.workspaces_in(&sight).await?;
             (all.into_iter().map(AnyEntity::Workspace).collect(), None)
         }
         (kind, None) if kind.parent().is_some() => {
             let detail = format!("`of` is missing: {} are listed by what they belong to", kind.plural());
             return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
+        (EntityKind::Category, None) if let Sight::Only(scopes) = &sight => {
+            (asked.some(catalog.categories_in(scopes).await?, fields.as_deref())?, None)
         }
         (kind, of) => {
             let parent = match of {
@@ -136,6 +142,20 @@ impl Parameters {
     fn is_of_all(&self) -> bool {
         [&self.cursor, &self.since, &self.until, &self.order].iter().all(|word| word.is_none())
             && self.limit.is_none()
+    }
+
+    /// Those of `all`, the oldest first, that are asked for. They are few, so there are no pages of them.
+    fn some(&self, all: Vec<AnyEntity>, fields: Option<&[String]>) -> Result<Vec<AnyEntity>, Error> {
+        let options = self.options(fields)?;
+        let is_asked_for = |any: &AnyEntity| {
+            let at = any.entity().created_at;
+            options.since.is_none_or(|since| at >= since) && options.until.is_none_or(|until| at < until)
+        };
+        let mut some: Vec<AnyEntity> = all.into_iter().filter(is_asked_for).collect();
+        if options.newest_first {
+            some.reverse();
+        }
+        Ok(some)
     }
 
     fn options(&self, fields: Option<&[String]>) -> Result<ListOptions, Error> {
@@ -187,6 +207,7 @@ impl Service {
 pub(super) async fn show(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
+    sight: InSight,
     named: String,
 ) -> Result<Response, Problem> {
     let at = service.catalog().resolve(kind, &named).await?;
@@ -196,7 +217,9 @@ pub(super) async fn show(
             (page.workspace.entity.version, json::workspace_page(&page))
         }
         EntityKind::User => {
-            let page = service.catalog().user_page(at.id()).await?;
+            let mut page = service.catalog().user_page(at.id()).await?;
+            let follows = std::mem::take(&mut page.follows);
+            page.follows = service.catalog().in_sight(follows, &in_sight(sight)).await?.into_iter().collect();
             (page.user.version, json::user_page(&page))
         }
         _ => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State, rejection::PathRejection},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
@@ -27,7 +27,7 @@ use super::{
     api::{ALWAYS, JSON, OF_BODY},
     live::{Asked, ENTRIES, asked, body, entry, happening_schema, limit},
 };
-use crate::{Catalog, FeedEntry, MAX_ENTRIES, MAX_MARKS, Service};
+use crate::{Catalog, FeedEntry, MAX_ENTRIES, MAX_MARKS, Service, Sight};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +68,14 @@ fn user() -> ParameterBuilder {
     parameter(ParameterIn::Path, "user", schema::string(), "The user, by id or name.")
         .required(Required::True)
         .example(Some(json!("ann")))
+}
+
+/// What the caller may see, where that is not everything.
+pub(super) type InSight = Option<Extension<Sight>>;
+
+/// The same.
+pub(super) fn in_sight(sight: InSight) -> Sight {
+    sight.map_or(Sight::Everything, |Extension(sight)| sight)
 }
 
 /// What is followed.
@@ -237,9 +245,14 @@ pub(super) async fn set(
     Ok(Json(json!({ "changed": changed, "followers": followers })).into_response())
 }
 
-pub(super) async fn show(State(service): State<Arc<Service>>, user: InPath) -> Result<Response, Problem> {
+pub(super) async fn show(
+    State(service): State<Arc<Service>>,
+    sight: InSight,
+    user: InPath,
+) -> Result<Response, Problem> {
     let user = user_of(service.catalog(), user).await?;
     let follows = service.catalog().follows(&user).await?;
+    let follows = service.catalog().in_sight(follows, &in_sight(sight)).await?;
     let follows: Vec<Value> = follows.iter().map(followed_body).collect();
     Ok(Json(json!({ "follows": follows })).into_response())
 }
@@ -270,6 +283,7 @@ pub(super) async fn followers(
 
 pub(super) async fn feed(
     State(service): State<Arc<Service>>,
+    sight: InSight,
     user: InPath,
     words: Asked<FeedWords>,
 ) -> Result<Response, Problem> {
@@ -281,7 +295,7 @@ pub(super) async fn feed(
         row["seen"] = entry.is_seen.into();
         row
     };
-    let feed = service.catalog().feed_of_each(&user, limit, per_publisher).await?;
+    let feed = service.catalog().feed_in(&user, limit, per_publisher, &in_sight(sight)).await?;
     let entries: Vec<Value> = feed.iter().map(entry).collect();
     Ok(Json(json!({ "entries": entries })).into_response())
 }

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
+use event::Right;
 use log::key::EntityKind;
-use web::{InPath, Named, Operation, Routes};
+use web::{About, Demand, InPath, Named, Operation, Place, Routes};
 
+use self::people::Of;
 use crate::Service;
 
 mod api;
+mod demands;
 mod entity;
 mod follow;
 mod live;
@@ -31,6 +34,11 @@ pub fn create_release() -> Operation {
     api::create(EntityKind::Release)
 }
 
+/// What creating an entity demands.
+pub fn create_demand(kind: EntityKind) -> Demand {
+    demands::create(kind)
+}
+
 /// The routes of the catalog. An entity is named by its id, or by its path in one segment, slashes
 /// escaped (`/v1/models/credit%2Fprod%2Fchurn`). What existed before, workspaces and what is in them, is
 /// named by the path of the workspace in two segments as well (`/v1/workspaces/credit/prod/...`).
@@ -44,56 +52,79 @@ pub fn reads(service: Arc<Service>) -> Routes {
 }
 
 fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
+    let (read, maintain) = (|| Demand::workspace(Right::Read), || Demand::workspace(Right::Maintain));
     // Parents before children, and users before what they are members of: the examples of the
     // document are made in its order.
     for kind in EntityKind::ALL {
         if kind != EntityKind::Release {
-            routes = routes.add(api::create(kind), move |service, headers, body| {
+            routes = routes.add(api::create(kind), demands::create(kind), move |service, headers, body| {
                 entity::create(kind, service, headers, body)
             });
         }
-        routes = routes.add(api::list(kind), move |service, asked| entity::list(kind, service, asked));
+        routes = routes.add(api::list(kind), demands::list(kind), move |service, sight, asked| {
+            entity::list(kind, service, sight, asked)
+        });
         if kind != EntityKind::Workspace {
             routes = one(routes, kind, |method, id| api::named(kind, method, id));
         }
         if kind == EntityKind::Workspace {
             for named in Named::BOTH {
                 routes = one(routes, kind, |method, id| api::named_workspace(named, method, id))
-                    .add(api::create_model(named), workspace::create_model)
-                    .add(api::set_lanes(named), workspace::set_lanes)
-                    .add(retention::set_operation(named), retention::set)
-                    .add(retention::operation(named), retention::show)
-                    .add(retention::pin_operation(named), retention::pin)
-                    .add(settings::set_operation(named), settings::set)
-                    .add(settings::operation(named), settings::show)
-                    .add(settings::alert_operation(named), settings::raise)
-                    .add(follow::followers_operation(named), follow::followers)
-                    .add(live::live_operation(named), live::live)
-                    .add(live::history_operation(named), live::history);
+                    .add(api::create_model(named), maintain(), workspace::create_model)
+                    .add(api::set_lanes(named), maintain(), workspace::set_lanes)
+                    .add(retention::set_operation(named), maintain(), retention::set)
+                    .add(retention::operation(named), read(), retention::show)
+                    .add(retention::pin_operation(named), maintain(), retention::pin)
+                    .add(settings::set_operation(named), maintain(), settings::set)
+                    .add(settings::operation(named), read(), settings::show)
+                    .add(settings::alert_operation(named), maintain(), settings::raise)
+                    .add(follow::followers_operation(named), read(), follow::followers)
+                    .add(live::live_operation(named), read(), live::live)
+                    .add(live::history_operation(named), read(), live::history);
             }
         }
     }
-    let routes = routes
-        .add(people_api::add_member(), people::add_member)
-        .add(people_api::remove_member(), people::remove_member)
-        .add(people_api::members(), people::members)
-        .add(people_api::grant(), people::grant)
-        .add(people_api::revoke(), people::revoke)
-        .add(people_api::grants(), people::grants)
-        .add(people_api::count(), people::count)
-        .add(people_api::counter(), people::counter)
-        .add(follow::set_operation(), follow::set)
-        .add(follow::operation(), follow::show)
-        .add(follow::feed_operation(), follow::feed)
-        .add(follow::seen_operation(), follow::seen)
-        .add(follow::digest_operation(), follow::digest)
-        .map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
+    let routes = people(routes).map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
     let routes =
         schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
         .with_state(service)
+}
+
+/// Who may do what, who is in which group, counters, and what people follow.
+fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
+    for of in Of::ALL {
+        routes = routes
+            .add(
+                people_api::grant(of),
+                demands::of_grants(of, Right::Admin),
+                move |service, path, headers, body| people::grant(of, service, path, headers, body),
+            )
+            .add(people_api::revoke(of), demands::of_grants(of, Right::Admin), move |service, path| {
+                people::revoke(of, service, path)
+            })
+            .add(people_api::grants(of), demands::of_grants(of, Right::Read), move |service, path| {
+                people::grants(of, service, path)
+            });
+    }
+    routes
+        .add(people_api::add_member(), Demand::server(Right::Admin), people::add_member)
+        .add(people_api::remove_member(), Demand::server(Right::Admin), people::remove_member)
+        .add(people_api::members(), Demand::server(Right::Read), people::members)
+        .add(people_api::count(), demands::of_counter(Right::Append), people::count)
+        .add(people_api::counter(), demands::of_counter(Right::Read), people::counter)
+        .add(
+            follow::set_operation(),
+            demands::of_user(Right::Admin)
+                .and(Right::Read, About::ParentOf("model", Place::Body("workspace"))),
+            follow::set,
+        )
+        .add(follow::operation(), demands::of_user(Right::Read), follow::show)
+        .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
+        .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
+        .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
 }
 
 /// Showing, changing and deleting one entity, at the path that `operation` gives.
@@ -104,15 +135,19 @@ fn one(
 ) -> Routes<Arc<Service>> {
     let id = |verb: &str| format!("{verb}_{}", kind.name());
     routes
-        .add(api::show(kind, operation(Operation::get, &id("show"))), move |service, InPath(named)| {
-            entity::show(kind, service, named)
-        })
+        .add(
+            api::show(kind, operation(Operation::get, &id("show"))),
+            demands::show(kind),
+            move |service, sight, InPath(named)| entity::show(kind, service, sight, named),
+        )
         .add(
             api::change(kind, operation(Operation::patch, &id("update"))),
+            demands::change(kind),
             move |service, InPath(named), headers, body| entity::change(kind, service, named, headers, body),
         )
         .add(
             api::delete(kind, operation(Operation::delete, &id("delete"))),
+            demands::delete(kind),
             move |service, InPath(named), headers| entity::delete(kind, service, named, headers),
         )
 }

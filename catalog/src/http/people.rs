@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::Error;
-use log::key::{EntityId, EntityKind};
+use log::key::{EntityId, EntityKind, Scope};
 use serde::Deserialize;
 use serde_json::{Number, json};
 use web::{Problem, Whole, json_object};
@@ -88,37 +88,79 @@ impl Service {
     }
 }
 
+/// Where a role holds: on the entity that the path names first, or on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Workspace,
+    Category,
+    Server,
+}
+
+impl Of {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::Workspace, Self::Category, Self::Server];
+
+    /// The type of the entity, if it is one.
+    pub(super) fn kind(self) -> Option<EntityKind> {
+        match self {
+            Self::Workspace => Some(EntityKind::Workspace),
+            Self::Category => Some(EntityKind::Category),
+            Self::Server => None,
+        }
+    }
+
+    /// The scope, and what follows its name in the path.
+    async fn scope(self, catalog: &Catalog, mut path: Vec<String>) -> Result<(Scope, Vec<String>), Problem> {
+        let Some(kind) = self.kind() else { return Ok((Scope::Server, path)) };
+        if path.is_empty() {
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "the path names nothing"));
+        }
+        let rest = path.split_off(1);
+        let at = catalog.resolve(kind, &path.concat()).await?;
+        let none = || Problem::new(StatusCode::BAD_REQUEST, format!("a {kind} gives no roles"));
+        Ok((Scope::of(&at).ok_or_else(none)?, rest))
+    }
+}
+
+/// All segments of a path that are parameters, with their names.
+pub(super) type All = Segments<Vec<(String, String)>>;
+
+fn values(path: All) -> Result<Vec<String>, Problem> {
+    Ok(segments(path)?.into_iter().map(|(_, value)| value).collect())
+}
+
 pub(super) async fn grant(
+    of: Of,
     State(service): State<Arc<Service>>,
-    path: Segments<(String, String)>,
+    path: All,
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let (workspace, principal) = segments(path)?;
     let role = Role::parse(&json_object::<NewRole>(&headers, body)?.role)?;
-    let workspace = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-    let principal = service.principal(&principal).await?;
-    service.catalog().grant(&workspace, &principal, role, service.clock().now()).await?;
+    let (scope, principal) = of.scope(service.catalog(), values(path)?).await?;
+    let principal = service.principal(&principal.concat()).await?;
+    service.catalog().grant(&scope, &principal, role, service.clock().now()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn revoke(
+    of: Of,
     State(service): State<Arc<Service>>,
-    path: Segments<(String, String)>,
+    path: All,
 ) -> Result<Response, Problem> {
-    let (workspace, principal) = segments(path)?;
-    let workspace = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-    let principal = service.principal(&principal).await?;
-    service.catalog().revoke(&workspace, &principal).await?;
+    let (scope, principal) = of.scope(service.catalog(), values(path)?).await?;
+    let principal = service.principal(&principal.concat()).await?;
+    service.catalog().revoke(&scope, &principal).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn grants(
+    of: Of,
     State(service): State<Arc<Service>>,
-    path: Segments<String>,
+    path: All,
 ) -> Result<Response, Problem> {
-    let workspace = service.catalog().resolve(EntityKind::Workspace, &segments(path)?).await?;
-    let grants = service.catalog().grants(&workspace).await?;
+    let (scope, _) = of.scope(service.catalog(), values(path)?).await?;
+    let grants = service.catalog().grants(&scope).await?;
     Ok(Json(json!({ "grants": grants.iter().map(json::grant).collect::<Vec<_>>() })).into_response())
 }
 

@@ -224,7 +224,12 @@ pub(super) fn all() -> Vec<(String, RefOr<Schema>)> {
     ));
     schemas.push((
         "Grant".to_owned(),
-        schema::object([("workspace", id()), ("principal", id()), ("role", role()), ("since", since())])
+        schema::object([("principal", id()), ("role", role()), ("since", since())])
+            .property("workspace", id())
+            .property("category", id())
+            .description(Some(
+                "It holds on a workspace, on a category with its workspaces, or else on the server.",
+            ))
             .into(),
     ));
     let value: RefOr<Schema> = ObjectBuilder::new().schema_type(Type::Integer).into();

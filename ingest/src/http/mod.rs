@@ -8,11 +8,12 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::Kind;
+use event::{Kind, Right};
+use log::key::EntityKind;
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{InPath, Named, Problem, RequestContext, Routes};
+use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
 
 use self::meters::Meters;
 use crate::{
@@ -47,21 +48,28 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
         let meters = Arc::new(Meters::new(kind));
         for named in Named::BOTH {
             let meters = Arc::clone(&meters);
-            routes = routes.add(api::append(kind, named), move |ingest, InPath(workspace), request| {
-                append((kind, meters), ingest, workspace, request)
-            });
+            let demand = Demand::workspace(right_to_append(kind)).of_kinds(&[kind]);
+            routes =
+                routes.add(api::append(kind, named), demand, move |ingest, InPath(workspace), request| {
+                    append((kind, meters), ingest, workspace, request)
+                });
         }
     }
+    let maintain = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Releases]);
     let mut changes = Routes::new();
     for named in Named::BOTH {
         changes = changes
-            .add(releases::promote_operation(named), releases::promote)
-            .add(releases::roll_back_operation(named), releases::roll_back)
-            .add(releases::retire_operation(named), releases::retire)
-            .add(releases::define_operation(named), releases::define);
+            .add(releases::promote_operation(named), maintain(), releases::promote)
+            .add(releases::roll_back_operation(named), maintain(), releases::roll_back)
+            .add(releases::retire_operation(named), maintain(), releases::retire)
+            .add(releases::define_operation(named), maintain(), releases::define);
     }
     let creation = Routes::new()
-        .add(catalog::http::create_release(), releases::create)
+        .add(
+            catalog::http::create_release(),
+            catalog::http::create_demand(EntityKind::Release),
+            releases::create,
+        )
         .map_router(|router| router.layer(DefaultBodyLimit::max(catalog::http::MAX_BODY_BYTES)));
     let routes = routes.merge(creation);
     let routes =
@@ -69,6 +77,14 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes.with_state(ingest)
+}
+
+/// Release events say what is live and how predictions are judged, so they take more than other events.
+fn right_to_append(kind: Kind) -> Right {
+    match kind {
+        Kind::Releases => Right::Maintain,
+        Kind::Predictions | Kind::Outcomes | Kind::Metrics => Right::Append,
+    }
 }
 
 impl From<SubmitError> for Problem {

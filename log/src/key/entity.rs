@@ -1,4 +1,4 @@
-//! The keys of the catalog: entities, their names and ids, memberships, grants and counters.
+//! The keys of the catalog: entities, their names and ids, memberships and counters.
 
 use std::fmt;
 
@@ -333,21 +333,6 @@ pub fn memberships(of: &EntityId) -> Option<KeyRange> {
         EntityId::User(_) => Some(KeyRange::prefix(of.token(), "g#")),
         _ => None,
     }
-}
-
-/// The role of a principal (a user, a group or a system) on a workspace, as the workspace has it.
-pub fn grant(workspace: &Id, principal: &EntityId) -> Key {
-    Key::new(super::workspace_page(workspace), format!("grant#{}", principal.token()))
-}
-
-/// The same, as the principal has it.
-pub fn granted(principal: &EntityId, workspace: &Id) -> Key {
-    Key::new(principal.token(), format!("grant#w#{workspace}"))
-}
-
-/// The grants on a workspace, or those of a principal, in the partition of `of`.
-pub fn grants(of: &EntityId) -> KeyRange {
-    KeyRange::prefix(of.token(), "grant#")
 }
 
 /// A free counter of an entity, in its partition.

@@ -8,9 +8,9 @@ use axum::{
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::Error;
+use event::{Error, Right};
 use serde::Deserialize;
-use web::{InPath, Named, Problem, RequestContext, Routes};
+use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
 
 mod api;
 mod board;
@@ -29,14 +29,18 @@ pub fn routes(query: Arc<Query>) -> Routes {
     let mut routes = Routes::new();
     for what in What::all() {
         for named in Named::BOTH {
-            routes =
-                routes.add(api::query(what, named), move |method, query, InPath(workspace), parameters| {
+            let demand = Demand::workspace(Right::Read).of_kinds(what.kinds());
+            routes = routes.add(
+                api::query(what, named),
+                demand,
+                move |method, query, InPath(workspace), parameters| {
                     answer(what, method, query, workspace, parameters)
-                });
+                },
+            );
         }
     }
     for named in Named::BOTH {
-        routes = routes.add(board::operation(named), board::leaderboard);
+        routes = routes.add(board::operation(named), Demand::workspace(Right::Read), board::leaderboard);
     }
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

@@ -8,8 +8,9 @@ locals {
   id        = "???????????????????????????"
   workspace = "w#${local.id}"
 
-  # The catalog: categories, workspaces and what is in them, users, groups, systems, names, pointers and tokens.
-  catalog_keys = ["wc#${local.id}", local.workspace, "u#*", "g#*", "s#*", "@name#*", "@id#*", "token#*"]
+  # The catalog: categories, workspaces and what is in them, users, groups, systems, names, pointers, tokens and the
+  # roles on the whole server.
+  catalog_keys = ["wc#${local.id}", local.workspace, "u#*", "g#*", "s#*", "@name#*", "@id#*", "token#*", "sys/access"]
 
   # What was live in each environment, and what happened: written when an event is appended, and again
   # when it is projected.

@@ -1,0 +1,81 @@
+//! What the operations of the catalog demand of their callers.
+
+use event::Right;
+use log::key::EntityKind;
+use web::{About, Demand, Place};
+
+use super::people::Of;
+
+/// Where an operation on one entity names it.
+fn named(kind: EntityKind) -> About {
+    let place = if kind == EntityKind::Workspace { Place::WholePath } else { Place::Path(kind.name()) };
+    About::Entity(kind.name(), place)
+}
+
+/// Users, groups and systems belong to the whole server.
+fn is_principal(kind: EntityKind) -> bool {
+    matches!(kind, EntityKind::User | EntityKind::Group | EntityKind::System)
+}
+
+pub(super) fn create(kind: EntityKind) -> Demand {
+    match kind {
+        EntityKind::Workspace => Demand::of(Right::Admin, About::CategoryOf(Place::Body("path"))),
+        EntityKind::Model | EntityKind::Configuration | EntityKind::Release => {
+            Demand::of(Right::Maintain, About::ParentOf(kind.name(), Place::Body("workspace")))
+        }
+        _ => Demand::server(Right::Admin),
+    }
+}
+
+pub(super) fn list(kind: EntityKind) -> Demand {
+    match kind.parent() {
+        Some(_) => Demand::of(Right::Read, About::ParentOf(kind.name(), Place::Query("of"))),
+        None if is_principal(kind) => Demand::server(Right::Read),
+        None => Demand::visible(),
+    }
+}
+
+pub(super) fn show(kind: EntityKind) -> Demand {
+    match is_principal(kind) {
+        true => Demand::of(Right::Read, own(kind)),
+        false => Demand::of(Right::Read, named(kind)),
+    }
+}
+
+pub(super) fn change(kind: EntityKind) -> Demand {
+    match kind {
+        EntityKind::Category => Demand::of(Right::Admin, named(kind)),
+        kind if is_principal(kind) => Demand::server(Right::Admin),
+        _ => Demand::of(Right::Maintain, named(kind)),
+    }
+}
+
+pub(super) fn delete(kind: EntityKind) -> Demand {
+    match kind {
+        EntityKind::Workspace => Demand::of(Right::Admin, named(kind)),
+        _ => change(kind),
+    }
+}
+
+/// The principal that the path names, for what belongs to it alone.
+pub(super) fn own(kind: EntityKind) -> About {
+    About::Own(Some(kind.name()), Place::Path(kind.name()))
+}
+
+/// What a user keeps for itself: what it follows and has seen.
+pub(super) fn of_user(right: Right) -> Demand {
+    Demand::of(right, own(EntityKind::User))
+}
+
+/// A right where the roles hold that are read or changed.
+pub(super) fn of_grants(of: Of, right: Right) -> Demand {
+    match of.kind() {
+        Some(kind) => Demand::entity(right, kind.name(), Place::Path(kind.name())),
+        None => Demand::server(right),
+    }
+}
+
+/// Counters of any entity.
+pub(super) fn of_counter(right: Right) -> Demand {
+    Demand::of(right, About::Typed("type", "entity"))
+}

@@ -1,0 +1,79 @@
+//! The roles that somebody can have, and the rights that each gives.
+
+use event::{Error, Result, Right, Rights};
+
+/// What a principal may do on a workspace, on a category with all its workspaces, or on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Read.
+    Reader,
+    /// Read and append events.
+    Writer,
+    /// Read and review predictions.
+    Reviewer,
+    /// All that readers, writers and reviewers may; change releases, models and settings, and raise alerts.
+    Maintainer,
+    /// Everything.
+    Admin,
+}
+
+/// What 0.2 called [`Role::Admin`]. It stands in stored grants.
+const OWNER: &str = "owner";
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Reader, Self::Writer, Self::Reviewer, Self::Maintainer, Self::Admin];
+
+    /// The table: its name, and its rights.
+    fn declared(self) -> (&'static str, &'static [Right]) {
+        match self {
+            Self::Reader => ("reader", &[Right::Read]),
+            Self::Writer => ("writer", &[Right::Read, Right::Append]),
+            Self::Reviewer => ("reviewer", &[Right::Read, Right::Review]),
+            Self::Maintainer => ("maintainer", &[Right::Read, Right::Append, Right::Review, Right::Maintain]),
+            Self::Admin => ("admin", &Right::ALL),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.declared().0
+    }
+
+    /// The rights that it gives.
+    pub fn rights(self) -> Rights {
+        self.declared().1.iter().copied().collect()
+    }
+
+    /// The role of a name.
+    ///
+    /// # Errors
+    /// `Invalid`, naming those there are.
+    pub fn parse(name: &str) -> Result<Self> {
+        let name = if name == OWNER { Self::Admin.name() } else { name };
+        Self::ALL.into_iter().find(|role| role.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("`{name}` is no role; there are {known}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_reads_and_only_an_admin_has_every_right() {
+        for role in Role::ALL {
+            assert_eq!(Role::parse(role.name()).unwrap(), role);
+            assert!(role.rights().has(Right::Read));
+            assert_eq!(role.rights() == Rights::all(), role == Role::Admin);
+        }
+        assert!(Role::parse("root").is_err());
+    }
+
+    #[test]
+    fn what_was_stored_as_owner_is_an_admin() {
+        assert_eq!(Role::parse("owner").unwrap(), Role::Admin);
+    }
+}

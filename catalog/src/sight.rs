@@ -1,0 +1,104 @@
+//! Which workspaces a caller may see.
+
+use std::collections::BTreeSet;
+
+use event::{Id, Result};
+use log::key::{EntityId, EntityKind, Followed, Scope};
+
+use super::{AnyEntity, Catalog, Workspace};
+
+/// What a caller may see of the catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sight {
+    /// Everything there is.
+    #[default]
+    Everything,
+    /// Only these categories with their workspaces, and these workspaces.
+    Only(BTreeSet<Scope>),
+}
+
+impl Sight {
+    /// Whether a workspace of a category is in it.
+    pub fn has(&self, workspace: &Id, category: &Id) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Only(scopes) => {
+                scopes.contains(&Scope::Workspace(workspace.clone()))
+                    || scopes.contains(&Scope::Category(category.clone()))
+            }
+        }
+    }
+}
+
+impl Catalog {
+    /// Those of `follows` whose workspaces are in sight.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn in_sight(
+        &self,
+        follows: impl IntoIterator<Item = Followed>,
+        sight: &Sight,
+    ) -> Result<Vec<Followed>> {
+        let mut seen = Vec::new();
+        for followed in follows {
+            let (Followed::Workspace(id) | Followed::Model(id, _)) = &followed;
+            let is_seen = match sight {
+                Sight::Everything => true,
+                Sight::Only(_) => match self.find(&EntityId::Workspace(id.clone())).await? {
+                    Some(AnyEntity::Workspace(workspace)) => sight.has(id, &workspace.category),
+                    _ => false,
+                },
+            };
+            if is_seen {
+                seen.push(followed);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// The workspaces that are in sight, by the age of their category and then by their own. Nothing else is read.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn workspaces_in(&self, sight: &Sight) -> Result<Vec<Workspace>> {
+        let Sight::Only(scopes) = sight else { return self.workspaces().await };
+        let mut found = std::collections::BTreeMap::new();
+        for scope in scopes {
+            let any = match scope {
+                Scope::Category(_) => match scope.entity() {
+                    Some(category) => self.every(EntityKind::Workspace, Some(&category)).await?,
+                    None => Vec::new(),
+                },
+                Scope::Workspace(id) => {
+                    self.find(&EntityId::Workspace(id.clone())).await?.into_iter().collect()
+                }
+                Scope::Server => Vec::new(),
+            };
+            for any in any {
+                if let AnyEntity::Workspace(workspace) = any {
+                    found.insert(workspace.id().clone(), workspace);
+                }
+            }
+        }
+        let mut workspaces: Vec<Workspace> = found.into_values().collect();
+        // The id of a category tells its age.
+        workspaces.sort_by(|a, b| a.category.cmp(&b.category).then_with(|| a.entity.by_age(&b.entity)));
+        Ok(workspaces)
+    }
+
+    /// The categories that are in sight, the oldest first. Nothing else is read.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn categories_in(&self, scopes: &BTreeSet<Scope>) -> Result<Vec<AnyEntity>> {
+        let mut found = Vec::new();
+        for scope in scopes {
+            if let Scope::Category(id) = scope {
+                found.extend(self.find(&EntityId::Category(id.clone())).await?);
+            }
+        }
+        found.sort_by(|a, b| a.entity().id.cmp(&b.entity().id));
+        Ok(found)
+    }
+}

@@ -1,0 +1,35 @@
+//! The keys of tokens, and of what says that callers must have one.
+
+use event::Id;
+use table::{Key, KeyRange};
+
+use super::EntityId;
+
+/// What the partitions of tokens begin with.
+const TOKEN: &str = "token#";
+
+/// A token, by the SHA-256 of its text.
+pub fn token(digest: &[u8; 32]) -> Key {
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Key::new(format!("{TOKEN}{hex}"), "token")
+}
+
+/// A token of a principal, by its id. It leads to the token itself.
+pub fn token_of(principal: &EntityId, id: &Id) -> Key {
+    Key::new(format!("{TOKEN}of#{}", principal.token()), format!("id#{id}"))
+}
+
+/// The tokens of a principal.
+pub fn tokens_of(principal: &EntityId) -> KeyRange {
+    KeyRange::prefix(format!("{TOKEN}of#{}", principal.token()), "id#")
+}
+
+/// Whether an item is secret and never shown: those in the partitions of tokens.
+pub fn is_secret(key: &Key) -> bool {
+    key.pk.starts_with(TOKEN)
+}
+
+/// What says that the server asks its callers who they are, since the first token was made.
+pub fn access() -> Key {
+    Key::new("sys/access", "access")
+}

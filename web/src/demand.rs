@@ -1,0 +1,135 @@
+//! What a caller must be allowed to do for an operation, and on what. Every route declares it: [`crate::Routes`] takes none
+//! without.
+
+use event::{Kind, Right};
+
+/// Where a request names an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In all parameters of the path together: `{workspace}`, or `{category}/{name}`.
+    WholePath,
+    /// In this parameter of the path.
+    Path(&'static str),
+    /// In this parameter of the query.
+    Query(&'static str),
+    /// In this field of a body that is a JSON object.
+    Body(&'static str),
+}
+
+/// What a need is about. The types of entities are given by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// What the caller may see: the answer holds nothing else.
+    Visible,
+    /// The whole server.
+    Server,
+    /// An entity of a type.
+    Entity(&'static str, Place),
+    /// What entities of a type belong to. Where the request does not name it, what the caller may see.
+    ParentOf(&'static str, Place),
+    /// The category of a workspace that is to be created, by the path of the workspace.
+    CategoryOf(Place),
+    /// An entity whose type stands in the first parameter of the path, and its name in the second.
+    Typed(&'static str, &'static str),
+    /// A user, group or system, such as `user:ann` or, of the given type, `ann`. The caller itself needs only to read.
+    Own(Option<&'static str>, Place),
+}
+
+/// A right, and on what it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The right.
+    pub right: Right,
+    /// On what.
+    pub about: About,
+}
+
+/// All that an operation demands of its caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    needs: Vec<Need>,
+    kinds: Vec<Kind>,
+}
+
+impl Demand {
+    /// Nothing: the operation is for everybody, and callers are not asked who they are.
+    pub fn nothing() -> Self {
+        Self { needs: Vec::new(), kinds: Vec::new() }
+    }
+
+    /// A right on something.
+    pub fn of(right: Right, about: About) -> Self {
+        Self::nothing().and(right, about)
+    }
+
+    /// That the caller is known. The answer holds what the caller may see.
+    pub fn visible() -> Self {
+        Self::of(Right::Read, About::Visible)
+    }
+
+    /// A right on the whole server.
+    pub fn server(right: Right) -> Self {
+        Self::of(right, About::Server)
+    }
+
+    /// A right on the workspace that the path names.
+    pub fn workspace(right: Right) -> Self {
+        Self::entity(right, "workspace", Place::WholePath)
+    }
+
+    /// A right on an entity of the type `kind`.
+    pub fn entity(right: Right, kind: &'static str, place: Place) -> Self {
+        Self::of(right, About::Entity(kind, place))
+    }
+
+    /// The same, and another right on something else.
+    #[must_use]
+    pub fn and(mut self, right: Right, about: About) -> Self {
+        self.needs.push(Need { right, about });
+        self
+    }
+
+    /// The same for events of these kinds: a token can be limited to some of them.
+    #[must_use]
+    pub fn of_kinds(self, kinds: &[Kind]) -> Self {
+        Self { kinds: kinds.to_vec(), ..self }
+    }
+
+    /// The rights that are needed, and on what.
+    pub fn needs(&self) -> &[Need] {
+        &self.needs
+    }
+
+    /// The kinds of events that are appended or read.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Whether callers are not even asked who they are.
+    pub fn is_nothing(&self) -> bool {
+        self.needs.is_empty()
+    }
+
+    /// Whether it is enough to see something.
+    pub fn is_read(&self) -> bool {
+        self.needs.iter().all(|need| need.right == Right::Read)
+    }
+}
+
+impl Need {
+    /// What it is about, in words.
+    pub fn says(&self) -> String {
+        match self.about {
+            About::Visible => "what the caller may see".to_owned(),
+            About::Server => "the server".to_owned(),
+            About::Entity("workspace", _) => "the workspace".to_owned(),
+            About::Entity("category", _) => "the category".to_owned(),
+            About::Entity("user" | "group" | "system", _) => "the server".to_owned(),
+            About::Entity(..) => "its workspace".to_owned(),
+            About::ParentOf("workspace", _) | About::CategoryOf(_) => "the category".to_owned(),
+            About::ParentOf(..) => "the workspace".to_owned(),
+            About::Typed(..) => "the workspace, category or server".to_owned(),
+            About::Own(..) => "the server, or the caller itself".to_owned(),
+        }
+    }
+}
