@@ -108,6 +108,7 @@ def regression_figures(group_by, day, release, rows):
         "median_absolute_error": metrics.median_absolute_error(real, predicted),
         "r2": metrics.r2_score(real, predicted),
         "coverage": ((done.lower <= real) & (real <= done.upper)).mean(),
+        "interval_width": (done.upper - done.lower).mean(),
     }
 
 

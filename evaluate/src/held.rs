@@ -17,6 +17,9 @@ use crate::{Failure, Reading, Unreadable, caught};
 /// The kinds of events that are joined.
 const KINDS: [Kind; 2] = [Kind::Outcomes, Kind::Predictions];
 
+/// Rows with more bytes than this, as those with the scores of many classes, count as several.
+const BYTES_OF_ROW: usize = 128;
+
 /// A page with more bytes than this is unpacked on a thread of its own.
 const SMALL_BYTES: usize = 64 * 1024;
 
@@ -26,6 +29,7 @@ pub(crate) struct Held {
     /// With more rows than this it is halved.
     at_once: usize,
     rows: usize,
+    bytes: usize,
     predictions: Vec<(Place, Columns)>,
     outcomes: Vec<(Place, Columns)>,
 }
@@ -39,7 +43,8 @@ impl Held {
         heads: &mut Option<Heads>,
     ) -> Result<Self, Failure> {
         let at_once = if partition == Partition::ALL { reading.rows_at_once() } else { usize::MAX };
-        let mut held = Self { partition, at_once, rows: 0, predictions: Vec::new(), outcomes: Vec::new() };
+        let mut held =
+            Self { partition, at_once, rows: 0, bytes: 0, predictions: Vec::new(), outcomes: Vec::new() };
         let mut read = Heads::new();
         for kind in KINDS {
             let mut walk = reading.walk(kind, heads.as_ref())?;
@@ -97,21 +102,21 @@ impl Held {
         for Admitted { log, seq, item } in page {
             let unpacked = caught(|| {
                 let segment = Segment::from_item(item)?;
-                let wanted = match segment.log.kind {
-                    Kind::Predictions => evaluation::PREDICTION_COLUMNS,
-                    _ => evaluation::OUTCOME_COLUMNS,
-                };
-                let columns = segment.unpack(|name| wanted.contains(&name))?;
+                let kind = segment.log.kind;
+                let columns = segment.unpack(|name| evaluation::needs(kind, name))?;
                 let columns = self.partition.take(columns).map_err(corrupt)?;
                 Ok::<_, Error>((segment.place(), columns))
             });
             let taken = unpacked.and_then(|(place, columns)| {
                 self.rows += columns.rows;
+                let bytes = columns.bytes();
                 match log.kind {
                     Kind::Predictions => self.predictions.push((place, columns)),
                     _ => self.outcomes.push((place, columns)),
                 }
-                if self.rows > self.at_once { caught(|| self.halve()) } else { Ok(()) }
+                self.bytes += bytes;
+                let is_too_much = self.rows.max(self.bytes / BYTES_OF_ROW) > self.at_once;
+                if is_too_much { caught(|| self.halve()) } else { Ok(()) }
             });
             if let Err((reason, has_panicked)) = taken {
                 unreadable.push(Unreadable { log, seq, reason, has_panicked });
@@ -123,10 +128,11 @@ impl Held {
     fn halve(&mut self) -> fold::Result<()> {
         let before = self.rows;
         self.partition = self.partition.half();
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         for (_, columns) in self.predictions.iter_mut().chain(&mut self.outcomes) {
             *columns = self.partition.take(mem::take(columns))?;
             self.rows += columns.rows;
+            self.bytes += columns.bytes();
         }
         if self.rows > before / 4 * 3 {
             // A few keys have most of the rows, and those stay together.
@@ -145,8 +151,7 @@ impl Held {
 
     /// About how many bytes it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        let columns = self.predictions.iter().chain(&self.outcomes).map(|(_, columns)| columns.bytes());
-        columns.sum::<usize>() as u64
+        self.bytes as u64
     }
 
     /// What it adds to `evaluator`.

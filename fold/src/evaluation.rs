@@ -6,6 +6,7 @@
 //! taken [`Partition`] by partition; the result is the same to the bit.
 
 mod evaluator;
+mod fields;
 mod head_to_head;
 mod interval;
 mod judge;
@@ -14,13 +15,15 @@ mod versions;
 
 use std::collections::BTreeMap;
 
-use event::{Day, Definition};
+use event::{Day, Definition, Kind, fields::SCORE_PREFIX};
 use serde::{Deserialize, Serialize};
 use versions::EVALUATION;
 
 use crate::{
     LogSegment, Result,
-    metrics::{CALIBRATION_BINS, CalibrationBin, Classes, Confusion, ErrorDetail, Ranks, ratio},
+    metrics::{
+        Bounds, CALIBRATION_BINS, CalibrationBin, ClassScores, Classes, Confusion, ErrorDetail, Ranks, ratio,
+    },
     state,
 };
 
@@ -36,11 +39,17 @@ pub const MIN_DOUBTED: u64 = 20;
 /// How many labels are noted then.
 pub const MAX_DOUBTED_LABELS: usize = 5;
 
-/// The columns that [`evaluate`] needs of predictions.
-pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", "score", "label", "value"];
-
-/// The columns that [`evaluate`] needs of outcomes.
-pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", "label", "value"];
+/// Whether [`evaluate`] needs a column of a kind of events.
+pub fn needs(kind: Kind, column: &str) -> bool {
+    match kind {
+        Kind::Predictions => {
+            let fields = ["key", "predicted_at", "release", "score", "label", "value", "lower", "upper"];
+            fields.contains(&column) || column.starts_with(SCORE_PREFIX)
+        }
+        Kind::Outcomes => ["key", "predicted_at", "observed_at", "label", "value"].contains(&column),
+        Kind::Metrics | Kind::Releases => false,
+    }
+}
 
 /// How good the predictions of one workspace and day were.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -109,11 +118,23 @@ impl Measures {
     /// Leaves out what `told` does not say, being of an older version.
     fn forget_what_lacks(&mut self, told: &Self) {
         match (self, told) {
-            (Self::Binary(this), Self::Binary(told)) if told.ranks.is_none() => this.ranks = None,
-            (Self::Multiclass(this), Self::Multiclass(told)) if told.classes.is_none() => this.classes = None,
-            (Self::Regression(this), Self::Regression(told)) if told.detail.is_none() => this.detail = None,
+            (Self::Binary(this), Self::Binary(told)) => forget(&mut this.ranks, &told.ranks),
+            (Self::Multiclass(this), Self::Multiclass(told)) => {
+                forget(&mut this.classes, &told.classes);
+                forget(&mut this.scores, &told.scores);
+            }
+            (Self::Regression(this), Self::Regression(told)) => {
+                forget(&mut this.detail, &told.detail);
+                forget(&mut this.bounds, &told.bounds);
+            }
             _ => {}
         }
+    }
+}
+
+fn forget<T>(this: &mut Option<T>, told: &Option<T>) {
+    if told.is_none() {
+        *this = None;
     }
 }
 
@@ -176,7 +197,8 @@ pub struct Binary {
 /// Results of a classification into several classes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Multiclass {
-    /// Predictions with a label whose outcome has a label.
+    /// Predictions with a label or with scores whose outcome has a label. The class of one without a label is that with
+    /// the greatest score, of several such classes the first in the order of their bytes.
     pub judged: u64,
     /// Those in which the labels are equal.
     pub correct: u64,
@@ -185,6 +207,9 @@ pub struct Multiclass {
     /// What is counted by class. Version 2 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Classes>,
+    /// What their scores say. Version 3 did not look at them.
+    #[serde(default = "state::nothing", skip_serializing_if = "state::is_nothing")]
+    pub scores: Option<ClassScores>,
 }
 
 /// Results of predicting a number.
@@ -201,6 +226,9 @@ pub struct Regression {
     /// The other figures. Version 2 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<ErrorDetail>,
+    /// What their intervals say. Version 3 did not look at them.
+    #[serde(default = "state::nothing", skip_serializing_if = "state::is_nothing")]
+    pub bounds: Option<Bounds>,
 }
 
 impl Evaluation {

@@ -37,6 +37,8 @@ pub struct Figure {
     pub is_main: bool,
     /// How its 95% interval is computed where keys do not repeat; `None` when it has none.
     pub method: Option<Method>,
+    /// Of which of the judged predictions it is.
+    pub of: Of,
     /// What it is when a number stands where scikit-learn divides by zero and warns.
     pub divided: Option<fn(&Row<'_>, f64) -> Option<f64>>,
 }
@@ -52,6 +54,17 @@ pub enum Getter {
     Number(fn(&Row<'_>) -> Option<f64>),
 }
 
+/// Of which of the judged predictions a figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Of those with a class or a number.
+    Judged,
+    /// Of those with a score, or with scores of classes.
+    Scored,
+    /// Of those with both ends of an interval.
+    Bounded,
+}
+
 /// How the 95% interval of a figure is computed. Where keys repeat, predictions are not independent of each other, and each
 /// figure has a [`Method::Bootstrap`] of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +73,8 @@ pub enum Method {
     Wilson,
     /// Of a mean: by Student's distribution.
     Student,
-    /// Of the area under the curve: by DeLong, DeLong and Clarke-Pearson 1988.
+    /// Of the area under the curve of a binary task: by DeLong, DeLong and Clarke-Pearson 1988. Of several classes it is a
+    /// [`Method::Bootstrap`].
     DeLong,
     /// Of all else: percentiles of what the figure is when keys are drawn again and again, with a fixed seed.
     Bootstrap,
@@ -218,13 +232,14 @@ impl ReleaseEvaluation {
 
     /// How many predictions a figure is made of.
     pub fn judged_by(&self, figure: &Figure) -> u64 {
-        let merge = figure.ranking.map(|ranking| ranking.merge);
-        match (&self.measures, merge) {
-            (Some(Measures::Binary(of)), Some(Merge::Confusion(_))) => of.confusion.n(),
-            (Some(Measures::Binary(of)), _) => of.scored,
-            (Some(Measures::Multiclass(of)), _) => of.judged,
-            (Some(Measures::Regression(of)), _) => of.judged,
-            (None, _) => 0,
+        match (self.measures.as_ref(), figure.of) {
+            (Some(Measures::Binary(of)), Of::Judged) => of.confusion.n(),
+            (Some(Measures::Binary(of)), Of::Scored) => of.scored,
+            (Some(Measures::Multiclass(of)), Of::Judged) => of.judged,
+            (Some(Measures::Multiclass(of)), Of::Scored) => of.scores.map_or(0, |scores| scores.scored),
+            (Some(Measures::Regression(of)), Of::Judged) => of.judged,
+            (Some(Measures::Regression(of)), Of::Bounded) => of.bounds.map_or(0, |bounds| bounds.n),
+            _ => 0,
         }
     }
 }

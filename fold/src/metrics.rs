@@ -4,6 +4,8 @@
 //! numbers, sums are exact, and the logarithm is `libm`'s, so that every platform gives the same
 //! bits. A result that is not defined, such as recall without positives, is `None`.
 
+mod bounds;
+mod class_scores;
 mod classes;
 mod errors;
 mod interval;
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ExactSum;
 
+pub use bounds::{Bounds, Intervals, Side};
+pub use class_scores::{ClassProbabilities, ClassScores, TOP};
 pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
 pub(crate) use errors::quantile;
 pub use errors::{ErrorDetail, Errors};

@@ -81,6 +81,17 @@ pub(crate) fn as_it_is(state: Value) -> Result<Value, String> {
     Ok(state)
 }
 
+/// What a field holds that is absent because there was nothing to say. One that an older version did not have is null,
+/// which its upgrade writes.
+pub(crate) fn nothing<T: Default>() -> Option<T> {
+    Some(T::default())
+}
+
+/// Whether a field says nothing, and is left out.
+pub(crate) fn is_nothing<T: Default + PartialEq>(field: &Option<T>) -> bool {
+    *field == nothing()
+}
+
 /// A day as text, where there is one.
 pub(crate) mod day {
     use event::Day;

@@ -1,8 +1,11 @@
 //! Columns from rows, for tests.
 
+use std::collections::BTreeSet;
+
 use event::{
     Column, Columns, Values,
     columns::{Coded, Strings},
+    fields::SCORE_PREFIX,
 };
 
 /// A column of strings; `coded` chooses between its two representations, where it can.
@@ -55,6 +58,9 @@ pub(crate) struct Prediction {
     pub(crate) score: Option<f64>,
     pub(crate) label: Option<&'static str>,
     pub(crate) value: Option<f64>,
+    pub(crate) lower: Option<f64>,
+    pub(crate) upper: Option<f64>,
+    pub(crate) scores: Vec<(&'static str, f64)>,
 }
 
 /// The rows of an outcome as the tests write them.
@@ -73,14 +79,29 @@ fn pick<R, T>(rows: &[R], field: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
 
 /// Predictions as columns.
 pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
-    columns(vec![
+    let mut made = vec![
         texts("key", &pick(rows, |row| Some(row.key)), !coded),
         times("predicted_at", &pick(rows, |row| Some(row.at))),
         texts("release", &pick(rows, |row| Some(row.release)), coded),
         floats("score", &pick(rows, |row| row.score)),
         texts("label", &pick(rows, |row| row.label), coded),
         floats("value", &pick(rows, |row| row.value)),
-    ])
+    ];
+    // Columns that no row has a value of are absent.
+    let mut add = |name: &str, values: Vec<Option<f64>>| {
+        if values.iter().any(Option::is_some) {
+            made.push(floats(name, &values));
+        }
+    };
+    add("lower", pick(rows, |row| row.lower));
+    add("upper", pick(rows, |row| row.upper));
+    let classes: BTreeSet<&str> = rows.iter().flat_map(|row| &row.scores).map(|(class, _)| *class).collect();
+    for class in classes {
+        let score =
+            |row: &Prediction| row.scores.iter().find(|(one, _)| *one == class).map(|(_, score)| *score);
+        add(&format!("{SCORE_PREFIX}{class}"), pick(rows, score));
+    }
+    columns(made)
 }
 
 /// Outcomes as columns.

@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -35,11 +35,19 @@ pub struct Bounds {
     pub waiting: usize,
     /// How long one waits at most, for its turn or for memory.
     pub wait: Duration,
+    /// How many rows one may judge again for its intervals; each score of a class counts as one more.
+    pub drawn: u64,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { memory: 512 * 1024 * 1024, running: 16, waiting: 64, wait: Duration::from_secs(5) }
+        Self {
+            memory: 512 * 1024 * 1024,
+            running: 16,
+            waiting: 64,
+            wait: Duration::from_secs(5),
+            drawn: 1_000_000_000,
+        }
     }
 }
 
@@ -50,6 +58,7 @@ impl Bounds {
         running: Semaphore::MAX_PERMITS,
         waiting: usize::MAX,
         wait: Duration::from_secs(3600),
+        drawn: u64::MAX,
     };
 }
 
@@ -107,6 +116,8 @@ struct Holder {
     budget: Budget,
     number: u64,
     is_cancelled: AtomicBool,
+    /// How many rows were judged again.
+    drawn: AtomicU64,
 }
 
 /// Cancels the work for a query when it is dropped: no client waits for the answer any more.
@@ -152,7 +163,12 @@ impl Budget {
         drop(taken);
         Ok((
             Turn(turn),
-            Hold(Arc::new(Holder { budget: self.clone(), number, is_cancelled: AtomicBool::new(false) })),
+            Hold(Arc::new(Holder {
+                budget: self.clone(),
+                number,
+                is_cancelled: AtomicBool::new(false),
+                drawn: AtomicU64::new(0),
+            })),
         ))
     }
 
@@ -283,6 +299,20 @@ impl Hold {
         if self.is_cancelled() { Err(Error::unavailable("the query was broken off")) } else { Ok(()) }
     }
 
+    /// Counts rows that are judged again for intervals. Fails when these are too many for one query, or the client has
+    /// gone.
+    pub(crate) fn draw(&self, rows: u64) -> Result<()> {
+        self.check()?;
+        let most = self.0.budget.0.bounds.drawn;
+        if self.0.drawn.fetch_add(rows, Ordering::Relaxed).saturating_add(rows) <= most {
+            return Ok(());
+        }
+        self.0.budget.0.too_large.increment(1);
+        Err(Error::too_large(format!(
+            "the intervals of this query take more than {most} predictions, drawn again and again; ask for fewer days, for a longer --group-by or without --interval"
+        )))
+    }
+
     /// What cancels it when it is dropped.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted(self.clone())
@@ -325,7 +355,7 @@ mod tests {
     use super::*;
 
     fn budget(running: usize, waiting: usize) -> Budget {
-        Budget::new(Bounds { memory: 100, running, waiting, wait: Duration::from_millis(200) })
+        Budget::new(Bounds { memory: 100, running, waiting, wait: Duration::from_millis(200), drawn: 10 })
     }
 
     #[tokio::test(start_paused = true)]
@@ -371,5 +401,16 @@ mod tests {
         assert!(hold.check().is_ok());
         drop(wanted);
         assert!(hold.check().is_err());
+    }
+
+    #[tokio::test]
+    async fn so_many_rows_are_drawn_and_no_more() {
+        let (_, hold) = budget(1, 0).enter().await.unwrap();
+        assert!(hold.draw(4).is_ok() && hold.draw(6).is_ok());
+        let error = hold.draw(1).unwrap_err();
+        assert_eq!(error.kind(), event::ErrorKind::TooLarge, "{error}");
+        let (_, hold) = budget(1, 0).enter().await.unwrap();
+        drop(hold.wanted());
+        assert_eq!(hold.draw(1).unwrap_err().kind(), event::ErrorKind::Unavailable, "nobody waits for it");
     }
 }

@@ -152,8 +152,10 @@ async fn evaluate_part(
     let finished = if rows < SMALL_ROWS && !request.has_intervals {
         evaluator.finish()
     } else {
-        let finished = tokio::task::spawn_blocking(move || evaluator.finish()).await;
-        finished.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
+        let hold = reading.hold.clone();
+        let finishing = move || evaluator.finish_while(&mut |rows| hold.draw(rows));
+        let finished = tokio::task::spawn_blocking(finishing).await;
+        finished.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))??
     };
     reading.hold.shrink(bytes);
     Ok(finished)

@@ -1,8 +1,8 @@
 //! Figures of evaluations that are asked for otherwise than they are stored.
 
-use event::{Column, Columns, Day, Kind, Values};
+use event::{Column, Columns, Day, ErrorKind, Kind, Values};
 use log::{key::LogId, segment_item::Segment};
-use query::{Format, Request, What, Words};
+use query::{Bounds, Format, Request, What, Words};
 use table::Condition;
 use tests::{
     on_both_engines,
@@ -16,6 +16,7 @@ on_both_engines!(
     figures_of_a_period_are_those_of_all_its_events,
     figures_have_intervals_when_they_are_asked_for,
     what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next,
+    a_query_draws_no_more_for_its_intervals_than_it_may,
 );
 
 const DAY: &str = "2026-06-01";
@@ -174,4 +175,27 @@ async fn what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next(wor
     let mut text = Vec::new();
     Format::Csv.write(&mut answer.frame, &mut text).unwrap();
     assert_eq!(String::from_utf8(text).unwrap().lines().nth(1), Some("220000,1.0,,"));
+}
+
+async fn a_query_draws_no_more_for_its_intervals_than_it_may(world: World) {
+    let scene = Scene::new(world).await;
+    for day in [DAY, "2026-06-02"] {
+        scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
+        scene.observe_many(day, "1", 9, "2026-06-04T12:00:00Z").await;
+    }
+    let run = async |to, interval, drawn| {
+        let request =
+            Request::parse(What::Evaluations, &Words { from: DAY, to, interval, ..Words::default() });
+        let query = scene.query(at(NOW)).within(Bounds { drawn, ..Bounds::default() });
+        query.run(scene.id(), &request.unwrap()).await.map(|answer| answer.frame.height())
+    };
+    // A day takes its nine predictions once, and 1,000 times for the bootstraps.
+    assert_eq!(run(DAY, true, 9_009).await.unwrap(), 1);
+    for (to, drawn) in [(DAY, 9_008), ("2026-06-02", 9_009), ("2026-06-02", 18_017)] {
+        let error = run(to, true, drawn).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+        assert!(error.to_string().contains("--interval"), "{error}");
+    }
+    assert_eq!(run("2026-06-02", true, 18_018).await.unwrap(), 2);
+    assert_eq!(run("2026-06-02", false, 0).await.unwrap(), 0, "nothing is stored, and nothing drawn");
 }

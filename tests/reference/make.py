@@ -9,6 +9,7 @@ A case is a file data/NAME.csv with a row for each prediction and what is said o
     key             of the prediction and its outcome
     score label value               of the prediction, empty where it has none
     outcome outcome_label outcome_value     whether there is an outcome, and what it says
+    lower upper score.CLASS         of the prediction, in cases that have them
 
 A key that comes again in the same release is a repeat; the last row counts. figures.json has the figures of each case and
 release. Where the library answers with a warning, or only by a convention of its own, the figure is null; what it says with
@@ -44,7 +45,7 @@ CLOSE = 1e-9
 
 
 def row(release, key, outcome=True, **more):
-    assert set(more) <= set(COLUMNS)
+    assert all(name in COLUMNS or name in ("lower", "upper") or name.startswith("score.") for name in more)
     return {"release": release, "key": key, "outcome": outcome, **more}
 
 
@@ -132,6 +133,53 @@ def random_classes(rng, count, rows):
     return classed(made)
 
 
+def random_scores(rng, names, rows, digits=None):
+    """Predictions of classes with a score of each class; some with a label that is not that of the greatest score."""
+    made = []
+    for n in range(rows):
+        real = rng.choice(names)
+        weights = [rng.gammavariate(1.5 if name == real else 0.8, 1) + 1e-9 for name in names]
+        scores = [weight / sum(weights) for weight in weights]
+        if digits is not None:
+            # Ties, and zeros that were predicted.
+            scores = [round(score, digits) for score in scores]
+            scores[scores.index(max(scores))] += 1 - sum(scores)
+        more = {f"score.{name}": score for name, score in zip(names, scores)}
+        if n % 9 == 4:
+            more["label"] = rng.choice(names)
+        if n % 31 == 7:
+            more = {"label": real}
+        truth = {"outcome_label": real} if n % 17 != 3 else {}
+        made.append(row("v1", f"k{n}", n % 13 != 5, **more, **(truth if n % 13 != 5 else {})))
+    return made
+
+
+def scored_classes(rows):
+    return [
+        row("v1", f"k{n}", outcome_label=real, **{f"score.{name}": score for name, score in scores.items()})
+        for n, (scores, real) in enumerate(rows)
+    ]
+
+
+def bounded(triples):
+    """Predicted intervals, some with one end, and what was real."""
+    made = []
+    for n, (lower, upper, real) in enumerate(triples):
+        ends = {name: end for name, end in (("lower", lower), ("upper", upper)) if end is not None}
+        made.append(row("v1", f"k{n}", value=real if n % 2 else real + 1, outcome_value=real, **ends))
+    return made
+
+
+def random_intervals(rng):
+    made = []
+    for n in range(250):
+        value = rng.lognormvariate(1, 1)
+        real = value * rng.uniform(0.4, 1.8)
+        lower, upper = value * rng.uniform(0.4, 1), value * rng.uniform(1, 1.6)
+        made.append((lower if n % 19 else None, upper if n % 23 else None, lower if n % 29 == 1 else real))
+    return bounded(made)
+
+
 def cases():
     rng = random.Random(20130401)
     edges = [n / 10 for n in range(11)]
@@ -160,7 +208,29 @@ def cases():
         "classes-right": ("multiclass", classed([(f"c{n % 3}", f"c{n % 3}") for n in range(9)])),
         "classes-never-predicted": ("multiclass", classed([("a", "a"), ("a", "b"), ("c", "a"), ("a", "d")])),
         "classes-one": ("multiclass", classed([("a", "a"), ("a", "a")])),
+        "classes-scored": ("multiclass", random_scores(rng, ["c", "a", "d", "b"], 400)),
+        "classes-scored-tied": ("multiclass", random_scores(rng, [f"n{n}" for n in range(7)], 200, 1)),
+        "classes-scored-two": ("multiclass", random_scores(rng, ["no", "yes"], 60)),
+        "classes-scored-one": ("multiclass", scored_classes([({"a": 0.4, "b": 0.6}, "a"), ({"a": 1.0, "b": 0.0}, "a")])),
+        "classes-scored-unnamed": (
+            "multiclass",
+            scored_classes(
+                [
+                    ({"a": 0.9, "b": 0.1}, "c"),
+                    ({"a": 0.6, "b": 0.4}, "a"),
+                    ({"a": 0.2, "c": 0.8}, "c"),
+                    ({"b": 1.0}, "b"),
+                    ({"a": 0.5, "b": 0.5}, "b"),
+                ]
+            ),
+        ),
         "classes-empty": ("multiclass", [row("v1", "k0", False, label="a")]),
+        "regression-intervals": ("regression", random_intervals(rng)),
+        "regression-interval-one": ("regression", bounded([(1.0, 3.0, 3.0)])),
+        "regression-intervals-wide": (
+            "regression",
+            bounded([(-1e308, 1e308, 0.0), (0.0, 0.0, 1.0), (None, None, 2.0), (1e-200, None, 0.0)]),
+        ),
     }
 
 
@@ -331,7 +401,7 @@ def regression(rows):
         for one in rows
         if one.get("value") is not None and one.get("outcome_value") is not None
     ]
-    found = {"labelled": len(pairs)}
+    found = {"labelled": len(pairs), **of_intervals(rows)}
     if not pairs:
         return found
     # Exactly, in fractions: the libraries overflow where the answer is a double.
@@ -368,9 +438,36 @@ def regression(rows):
         "error_p90": number(quantile(ordered, 0.9)),
     }
     if max(abs(v) for pair in pairs for v in pair) < 1e100:
-        found["intervals"] = regression_intervals(pairs)
+        found["intervals"] = regression_intervals(pairs) | interval_intervals(rows)
         agree(found, pairs, logs, bool(spread))
     return found
+
+
+def ends(rows):
+    """Both ends of the predicted intervals, and what was real."""
+    names = ("lower", "upper", "outcome_value")
+    whole = [[one.get(name) for name in names] for one in rows]
+    return [one for one in whole if None not in one]
+
+
+def of_intervals(rows):
+    """As MAPIE's `regression_coverage_score` and `regression_mean_width_score` are defined."""
+    whole = ends(rows)
+    if not whole:
+        return {}
+    widths = [Fraction(upper) - Fraction(lower) for lower, upper, _ in whole]
+    return {
+        "coverage": np.mean([lower <= real <= upper for lower, upper, real in whole]),
+        "interval_width": number(sum(widths) / len(widths)),
+    }
+
+
+def interval_intervals(rows):
+    whole = ends(rows)
+    return {
+        "coverage": wilson([lower <= real <= upper for lower, upper, real in whole]),
+        "interval_width": student([upper - lower for lower, upper, _ in whole if math.isfinite(upper - lower)]),
+    }
 
 
 def agree(found, pairs, logs, spread):
@@ -394,12 +491,82 @@ def agree(found, pairs, logs, spread):
         assert abs(found[name] - value) <= CLOSE * max(1, abs(value)), (name, found[name], value)
 
 
+def class_scores(one):
+    """The scores of a prediction by class."""
+    return {name.removeprefix("score."): value for name, value in one.items() if name.startswith("score.")}
+
+
+def says(one):
+    """The class of a prediction: its label, else that with the greatest score; of several the first by name."""
+    if one.get("label") is not None:
+        return one["label"]
+    scores = sorted(class_scores(one).items())
+    return scores[int(np.argmax([score for _, score in scores]))][0] if scores else None
+
+
+def of_class_scores(rows):
+    """The figures of the scores. A class that a prediction has no score of has the score 0, and is never among the first."""
+    judged = [(class_scores(one), one["outcome_label"]) for one in rows if class_scores(one)]
+    if not judged:
+        return {}
+    y = np.array([real for _, real in judged])
+    labels = sorted({name for scores, real in judged for name in (*scores, real)})
+    proba = np.array([[scores.get(name, 0.0) for name in labels] for scores, _ in judged])
+    place = np.array([labels.index(real) for real in y])
+    is_named = np.array([real in scores for scores, real in judged])
+    own = np.clip(proba[np.arange(len(y)), place], np.finfo(float).eps, 1 - np.finfo(float).eps)
+    order = np.argsort(proba, axis=1, kind="mergesort")[:, ::-1]
+    hits = {k: is_named & (order[:, :k] == place[:, None]).any(axis=1) for k in (2, 3, 5)}
+    areas = {
+        name: metrics.roc_auc_score(y == name, proba[:, at])
+        for at, name in enumerate(labels)
+        if 0 < (y == name).sum() < len(y)
+    }
+    found = {
+        **{f"top_{k}_accuracy": np.mean(hit) for k, hit in hits.items()},
+        "log_loss": np.mean(-np.log(own)),
+        "auc": np.mean(list(areas.values())) if areas else None,
+    }
+    found["intervals"] = {
+        **{f"top_{k}_accuracy": wilson([bool(one) for one in hit]) for k, hit in hits.items()},
+        "log_loss": student(-np.log(own)),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        said = {}
+        if len(labels) > 1:
+            said["log_loss"] = metrics.log_loss(y, proba, labels=labels)
+        if len(set(y)) > 2 and is_named.all():
+            for k in (2, 3, 5):
+                said[f"top_{k}_accuracy"] = metrics.top_k_accuracy_score(y, proba, k=k, labels=labels)
+        if len(areas) == len(labels) > 2:
+            said["auc"] = metrics.roc_auc_score(y, proba, multi_class="ovr", average="macro", labels=labels)
+            assert abs(said["auc"] - nannyml_multiclass_auc(y, proba, labels)) < CLOSE
+    for name, value in said.items():
+        assert abs(found[name] - value) < CLOSE, (name, found[name], value)
+    return found
+
+
+def nannyml_multiclass_auc(y, proba, labels):
+    """The AUC that NannyML's calculator of realised performance gives of one chunk."""
+    columns = {name: f"p_{name}" for name in labels}
+    frame = pd.DataFrame(proba, columns=list(columns.values())).assign(real=y)
+    frame["said"] = [labels[at] for at in proba.argmax(axis=1)]
+    calculator = nannyml.PerformanceCalculator(
+        y_true="real",
+        y_pred="said",
+        y_pred_proba=columns,
+        problem_type="classification_multiclass",
+        metrics=["roc_auc"],
+        chunk_number=1,
+    )
+    result = calculator.fit(frame).calculate(frame).filter(period="analysis").to_df()
+    return float(result[("roc_auc", "value")].iloc[0])
+
+
 def multiclass(rows):
-    pairs = [
-        (one["label"], one["outcome_label"])
-        for one in rows
-        if one.get("label") is not None and one.get("outcome_label") is not None
-    ]
+    rows = [one for one in rows if one.get("outcome_label") is not None]
+    pairs = [(says(one), one["outcome_label"]) for one in rows if says(one) is not None]
     found = {"labelled": len(pairs)}
     if not pairs:
         return found
@@ -425,7 +592,9 @@ def multiclass(rows):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert abs(found["balanced_accuracy"] - metrics.balanced_accuracy_score(y, p)) < CLOSE
-    return found
+    of_scores = of_class_scores(rows)
+    found["intervals"] |= of_scores.pop("intervals", {})
+    return found | of_scores
 
 
 TASKS = {"binary": binary, "regression": regression, "multiclass": multiclass}
@@ -443,7 +612,7 @@ def distance(task, one):
     if real is None:
         return None
     if task == "multiclass":
-        return None if label is None else float(label != real)
+        return None if says(one) is None else float(says(one) != real)
     if score is not None and 0 <= score <= 1:
         return abs(score - float(real == "late"))
     return None if label is None else float((label == "late") != (real == "late"))
@@ -572,10 +741,11 @@ def main():
     for name, (task, rows) in cases().items():
         with open(HERE / "data" / f"{name}.csv", "w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
+            columns = COLUMNS + sorted({column for one in rows for column in one} - set(COLUMNS))
+            writer.writerow(columns)
             for one in rows:
                 cells = dict(one, outcome=int(one["outcome"]))
-                writer.writerow([text(cells.get(column)) for column in COLUMNS])
+                writer.writerow([text(cells.get(column)) for column in columns])
         made[name] = {"task": task, "releases": evaluate(task, rows)}
     versions = {package.__name__: package.__version__ for package in (np, pd, scipy, sklearn, nannyml)}
     reference = {"made_with": versions, "cases": made}

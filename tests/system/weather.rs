@@ -63,7 +63,8 @@ fn every_day_and_month_agree_with_scikit_learn() {
             for count in ["predictions", "labelled"] {
                 assert_eq!(found[count].to_string(), expected[count], "{period} {day} {release} {count}");
             }
-            for figure in ["mae", "rmse", "bias", "median_absolute_error", "r2"] {
+            for figure in ["mae", "rmse", "bias", "median_absolute_error", "r2", "coverage", "interval_width"]
+            {
                 let expected = Some(expected[figure].parse().unwrap());
                 assert_close(found[figure].as_f64(), expected, &format!("{period} {day} {release} {figure}"));
             }

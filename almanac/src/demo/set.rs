@@ -143,14 +143,14 @@ pub(super) static SETS: [Set; 2] = [
                     window: ("2013-10-01", "2013-10-31"),
                     release: Some("v2"),
                     group_by: None,
-                    columns: "day,predictions,labelled,mae,rmse,bias",
+                    columns: "day,predictions,labelled,mae,rmse,bias,coverage,interval_width",
                 },
                 TableView {
                     title: "October to December 2013, month by month, both releases on the same hours:",
                     window: ("2013-10-01", "2013-12-31"),
                     release: None,
                     group_by: Some("month"),
-                    columns: "day,release,labelled,mae,rmse,bias,median_absolute_error",
+                    columns: "day,release,labelled,mae,rmse,bias,coverage,interval_width",
                 },
             ],
             chart: ChartView {

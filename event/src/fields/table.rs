@@ -5,6 +5,9 @@ use super::{Family, Field, FieldType, Rule};
 /// Before the name of a tag, in the name of its column: `tag.carrier`.
 pub const TAG_PREFIX: &str = "tag.";
 
+/// Before a class, in the name of the column of its probability: `score.late`.
+pub const SCORE_PREFIX: &str = "score.";
+
 const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Field {
     Field {
         name,
@@ -123,7 +126,7 @@ const TAGS: Family = Family {
 const SCORES: Family = Family {
     noun: "score",
     name: "scores",
-    prefix: "score.",
+    prefix: SCORE_PREFIX,
     placeholder: "CLASS",
     kind: FieldType::Float,
     rule: Rule::Probability,

@@ -1,19 +1,20 @@
 //! From predictions and outcomes to the results of each release.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, convert::Infallible};
 
 use event::{Day, Definition, Task, fields::same_label};
 
 use super::{
-    Evaluation, Record, ReleaseEvaluation, head_to_head,
-    interval::Rows,
-    judge::{Fields, Judge},
+    Evaluation, Record, ReleaseEvaluation,
+    fields::{Fields, View},
+    head_to_head,
+    interval::{GoOn, Rows},
+    judge::Judge,
 };
 use crate::{
-    ExactSum, FoldError, LogSegment, Result, RowRef,
+    ExactSum, FoldError, LogSegment, Result,
     join::{self, Pair},
     metrics::mean,
-    read::{Numbers, Texts, floats, texts},
 };
 
 /// Judges a day, all at once or one [`Partition`](super::Partition) after the other; or several days, one after the
@@ -136,9 +137,22 @@ impl Evaluator {
 
     /// The results.
     pub fn finish(self) -> Evaluation {
-        let releases = self.releases.into_iter().map(|(name, release)| (name, release.finish()));
+        match self.finish_while(&mut |_| Ok::<_, Infallible>(())) {
+            Ok(evaluation) => evaluation,
+            Err(never) => match never {},
+        }
+    }
+
+    /// The results, as long as `go_on` says so. With intervals it takes long, and `go_on` is asked before each draw of a
+    /// bootstrap, with how many rows are judged next (each score of a class counts as one more).
+    ///
+    /// # Errors
+    /// That of `go_on`.
+    pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Evaluation, E> {
+        let finished = self.releases.into_iter().map(|(name, release)| Ok((name, release.finish(go_on)?)));
+        let releases = finished.collect::<Result<_, E>>()?;
         let (outcomes, unmatched) = (Some(self.outcomes), Some(self.unmatched));
-        Evaluation { releases: releases.collect(), outcomes, unmatched }
+        Ok(Evaluation { releases, outcomes, unmatched })
     }
 }
 
@@ -168,46 +182,8 @@ fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<
                 .map(|score| (score - wrong(real)).abs())
                 .or(prediction.label.map(|label| wrong(same_label(label, positive_label) != real)))
         }
-        Task::Multiclass => Some(wrong(!same_label(prediction.label?, outcome.label?))),
+        Task::Multiclass => Some(wrong(!same_label(prediction.class()?, outcome.label?))),
         Task::Regression => Some((prediction.value? - outcome.value?).abs()),
-    }
-}
-
-/// What is judged of a segment.
-struct View<'a> {
-    key: Option<Texts<'a>>,
-    score: Option<Numbers<'a, f64>>,
-    label: Option<Texts<'a>>,
-    value: Option<Numbers<'a, f64>>,
-}
-
-impl<'a> View<'a> {
-    fn read(segment: &LogSegment<'a>) -> Result<Self> {
-        let columns = segment.columns;
-        if columns.rows == 0 {
-            return Ok(Self { key: None, score: None, label: None, value: None });
-        }
-        Ok(Self {
-            key: texts(columns, "key")?,
-            score: floats(columns, "score")?,
-            label: texts(columns, "label")?,
-            value: floats(columns, "value")?,
-        })
-    }
-
-    /// The join has seen that there is one.
-    fn key(&self, at: RowRef) -> &'a str {
-        self.key.and_then(|key| key.get(at.row as usize)).unwrap_or_default()
-    }
-
-    #[inline]
-    fn fields(&self, at: RowRef) -> Fields<'a> {
-        let row = at.row as usize;
-        Fields {
-            score: self.score.and_then(|score| score.get(row)),
-            label: self.label.and_then(|label| label.get(row)),
-            value: self.value.and_then(|value| value.get(row)),
-        }
     }
 }
 
@@ -280,7 +256,7 @@ impl Release {
         }
     }
 
-    fn finish(self) -> ReleaseEvaluation {
+    fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<ReleaseEvaluation, E> {
         let mut evaluation = ReleaseEvaluation {
             predictions: self.predictions,
             repeated: Some(self.repeated),
@@ -291,7 +267,9 @@ impl Release {
             measures: self.judge.map(Judge::finish),
             intervals: None,
         };
-        evaluation.intervals = self.rows.and_then(|rows| rows.intervals(&evaluation));
-        evaluation
+        if let Some(rows) = self.rows {
+            evaluation.intervals = rows.intervals(&evaluation, go_on)?;
+        }
+        Ok(evaluation)
     }
 }

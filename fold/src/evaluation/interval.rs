@@ -3,13 +3,14 @@
 //! Which method a figure has stands in the table of figures ([`Method`]). The methods with a formula take predictions as
 //! independent of each other. Where keys repeat they are not, and every figure gets a bootstrap of the keys.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use event::Definition;
 
 use super::{
     Measures, ReleaseEvaluation,
-    judge::{Fields, Judge},
+    fields::{Fields, Kept},
+    judge::Judge,
 };
 use crate::{
     Figure,
@@ -18,16 +19,20 @@ use crate::{
     metrics::{NORMAL_975, delong, quantile, student_975, wilson},
 };
 
-/// A release with more judged predictions than this has no intervals.
+/// A release with more judged predictions than this has no intervals; each score of a class counts as one more.
 pub const MAX_ROWS: usize = 200_000;
 
-/// How often a bootstrap draws all keys: as often as that many rows allow, within these bounds.
+/// How often a bootstrap draws all keys: as often as that many rows allow, within these bounds. Each score of a class counts
+/// as a row more.
 const ROWS_TO_DRAW: usize = 10_000_000;
 const MIN_DRAWS: usize = 100;
 const MAX_DRAWS: usize = 1_000;
 
 /// Where the draws of every bootstrap begin.
 const SEED: u64 = 0x416c_6d61_6e61_6373;
+
+/// Asked again and again whether to go on, with how many rows are judged next.
+pub(super) type GoOn<'a, E> = &'a mut dyn FnMut(u64) -> Result<(), E>;
 
 /// The intervals of the figures of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,45 +58,21 @@ struct Row {
     key: u64,
     /// The place of its definition.
     by: usize,
-    prediction: Owned,
-    outcome: Owned,
+    prediction: Kept,
+    outcome: Kept,
 }
-
-/// Fields of an event.
-#[derive(Clone, Debug)]
-struct Owned {
-    score: Option<f64>,
-    label: Option<Box<str>>,
-    value: Option<f64>,
-}
-
-impl Owned {
-    fn of(fields: Fields<'_>) -> Self {
-        Self { score: fields.score, label: fields.label.map(Into::into), value: fields.value }
-    }
-
-    fn fields(&self) -> Fields<'_> {
-        Fields { score: self.score, label: self.label.as_deref(), value: self.value }
-    }
-
-    fn order(&self) -> Order<'_> {
-        (self.score.map(f64::to_bits), self.label.as_deref(), self.value.map(f64::to_bits))
-    }
-}
-
-/// By which fields are ordered.
-type Order<'a> = (Option<u64>, Option<&'a str>, Option<u64>);
 
 impl Row {
     fn bytes(&self) -> usize {
-        let labels =
-            [&self.prediction, &self.outcome].into_iter().filter_map(|fields| fields.label.as_deref());
-        size_of::<Self>() + labels.map(str::len).sum::<usize>()
+        size_of::<Self>() + self.prediction.bytes() + self.outcome.bytes()
     }
 
-    /// By which rows are ordered.
-    fn order(&self) -> (u64, usize, Order<'_>, Order<'_>) {
-        (self.key, self.by, self.prediction.order(), self.outcome.order())
+    fn cmp(&self, other: &Self) -> Ordering {
+        let of = |row: &Self| (row.key, row.by);
+        let by_key = of(self).cmp(&of(other));
+        by_key
+            .then_with(|| self.prediction.cmp(&other.prediction))
+            .then_with(|| self.outcome.cmp(&other.outcome))
     }
 }
 
@@ -100,6 +81,8 @@ impl Row {
 pub(super) struct Rows {
     /// `None` when there are too many.
     rows: Option<Vec<Row>>,
+    /// How many they are, with the scores of their classes.
+    work: usize,
     by: Definitions,
 }
 
@@ -133,7 +116,7 @@ impl Definitions {
 impl Rows {
     pub(super) fn new(definition: &Definition, threshold: Option<f64>) -> Self {
         let (definitions, fresh) = (vec![definition.clone()], Judge::new(definition, threshold));
-        Self { rows: Some(Vec::new()), by: Definitions { definitions, threshold, fresh } }
+        Self { rows: Some(Vec::new()), work: 0, by: Definitions { definitions, threshold, fresh } }
     }
 
     /// Judges what comes by another definition.
@@ -154,34 +137,37 @@ impl Rows {
         if !self.by.fresh.judges(prediction, outcome) {
             return;
         }
-        if rows.len() == MAX_ROWS {
+        let (prediction, outcome) = (Kept::of(prediction), Kept::of(outcome));
+        self.work += prediction.work();
+        if self.work > MAX_ROWS {
             self.rows = None;
             return;
         }
-        let (prediction, outcome) = (Owned::of(prediction), Owned::of(outcome));
         let by = self.by.definitions.len() - 1;
         rows.push(Row { key: hash(key.as_bytes()), by, prediction, outcome });
     }
 
     /// The intervals of the figures that an evaluation of them has.
-    pub(super) fn intervals(self, of: &ReleaseEvaluation) -> Option<Intervals> {
-        let Self { rows, by } = self;
-        let mut rows = rows?;
+    pub(super) fn intervals<E>(
+        self,
+        of: &ReleaseEvaluation,
+        go_on: GoOn<'_, E>,
+    ) -> Result<Option<Intervals>, E> {
+        let Self { rows, work, by } = self;
+        let Some(mut rows) = rows else { return Ok(None) };
         // The order in which they came leaves no trace.
-        rows.sort_unstable_by(|one, other| one.order().cmp(&other.order()));
+        rows.sort_unstable_by(Row::cmp);
         let keys: Vec<&[Row]> = rows.chunk_by(|one, other| one.key == other.key).collect();
         let repeats = keys.len() < rows.len();
-        let figures: Vec<_> = FIGURES
-            .iter()
-            .filter_map(|figure| Some((figure, figure.method?)))
-            .filter(|(figure, _)| of.figure(figure).is_some())
-            .collect();
+        let figures: Vec<_> =
+            FIGURES.iter().filter_map(|figure| Some((figure, method_of(figure, of)?))).collect();
+        go_on(work as u64)?;
         let alone = Alone::of(&rows, &by, &figures);
         let is_drawn = |method: Method| repeats || method == Method::Bootstrap;
         let drawn: Vec<_> =
             figures.iter().filter(|(_, method)| is_drawn(*method)).map(|(figure, _)| *figure).collect();
-        let mut drawn: BTreeMap<_, _> =
-            drawn.iter().map(|figure| figure.name).zip(bootstrap(&keys, rows.len(), &by, &drawn)).collect();
+        let values = bootstrap(&keys, work, &by, &drawn, go_on)?;
+        let mut drawn: BTreeMap<_, _> = drawn.iter().map(|figure| figure.name).zip(values).collect();
         let estimates = figures.iter().enumerate().map(|(at, (figure, method))| {
             let n = alone.n(at, *method, of.judged_by(figure));
             let interval = match drawn.remove(figure.name) {
@@ -191,7 +177,16 @@ impl Rows {
             (figure.name, Estimate { n, interval })
         });
         let estimates = estimates.collect();
-        Some(Intervals { keys: keys.len() as u64, estimates })
+        Ok(Some(Intervals { keys: keys.len() as u64, estimates }))
+    }
+}
+
+/// How the interval of a figure is computed; `None` when it has none, or the figure is not defined.
+fn method_of(figure: &Figure, of: &ReleaseEvaluation) -> Option<Method> {
+    of.figure(figure)?;
+    match (figure.method?, &of.measures) {
+        (Method::DeLong, Some(Measures::Multiclass(_))) => Some(Method::Bootstrap),
+        (method, _) => Some(method),
     }
 }
 
@@ -214,7 +209,7 @@ impl Alone {
                     values.extend(one.figure(figure));
                 }
             }
-            if let (Some(Measures::Binary(of)), Some(score)) = (&one.measures, row.prediction.score)
+            if let (Some(Measures::Binary(of)), Some(score)) = (&one.measures, row.prediction.fields().score)
                 && of.scored == 1
             {
                 scores.push((score, of.positives == 1));
@@ -256,21 +251,28 @@ impl Alone {
 
 /// By figure, its values when as many keys as there are are drawn from them, again and again (Efron 1979; of clusters, Field
 /// and Welsh 2007).
-fn bootstrap(keys: &[&[Row]], rows: usize, by: &Definitions, figures: &[&'static Figure]) -> Vec<Vec<f64>> {
+fn bootstrap<E>(
+    keys: &[&[Row]],
+    work: usize,
+    by: &Definitions,
+    figures: &[&'static Figure],
+    go_on: GoOn<'_, E>,
+) -> Result<Vec<Vec<f64>>, E> {
     let mut values = vec![Vec::new(); figures.len()];
     if figures.is_empty() || keys.len() < 2 {
-        return values;
+        return Ok(values);
     }
-    let draws = (ROWS_TO_DRAW / rows.max(1)).clamp(MIN_DRAWS, MAX_DRAWS);
+    let draws = (ROWS_TO_DRAW / work.max(1)).clamp(MIN_DRAWS, MAX_DRAWS);
     let mut random = Random(SEED);
     for _ in 0..draws {
+        go_on(work as u64)?;
         let drawn = (0..keys.len()).flat_map(|_| keys[random.below(keys.len())]);
         let drawn = by.judge(drawn);
         for (values, figure) in values.iter_mut().zip(figures) {
             values.extend(drawn.figure(figure));
         }
     }
-    values
+    Ok(values)
 }
 
 /// The percentiles between which 95% of the values lie.

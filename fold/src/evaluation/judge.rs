@@ -4,23 +4,28 @@ use std::collections::BTreeSet;
 
 use event::{Definition, Task, fields::same_label};
 
-use super::{Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression};
-use crate::metrics::{Confusion, Errors, Probabilities, Scores, Tally, ratio};
-
-/// What is judged of a row.
-#[derive(Clone, Copy)]
-pub(super) struct Fields<'a> {
-    pub(super) score: Option<f64>,
-    pub(super) label: Option<&'a str>,
-    pub(super) value: Option<f64>,
-}
+use super::{Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, fields::Fields};
+use crate::metrics::{ClassProbabilities, Confusion, Errors, Intervals, Probabilities, Scores, Tally, ratio};
 
 /// Judges the predictions of a release.
 #[derive(Clone, Debug)]
 pub(super) enum Judge {
     Binary(Box<BinaryJudge>),
-    Multiclass(Box<Tally>),
-    Regression(Box<Errors>),
+    Multiclass(Box<MulticlassJudge>),
+    Regression(Box<RegressionJudge>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct MulticlassJudge {
+    tally: Tally,
+    probabilities: ClassProbabilities,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct RegressionJudge {
+    errors: Errors,
+    /// `None` as long as there are none.
+    intervals: Option<Box<Intervals>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -70,8 +75,8 @@ impl Judge {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Binary(judge) => judge.ranked.bytes(),
-            Self::Regression(errors) => errors.bytes(),
-            Self::Multiclass(_) => 0,
+            Self::Multiclass(judge) => judge.probabilities.bytes(),
+            Self::Regression(judge) => judge.errors.bytes(),
         }
     }
 
@@ -79,8 +84,11 @@ impl Judge {
     pub(super) fn judges(&self, prediction: Fields<'_>, outcome: Fields<'_>) -> bool {
         match self {
             Self::Binary(_) => outcome.label.is_some(),
-            Self::Multiclass(_) => prediction.label.is_some() && outcome.label.is_some(),
-            Self::Regression(_) => prediction.value.is_some() && outcome.value.is_some(),
+            Self::Multiclass(_) => prediction.class().is_some() && outcome.label.is_some(),
+            Self::Regression(_) => {
+                let numbers = [prediction.value, prediction.lower, prediction.upper];
+                outcome.value.is_some() && numbers.iter().any(Option::is_some)
+            }
         }
     }
 
@@ -89,35 +97,59 @@ impl Judge {
     pub(super) fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
         match self {
             Self::Binary(judge) => judge.add(prediction, outcome),
-            Self::Multiclass(tally) => {
-                if let (Some(predicted), Some(real)) = (prediction.label, outcome.label) {
-                    tally.add(predicted, real);
-                }
-            }
-            Self::Regression(errors) => {
-                if let (Some(predicted), Some(real)) = (prediction.value, outcome.value) {
-                    errors.add(predicted, real);
-                }
-            }
+            Self::Multiclass(judge) => judge.add(prediction, outcome),
+            Self::Regression(judge) => judge.add(prediction, outcome),
         }
     }
 
     pub(super) fn finish(self) -> Measures {
         match self {
             Self::Binary(judge) => Measures::Binary(Box::new(judge.finish())),
-            Self::Multiclass(tally) => Measures::Multiclass(Multiclass {
-                judged: tally.judged(),
-                correct: tally.correct(),
-                accuracy: ratio(tally.correct(), tally.judged()),
-                classes: Some(tally.classes()),
-            }),
-            Self::Regression(errors) => Measures::Regression(Regression {
-                judged: errors.n(),
-                mae: errors.mae(),
-                rmse: errors.rmse(),
-                bias: errors.bias(),
-                detail: Some(errors.detail()),
-            }),
+            Self::Multiclass(judge) => {
+                let MulticlassJudge { tally, probabilities } = *judge;
+                Measures::Multiclass(Multiclass {
+                    judged: tally.judged(),
+                    correct: tally.correct(),
+                    accuracy: ratio(tally.correct(), tally.judged()),
+                    classes: Some(tally.classes()),
+                    scores: Some(probabilities.judge()),
+                })
+            }
+            Self::Regression(judge) => {
+                let RegressionJudge { errors, intervals } = *judge;
+                Measures::Regression(Regression {
+                    judged: errors.n(),
+                    mae: errors.mae(),
+                    rmse: errors.rmse(),
+                    bias: errors.bias(),
+                    detail: Some(errors.detail()),
+                    bounds: Some(intervals.map(|intervals| intervals.judge()).unwrap_or_default()),
+                })
+            }
+        }
+    }
+}
+
+impl MulticlassJudge {
+    #[inline]
+    fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+        let (Some(predicted), Some(real)) = (prediction.class(), outcome.label) else { return };
+        self.tally.add(predicted, real);
+        if let Some(scores) = prediction.scores {
+            self.probabilities.add(scores.iter(), real);
+        }
+    }
+}
+
+impl RegressionJudge {
+    #[inline]
+    fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+        let Some(real) = outcome.value else { return };
+        if let Some(predicted) = prediction.value {
+            self.errors.add(predicted, real);
+        }
+        if prediction.lower.is_some() || prediction.upper.is_some() {
+            self.intervals.get_or_insert_default().add(prediction.lower, prediction.upper, real);
         }
     }
 }

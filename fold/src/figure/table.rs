@@ -1,9 +1,11 @@
 //! The table of figures.
 
-use super::{Direction, Figure, Getter, Merge, Method, Ranking, Row};
+use super::{Direction, Figure, Getter, Merge, Method, Of, Ranking, Row};
 use crate::{
     evaluation::{Measures, Multiclass, Regression},
-    metrics::{ClassCounts, Classes, Confusion, ErrorDetail, Ranks, calibration_error, ratio},
+    metrics::{
+        Bounds, ClassCounts, ClassScores, Classes, Confusion, ErrorDetail, Ranks, calibration_error, ratio,
+    },
 };
 
 /// Every figure of evaluations, in the order of the columns.
@@ -17,15 +19,18 @@ pub static FIGURES: &[Figure] = &[
         .within(Method::Wilson)
         .ranked(Direction::Max, Merge::Confusion(Confusion::accuracy))
         .main(),
-    number("auc", |row| row.binary()?.auc)
+    number("auc", |row| row.binary().map_or_else(|| scores(row)?.auc, |of| of.auc))
+        .of(Of::Scored)
         .within(Method::DeLong)
         .ranked(Direction::Max, Merge::MeanOfDays)
         .main(),
-    number("log_loss", |row| row.binary()?.log_loss)
+    number("log_loss", |row| row.binary().map_or_else(|| scores(row)?.log_loss, |of| of.log_loss))
+        .of(Of::Scored)
         .within(Method::Student)
         .ranked(Direction::Min, Merge::Mean)
         .main(),
     number("brier", |row| row.binary()?.brier)
+        .of(Of::Scored)
         .within(Method::Student)
         .ranked(Direction::Min, Merge::Mean)
         .main(),
@@ -45,6 +50,7 @@ pub static FIGURES: &[Figure] = &[
         .ranked(Direction::Max, Merge::Confusion(Confusion::f1))
         .main(),
     number("ece", |row| row.binary()?.ece)
+        .of(Of::Scored)
         .within(Method::Bootstrap)
         .ranked(Direction::Min, Merge::Calibration(calibration_error)),
     number("mean_score", |row| row.release?.mean_score),
@@ -87,14 +93,19 @@ pub static FIGURES: &[Figure] = &[
         .within(Method::Wilson)
         .ranked(Direction::Min, Merge::Confusion(Confusion::fnr)),
     number("average_precision", |row| ranks(row)?.average_precision)
+        .of(Of::Scored)
         .within(Method::Bootstrap)
         .ranked(Direction::Max, Merge::MeanOfDays),
-    number("ks", |row| ranks(row)?.ks).within(Method::Bootstrap).ranked(Direction::Max, Merge::MeanOfDays),
+    number("ks", |row| ranks(row)?.ks)
+        .of(Of::Scored)
+        .within(Method::Bootstrap)
+        .ranked(Direction::Max, Merge::MeanOfDays),
     number("lift_at_10", |row| ranks(row)?.lift_at_10)
+        .of(Of::Scored)
         .within(Method::Bootstrap)
         .ranked(Direction::Max, Merge::MeanOfDays),
-    number("ece_sklearn", |row| ranks(row)?.ece_sklearn).within(Method::Bootstrap),
-    number("ece_guo", |row| ranks(row)?.ece_guo).within(Method::Bootstrap),
+    number("ece_sklearn", |row| ranks(row)?.ece_sklearn).of(Of::Scored).within(Method::Bootstrap),
+    number("ece_guo", |row| ranks(row)?.ece_guo).of(Of::Scored).within(Method::Bootstrap),
     number("mse", |row| detail(row)?.mse).within(Method::Student).ranked(Direction::Min, Merge::Mean),
     number("mape", |row| detail(row)?.mape).within(Method::Student).ranked(Direction::Min, Merge::Mean),
     number("smape", |row| detail(row)?.smape).within(Method::Student).ranked(Direction::Min, Merge::Mean),
@@ -132,6 +143,16 @@ pub static FIGURES: &[Figure] = &[
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::f1, Some(zero)))
         .ranked(Direction::Max, Merge::MeanOfDays),
+    top("top_2_accuracy", |row| top_accuracy(row, 0)),
+    top("top_3_accuracy", |row| top_accuracy(row, 1)),
+    top("top_5_accuracy", |row| top_accuracy(row, 2)),
+    number("coverage", |row| ratio(bounds(row)?.inside, bounds(row)?.n))
+        .of(Of::Bounded)
+        .within(Method::Wilson),
+    number("interval_width", |row| bounds(row)?.width)
+        .of(Of::Bounded)
+        .within(Method::Student)
+        .ranked(Direction::Min, Merge::Mean),
 ];
 
 fn accuracy(row: &Row<'_>) -> Option<f64> {
@@ -175,6 +196,19 @@ fn ranks<'a>(row: &Row<'a>) -> Option<&'a Ranks> {
     row.binary()?.ranks.as_ref()
 }
 
+fn scores(row: &Row<'_>) -> Option<ClassScores> {
+    multiclass(row)?.scores
+}
+
+fn top_accuracy(row: &Row<'_>, at: usize) -> Option<f64> {
+    let scores = scores(row)?;
+    ratio(scores.top[at], scores.scored)
+}
+
+fn bounds(row: &Row<'_>) -> Option<Bounds> {
+    regression(row)?.bounds
+}
+
 fn regression<'a>(row: &Row<'a>) -> Option<&'a Regression> {
     if let Measures::Regression(of) = row.measures()? { Some(of) } else { None }
 }
@@ -196,12 +230,21 @@ const fn number(name: &'static str, read: fn(&Row<'_>) -> Option<f64>) -> Figure
 }
 
 const fn figure(name: &'static str, getter: Getter) -> Figure {
-    Figure { name, getter, ranking: None, is_main: false, method: None, divided: None }
+    Figure { name, getter, ranking: None, is_main: false, method: None, of: Of::Judged, divided: None }
+}
+
+/// The accuracy of the classes with the greatest scores.
+const fn top(name: &'static str, read: fn(&Row<'_>) -> Option<f64>) -> Figure {
+    number(name, read).of(Of::Scored).within(Method::Wilson).ranked(Direction::Max, Merge::Mean)
 }
 
 impl Figure {
     const fn ranked(self, better: Direction, merge: Merge) -> Self {
         Self { ranking: Some(Ranking { better, merge }), ..self }
+    }
+
+    const fn of(self, of: Of) -> Self {
+        Self { of, ..self }
     }
 
     const fn within(self, method: Method) -> Self {

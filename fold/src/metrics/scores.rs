@@ -94,15 +94,53 @@ fn bin_of(probability: f64) -> usize {
     (from + 1..CALIBRATION_BINS).take_while(|&edge| is_above(edge)).last().unwrap_or(from)
 }
 
+/// Positives and negatives, passed from the highest score down.
+#[derive(Default)]
+struct Passed {
+    positives: u64,
+    negatives: u64,
+    /// Twice the number of pairs in which the positive is above, so that a tie counts one.
+    twice_above: u128,
+}
+
+impl Passed {
+    /// Passes all of one score.
+    fn pass(&mut self, positives: u64, negatives: u64) {
+        self.twice_above += u128::from(negatives) * u128::from(2 * self.positives + positives);
+        self.positives += positives;
+        self.negatives += negatives;
+    }
+
+    /// When all are passed.
+    fn area(&self) -> Option<f64> {
+        let pairs = u128::from(self.positives) * u128::from(self.negatives);
+        (pairs > 0).then(|| self.twice_above as f64 / (2 * pairs) as f64)
+    }
+}
+
+/// The area under the curve of scores as [`Scores`] ranks them, and of so many positives and negatives more whose score
+/// is zero.
+pub(super) fn area(ranked: &mut [u64], (positives, negatives): (u64, u64)) -> Option<f64> {
+    ranked.sort_unstable();
+    let zeros = ranked.partition_point(|ranked| ranked >> 1 == 0);
+    let (zeros, others) = ranked.split_at(zeros);
+    let mut passed = Passed::default();
+    let count = |ranked: &[u64]| ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
+    for tied in others.chunk_by(|a, b| a >> 1 == b >> 1).rev() {
+        let positives = count(tied);
+        passed.pass(positives, tied.len() as u64 - positives);
+    }
+    let of_zeros = count(zeros);
+    passed.pass(of_zeros + positives, zeros.len() as u64 - of_zeros + negatives);
+    passed.area()
+}
+
 /// A walk from the highest score down.
 struct Walk {
     n: u64,
     positives: u64,
     negatives: u64,
-    /// Positives and negatives that were passed.
-    passed: (u64, u64),
-    /// Twice the number of pairs in which the positive is above, so that a tie counts one.
-    twice_above: u128,
+    passed: Passed,
     /// By positive, the precision at its score.
     precisions: ExactSum,
     /// The greatest distance of the shares, times positives and negatives.
@@ -118,8 +156,7 @@ impl Walk {
             n,
             positives,
             negatives: n - positives,
-            passed: (0, 0),
-            twice_above: 0,
+            passed: Passed::default(),
             precisions: ExactSum::new(),
             farthest: 0,
             top: n.div_ceil(LIFT_ONE_OF),
@@ -129,20 +166,19 @@ impl Walk {
 
     /// Passes all of one score.
     fn pass(&mut self, positives: u64, negatives: u64) {
-        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
-        let (above_positives, above_negatives) = self.passed;
-        self.twice_above += product(negatives, 2 * above_positives + positives);
-        let room = self.top.saturating_sub(above_positives + above_negatives);
+        let room = self.top.saturating_sub(self.passed.positives + self.passed.negatives);
         let tied = positives + negatives;
         if room > 0 {
             self.hits += positives as f64 * (room.min(tied) as f64 / tied as f64);
         }
-        self.passed = (above_positives + positives, above_negatives + negatives);
+        self.passed.pass(positives, negatives);
+        let passed = &self.passed;
         if positives > 0 {
-            let precision = self.passed.0 as f64 / (self.passed.0 + self.passed.1) as f64;
+            let precision = passed.positives as f64 / (passed.positives + passed.negatives) as f64;
             self.precisions.add(positives as f64 * precision);
         }
-        let shares = (product(self.passed.0, self.negatives), product(self.passed.1, self.positives));
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        let shares = (product(passed.positives, self.negatives), product(passed.negatives, self.positives));
         self.farthest = self.farthest.max(shares.0.abs_diff(shares.1));
     }
 
@@ -152,7 +188,7 @@ impl Walk {
     }
 
     fn auc(&self) -> Option<f64> {
-        Some(self.twice_above as f64 / (2 * self.pairs()?) as f64)
+        self.passed.area()
     }
 
     fn ks(&self) -> Option<f64> {

@@ -3,7 +3,7 @@ use event::{Columns, Definition, Task, lane::Place};
 use super::*;
 use crate::{
     LogSegment,
-    evaluation::{Evaluator, Partition},
+    evaluation::{Evaluator, Partition, fields::View},
     testing::{self, Outcome, Prediction},
 };
 
@@ -106,7 +106,7 @@ fn a_bootstrap_of_equal_errors_has_no_width() {
 
 #[test]
 fn a_release_with_too_many_predictions_has_no_intervals() {
-    let fields = Fields { score: None, label: None, value: Some(1.0) };
+    let fields = Fields { value: Some(1.0), ..Fields::default() };
     let mut rows = Rows::new(&Definition::of(Task::Regression), None);
     for _ in 0..MAX_ROWS {
         rows.keep("a", fields, fields);
@@ -115,14 +115,15 @@ fn a_release_with_too_many_predictions_has_no_intervals() {
     rows.keep("a", fields, Fields { value: None, ..fields });
     assert!(rows.rows.is_some(), "it is not judged");
     let labelled = Fields { label: Some("late"), ..fields };
-    let mut some = Rows { rows: Some(Vec::new()), by: rows.by.clone() };
+    let mut some = Rows { rows: Some(Vec::new()), work: 0, by: rows.by.clone() };
     some.keep("a", fields, labelled);
     assert_eq!(some.bytes(), size_of::<Row>() + 4);
     assert_eq!(rows.bytes(), MAX_ROWS * size_of::<Row>());
     rows.keep("a", fields, fields);
     assert!(rows.rows.is_none());
     assert_eq!(rows.bytes(), 0, "what is taken may become less from one day to the next");
-    assert_eq!(rows.intervals(&ReleaseEvaluation::default()), None);
+    let found = rows.intervals(&ReleaseEvaluation::default(), &mut |_| Ok::<_, ()>(()));
+    assert_eq!(found, Ok(None));
 }
 
 #[test]
@@ -147,4 +148,57 @@ fn keys_of_several_days_are_judged_by_the_definition_of_their_day() {
     // Whatever is right of a key by one label is wrong by the other, so each draw is right in one half.
     assert_eq!(release.figure(Figure::named("accuracy").unwrap()), Some(0.5));
     assert_eq!(intervals.estimates["accuracy"].interval, Some((0.5, 0.5)));
+}
+
+#[test]
+fn drawing_ends_when_it_is_told_to() {
+    let (predictions, outcomes) = days(1);
+    let (predictions, outcomes) =
+        (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
+    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let asked_before_it_ends = |most: usize| {
+        let by = BTreeMap::from([("v1".to_owned(), Definition::of(binary()))]);
+        let mut evaluator = Evaluator::new(by).with_intervals(true);
+        evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+        let mut asked = Vec::new();
+        let finished = evaluator.finish_while(&mut |rows| {
+            asked.push(rows);
+            if asked.len() < most { Ok(()) } else { Err("enough") }
+        });
+        (finished.map(|evaluation| evaluation.releases.len()), asked)
+    };
+    assert_eq!(asked_before_it_ends(3), (Err("enough"), vec![20; 3]), "it draws no more");
+    // Once for what each prediction alone says, then for each draw.
+    let (finished, asked) = asked_before_it_ends(usize::MAX);
+    assert_eq!((finished, asked.len()), (Ok(1), 1 + MAX_DRAWS));
+}
+
+#[test]
+fn scores_of_classes_are_judged_again_and_make_draws_dear() {
+    let of_key = |(n, key): (usize, &&'static str)| {
+        let p = 0.2 + n as f64 / 40.0;
+        let scores = vec![("a", p), ("b", 0.5 * (1.0 - p)), ("c", 0.5 * (1.0 - p))];
+        Prediction { release: "v1", key, scores, ..Prediction::default() }
+    };
+    let predictions: Vec<_> = KEYS.iter().enumerate().map(of_key).collect();
+    let label = |n: usize| Some(["b", "a", "c", "a"][n % 4]);
+    let outcomes: Vec<_> = KEYS
+        .iter()
+        .enumerate()
+        .map(|(n, key)| Outcome { key, label: label(n), ..Outcome::default() })
+        .collect();
+    let found = intervals(Task::Multiclass, &predictions, &outcomes, 0);
+    assert_eq!(intervals(Task::Multiclass, &predictions, &outcomes, 2), found);
+    for figure in ["auc", "log_loss", "top_2_accuracy", "accuracy", "macro_f1"] {
+        let estimate = found.estimates[figure];
+        assert!(estimate.n == 20 && estimate.interval.is_some_and(|(low, high)| low < high), "{figure}");
+    }
+    let mut rows = Rows::new(&Definition::of(Task::Multiclass), None);
+    let (columns, outcomes) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
+    let segment = |columns| LogSegment { place: Place::of(0, 1), columns };
+    let (left, right) = (View::read(&segment(&columns)).unwrap(), View::read(&segment(&outcomes)).unwrap());
+    let at = crate::RowRef { segment: 0, row: 0 };
+    rows.keep("a", left.fields(at), right.fields(at));
+    assert_eq!(rows.work, 4, "the prediction and its three scores");
+    assert!(rows.bytes() > size_of::<Row>() + 3 * 8);
 }

@@ -3,12 +3,14 @@ use event::task::POSITIVE_SCORE;
 use super::*;
 use crate::{
     Evaluation,
+    evaluation::Measures,
     evaluation::tests::{binary, judge, observed, predicted},
     testing::Prediction,
 };
 
 /// A text of every version before the current one, of which `the_state_is_golden` has one.
-const GOLDENS: [&str; 2] = [include_str!("golden/v1.json"), include_str!("golden/v2.json")];
+const GOLDENS: [&str; 3] =
+    [include_str!("golden/v1.json"), include_str!("golden/v2.json"), include_str!("golden/v3.json")];
 
 #[test]
 fn every_version_is_read_and_says_what_it_can() {
@@ -21,11 +23,15 @@ fn every_version_is_read_and_says_what_it_can() {
     ];
     let outcomes = [observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)];
     let now = judge(&rows, &outcomes);
+    // Of the release of classes only the third has one.
+    let classes = Prediction { label: Some("on time"), ..predicted("classes", "a") };
+    let with_classes = [&rows[..], &[classes]].concat();
     for (text, version) in GOLDENS.into_iter().zip(EVALUATION.oldest..) {
         assert!(text.starts_with(&format!("{{\"v\":{version},")), "{text}");
         let then = Evaluation::from_state(text).unwrap();
-        assert!(now.says(&then));
-        assert!(!judge(&rows, &outcomes[1..]).says(&then));
+        let rows = if version == 3 { &with_classes[..] } else { &rows };
+        assert!(judge(rows, &outcomes).says(&then), "{version}");
+        assert!(!judge(rows, &outcomes[1..]).says(&then));
         // Written again, it is of the current version and says the same.
         assert!(EVALUATION.is_current(&then.to_state()));
         assert_eq!(Evaluation::from_state(&then.to_state()).unwrap(), then);
@@ -37,4 +43,9 @@ fn every_version_is_read_and_says_what_it_can() {
     let first = Evaluation::from_state(GOLDENS[0]).unwrap();
     assert_eq!((first.unmatched, first.releases["binary"].repeated), (None, None));
     assert!(now.says(&now));
+    let third = Evaluation::from_state(GOLDENS[2]).unwrap();
+    let Some(Measures::Multiclass(of)) = &third.releases["classes"].measures else { panic!("{third:?}") };
+    assert!(of.scores.is_none() && of.classes.is_some(), "it did not look at scores");
+    let Some(Measures::Regression(of)) = &third.releases["number"].measures else { panic!("{third:?}") };
+    assert!(of.bounds.is_none() && of.detail.is_some());
 }

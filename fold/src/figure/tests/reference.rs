@@ -30,21 +30,38 @@ impl Case {
     fn read(name: &str) -> Self {
         let text = fs::read_to_string(folder().join(format!("data/{name}.csv"))).unwrap();
         let mut lines = String::leak(text).lines();
-        assert_eq!(lines.next(), Some("release,key,score,label,value,outcome,outcome_label,outcome_value"));
+        let header: Vec<&'static str> = lines.next().unwrap().split(',').collect();
+        let known =
+            ["release", "key", "score", "label", "value", "outcome", "outcome_label", "outcome_value"];
+        assert_eq!(header[..known.len()], known);
         let mut predictions = Vec::new();
         let mut outcomes = BTreeMap::new();
         for line in lines {
             let cells: Vec<Option<&'static str>> =
                 line.split(',').map(|cell| (!cell.is_empty()).then_some(cell)).collect();
-            let &[release, key, score, label, value, outcome, outcome_label, outcome_value] = &cells[..]
-            else {
-                panic!("{line}");
-            };
+            let (&[release, key, score, label, value, outcome, outcome_label, outcome_value], more) =
+                cells.split_first_chunk::<8>().unwrap();
+            let more: BTreeMap<&'static str, f64> = header[known.len()..]
+                .iter()
+                .zip(more)
+                .filter_map(|(name, cell)| Some((*name, cell.as_ref()?.parse().unwrap())))
+                .collect();
+            let class = |(name, score): (&&'static str, &f64)| Some((name.strip_prefix("score.")?, *score));
             let number = |cell: Option<&str>| cell.map(|cell| cell.parse().unwrap());
             let key = key.unwrap();
             if let Some(release) = release {
                 let (score, value) = (number(score), number(value));
-                predictions.push(Prediction { release, key, score, label, value, ..Prediction::default() });
+                predictions.push(Prediction {
+                    release,
+                    key,
+                    at: 0,
+                    score,
+                    label,
+                    value,
+                    lower: more.get("lower").copied(),
+                    upper: more.get("upper").copied(),
+                    scores: more.iter().filter_map(class).collect(),
+                });
             }
             if outcome == Some("1") {
                 let (label, value) = (outcome_label, number(outcome_value));

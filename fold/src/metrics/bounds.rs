@@ -1,0 +1,128 @@
+//! The figures of predicted intervals.
+
+use serde::{Deserialize, Serialize};
+
+use super::mean;
+use crate::ExactSum;
+
+/// What the intervals of predicted numbers say. The default is of none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Predictions with both ends whose outcome has a value.
+    pub n: u64,
+    /// How many of these values lie in the interval, its ends included.
+    pub inside: u64,
+    /// The mean of upper - lower of these predictions.
+    pub width: Option<f64>,
+    /// Of predictions with a lower end.
+    pub lower: Side,
+    /// Of predictions with an upper end.
+    pub upper: Side,
+}
+
+/// How far an end of the interval is from what it bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// How many there are.
+    pub n: u64,
+    /// The mean of how far the real number is above the end; of one below it 0.
+    pub above: Option<f64>,
+    /// The mean of how far the real number is below the end; of one above it 0.
+    pub below: Option<f64>,
+}
+
+impl Side {
+    /// The pinball loss of the end as a quantile (`mean_pinball_loss` with this `alpha`).
+    pub fn pinball(&self, alpha: f64) -> Option<f64> {
+        Some(alpha * self.above? + (1.0 - alpha) * self.below?).filter(|loss| loss.is_finite())
+    }
+}
+
+/// Judges predicted intervals.
+#[derive(Clone, Debug, Default)]
+pub struct Intervals {
+    n: u64,
+    inside: u64,
+    width: ExactSum,
+    sides: [Distances; 2],
+}
+
+#[derive(Clone, Debug, Default)]
+struct Distances {
+    n: u64,
+    above: ExactSum,
+    below: ExactSum,
+}
+
+impl Intervals {
+    /// Takes the ends of one interval, of which there is one at least, and the truth; all are finite.
+    pub fn add(&mut self, lower: Option<f64>, upper: Option<f64>, real: f64) {
+        if let (Some(lower), Some(upper)) = (lower, upper) {
+            self.n += 1;
+            self.inside += u64::from((lower..=upper).contains(&real));
+            add_difference(&mut self.width, upper, lower);
+        }
+        for (side, end) in self.sides.iter_mut().zip([lower, upper]) {
+            if let Some(end) = end {
+                side.n += 1;
+                let (sum, high, low) =
+                    if real > end { (&mut side.above, real, end) } else { (&mut side.below, end, real) };
+                add_difference(sum, high, low);
+            }
+        }
+    }
+
+    /// What they say.
+    pub fn judge(&self) -> Bounds {
+        let side =
+            |of: &Distances| Side { n: of.n, above: mean(&of.above, of.n), below: mean(&of.below, of.n) };
+        let [lower, upper] = self.sides.each_ref().map(side);
+        Bounds { n: self.n, inside: self.inside, width: mean(&self.width, self.n), lower, upper }
+    }
+}
+
+/// Adds a difference, whose mean may be a double where it is none.
+fn add_difference(sum: &mut ExactSum, high: f64, low: f64) {
+    match high - low {
+        difference if difference.is_finite() => sum.add(difference),
+        _ => sum.extend([high, -low]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(rows: &[(Option<f64>, Option<f64>, f64)]) -> Bounds {
+        let mut judged = Intervals::default();
+        rows.iter().for_each(|&(lower, upper, real)| judged.add(lower, upper, real));
+        judged.judge()
+    }
+
+    #[test]
+    fn intervals_by_hand() {
+        let found = judged(&[
+            (Some(1.0), Some(3.0), 2.0),
+            (Some(1.0), Some(3.0), 3.0),
+            (Some(1.0), Some(2.0), 4.0),
+            (None, Some(2.0), 1.0),
+            (Some(0.0), None, -1.0),
+        ]);
+        assert_eq!((found.n, found.inside, found.width), (3, 2, Some(5.0 / 3.0)));
+        assert_eq!(found.lower, Side { n: 4, above: Some(6.0 / 4.0), below: Some(1.0 / 4.0) });
+        assert_eq!(found.upper, Side { n: 4, above: Some(2.0 / 4.0), below: Some(2.0 / 4.0) });
+        // mean_pinball_loss([2, 3, 4, -1], [1, 1, 1, 0], alpha=0.1)
+        assert!((found.lower.pinball(0.1).unwrap() - 0.375).abs() < 1e-15);
+        assert_eq!(judged(&[]), Bounds::default());
+        assert_eq!(Bounds::default().lower.pinball(0.5), None);
+    }
+
+    #[test]
+    fn a_mean_of_widths_beyond_the_doubles_is_one_where_it_is_a_double() {
+        let found = judged(&[(Some(f64::MIN), Some(f64::MAX), 0.0), (Some(1.0), Some(1.0), 1.0)]);
+        assert_eq!((found.inside, found.width), (2, Some(f64::MAX)));
+        assert_eq!(judged(&[(Some(f64::MIN), Some(f64::MAX), 0.0)]).width, None);
+        let far = judged(&[(Some(f64::MIN), None, f64::MAX), (Some(0.0), None, 0.0)]);
+        assert_eq!((far.lower.above, far.lower.below), (Some(f64::MAX), Some(0.0)));
+    }
+}
