@@ -33,7 +33,7 @@ pub(crate) struct QueryArgs {
     /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
     #[arg(long)]
     pub(crate) columns: Option<String>,
-    /// Break rollups down by release (the default), metric, or tag.NAME.
+    /// Break rollups down by release (the default), metric, tag.NAME, feature, or feature.NAME.
     #[arg(long)]
     pub(crate) by: Option<String>,
     /// Only what had been appended by this instant (or by the beginning of this day).

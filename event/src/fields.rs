@@ -105,6 +105,8 @@ pub struct Family {
     pub is_telling: bool,
     /// Whether rollups count it or sum it up.
     pub is_rolled_up: bool,
+    /// Whether the numbers of a day are kept as sketches, by member and release.
+    pub is_sketched: bool,
 }
 
 impl Family {
@@ -210,6 +212,11 @@ impl Kind {
             Some(field) => field.is_rolled_up,
             None => self.family(name).is_some_and(|family| family.is_rolled_up),
         }
+    }
+
+    /// The member of a family that is kept as sketches, whose column has this name.
+    pub fn sketched(self, name: &str) -> Option<&str> {
+        self.families().iter().filter(|family| family.is_sketched).find_map(|family| family.member(name))
     }
 
     /// What its columns are called, for a message: `extra` ones, its fields and its families.

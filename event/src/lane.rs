@@ -7,7 +7,7 @@
 //! Almanac 0.1 placed a batch by its name. Such segments ([`Placed::ByBatch`]) come before those that were
 //! placed by key.
 //!
-//! What projections keep by name is dealt as well: a name of a release, metric or tag goes to one of
+//! What projections keep by name is dealt as well: a name of a release, metric, tag or feature goes to one of
 //! [`BREAKDOWN_BUCKETS`] items ([`Breakdown::of`]).
 
 use std::{collections::BTreeMap, fmt};
@@ -89,11 +89,13 @@ pub enum By {
     Metric,
     /// By tag.
     Tag,
+    /// By feature. These items are folded apart from the rest, and less often.
+    Feature,
 }
 
 impl By {
     /// All of them.
-    pub const ALL: [By; 3] = [By::Release, By::Metric, By::Tag];
+    pub const ALL: [By; 4] = [By::Release, By::Metric, By::Tag, By::Feature];
 
     /// Its name in keys.
     pub fn name(self) -> &'static str {
@@ -101,6 +103,7 @@ impl By {
             By::Release => "release",
             By::Metric => "metric",
             By::Tag => "tag",
+            By::Feature => "feature",
         }
     }
 }

@@ -8,7 +8,7 @@
 //! In reading order:
 //! - [`exact`] and [`fixed`]: sums of doubles that do not depend on the order of their terms;
 //! - [`sketch`]: quantiles that do not depend on it either;
-//! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric and tag;
+//! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric, tag and feature;
 //! - [`mod@join`]: which outcome judges which prediction, including repeats and corrections;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: how good each release was on one day;

@@ -1,14 +1,15 @@
-//! The rollup of one workspace and day, and its breakdowns by release, metric and tag.
+//! The rollup of one workspace and day, and its breakdowns by release, metric, tag and feature.
 //!
 //! They keep exact things only (whole numbers, fixed-point sums, extremes, counts of bins), never a mean
 //! or another rounded result: those are derived when they are read. So folding a log in any pieces and
 //! in any order, and merging the pieces, gives the same state byte for byte.
 //!
-//! The [`Rollup`] itself is a few KB. What grows with the number of releases, metrics and tags is cut
+//! The [`Rollup`] itself is a few KB. What grows with the number of releases, metrics, tags and features is cut
 //! into [`Part`]s by a hash of the name, each of them a projection with a bound of its own
 //! ([`MAX_PART_BYTES`]).
 
 pub mod bounded;
+pub mod feature;
 mod fold;
 mod groups;
 pub mod metric;
@@ -28,10 +29,11 @@ use event::{
 };
 use serde::{Deserialize, Serialize};
 
-use self::versions::{METRIC, RELEASE, ROLLUP, TAG};
+use self::versions::{FEATURE, METRIC, RELEASE, ROLLUP, TAG};
 use crate::{LogSegment, Result};
 
 pub use bounded::{Bounded, Merge};
+pub use feature::{Feature, FeatureNumbers, FeaturePart};
 pub use metric::{Metric, MetricPart, Series};
 pub(crate) use moments::Moments;
 pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
@@ -45,9 +47,25 @@ pub const MAX_ROLLUP_BYTES: usize = 72 * 1024;
 /// No part is longer than this. An item of DynamoDB may have 400 KB.
 pub const MAX_PART_BYTES: usize = 340 * 1024;
 
-/// Whether a fold needs the column `name` of events of a kind.
-pub fn wants(kind: Kind, name: &str) -> bool {
-    kind.is_rolled_up(name)
+/// What the events of a day are folded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folding {
+    /// The rollup, and the parts by release, metric and tag.
+    Rollup,
+    /// The parts by feature. Their rollup only counts the predictions of each release: of how many they are.
+    Features,
+}
+
+impl Folding {
+    /// Whether it needs the column `name` of events of a kind.
+    pub fn wants(self, kind: Kind, name: &str) -> bool {
+        match self {
+            Self::Rollup => kind.is_rolled_up(name),
+            Self::Features => {
+                kind == Kind::Predictions && (name == "release" || kind.sketched(name).is_some())
+            }
+        }
+    }
 }
 
 /// What the events of one workspace and day add up to.
@@ -112,6 +130,8 @@ pub enum Part {
     Metric(Box<MetricPart>),
     /// Tags.
     Tag(Box<TagPart>),
+    /// Features.
+    Feature(Box<FeaturePart>),
 }
 
 impl Part {
@@ -121,6 +141,7 @@ impl Part {
             By::Release => Self::Release(Box::default()),
             By::Metric => Self::Metric(Box::default()),
             By::Tag => Self::Tag(Box::default()),
+            By::Feature => Self::Feature(Box::default()),
         }
     }
 
@@ -130,6 +151,7 @@ impl Part {
             Self::Release(part) => RELEASE.write(part.as_ref()),
             Self::Metric(part) => METRIC.write(part.as_ref()),
             Self::Tag(part) => TAG.write(part.as_ref()),
+            Self::Feature(part) => FEATURE.write(part.as_ref()),
         }
     }
 
@@ -142,6 +164,7 @@ impl Part {
             By::Release => Self::Release(RELEASE.read(text)?),
             By::Metric => Self::Metric(METRIC.read(text)?),
             By::Tag => Self::Tag(TAG.read(text)?),
+            By::Feature => Self::Feature(FEATURE.read(text)?),
         })
     }
 }
@@ -153,6 +176,7 @@ impl Merge for Part {
             (Self::Release(this), Self::Release(other)) => this.merge(other.as_ref()),
             (Self::Metric(this), Self::Metric(other)) => this.merge(other.as_ref()),
             (Self::Tag(this), Self::Tag(other)) => this.merge(other.as_ref()),
+            (Self::Feature(this), Self::Feature(other)) => this.merge(other.as_ref()),
             _ => debug_assert!(false, "a part is merged with one of another breakdown"),
         }
     }
@@ -168,12 +192,23 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Folds a segment.
+    /// Folds a segment to what the rollup and its parts are made of.
     ///
     /// # Errors
     /// When the columns are not what the kind must have, or a number is not finite.
     pub fn of(kind: Kind, segment: LogSegment<'_>) -> Result<Self> {
-        fold::segment(kind, segment)
+        Self::folded(Folding::Rollup, kind, segment)
+    }
+
+    /// Folds a segment.
+    ///
+    /// # Errors
+    /// As [`Delta::of`].
+    pub fn folded(to: Folding, kind: Kind, segment: LogSegment<'_>) -> Result<Self> {
+        match to {
+            Folding::Rollup => fold::segment(kind, segment),
+            Folding::Features => fold::features(kind, segment.columns),
+        }
     }
 }
 
@@ -192,7 +227,7 @@ pub fn release_counts<'a>(
 ) -> impl Iterator<Item = (&'a str, &'a ReleaseCounts)> {
     let releases = parts.into_iter().filter_map(|part| match part {
         Part::Release(part) => Some(part),
-        Part::Metric(_) | Part::Tag(_) => None,
+        Part::Metric(_) | Part::Tag(_) | Part::Feature(_) => None,
     });
     releases.flat_map(|part| part.counts.names()).map(|(name, counts)| (name.as_str(), counts))
 }

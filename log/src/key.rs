@@ -243,6 +243,8 @@ mod tests {
             breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
             breakdown(&w, 1, day, Breakdown { by: By::Tag, bucket: 0 }).to_string(),
+            features(&w, 1, day).to_string(),
+            breakdown(&w, 1, day, Breakdown::of(By::Feature, "distance")).to_string(),
             active(&w).to_string(),
             dead_letter(&log(), 2, 42).to_string(),
             unwritten(&w, 2, day, OfDay::Evaluation).to_string(),
@@ -307,11 +309,16 @@ mod tests {
             (evaluation(&w, 2, day), Projection::Evaluation),
             (evaluation_part(&w, 2, day, generation, 99), Projection::EvaluationPart(generation, 99)),
             (breakdown(&w, 2, day, tag), Projection::Breakdown(tag)),
+            (features(&w, 2, day), Projection::Features),
         ] {
             assert_eq!(parse_projection(&key).unwrap(), (day, expected));
             let range = projections(&w, 2, day, day);
-            assert!(range.from <= key.sk && key.sk <= range.to);
+            assert!(range.from <= key.sk && key.sk <= range.to && range.pk == key.pk);
         }
+        let feature = Breakdown::of(By::Feature, "distance");
+        let (key, range) = (breakdown(&w, 2, day, feature), features_between(&w, 2, day, day));
+        assert_eq!(parse_projection(&key).unwrap(), (day, Projection::Breakdown(feature)));
+        assert!(range.from <= key.sk && key.sk <= range.to && range.pk == key.pk);
         for sk in [
             "day#2013-06-31",
             "day#2013-06-01/",

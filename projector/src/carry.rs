@@ -6,7 +6,10 @@
 //! of what it replaces and counts it up, so a worker that still writes what it folded before is refused.
 
 use event::{Id, Kind, Result};
-use fold::{Evaluation, Rollup, rollup::Part};
+use fold::{
+    Evaluation, Rollup,
+    rollup::{Folding, Part},
+};
 use log::{
     evaluated::{self, At, Content, OfGone},
     expired,
@@ -15,7 +18,7 @@ use log::{
 };
 use table::{Change, Item, Key, Policy, Query, Table, query_all, unless_overtaken, update};
 
-use crate::{WorkspaceDay, sweep::applied};
+use crate::{WorkspaceDay, day::parts_of, sweep::applied};
 
 /// Copies to `version` what the version before it has of days whose events are gone, where that covers more.
 ///
@@ -24,32 +27,48 @@ use crate::{WorkspaceDay, sweep::applied};
 pub(crate) async fn carry_over(table: &dyn Table, workspace: &Id, version: u32) -> Result<()> {
     let marks = expired::all(table, workspace).await?;
     let Some(old) = version.checked_sub(1).filter(|_| !marks.is_empty()) else { return Ok(()) };
-    let (old_rollups, old_evaluations) = applied(table, old, workspace).await?;
-    let (new_rollups, new_evaluations) = applied(table, version, workspace).await?;
+    let (of_old, of_new) = (applied(table, old, workspace).await?, applied(table, version, workspace).await?);
     for mark in marks {
         let day = WorkspaceDay { workspace: workspace.clone(), day: mark.day };
         // First, as the rollup says that everything is there.
-        if !is_covered(old_evaluations.get(&day.day), new_evaluations.get(&day.day)) {
+        if !is_covered(of_old.evaluations.get(&day.day), of_new.evaluations.get(&day.day)) {
             carry_evaluation(table, &day, old, version).await?;
+        }
+        if !is_covered(of_old.features.get(&day.day), of_new.features.get(&day.day)) {
+            carry_all(table, &day, (old, version), Folding::Features).await?;
         }
         // Release events never expire: they are folded again.
         let is_gone = |log: &&String| !log.starts_with(Kind::Releases.letter());
-        let of_old = old_rollups.get(&day.day).into_iter().flatten().filter(|(log, _)| is_gone(log));
-        let of_old: Applied = of_old.map(|(log, seq)| (log.clone(), *seq)).collect();
-        if !is_covered(Some(&of_old), new_rollups.get(&day.day)) {
-            let range = key::projections(workspace, old, day.day, day.day);
-            // The rollup, which comes first, goes last: it says that the other items are there.
-            for item in query_all(table, Query::table(range)).await?.into_iter().rev() {
-                let key = match key::parse_projection(&item.key)?.1 {
-                    Projection::Rollup => key::rollup(workspace, version, day.day),
-                    Projection::Breakdown(one) => key::breakdown(workspace, version, day.day, one),
-                    Projection::Evaluation | Projection::EvaluationPart(..) => continue,
-                };
-                carry(table, key, &item).await?;
-            }
+        let rollup = of_old.rollups.get(&day.day).into_iter().flatten().filter(|(log, _)| is_gone(log));
+        let rollup: Applied = rollup.map(|(log, seq)| (log.clone(), *seq)).collect();
+        if !is_covered(Some(&rollup), of_new.rollups.get(&day.day)) {
+            carry_all(table, &day, (old, version), Folding::Rollup).await?;
         }
     }
     Ok(())
+}
+
+/// Copies what a day was folded to: the parts first, then the item that says that they are there.
+async fn carry_all(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    (old, new): (u32, u32),
+    folding: Folding,
+) -> Result<()> {
+    let (workspace, date) = (&day.workspace, day.day);
+    for item in query_all(table, Query::table(parts_of(folding, old, day))).await? {
+        if let Projection::Breakdown(one) = key::parse_projection(&item.key)?.1 {
+            carry(table, key::breakdown(workspace, new, date, one), &item).await?;
+        }
+    }
+    let head = match folding {
+        Folding::Rollup => key::rollup,
+        Folding::Features => key::features,
+    };
+    match table.get(&head(workspace, old, date)).await? {
+        Some(item) => carry(table, head(workspace, new, date), &item).await,
+        None => Ok(()),
+    }
 }
 
 /// Whether what covers `found` covers all of `wanted`.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use event::{Kind, Result};
 use fold::{
     Delta, Rollup,
-    rollup::{Merge, Part},
+    rollup::{Folding, Merge, Part},
 };
 use futures::future::try_join_all;
 use log::{
@@ -19,7 +19,7 @@ use log::{
     projection::{Applied, Projected},
     segment_item::Segment,
 };
-use table::{Item, Query, Table, query_all};
+use table::{Item, KeyRange, Query, Table, query_all};
 
 use crate::WorkspaceDay;
 
@@ -70,6 +70,10 @@ impl PartFold {
 pub(crate) struct DayFold<'a> {
     /// Where the parts are read from; a day that is folded from nothing reads none.
     source: Option<Source<'a>>,
+    /// What it is folded to.
+    pub(crate) folding: Folding,
+    /// Whether any of the segments has features.
+    pub(crate) has_features: bool,
     /// The rollup.
     pub(crate) rollup: Rollup,
     /// The parts that segments touched.
@@ -98,21 +102,28 @@ impl Taken {
 
 impl<'a> DayFold<'a> {
     /// Goes on from what is stored.
-    pub(crate) fn stored(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay, rollup: Rollup) -> Self {
+    pub(crate) fn stored(
+        table: &'a dyn Table,
+        version: u32,
+        day: &'a WorkspaceDay,
+        (folding, rollup): (Folding, Rollup),
+    ) -> Self {
         let source = Source { table, version, day, is_rewritten: false };
-        Self { source: Some(source), rollup, ..Self::fresh() }
+        Self { source: Some(source), rollup, ..Self::fresh(folding) }
     }
 
     /// Begins with nothing in the place of what is stored, which an older version wrote.
     pub(crate) fn rewritten(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay) -> Self {
         let source = Source { table, version, day, is_rewritten: true };
-        Self { source: Some(source), ..Self::fresh() }
+        Self { source: Some(source), ..Self::fresh(Folding::Rollup) }
     }
 
     /// Begins with nothing.
-    pub(crate) fn fresh() -> Self {
+    pub(crate) fn fresh(folding: Folding) -> Self {
         Self {
             source: None,
+            folding,
+            has_features: false,
             rollup: Rollup::default(),
             parts: BTreeMap::new(),
             taken: Taken::default(),
@@ -194,6 +205,15 @@ impl Source<'_> {
     }
 }
 
+/// Where the parts of a day stand.
+pub(crate) fn parts_of(folding: Folding, version: u32, day: &WorkspaceDay) -> KeyRange {
+    let range = match folding {
+        Folding::Rollup => key::projections,
+        Folding::Features => key::features_between,
+    };
+    range(&day.workspace, version, day.day, day.day)
+}
+
 /// All parts of a day that are stored.
 ///
 /// # Errors
@@ -202,8 +222,9 @@ pub(crate) async fn stored_parts(
     table: &dyn Table,
     version: u32,
     day: &WorkspaceDay,
+    folding: Folding,
 ) -> Result<BTreeMap<Breakdown, PartFold>> {
-    let range = key::projections(&day.workspace, version, day.day, day.day);
+    let range = parts_of(folding, version, day);
     let mut parts = BTreeMap::new();
     for item in query_all(table, Query::table(range)).await? {
         if let (_, Projection::Breakdown(breakdown)) = key::parse_projection(&item.key)? {

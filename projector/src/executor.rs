@@ -1,4 +1,4 @@
-//! The workshop: folds dirty days and evaluates them, several side by side.
+//! The workshop: folds dirty days, evaluates them and sketches their features, several side by side.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,9 +11,10 @@ use crate::{
     day::Taken,
     dlq::Refused,
     evaluate::{self, Effort},
+    features,
     lock::lock,
     project::{self, Projection},
-    schedule::{Dirty, Folded, Job, Pending, Room},
+    schedule::{Dirty, Folded, Job, Pending, Room, Step},
     shared::{Extent, Shared, add},
 };
 
@@ -21,9 +22,9 @@ use crate::{
 /// for an evaluation.
 const FOLDS_AT_ONCE: usize = 4;
 
-/// How many days are evaluated at once, beside those that are folded: fewer than SQLite has connections
+/// For how many days a step is made at once, beside those that are folded: fewer than SQLite has connections
 /// for reading, so that one is left for folds.
-const EVALUATIONS_AT_ONCE: usize = 3;
+const STEPS_AT_ONCE: usize = 3;
 
 /// About how many rows are held in memory for evaluations at once, in thousands. A day of more
 /// than these is evaluated alone.
@@ -35,7 +36,7 @@ const MAX_TOUCHED: usize = 10_000;
 /// What came of a job.
 enum Done {
     Folded(WorkspaceDay, Dirty, Result<Written>),
-    Evaluated(WorkspaceDay, Pending, Instant, Result<Evaluated>),
+    Step((WorkspaceDay, Step), Pending, Instant, Result<Made>),
 }
 
 /// What came of folding.
@@ -47,8 +48,8 @@ struct Written {
     retries: u64,
 }
 
-/// What came of evaluating.
-enum Evaluated {
+/// What came of a step after the fold.
+enum Made {
     Stored(Effort),
     /// Another version is read by now; the day is to be looked at again.
     Outdated,
@@ -58,26 +59,25 @@ enum Evaluated {
 #[derive(Debug, Default)]
 struct Busy {
     folding: usize,
-    evaluating: usize,
+    stepping: usize,
 }
 
 impl Busy {
     fn room(&self) -> Room {
-        let (to_fold, to_evaluate) = (self.folding < FOLDS_AT_ONCE, self.evaluating < EVALUATIONS_AT_ONCE);
-        Room { to_fold, to_evaluate }
+        Room { to_fold: self.folding < FOLDS_AT_ONCE, to_step: self.stepping < STEPS_AT_ONCE }
     }
 
     fn begins(&mut self, job: &Job) {
         match job {
             Job::Fold(..) => self.folding += 1,
-            Job::Evaluate(..) => self.evaluating += 1,
+            Job::Step(..) => self.stepping += 1,
         }
     }
 
     fn ends(&mut self, done: &Done) {
         match done {
             Done::Folded(..) => self.folding -= 1,
-            Done::Evaluated(..) => self.evaluating -= 1,
+            Done::Step(..) => self.stepping -= 1,
         }
     }
 }
@@ -115,13 +115,18 @@ impl Shared {
                 let folded = caught::whole(self.fold(&day, &dirty)).await;
                 Done::Folded(day, dirty, folded)
             }
-            Job::Evaluate(day, pending) => {
+            Job::Step(day, step @ Step::Sketch, pending) => {
+                let started = Instant::now();
+                let made = caught::whole(self.sketch(&day, &pending)).await;
+                Done::Step((day, step), pending, started, made)
+            }
+            Job::Step(day, step @ Step::Evaluate, pending) => {
                 let kilorows = (pending.events as usize / 1_000).clamp(1, KILOROWS_AT_ONCE);
                 // It is never closed, so the permit is there in the end.
                 let _permit = room.acquire_many(kilorows as u32).await;
                 let started = Instant::now();
-                let evaluated = caught::whole(self.evaluate(&day, &pending)).await;
-                Done::Evaluated(day, pending, started, evaluated)
+                let made = caught::whole(self.evaluate(&day, &pending)).await;
+                Done::Step((day, step), pending, started, made)
             }
         }
     }
@@ -145,17 +150,26 @@ impl Shared {
             // past the event before those are evaluated.
             self.ask_for_sweep_under(dirty.mark, Extent::Workspace(day.workspace.clone()));
         }
-        let Projection { rollup, applied, grown, segments, taken, retries, .. } = projection;
+        let Projection { rollup, applied, grown, segments, taken, has_features, retries, .. } = projection;
         let kinds = [Kind::Predictions, Kind::Outcomes];
         let events = kinds.map(|kind| rollup.events(kind)).iter().sum();
-        let folded = Folded { version, applied, events, grown };
+        let folded = Folded { version, applied, events, grown, has_features };
         Ok(Written { folded, taken, took: began.elapsed(), segments, retries })
     }
 
-    async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Evaluated> {
+    async fn sketch(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Made> {
         let table = &*self.table;
         if active::load(table, &day.workspace).await?.version != pending.version {
-            return Ok(Evaluated::Outdated);
+            return Ok(Made::Outdated);
+        }
+        let retries = features::sketch(table, pending.version, day, &pending.applied).await?;
+        Ok(Made::Stored(Effort { retries, ..Effort::default() }))
+    }
+
+    async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Made> {
+        let table = &*self.table;
+        if active::load(table, &day.workspace).await?.version != pending.version {
+            return Ok(Made::Outdated);
         }
         let effort = evaluate::evaluate(table, pending.version, day, &pending.applied).await?;
         if let Some(stopped) = &effort.stopped {
@@ -164,7 +178,7 @@ impl Shared {
         if effort.rows > 0 {
             self.rank(&day.workspace).await?;
         }
-        Ok(Evaluated::Stored(effort))
+        Ok(Made::Stored(effort))
     }
 
     /// Has the next sweep look at a day, however old it is.
@@ -177,7 +191,7 @@ impl Shared {
 
     async fn settle(&self, done: Done) {
         let now = Instant::now();
-        let (Done::Folded(day, ..) | Done::Evaluated(day, ..)) = &done;
+        let (Done::Folded(day, ..) | Done::Step((day, _), ..)) = &done;
         self.touch(day);
         match done {
             Done::Folded(day, dirty, Ok(written)) => {
@@ -205,35 +219,40 @@ impl Shared {
                     Err(_) => self.schedule().not_folded(&day, dirty, now),
                 }
             }
-            Done::Evaluated(day, pending, started, Ok(Evaluated::Stored(effort))) => {
+            Done::Step(step, pending, started, Ok(Made::Stored(effort))) => {
                 add(&self.stats.evaluated_rows, effort.rows);
                 add(&self.stats.retries, effort.retries);
-                self.stats.meters.evaluated(now - started);
+                let (day, of) = (&step.0, step.1);
+                if of == Step::Evaluate {
+                    self.stats.meters.evaluated(now - started);
+                }
                 tracing::debug!(
                     workspace = %day.workspace,
                     day = %day.day,
                     rows = effort.rows,
                     lag_seconds = (now - pending.since).as_secs_f64(),
-                    "evaluated"
+                    "{} written",
+                    of.writes().name()
                 );
                 if effort.stopped.is_none() {
-                    self.written(&day, OfDay::Evaluation).await;
+                    self.written(day, of.writes()).await;
                 }
-                self.schedule().evaluated(&day, &pending, (started, now));
+                self.schedule().made(&step, &pending, (started, now));
             }
-            Done::Evaluated(day, pending, started, Ok(Evaluated::Outdated)) => {
+            Done::Step(step, pending, started, Ok(Made::Outdated)) => {
                 let mut schedule = self.schedule();
-                schedule.mark(day.clone(), None, Some(pending.mark), now);
-                schedule.evaluated(&day, &pending, (started, now));
+                schedule.mark(step.0.clone(), None, Some(pending.mark), now);
+                schedule.made(&step, &pending, (started, now));
             }
-            Done::Evaluated(day, pending, _, Err(error)) if error.may_pass() => {
+            Done::Step(step, pending, _, Err(error)) if error.may_pass() => {
+                let day = &step.0;
                 tracing::warn!(workspace = %day.workspace, day = %day.day, %error, "the table is not available; trying again");
-                self.schedule().not_evaluated(&day, pending, now);
+                self.schedule().not_made(&step, pending, now);
             }
-            Done::Evaluated(day, pending, started, Err(error)) => {
-                match self.note_unwritten(&day, OfDay::Evaluation, &error).await {
-                    Ok(()) => self.schedule().evaluated(&day, &pending, (started, now)),
-                    Err(_) => self.schedule().not_evaluated(&day, pending, now),
+            Done::Step(step, pending, started, Err(error)) => {
+                match self.note_unwritten(&step.0, step.1.writes(), &error).await {
+                    Ok(()) => self.schedule().made(&step, &pending, (started, now)),
+                    Err(_) => self.schedule().not_made(&step, pending, now),
                 }
             }
         }

@@ -30,6 +30,7 @@ use table::{Condition, Query, Table, Write};
 use crate::{
     WorkspaceDay,
     evaluate::{self, wanted},
+    features,
 };
 
 /// How many days of a workspace are deleted at most in one go; the next sweep goes on.
@@ -110,8 +111,8 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
     Ok(deleted)
 }
 
-/// Whether the projections of a day cover its logs up to these heads, the evaluation as well if it
-/// is `evaluated`.
+/// Whether the projections of a day cover its logs up to these heads, the evaluation and the breakdown by feature as
+/// well if it is `evaluated`.
 async fn is_covered(
     table: &dyn Table,
     version: u32,
@@ -129,7 +130,10 @@ async fn is_covered(
     }
     let wanted = wanted(day, &rollup, &Definitions::load(table, &day.workspace).await?);
     let evaluation = applied(table, &key::evaluation(&day.workspace, version, day.day)).await?;
-    Ok(evaluate::covers(&evaluation, &wanted))
+    let features = features::head(table, version, day).await?;
+    let is_sketched =
+        features.is_none_or(|(head, _)| evaluate::covers(&head.applied, &features::wanted(&rollup)));
+    Ok(is_sketched && evaluate::covers(&evaluation, &wanted))
 }
 
 async fn applied(table: &dyn Table, key: &table::Key) -> Result<Applied> {

@@ -4,7 +4,7 @@
 //! [`heartbeat`]); each keeps a schedule of days to fold and to evaluate ([`worker`]). What to do about
 //! a day is read from the table: its rollup knows the prefix of the logs that it covers, so the
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
-//! Evaluations join the day's predictions with its outcomes ([`evaluate`]). [`sweep`] finds what no
+//! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
 //! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
 //! served, [`board`] keeps the leaderboard, [`expire`] deletes events whose time is over, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
@@ -48,6 +48,7 @@ pub mod dlq;
 pub mod evaluate;
 mod executor;
 pub mod expire;
+pub mod features;
 mod following;
 mod full_sweep;
 pub mod heartbeat;

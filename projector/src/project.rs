@@ -1,17 +1,18 @@
 //! Folds what is new of a day into its rollup and counters.
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet};
 
 use catalog::{Defined, ReleaseChange, record, record_definitions};
 use event::{ErrorKind, Kind, Result};
 use fold::{
     Delta, LogSegment, Rollup,
-    rollup::{is_current, wants},
+    rollup::{Folding, is_current},
 };
 use log::{
     key::{self, LogId, OfDay},
     projection::{Applied, Projected},
     scan,
+    segment_item::Segment,
 };
 use table::{Policy, Table, unless_overtaken};
 
@@ -19,6 +20,7 @@ use crate::{
     WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
     dlq::{self, Skipped, Stopped, is_skipped},
+    features,
     unwritten::{self, Unwritten},
 };
 
@@ -38,6 +40,8 @@ pub struct Projection {
     pub segments: u64,
     /// What was in them.
     pub taken: Taken,
+    /// Whether the day has features, of which there is a breakdown.
+    pub has_features: bool,
     /// How often somebody else wrote in between, so that it was read and folded again.
     pub retries: u64,
     /// Logs that cannot be folded any further.
@@ -92,7 +96,7 @@ pub async fn project(
         let is_rewritten = !is_current(&stored.state) && !rewriting_failed;
         let (mut fold, skipped) = match is_rewritten {
             true => rewritten(table, version, day).await?,
-            false => (DayFold::stored(table, version, day, rollup), Skipped::new()),
+            false => (DayFold::stored(table, version, day, (Folding::Rollup, rollup)), Skipped::new()),
         };
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
@@ -123,9 +127,20 @@ pub async fn project(
                 None => continue,
             },
         };
+        let has_features = fold.has_features || features::is_begun(table, version, day).await?;
         let (rollup, taken) = (fold.rollup, fold.taken);
         let retries = tries.retries();
-        return Ok(Projection { rollup, applied, grown, segments, taken, retries, stopped, unrecorded });
+        return Ok(Projection {
+            rollup,
+            applied,
+            grown,
+            segments,
+            taken,
+            has_features,
+            retries,
+            stopped,
+            unrecorded,
+        });
     }
 }
 
@@ -142,6 +157,9 @@ async fn write(
     (stored, applied): (&Projected, &Applied),
 ) -> Result<Vec<Stopped>> {
     fold.write_parts().await?;
+    if fold.has_features {
+        features::begin(table, version, day).await?;
+    }
     counters::write(table, day, fold).await?;
     let unrecorded = record_releases(table, day, &stored.applied, applied, &Skipped::new()).await?;
     if let Some(stopped) = unrecorded.first() {
@@ -199,6 +217,20 @@ async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Opti
     }
 }
 
+/// What a segment folds to, or why it cannot be folded; and whether it has features.
+fn folded(folding: Folding, segment: &Segment) -> (std::result::Result<Delta, String>, bool) {
+    let (kind, has_features) = (segment.log.kind, Cell::new(false));
+    let wants = |name: &str| {
+        has_features.set(has_features.get() || kind.sketched(name).is_some());
+        folding.wants(kind, name)
+    };
+    let folded = caught::text(|| segment.unpack(wants)).and_then(|columns| {
+        let segment = LogSegment { place: segment.place(), columns: &columns };
+        caught::text(|| Delta::folded(folding, kind, segment))
+    });
+    (folded, has_features.get())
+}
+
 /// Folds the segments of a log after `applied` up to `last`, without those that are `skipped`;
 /// returns the last one that was folded, and the one that could not be.
 pub(crate) async fn fold_from(
@@ -231,11 +263,8 @@ pub(crate) async fn fold_from(
         };
         for segment in &segments {
             if !is_skipped(skipped, log, segment.seq) {
-                let unpacked = caught::text(|| segment.unpack(|name| wants(log.kind, name)));
-                let place = segment.place();
-                let folded = unpacked.and_then(|columns| {
-                    caught::text(|| Delta::of(log.kind, LogSegment { place, columns: &columns }))
-                });
+                let (folded, has_features) = folded(into.folding, segment);
+                into.has_features |= has_features;
                 match folded {
                     Ok(delta) => {
                         into.add(log, segment.seq, &delta).await?;

@@ -33,8 +33,9 @@ use crate::{
     carry::carry_over,
     dlq::{self, DeadLetter, LetterState, Refused, Stopped},
     evaluate::evaluate,
+    features::sketch,
     project::project,
-    sweep::{applied, sweep_version},
+    sweep::{Covered, applied, sweep_version},
 };
 
 /// How many passes there are before the flip at most, if the log grows during each.
@@ -174,6 +175,7 @@ impl Rebuild<'_> {
             let logs = behind.logs.keys().filter(|log| !self.stopped.contains(*log));
             let mut days = behind.evaluations;
             days.retain(|day| !self.unevaluated.contains(day));
+            days.extend(behind.features);
             days.extend(logs.map(of));
             if days.is_empty() {
                 return Ok(());
@@ -207,6 +209,7 @@ impl Rebuild<'_> {
             if self.refused(version, effort.stopped.into_iter().collect(), Refused::Evaluation).await? {
                 continue;
             }
+            sketch(self.table, version, day, &projection.applied).await?;
             return Ok(segments);
         }
     }
@@ -243,18 +246,19 @@ impl Rebuild<'_> {
 
     /// Refuses a new version that covers less of something than the old one did at `point`, or that is
     /// stopped where the old one is not.
-    async fn check_no_less(&self, building: u32, point: &(Days, Days)) -> Result<()> {
+    async fn check_no_less(&self, building: u32, point: &Covered) -> Result<()> {
         let found = active::load(self.table, self.workspace).await?;
         if found.version == building {
             return Ok(());
         }
-        let (now, _) = applied(self.table, found.version, self.workspace).await?;
-        let (rollups, evaluations) = applied(self.table, building, self.workspace).await?;
+        let now = applied(self.table, found.version, self.workspace).await?;
+        let new = applied(self.table, building, self.workspace).await?;
         let old = found.version;
         for (what, old_days, new_days, is_point) in [
-            ("fold", &point.0, &rollups, true),
-            ("evaluate", &point.1, &evaluations, true),
-            ("fold", &now, &rollups, false),
+            ("fold", &point.rollups, &new.rollups, true),
+            ("evaluate", &point.evaluations, &new.evaluations, true),
+            ("sketch", &point.features, &new.features, true),
+            ("fold", &now.rollups, &new.rollups, false),
         ] {
             for (day, log, seq) in logs_of(old_days) {
                 let covered = new_days.get(&day).and_then(|logs| logs.get(log)).copied().unwrap_or(0);
@@ -289,9 +293,9 @@ impl Rebuild<'_> {
     async fn delete_old(&mut self, found: Active) -> Result<()> {
         let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
         for version in first..found.version {
-            for range in
-                [key::all_projections(self.workspace, version), key::dead_letters(self.workspace, version)]
-            {
+            let projections =
+                [key::all_projections(self.workspace, version), key::all_features(self.workspace, version)];
+            for range in projections.into_iter().chain([key::dead_letters(self.workspace, version)]) {
                 let mut query = Query::table(range).only(&["v"]);
                 loop {
                     let page = self.table.query(&query).await?;

@@ -16,6 +16,7 @@ use crate::{
     dlq::{self, DeadLetter, STATE, Stopped},
     evaluate,
     expire::expire,
+    features,
     letter::LetterState,
     project::{self, record_releases},
     sweep::sweep_version,
@@ -75,6 +76,7 @@ async fn written(table: &dyn Table, letter: &Unwritten) -> Result<Option<String>
             let effort = evaluate::evaluate(table, version, day, &projection.applied).await?;
             Ok(effort.stopped.map(|stopped| stopped.reason))
         }
+        OfDay::Features => features::sketch(table, version, day, &projection.applied).await.map(|_| None),
         OfDay::Live => still_unrecorded(table, version, day, &projection.applied).await,
     }
 }

@@ -1,4 +1,4 @@
-//! What a worker has to do, and in which order: days to fold, and days to evaluate.
+//! What a worker has to do, and in which order: days to fold, and then days to evaluate and features to sketch.
 //!
 //! Everything that a worker has to do gets a mark, a number that grows. A mark is settled when what
 //! it stands for, and everything before it, is written. A checkpoint waits until the mark of what
@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use log::{key::LogId, projection::Applied};
+use log::{
+    key::{LogId, OfDay},
+    projection::Applied,
+};
 use tokio::time::Instant;
 
 use crate::WorkspaceDay;
@@ -27,6 +30,8 @@ const LATEST: Duration = Duration::from_secs(60);
 /// for the first time, when it is quiet, or this long after it changed: a day that is loaded as a
 /// whole is read once.
 const FIRST: Duration = Duration::from_secs(5);
+/// The features of a day are sketched at most this often.
+const SKETCH_EVERY: Duration = Duration::from_secs(60);
 /// How many evaluations are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 /// How long to wait after a failure of the table.
@@ -43,7 +48,26 @@ pub(crate) struct Dirty {
     not_before: Instant,
 }
 
-/// A day that is folded and not evaluated yet.
+/// What is done for a day after it was folded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Step {
+    /// Its predictions are judged by its outcomes.
+    Evaluate,
+    /// Where its features lie is noted.
+    Sketch,
+}
+
+impl Step {
+    /// What it writes.
+    pub(crate) fn writes(self) -> OfDay {
+        match self {
+            Self::Evaluate => OfDay::Evaluation,
+            Self::Sketch => OfDay::Features,
+        }
+    }
+}
+
+/// A day that is folded, and a step that it waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     /// The version of the projections that was folded.
@@ -58,9 +82,9 @@ pub(crate) struct Pending {
     not_before: Instant,
 }
 
-/// When a day was last evaluated.
+/// When a step was last made for a day.
 #[derive(Clone, Copy, Debug)]
-struct Evaluated {
+struct Made {
     events: u64,
     ended: Instant,
     took: Duration,
@@ -70,14 +94,15 @@ struct Evaluated {
 #[derive(Debug)]
 pub(crate) enum Job {
     Fold(WorkspaceDay, Dirty),
-    Evaluate(WorkspaceDay, Pending),
+    Step(WorkspaceDay, Step, Pending),
 }
 
 /// What there is room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) to_fold: bool,
-    pub(crate) to_evaluate: bool,
+    /// For steps after the fold.
+    pub(crate) to_step: bool,
 }
 
 /// All that is to be done.
@@ -89,9 +114,9 @@ pub(crate) struct Schedule {
     queue: VecDeque<WorkspaceDay>,
     dirty: BTreeMap<WorkspaceDay, Dirty>,
     folding: BTreeSet<WorkspaceDay>,
-    pending: BTreeMap<WorkspaceDay, Pending>,
-    evaluating: BTreeSet<WorkspaceDay>,
-    evaluated: BTreeMap<WorkspaceDay, Evaluated>,
+    pending: BTreeMap<(WorkspaceDay, Step), Pending>,
+    stepping: BTreeSet<(WorkspaceDay, Step)>,
+    made: BTreeMap<(WorkspaceDay, Step), Made>,
 }
 
 impl Schedule {
@@ -158,7 +183,7 @@ impl Schedule {
     }
 
     /// The next thing to do, if there is any at `now` that there is room for: what was dirty first comes first,
-    /// and folding before evaluating.
+    /// and folding before all that follows it.
     pub(crate) fn next(&mut self, now: Instant, room: Room) -> Option<Job> {
         let is_ready = |day: &WorkspaceDay| {
             !self.folding.contains(day) && self.dirty.get(day).is_some_and(|dirty| dirty.not_before <= now)
@@ -171,45 +196,48 @@ impl Schedule {
             self.folding.insert(day.clone());
             return Some(Job::Fold(day, dirty));
         }
-        let due = self.pending.iter().filter(|_| room.to_evaluate).find(|(day, pending)| {
-            !self.evaluating.contains(*day) && pending.due_at(self.evaluated.get(*day)) <= now
+        let due = self.pending.iter().filter(|_| room.to_step).find(|(step, pending)| {
+            !self.stepping.contains(*step) && pending.due_at(step.1, self.made.get(*step)) <= now
         });
-        let day = due.map(|(day, _)| day.clone())?;
-        let pending = self.pending.remove(&day)?;
-        self.evaluating.insert(day.clone());
-        Some(Job::Evaluate(day, pending))
+        let step = due.map(|(step, _)| step.clone())?;
+        let pending = self.pending.remove(&step)?;
+        self.stepping.insert(step.clone());
+        Some(Job::Step(step.0, step.1, pending))
     }
 
     /// When there may be something to do that is not ready yet, of what there is room for.
     pub(crate) fn next_at(&self, room: Room) -> Option<Instant> {
         let dirty = self.dirty.iter().filter(|(day, _)| room.to_fold && !self.folding.contains(*day));
         let pending = self.pending.iter();
-        let pending = pending.filter(|(day, _)| room.to_evaluate && !self.evaluating.contains(*day));
+        let pending = pending.filter(|(step, _)| room.to_step && !self.stepping.contains(*step));
         let dirty = dirty.map(|(_, dirty)| dirty.not_before);
-        dirty.chain(pending.map(|(day, pending)| pending.due_at(self.evaluated.get(day)))).min()
+        dirty.chain(pending.map(|(step, pending)| pending.due_at(step.1, self.made.get(step)))).min()
     }
 
-    /// A day was folded: it is to be evaluated.
+    /// A day was folded: it is to be evaluated, and its features are to be sketched if it has any.
     pub(crate) fn folded(&mut self, day: &WorkspaceDay, done: Dirty, now: Instant, folded: Folded) {
         self.folding.remove(day);
-        let Folded { version, applied, events, grown } = folded;
-        match self.pending.get_mut(day) {
+        let sketched = folded.has_features.then_some(Step::Sketch);
+        for step in [Step::Evaluate].into_iter().chain(sketched) {
+            self.carry(done.mark);
+            self.wait_for((day.clone(), step), done.mark, now, &folded);
+        }
+        self.release(done.mark);
+    }
+
+    fn wait_for(&mut self, step: (WorkspaceDay, Step), mark: u64, now: Instant, folded: &Folded) {
+        let Folded { version, events, grown, .. } = *folded;
+        match self.pending.get_mut(&step) {
             None => {
-                let new = Pending {
-                    version,
-                    applied,
-                    events,
-                    mark: done.mark,
-                    since: now,
-                    changed: now,
-                    not_before: now,
-                };
-                self.pending.insert(day.clone(), new);
+                let applied = folded.applied.clone();
+                let (since, changed, not_before) = (now, now, now);
+                let new = Pending { version, applied, events, mark, since, changed, not_before };
+                self.pending.insert(step, new);
             }
             Some(known) => {
-                let later = known.mark.max(done.mark);
-                known.mark = known.mark.min(done.mark);
-                (known.version, known.applied, known.events) = (version, applied, events);
+                let later = known.mark.max(mark);
+                known.mark = known.mark.min(mark);
+                (known.version, known.applied, known.events) = (version, folded.applied.clone(), events);
                 if grown {
                     known.changed = now;
                 }
@@ -232,30 +260,30 @@ impl Schedule {
         self.release(dirty.mark);
     }
 
-    /// A day was evaluated, or cannot be.
-    pub(crate) fn evaluated(
+    /// A step was made for a day, or cannot be.
+    pub(crate) fn made(
         &mut self,
-        day: &WorkspaceDay,
+        step: &(WorkspaceDay, Step),
         done: &Pending,
         (started, ended): (Instant, Instant),
     ) {
-        self.evaluating.remove(day);
+        self.stepping.remove(step);
         self.release(done.mark);
-        let last = Evaluated { events: done.events, ended, took: ended - started };
-        self.evaluated.insert(day.clone(), last);
+        let last = Made { events: done.events, ended, took: ended - started };
+        self.made.insert(step.clone(), last);
         // The oldest matter least.
-        if self.evaluated.len() > MAX_REMEMBERED {
-            self.evaluated.retain(|_, last| ended - last.ended < LATEST);
+        if self.made.len() > MAX_REMEMBERED {
+            self.made.retain(|_, last| ended - last.ended < LATEST);
         }
     }
 
-    /// A day could not be evaluated now; it is tried again, with what was folded since.
-    pub(crate) fn not_evaluated(&mut self, day: &WorkspaceDay, pending: Pending, now: Instant) {
-        self.evaluating.remove(day);
-        match self.pending.get_mut(day) {
+    /// A step could not be made for a day now; it is tried again, with what was folded since.
+    pub(crate) fn not_made(&mut self, step: &(WorkspaceDay, Step), pending: Pending, now: Instant) {
+        self.stepping.remove(step);
+        match self.pending.get_mut(step) {
             None => {
                 let again = Pending { not_before: now + RETRY_AFTER, ..pending };
-                self.pending.insert(day.clone(), again);
+                self.pending.insert(step.clone(), again);
             }
             Some(newer) => {
                 let later = newer.mark.max(pending.mark);
@@ -269,7 +297,8 @@ impl Schedule {
 
     /// How many days are folded and not evaluated.
     pub(crate) fn unevaluated(&self) -> usize {
-        self.pending.len() + self.evaluating.len()
+        let is_evaluation = |(_, step): &&(WorkspaceDay, Step)| *step == Step::Evaluate;
+        self.pending.keys().chain(&self.stepping).filter(is_evaluation).count()
     }
 
     /// How many days are not folded yet, how many changes announced them, and since when the oldest waits.
@@ -287,13 +316,17 @@ pub(crate) struct Folded {
     pub(crate) applied: Applied,
     pub(crate) events: u64,
     pub(crate) grown: bool,
+    pub(crate) has_features: bool,
 }
 
 impl Pending {
-    /// When it should be evaluated, as things stand.
-    fn due_at(&self, last: Option<&Evaluated>) -> Instant {
-        let Some(last) = last else {
-            return (self.changed + QUIET).min(self.since + FIRST).max(self.not_before);
+    /// When the step should be made, as things stand.
+    fn due_at(&self, step: Step, last: Option<&Made>) -> Instant {
+        let first = (self.changed + QUIET).min(self.since + FIRST).max(self.not_before);
+        let last = match (step, last) {
+            (_, None) => return first,
+            (Step::Sketch, Some(last)) => return first.max(last.ended + SKETCH_EVERY),
+            (Step::Evaluate, Some(last)) => last,
         };
         if self.events as f64 >= last.events as f64 * (1.0 + GROWTH) {
             return self.not_before;
@@ -312,7 +345,7 @@ mod tests {
     use super::*;
 
     /// Room for everything.
-    const ALL: Room = Room { to_fold: true, to_evaluate: true };
+    const ALL: Room = Room { to_fold: true, to_step: true };
 
     fn day(number: u8) -> WorkspaceDay {
         WorkspaceDay {
@@ -326,7 +359,7 @@ mod tests {
     }
 
     fn folded(events: u64) -> Folded {
-        Folded { version: 1, applied: Applied::new(), events, grown: true }
+        Folded { version: 1, applied: Applied::new(), events, grown: true, has_features: false }
     }
 
     fn fold(schedule: &mut Schedule, now: Instant) -> (WorkspaceDay, Dirty) {
@@ -340,12 +373,13 @@ mod tests {
     fn a_day_is_evaluated_when_it_doubled_or_rested_or_waited_long() {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
-        let due = |events, since, changed, last: Option<&Evaluated>| {
+        let due = |events, since, changed, last: Option<&Made>| {
             let (since, changed) = (after(since), after(changed));
             let applied = Applied::new();
-            Pending { version: 1, applied, events, mark: 1, since, changed, not_before: start }.due_at(last)
+            Pending { version: 1, applied, events, mark: 1, since, changed, not_before: start }
+                .due_at(Step::Evaluate, last)
         };
-        let last = Evaluated { events: 1_000, ended: start, took: Duration::from_millis(200) };
+        let last = Made { events: 1_000, ended: start, took: Duration::from_millis(200) };
         assert_eq!(due(1, 0, 10, None), after(310), "never evaluated, and quiet");
         assert_eq!(due(1, 0, 4_999, None), after(5_000), "never evaluated, and never quiet");
         assert_eq!(due(2_000, 0, 10, Some(&last)), start, "grown to twice as much");
@@ -372,18 +406,51 @@ mod tests {
         // It changes again meanwhile.
         schedule.mark(day(1), Some(log(&day(1), 2)), None, now);
         let now = now + QUIET;
-        let Some(Job::Evaluate(two, pending)) = schedule.next(now, ALL) else { panic!("never evaluated") };
+        let Some(Job::Step(two, Step::Evaluate, pending)) = schedule.next(now, ALL) else {
+            panic!("never evaluated")
+        };
         assert_eq!(two, day(2));
-        schedule.evaluated(&two, &pending, (now, now));
+        schedule.made(&(two, Step::Evaluate), &pending, (now, now));
         schedule.folded(&one, dirty_one, now, folded(1));
         assert!(!schedule.is_settled(first), "folded, but not evaluated");
         let (one, dirty_one) = fold(&mut schedule, now);
         schedule.folded(&one, dirty_one, now, folded(2));
         let now = now + QUIET;
-        let Some(Job::Evaluate(one, pending)) = schedule.next(now, ALL) else { panic!("never evaluated") };
-        schedule.evaluated(&one, &pending, (now, now));
+        let Some(Job::Step(one, Step::Evaluate, pending)) = schedule.next(now, ALL) else {
+            panic!("never evaluated")
+        };
+        schedule.made(&(one, Step::Evaluate), &pending, (now, now));
         assert!(schedule.is_settled(last) && schedule.is_settled(schedule.newest()));
         assert!(schedule.next(now, ALL).is_none() && schedule.next_at(ALL).is_none());
+    }
+
+    #[test]
+    fn features_are_sketched_once_a_minute_and_hold_back_their_mark() {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        let with_features = |events| Folded { has_features: true, ..folded(events) };
+        let step = |schedule: &mut Schedule, now: Instant| match schedule.next(now, ALL) {
+            Some(Job::Step(day, step, pending)) => (day, step, pending),
+            other => panic!("{other:?}"),
+        };
+        let mut now = start;
+        for (events, due) in [(1, start + QUIET), (2, start + QUIET + SKETCH_EVERY)] {
+            schedule.mark(day(1), Some(log(&day(1), 0)), None, now);
+            let mark = schedule.newest();
+            let (one, dirty) = fold(&mut schedule, now);
+            schedule.folded(&one, dirty, now, with_features(events));
+            now = schedule.next_at(ALL).unwrap();
+            let (one, first, pending) = step(&mut schedule, now);
+            assert_eq!(first, Step::Evaluate);
+            schedule.made(&(one, first), &pending, (now, now));
+            assert!(!schedule.is_settled(mark) && schedule.unevaluated() == 0);
+            assert_eq!(schedule.next_at(ALL), Some(due));
+            now = due;
+            let (one, second, pending) = step(&mut schedule, now);
+            assert_eq!((second, pending.events), (Step::Sketch, events));
+            schedule.made(&(one, second), &pending, (now, now));
+            assert!(schedule.is_settled(mark));
+        }
     }
 
     #[test]
@@ -400,18 +467,18 @@ mod tests {
     }
 
     #[test]
-    fn without_room_to_evaluate_days_are_folded_still() {
+    fn without_room_to_step_days_are_folded_still() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
         schedule.mark(day(1), Some(log(&day(1), 0)), None, now);
         let (one, dirty) = fold(&mut schedule, now);
         schedule.folded(&one, dirty, now, folded(1));
-        let (now, folds) = (now + QUIET, Room { to_evaluate: false, ..ALL });
+        let (now, folds) = (now + QUIET, Room { to_step: false, ..ALL });
         assert!(schedule.next(now, folds).is_none());
         assert_eq!(schedule.next_at(folds), None, "nobody waits for what there is no room for");
         schedule.mark(day(2), Some(log(&day(2), 0)), None, now);
         assert!(matches!(schedule.next(now, folds), Some(Job::Fold(two, _)) if two == day(2)));
-        assert!(matches!(schedule.next(now, ALL), Some(Job::Evaluate(one, _)) if one == day(1)));
+        assert!(matches!(schedule.next(now, ALL), Some(Job::Step(one, Step::Evaluate, _)) if one == day(1)));
     }
 
     #[test]
@@ -441,9 +508,9 @@ mod tests {
             while let Some(job) = schedule.next(now, ALL) {
                 match job {
                     Job::Fold(day, dirty) => schedule.folded(&day, dirty, now, folded(events)),
-                    Job::Evaluate(day, pending) => {
+                    Job::Step(day, step, pending) => {
                         evaluated += pending.events;
-                        schedule.evaluated(&day, &pending, (now, now));
+                        schedule.made(&(day, step), &pending, (now, now));
                     }
                 }
             }

@@ -15,6 +15,7 @@ use table::{KeyRange, Query, Table, query_all};
 use crate::{
     WorkspaceDay,
     evaluate::{covers, wanted},
+    features,
 };
 
 /// What is behind in a workspace.
@@ -28,6 +29,8 @@ pub struct Behind {
     pub segments: u64,
     /// Days whose evaluation covers less than their rollup, or not the definitions that concern it.
     pub evaluations: BTreeSet<WorkspaceDay>,
+    /// Days whose breakdown by feature covers less than their rollup. It may be a minute behind.
+    pub features: BTreeSet<WorkspaceDay>,
 }
 
 /// Finds what is behind in a workspace, in the version of its projections that is read: on all days.
@@ -91,7 +94,8 @@ impl<'a> Comparison<'a> {
 
     /// Compares a range of the logs with a range of the projections.
     async fn compare(&mut self, segments: KeyRange, projections: KeyRange) -> Result<()> {
-        let (rollups, evaluations) = applied_within(self.table, projections).await?;
+        let covered = applied_within(self.table, projections).await?;
+        let rollups = &covered.rollups;
         self.behind.days += rollups.len();
         let end = segments.to.clone();
         let mut rest = segments;
@@ -107,61 +111,68 @@ impl<'a> Comparison<'a> {
             self.behind.segments += scan::head(self.table, &log).await?.saturating_sub(folded);
             self.behind.logs.insert(log, folded + 1);
         }
-        self.compare_evaluations(&rollups, &evaluations).await
+        self.compare_steps(&covered).await
     }
 
-    async fn compare_evaluations(
-        &mut self,
-        rollups: &BTreeMap<Day, Applied>,
-        evaluations: &BTreeMap<Day, Applied>,
-    ) -> Result<()> {
+    async fn compare_steps(&mut self, covered: &Covered) -> Result<()> {
+        let Covered { rollups, evaluations, features } = covered;
         if rollups.is_empty() {
             return Ok(());
         }
         if self.definitions.is_none() {
             self.definitions = Some(Definitions::load(self.table, self.workspace).await?);
         }
-        let mut found = BTreeSet::new();
+        let (mut unevaluated, mut unsketched) = (BTreeSet::new(), BTreeSet::new());
         for (day, applied) in rollups {
             let day = WorkspaceDay { workspace: self.workspace.clone(), day: *day };
             let wanted = self.definitions.as_ref().map(|definitions| wanted(&day, applied, definitions));
             let wanted = wanted.unwrap_or_default();
             let is_covered = evaluations.get(&day.day).is_some_and(|evaluation| covers(evaluation, &wanted));
+            if features.get(&day.day).is_some_and(|head| !covers(head, &features::wanted(applied))) {
+                unsketched.insert(day.clone());
+            }
             if !wanted.is_empty() && !is_covered {
-                found.insert(day);
+                unevaluated.insert(day);
             }
         }
-        if let (Some(first), Some(last)) = (found.first(), found.last()) {
-            // What has expired cannot be evaluated any more.
-            let gone = expired::days(self.table, self.workspace, first.day, last.day).await?;
-            found.retain(|day| !gone.contains(&day.day));
+        let all: BTreeSet<Day> = unevaluated.iter().chain(&unsketched).map(|day| day.day).collect();
+        if let (Some(first), Some(last)) = (all.first(), all.last()) {
+            // What has expired cannot be read any more.
+            let gone = expired::days(self.table, self.workspace, *first, *last).await?;
+            for days in [&mut unevaluated, &mut unsketched] {
+                days.retain(|day| !gone.contains(&day.day));
+            }
         }
-        self.behind.evaluations.extend(found);
+        self.behind.evaluations.extend(unevaluated);
+        self.behind.features.extend(unsketched);
         Ok(())
     }
 }
 
-/// What the rollups and the evaluations of a workspace cover, by day.
-pub(crate) async fn applied(
-    table: &dyn Table,
-    version: u32,
-    workspace: &Id,
-) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
+/// What the projections of a workspace cover, by day.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Covered {
+    pub(crate) rollups: BTreeMap<Day, Applied>,
+    pub(crate) evaluations: BTreeMap<Day, Applied>,
+    /// The breakdowns by feature, of the days that have features.
+    pub(crate) features: BTreeMap<Day, Applied>,
+}
+
+/// What the projections of a workspace cover.
+pub(crate) async fn applied(table: &dyn Table, version: u32, workspace: &Id) -> Result<Covered> {
     applied_within(table, key::all_projections(workspace, version)).await
 }
 
-/// What the rollups and the evaluations in a range cover, by day.
-async fn applied_within(
-    table: &dyn Table,
-    range: KeyRange,
-) -> Result<(BTreeMap<Day, Applied>, BTreeMap<Day, Applied>)> {
-    let (mut rollups, mut evaluations) = (BTreeMap::new(), BTreeMap::new());
+/// What the projections in a range cover.
+async fn applied_within(table: &dyn Table, range: KeyRange) -> Result<Covered> {
+    let mut covered = Covered::default();
     let query = Query::table(range).only(COVERAGE);
     for item in query_all(table, query).await? {
         let (day, projection) = key::parse_projection(&item.key)?;
         let of = match projection {
-            Projection::Rollup => &mut rollups,
-            Projection::Evaluation => &mut evaluations,
+            Projection::Rollup => &mut covered.rollups,
+            Projection::Evaluation => &mut covered.evaluations,
+            Projection::Features => &mut covered.features,
             // Written before its rollup or its head: what those cover, it does as well.
             Projection::Breakdown(_) | Projection::EvaluationPart(..) => continue,
         };
@@ -170,5 +181,5 @@ async fn applied_within(
             of.insert(day, applied);
         }
     }
-    Ok((rollups, evaluations))
+    Ok(covered)
 }

@@ -165,7 +165,8 @@ impl Shared {
             let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
             schedule.mark(day, Some(log), Some(mark), now);
         }
-        behind.evaluations.into_iter().for_each(|day| schedule.mark(day, None, Some(mark), now));
+        let days: BTreeSet<_> = behind.evaluations.into_iter().chain(behind.features).collect();
+        days.into_iter().for_each(|day| schedule.mark(day, None, Some(mark), now));
         drop(schedule);
         self.work.notify_one();
     }

@@ -9,7 +9,10 @@ use std::{
 
 use catalog::Catalog;
 use event::{Day, Error, ErrorKind, Id, Kind, Result};
-use fold::{Evaluation, Rollup, rollup::is_current};
+use fold::{
+    Evaluation, Rollup,
+    rollup::{Folding, is_current},
+};
 use log::{
     active,
     evaluated::{self, At},
@@ -27,6 +30,7 @@ use crate::{
     day::{DayFold, PartFold, stored_parts},
     dlq::{self, Refused},
     evaluate::{compute, covers, judged, wanted},
+    features,
     project::{fold_from, read},
     sweep::applied,
 };
@@ -84,7 +88,7 @@ pub async fn verify(
     progress: impl Fn(usize, usize),
 ) -> Result<Report> {
     let version = active::load(&**table, workspace).await?.version;
-    let (rollups, _) = applied(&**table, version, workspace).await?;
+    let rollups = applied(&**table, version, workspace).await?.rollups;
     let mut days = BTreeMap::<Day, Vec<LogHead>>::new();
     for head in scan::heads(&**table, workspace).await? {
         days.entry(head.log.day).or_default().push(head);
@@ -175,7 +179,7 @@ impl DayCheck<'_> {
         }
         self.logs(heads).await?;
         let (stored, _) = read(self.table, self.version, self.day).await?;
-        let fresh = self.refold(&stored.applied).await?;
+        let fresh = self.refold(Folding::Rollup, &stored.applied).await?;
         self.report.events += Kind::ALL.into_iter().map(|kind| fresh.rollup.events(kind)).sum::<u64>();
         if !stored.applied.is_empty() {
             self.report.rollups += 1;
@@ -186,6 +190,7 @@ impl DayCheck<'_> {
             }
         }
         self.parts(&stored.applied, &fresh).await?;
+        self.features(&stored.applied).await?;
         let behind: u64 = heads
             .iter()
             .map(|head| head.seq - stored.applied.get(&head.log.name()).copied().unwrap_or(0).min(head.seq))
@@ -222,10 +227,12 @@ impl DayCheck<'_> {
         Ok(())
     }
 
-    async fn refold(&mut self, applied: &Applied) -> Result<DayFold<'static>> {
-        let mut fresh = DayFold::fresh();
+    async fn refold(&mut self, folding: Folding, applied: &Applied) -> Result<DayFold<'static>> {
+        let mut fresh = DayFold::fresh(folding);
         let skipped = dlq::skipped(self.table, self.version, self.day, &[Refused::Rollup]).await?;
-        self.report.skipped += skipped.len() as u64;
+        if folding == Folding::Rollup {
+            self.report.skipped += skipped.len() as u64;
+        }
         for (name, last) in applied {
             let wrong = || Error::corrupt(format!("`applied` names `{name}`, which is no log"));
             let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
@@ -234,7 +241,7 @@ impl DayCheck<'_> {
                 self.fault(format_args!("{} cannot be folded at {}: {}", log, stopped.seq, stopped.reason));
             } else if folded != *last {
                 self.fault(format_args!(
-                    "the rollup covers {name} up to {last}, but the log ends at {folded}"
+                    "its projections cover {name} up to {last}, but the log ends at {folded}"
                 ));
             }
         }
@@ -244,7 +251,7 @@ impl DayCheck<'_> {
     /// Every part is what its segments fold to, and covers at least what the rollup does. One that is
     /// ahead of the rollup was written by a projector that did not come to the rollup.
     async fn parts(&mut self, applied: &Applied, fresh: &DayFold<'_>) -> Result<()> {
-        let stored = stored_parts(self.table, self.version, self.day).await?;
+        let stored = stored_parts(self.table, self.version, self.day, fresh.folding).await?;
         for breakdown in fresh.parts.keys().filter(|breakdown| !stored.contains_key(breakdown)) {
             self.fault(format_args!("the breakdown {breakdown} is not there"));
         }
@@ -258,7 +265,7 @@ impl DayCheck<'_> {
                     let known = all.entry(log.clone()).or_default();
                     *known = (*known).max(*seq);
                 });
-                Some(self.refold(&all).await?)
+                Some(self.refold(fresh.folding, &all).await?)
             } else {
                 None
             };
@@ -271,6 +278,22 @@ impl DayCheck<'_> {
             if !expected.is_some_and(is_same) {
                 self.fault(format_args!("the breakdown {breakdown} is not what its segments fold to"));
             }
+        }
+        Ok(())
+    }
+
+    /// The breakdown by feature is what the predictions fold to that its head covers.
+    async fn features(&mut self, rollup: &Applied) -> Result<()> {
+        let Some((head, counted)) = features::head(self.table, self.version, self.day).await? else {
+            return Ok(());
+        };
+        let fresh = self.refold(Folding::Features, &head.applied).await?;
+        if is_current(&head.state) && fresh.rollup != counted {
+            self.fault("the predictions that its features are of are not counted right");
+        }
+        self.parts(&head.applied, &fresh).await?;
+        if !covers(&head.applied, &features::wanted(rollup)) {
+            self.report.behind += 1;
         }
         Ok(())
     }

@@ -46,9 +46,12 @@ impl What {
                 ("releases", &[Kind::Releases], false, "Query releases of a window of days")
             }
             What::Joined => ("joined", JUDGED, false, "Query predictions with the outcomes that judge them"),
-            What::Rollups => {
-                ("rollups", &[], true, "Query daily counts, sums and quantiles, by release, metric or tag")
-            }
+            What::Rollups => (
+                "rollups",
+                &[],
+                true,
+                "Query daily counts, sums and quantiles, by release, metric, tag or feature",
+            ),
             What::Evaluations => {
                 ("evaluations", JUDGED, true, "Query how good the predictions were, by day and release")
             }
@@ -108,6 +111,8 @@ pub enum By {
     Metric,
     /// By the values of a tag, which is named as its column is: `tag.carrier`.
     Tag(String),
+    /// By feature, and within it by release; of this feature alone, if there is a name: `distance`.
+    Feature(Option<String>),
 }
 
 impl By {
@@ -122,7 +127,13 @@ impl By {
             _ if word.strip_prefix(TAG_PREFIX).is_some_and(|tag| !tag.is_empty()) => {
                 Ok(Self::Tag(word.to_owned()))
             }
-            _ => Err(Error::invalid(format!("by: `{word}` is none of release, metric, tag.NAME"))),
+            "feature" => Ok(Self::Feature(None)),
+            _ => match Kind::Predictions.sketched(word) {
+                Some(feature) => Ok(Self::Feature(Some(feature.to_owned()))),
+                None => Err(Error::invalid(format!(
+                    "by: `{word}` is none of release, metric, tag.NAME, feature, feature.NAME"
+                ))),
+            },
         }
     }
 }
@@ -165,7 +176,7 @@ pub struct Words<'a> {
     pub release: Option<&'a str>,
     /// Names of columns with commas between.
     pub columns: Option<&'a str>,
-    /// By what rollups are broken down: `release`, `metric` or `tag.NAME`.
+    /// By what rollups are broken down: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`.
     pub by: Option<&'a str>,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,

@@ -1,5 +1,6 @@
 //! The daily rollups: by release, by a tag, by metric.
 
+mod features;
 mod names;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -21,7 +22,7 @@ use log::{
 use polars::prelude::DataFrame;
 use table::Table;
 
-use self::names::{Column, OF_METRICS, OF_RELEASES, OF_TAGS, ranks, statistic};
+use self::names::{Column, OF_FEATURES, OF_METRICS, OF_RELEASES, OF_TAGS, ranks, statistic};
 use crate::{
     budget::Hold,
     column_type::ColumnType,
@@ -40,7 +41,7 @@ pub(crate) const NONE: &str = "(none)";
 /// A day of rollups: the rollup and the parts that were asked for.
 type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
 
-/// The rows of a day; the tag is empty unless it is by a tag.
+/// The rows of a day; the name is empty unless it is by one tag or feature.
 type RowsOfDay = fn(&DayParts, &str) -> Vec<Figures>;
 
 /// Counts, sums and quantiles, day by day.
@@ -53,18 +54,26 @@ pub(crate) async fn rollups(
     if request.as_of.is_some() || request.cut.is_some() {
         return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
     }
-    let days = stored(table, workspace, request, hold).await?;
+    let days = match &request.by {
+        By::Feature(name) => features::stored(table, workspace, (request, name.as_deref()), hold).await?,
+        _ => stored(table, workspace, request, hold).await?,
+    };
     let (tag, columns, rows): (_, &[Column], RowsOfDay) = match &request.by {
         By::Release => (None, &OF_RELEASES, |day, _| by_release(day)),
         By::Metric => (None, &OF_METRICS, |day, _| by_metric(day)),
         By::Tag(tag) => (Some(tag.as_str()), &OF_TAGS, by_tag),
+        By::Feature(_) => (None, &OF_FEATURES, features::rows),
+    };
+    let name = match &request.by {
+        By::Tag(name) | By::Feature(Some(name)) => name.as_str(),
+        By::Release | By::Metric | By::Feature(None) => "",
     };
     let of_tag = tag.map(|tag| (tag, ColumnType::Field(FieldType::Text)));
     let of_figures = columns.iter().map(|column| (column.name.as_str(), column.kind));
     let columns: Vec<(&str, ColumnType)> = of_tag.into_iter().chain(of_figures).collect();
     let of_day = |(day, parts): (&Day, &DayParts)| -> Vec<Row> {
         let cells = |figures: Figures| columns.iter().map(|column| figures.cell(*column)).collect();
-        rows(parts, tag.unwrap_or_default()).into_iter().map(|figures| (*day, cells(figures))).collect()
+        rows(parts, name).into_iter().map(|figures| (*day, cells(figures))).collect()
     };
     let rows: Vec<Row> = days.iter().flat_map(of_day).collect();
     series(&columns, &rows, request)
@@ -81,6 +90,7 @@ async fn stored(
         By::Release => key::By::Release,
         By::Metric => key::By::Metric,
         By::Tag(_) => key::By::Tag,
+        By::Feature(_) => key::By::Feature,
     };
     let mut days = BTreeMap::<Day, DayParts>::new();
     let (_, items) = active_items(table, workspace, request, hold).await?;
@@ -96,7 +106,10 @@ async fn stored(
                 let state = Projected::from_item(&item)?.state;
                 parts.insert(breakdown, Part::from_state(wanted, &state).map_err(wrong)?);
             }
-            Projection::Breakdown(_) | Projection::Evaluation | Projection::EvaluationPart(..) => {}
+            Projection::Breakdown(_)
+            | Projection::Features
+            | Projection::Evaluation
+            | Projection::EvaluationPart(..) => {}
         }
     }
     Ok(days)

@@ -10,6 +10,7 @@ mod closing;
 mod counters;
 mod definitions;
 mod entities;
+mod features;
 mod figures;
 mod follow;
 mod identity;

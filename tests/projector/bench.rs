@@ -12,7 +12,8 @@ use log::{
     segment_item::Segment,
 };
 use projector::{
-    Report, WorkspaceDay, evaluate::evaluate, expire::expire, project::project, sweep::sweep_version,
+    Report, WorkspaceDay, evaluate::evaluate, expire::expire, features::sketch, project::project,
+    sweep::sweep_version,
 };
 use table::{Condition, Table};
 use tests::{
@@ -63,6 +64,11 @@ impl Bench {
 
     /// Appends a segment of one event for each release: a prediction, or what it is judged by.
     pub(crate) async fn append(&self, kind: Kind, seq: u64, releases: &[String]) {
+        self.append_with(kind, seq, releases, Vec::new()).await;
+    }
+
+    /// The same with more columns.
+    pub(crate) async fn append_with(&self, kind: Kind, seq: u64, releases: &[String], more: Vec<Column>) {
         let texts = |text: &dyn Fn(usize) -> String| {
             let all: Vec<String> = (0..releases.len()).map(text).collect();
             Values::Text(all.iter().map(String::as_str).collect())
@@ -80,6 +86,7 @@ impl Bench {
             }
             _ => columns.push(Column::new("label", texts(&|row| (row % 2).to_string()))),
         }
+        columns.extend(more);
         let columns = Columns { rows: releases.len(), columns };
         let part = BatchPart { batch: BatchId([seq as u8; 16]), first: 0, rows: columns.rows };
         let at = at("2026-06-02T00:00:00Z");
@@ -102,6 +109,7 @@ impl Bench {
         let logs: BTreeSet<LogId> = behind.logs.into_keys().collect();
         let projection = project(&*self.table, version, &self.workspace_day(), &logs).await.unwrap();
         evaluate(&*self.table, version, &self.workspace_day(), &projection.applied).await.unwrap();
+        sketch(&*self.table, version, &self.workspace_day(), &projection.applied).await.unwrap();
     }
 
     pub(crate) fn at(&self, version: u32) -> At<'_> {

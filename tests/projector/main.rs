@@ -6,6 +6,7 @@ mod bench;
 mod breakdowns;
 mod exactly_once;
 mod faulty_feed;
+mod features;
 mod letters;
 mod parts;
 mod race;

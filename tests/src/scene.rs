@@ -17,6 +17,7 @@ use projector::{
     WorkspaceDay, board,
     evaluate::evaluate,
     expire::{Deleted, expire},
+    features::sketch,
     project::{self, project},
     sweep::sweep,
     verify::verify,
@@ -103,6 +104,7 @@ impl Scene {
             let day = WorkspaceDay { workspace: self.id().clone(), day: log.day };
             let projection = project(&*self.table, 1, &day, &[log.clone()].into()).await.unwrap();
             evaluate(&*self.table, 1, &day, &projection.applied).await.unwrap();
+            sketch(&*self.table, 1, &day, &projection.applied).await.unwrap();
         }
         for day in sweep(&*self.table, self.id()).await.unwrap().evaluations {
             let (stored, _) = project::read(&*self.table, 1, &day).await.unwrap();

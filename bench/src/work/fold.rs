@@ -2,7 +2,7 @@
 
 use ::fold::{
     Delta, LogSegment,
-    rollup::{Merge, wants},
+    rollup::{Folding, Merge},
 };
 use event::Kind;
 use log::{scan, segment_item::Segment};
@@ -71,7 +71,7 @@ fn folded(segments: &[Segment]) -> anyhow::Result<u64> {
     let mut day = Delta::default();
     for segment in segments {
         let kind = segment.log.kind;
-        let columns = &segment.unpack(|name| wants(kind, name))?;
+        let columns = &segment.unpack(|name| Folding::Rollup.wants(kind, name))?;
         day.merge(&Delta::of(kind, LogSegment { place: segment.place(), columns })?);
     }
     Ok(KINDS.iter().map(|kind| day.rollup.events(*kind)).sum())

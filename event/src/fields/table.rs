@@ -120,6 +120,7 @@ const TAGS: Family = Family {
     sums_to_one: false,
     is_telling: false,
     is_rolled_up: true,
+    is_sketched: false,
 };
 
 /// The probability of each class.
@@ -137,6 +138,7 @@ const SCORES: Family = Family {
     sums_to_one: true,
     is_telling: true,
     is_rolled_up: false,
+    is_sketched: false,
 };
 
 /// What a prediction was made from.
@@ -154,6 +156,7 @@ const FEATURES: Family = Family {
     sums_to_one: false,
     is_telling: false,
     is_rolled_up: false,
+    is_sketched: true,
 };
 
 pub(super) const PREDICTION_FAMILIES: &[Family] = &[TAGS, SCORES, FEATURES];

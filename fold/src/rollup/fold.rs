@@ -11,6 +11,7 @@ use event::{
 use super::{
     Delta, Part, Rollup,
     bounded::Merge,
+    feature::{Feature, MaybeNumbers},
     groups::{Admitted, Pairs, beyond, count, counts, distributions, labels_by, score_bins, sketches},
     metric::{MaybeSeries, Metric, Series},
     numbers::Headline,
@@ -81,6 +82,38 @@ fn predictions(columns: &Columns, delta: &mut Delta) -> Result<()> {
     let floored = score.filter(|_| has_tag).map(|score| Floored::new(score.values, TAG_SKETCH_LEVEL));
     let by_tag = ByTag { label: &label, score, value, latency, floored };
     tags(columns, delta, |tag| by_tag.values(tag))
+}
+
+/// What a segment adds to what is known of features.
+pub(super) fn features(kind: Kind, columns: &Columns) -> Result<Delta> {
+    let mut delta = Delta::default();
+    if columns.rows == 0 || kind != Kind::Predictions {
+        return Ok(delta);
+    }
+    let releases = required_texts(columns, "release")?.codes();
+    let (codes, groups) = (&releases.codes, releases.len());
+    for (name, n) in releases.names.iter().zip(count(codes, groups)).filter(|(_, n)| *n > 0) {
+        let head = Headline { n, ..Headline::default() };
+        delta.rollup.predictions.releases.add(name, &head);
+        delta.rollup.predictions.total.merge(&head);
+    }
+    for column in &columns.columns {
+        let Some(feature) = kind.sketched(&column.name) else { continue };
+        let of_releases = distributions(codes, groups, floats(columns, &column.name)?);
+        let mut found = Feature::default();
+        for (name, numbers) in releases.names.iter().zip(of_releases).filter(|(_, numbers)| numbers.is_some())
+        {
+            found.releases.add(name, &MaybeNumbers(numbers));
+        }
+        if found.releases.is_empty() {
+            continue;
+        }
+        let part = delta.parts.entry(Breakdown::of(By::Feature, feature));
+        if let Part::Feature(part) = part.or_insert_with(|| Part::of(By::Feature)) {
+            part.features.add(feature, &found);
+        }
+    }
+    Ok(delta)
 }
 
 /// Adds to what is known of a release.

@@ -3,6 +3,7 @@ use event::{Columns, lane::Place};
 use super::*;
 
 mod bounds;
+mod features;
 mod hand;
 mod properties;
 mod states;

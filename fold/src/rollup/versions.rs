@@ -28,5 +28,8 @@ pub(super) static METRIC: Versions =
 pub(super) static TAG: Versions =
     Versions { what: "a breakdown by tag", oldest: 2, upgrades: &[v2::tag, as_it_is] };
 
+/// Of [`super::FeaturePart`].
+pub(super) static FEATURE: Versions = Versions { what: "a breakdown by feature", oldest: 4, upgrades: &[] };
+
 #[cfg(test)]
 mod tests;

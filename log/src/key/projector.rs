@@ -13,6 +13,10 @@ pub(super) fn rollup_partition(workspace: &Id, version: u32) -> String {
     format!("w#{workspace}/rollup/v{version}")
 }
 
+fn feature_partition(workspace: &Id, version: u32) -> String {
+    format!("w#{workspace}/feature/v{version}")
+}
+
 /// The rollup of a day.
 pub fn rollup(workspace: &Id, version: u32, day: Day) -> Key {
     Key::new(rollup_partition(workspace, version), format!("day#{day}"))
@@ -62,17 +66,31 @@ pub fn evaluation_items(workspace: &Id, version: u32, day: Day) -> KeyRange {
     KeyRange { from: evaluation(workspace, version, day).sk, ..evaluation_parts(workspace, version, day) }
 }
 
-/// An item of a breakdown of a day.
+/// An item of a breakdown of a day. Those by feature have a partition of their own.
 pub fn breakdown(workspace: &Id, version: u32, day: Day, breakdown: Breakdown) -> Key {
-    Key::new(rollup_partition(workspace, version), format!("day#{day}/{breakdown}"))
+    let partition = match breakdown.by {
+        By::Release | By::Metric | By::Tag => rollup_partition(workspace, version),
+        By::Feature => feature_partition(workspace, version),
+    };
+    Key::new(partition, format!("day#{day}/{breakdown}"))
 }
 
-/// All items of one breakdown of a day.
-pub fn breakdowns(workspace: &Id, version: u32, day: Day, by: By) -> KeyRange {
-    KeyRange::prefix(rollup_partition(workspace, version), &format!("day#{day}/{}/", by.name()))
+/// The head of what is known of the features of a day: what their breakdown covers. It stands beside the rollup.
+pub fn features(workspace: &Id, version: u32, day: Day) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("day#{day}/features"))
 }
 
-/// The rollups, breakdowns and evaluations from day `from` to day `to`.
+/// The breakdowns by feature from day `from` to day `to`.
+pub fn features_between(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+    KeyRange { pk: feature_partition(workspace, version), ..projections(workspace, version, from, to) }
+}
+
+/// All breakdowns by feature.
+pub fn all_features(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange { pk: feature_partition(workspace, version), ..all_projections(workspace, version) }
+}
+
+/// The rollups, breakdowns, but for those by feature, and evaluations from day `from` to day `to`.
 pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
     KeyRange {
         pk: rollup_partition(workspace, version),
@@ -81,12 +99,12 @@ pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange
     }
 }
 
-/// The rollups, breakdowns and evaluations from day `first` on.
+/// The same from day `first` on.
 pub fn projections_since(workspace: &Id, version: u32, first: Day) -> KeyRange {
     KeyRange { from: format!("day#{first}"), ..all_projections(workspace, version) }
 }
 
-/// All rollups, breakdowns and evaluations.
+/// All rollups, breakdowns, but for those by feature, and evaluations.
 pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(rollup_partition(workspace, version), "day#")
 }
@@ -96,8 +114,10 @@ pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
 pub enum Projection {
     /// Counts, sums, histograms.
     Rollup,
-    /// The same by release, metric or tag.
+    /// The same by release, metric, tag or feature.
     Breakdown(Breakdown),
+    /// Of which predictions the breakdown by feature is.
+    Features,
     /// Predictions judged by outcomes.
     Evaluation,
     /// A part of the same, by its generation and its number.
@@ -115,6 +135,7 @@ pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
         let found = match (parts.next(), parts.next()) {
             (None, None) => Projection::Rollup,
             (Some("eval"), None) => Projection::Evaluation,
+            (Some("features"), None) => Projection::Features,
             (Some("eval"), Some(generation)) => {
                 let part = parts.next().filter(|part| part.len() == 5)?;
                 part.bytes().all(|digit| digit.is_ascii_digit()).then_some(())?;
@@ -181,19 +202,22 @@ pub enum OfDay {
     Rollup,
     /// Its evaluation.
     Evaluation,
+    /// Its breakdown by feature.
+    Features,
     /// What its release events say of what is live.
     Live,
 }
 
 impl OfDay {
     /// All of them.
-    pub const ALL: [OfDay; 3] = [OfDay::Rollup, OfDay::Evaluation, OfDay::Live];
+    pub const ALL: [OfDay; 4] = [OfDay::Rollup, OfDay::Evaluation, OfDay::Features, OfDay::Live];
 
     /// Its name in keys.
     pub fn name(self) -> &'static str {
         match self {
             OfDay::Rollup => "rollup",
             OfDay::Evaluation => "evaluation",
+            OfDay::Features => "features",
             OfDay::Live => "live",
         }
     }

@@ -2,7 +2,10 @@
 //! marked, and agree with each other.
 
 use event::{Kind, Result};
-use fold::{Evaluation, rollup::Part};
+use fold::{
+    Evaluation,
+    rollup::{Folding, Part},
+};
 use log::{
     evaluated::{self, At},
     expired::Expired,
@@ -15,6 +18,7 @@ use crate::{
     day::stored_parts,
     dlq::{self, Refused},
     evaluate::judged,
+    features,
     project::read,
 };
 
@@ -26,6 +30,12 @@ impl DayCheck<'_> {
             self.fault(format_args!(
                 "its events are gone, all of {heads:?}, but the rollup covers {applied:?}"
             ));
+        }
+        if let Some((head, _)) = features::head(self.table, self.version, self.day).await?
+            && !is_covered(Some(&features::wanted(&stored.applied)), Some(&head.applied))
+        {
+            let applied = &head.applied;
+            self.fault(format_args!("its events are gone, but the breakdown by feature covers {applied:?}"));
         }
         let counted = self.gone_parts(&stored.applied).await?;
         let events = rollup.events(Kind::Predictions);
@@ -78,7 +88,7 @@ impl DayCheck<'_> {
     /// No part covers more of what is gone than the rollup; what they count by release.
     async fn gone_parts(&mut self, applied: &Applied) -> Result<Counted> {
         let mut counted = Counted::default();
-        for (breakdown, part) in stored_parts(self.table, self.version, self.day).await? {
+        for (breakdown, part) in stored_parts(self.table, self.version, self.day, Folding::Rollup).await? {
             // Release events never expire, so a part may be ahead in those.
             let is_release = |log: &str| log.starts_with(Kind::Releases.letter());
             let of = |log: &String| applied.get(log).copied().unwrap_or(0);

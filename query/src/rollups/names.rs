@@ -1,6 +1,6 @@
 //! The columns of rollups, built from the figures of numbers ([`STATISTICS`]).
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use event::fields::FieldType;
 use fold::figure::{STATISTICS, StatisticGetter};
@@ -83,6 +83,19 @@ pub(super) static OF_METRICS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     ])
 });
 
+/// The columns by feature, besides the day.
+pub(super) static OF_FEATURES: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    columns_of(&[
+        Text("feature"),
+        Text("release"),
+        Count("names"),
+        Count("predictions"),
+        Numbers("value"),
+        Number("value_null_rate"),
+        Ranks("value"),
+    ])
+});
+
 fn columns_of(blocks: &[Block]) -> Vec<Column> {
     blocks.iter().flat_map(Block::columns).collect()
 }
@@ -122,8 +135,9 @@ pub(super) fn ranks(quantile: &str) -> [String; 2] {
 
 /// All columns that rollups may have, besides the day and tags.
 pub(crate) fn columns() -> impl Iterator<Item = &'static Column> {
-    let more = OF_METRICS.iter().filter(|one| OF_RELEASES.iter().all(|known| known.name != one.name));
-    OF_RELEASES.iter().chain(more)
+    let all = [&OF_RELEASES, &OF_METRICS, &OF_FEATURES].into_iter().flat_map(|columns| columns.iter());
+    let mut seen = BTreeSet::new();
+    all.filter(move |column| seen.insert(column.name.as_str()))
 }
 
 /// Whether a column says between which ranks a quantile lies.
@@ -164,7 +178,13 @@ mod tests {
          value_max value_last value_p50_from value_p50_to value_p90_from value_p90_to value_p99_from \
          value_p99_to"
         );
-        assert_eq!(columns().count(), OF_RELEASES.len() + 2, "metric and value_last");
+        assert_eq!(
+            names(&OF_FEATURES),
+            "feature release names predictions value_mean value_std value_min value_p50 value_p90 value_p99 \
+         value_max value_null_rate value_p50_from value_p50_to value_p90_from value_p90_to value_p99_from \
+         value_p99_to"
+        );
+        assert_eq!(columns().count(), OF_RELEASES.len() + 3, "metric, value_last and feature");
         assert!(is_rank("score_p50_from") && is_rank("latency_p99_to"));
         assert!(!is_rank("score_p50") && !is_rank("tag.score_p50_from"));
     }

@@ -25,6 +25,7 @@ locals {
     local.workspace,
     "${local.workspace}/count",
     "${local.workspace}/rollup/v*",
+    "${local.workspace}/feature/v*",
     "${local.workspace}/proj",
     "${local.workspace}/dlq/v*",
     "sys/lease#*",

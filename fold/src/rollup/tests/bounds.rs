@@ -116,7 +116,7 @@ fn sixty_four_tags_times_a_thousand_values_stay_bounded() {
 
 #[test]
 fn a_part_is_bounded_by_construction() {
-    for longest in [ReleasePart::MAX_TEXT, MetricPart::MAX_TEXT, TagPart::MAX_TEXT] {
+    for longest in [ReleasePart::MAX_TEXT, MetricPart::MAX_TEXT, TagPart::MAX_TEXT, FeaturePart::MAX_TEXT] {
         assert!(longest + 20 <= MAX_PART_BYTES, "{longest}");
     }
 }

@@ -26,7 +26,7 @@ fn stored(version: u32) -> (Rollup, Vec<Part>) {
 #[test]
 fn every_version_is_read_and_written_anew() {
     assert_eq!(GOLDENS.len() as u32, ROLLUP.current() - ROLLUP.oldest, "a golden for each version");
-    for versions in [&RELEASE, &METRIC, &TAG] {
+    for versions in [&RELEASE, &METRIC, &TAG, &FEATURE] {
         assert_eq!(versions.current(), ROLLUP.current(), "{}", versions.what);
     }
     for version in ROLLUP.oldest..ROLLUP.current() {
@@ -72,6 +72,7 @@ fn said(part: &Part) -> String {
             let median = carrier.scores.get("UA").unwrap().quantile(0.5, score.extremes()).unwrap();
             format!("UA {:?} {:?} {median:?}", carrier.counts.get("UA").unwrap(), score.mean())
         }
+        Part::Feature(_) => panic!("version 4 is the first that has features"),
     }
 }
 
@@ -88,6 +89,7 @@ fn an_older_part_takes_new_events() {
             Part::Release(_) => By::Release,
             Part::Metric(_) => By::Metric,
             Part::Tag(_) => By::Tag,
+            Part::Feature(_) => By::Feature,
         };
         assert_eq!(Part::from_state(by, &text).unwrap(), twice);
     }

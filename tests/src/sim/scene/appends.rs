@@ -68,7 +68,7 @@ fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
     };
     let times = (0..rows).map(|row| log.day.start().micros() + (at * 10 + row) as i64).collect();
     let scores = (0..rows).map(|row| ((at * 7 + row * 3 + usize::from(log.lane)) % 10) as f64 / 10.0);
-    let columns = vec![
+    let mut columns = vec![
         Column::new("key", texts(&|row| format!("{at}-{row}-{}", log.lane))),
         Column::new(log.kind.time_field(), Values::Time(times)),
         match log.kind {
@@ -82,5 +82,10 @@ fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
             _ => Column::new("value", Values::Float(scores.collect())),
         },
     ];
+    // Some segments have features, and not all the same ones.
+    if log.kind == Kind::Predictions && !at.is_multiple_of(3) {
+        let numbers = (0..rows).map(|row| (at * 11 + row) as f64 / 4.0);
+        columns.push(Column::new(format!("feature.f{}", at % 3), Values::Float(numbers.collect())));
+    }
     Columns { rows, columns }
 }

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::DEFINED;
 use event::{Columns, Kind, lane::Place};
-use fold::{Delta, LogSegment, rollup::Merge};
+use fold::{
+    Delta, LogSegment,
+    rollup::{Folding, Merge},
+};
 use log::{
     evaluated::{self, Found},
-    key::{self, Counted, LogId, Projection},
+    key::{self, By, Counted, LogId, Projection},
     projection::{Applied, Projected},
     scan,
 };
@@ -32,7 +35,7 @@ impl State {
                 false => Ok(()),
             };
         }
-        if item.key.pk.contains("/rollup/v") {
+        if ["/rollup/v", "/feature/v"].iter().any(|partition| item.key.pk.contains(partition)) {
             return self.check_projection(before, item);
         }
         Ok(())
@@ -53,9 +56,19 @@ impl State {
         let workspace = self.workspace().ok_or("nothing appended")?;
         let state = || Projected::from_item(item).map(|found| found.state).map_err(told);
         let (expected, found) = match projection {
-            Projection::Rollup => (self.fold(&workspace, day, &applied)?.rollup.to_state(), state()?),
+            Projection::Rollup | Projection::Features => {
+                let folding = match projection {
+                    Projection::Features => Folding::Features,
+                    _ => Folding::Rollup,
+                };
+                (self.fold(folding, &workspace, day, &applied)?.rollup.to_state(), state()?)
+            }
             Projection::Breakdown(breakdown) => {
-                let parts = self.fold(&workspace, day, &applied)?.parts;
+                let folding = match breakdown.by {
+                    By::Feature => Folding::Features,
+                    By::Release | By::Metric | By::Tag => Folding::Rollup,
+                };
+                let parts = self.fold(folding, &workspace, day, &applied)?.parts;
                 (parts.get(&breakdown).ok_or("nothing of it was appended")?.to_state(), state()?)
             }
             Projection::Evaluation | Projection::EvaluationPart(..) => {
@@ -74,6 +87,7 @@ impl State {
 
     fn fold(
         &self,
+        folding: Folding,
         workspace: &event::Id,
         day: event::Day,
         applied: &Applied,
@@ -81,7 +95,7 @@ impl State {
         let mut fold = Delta::default();
         for (kind, place, columns) in self.prefix(workspace, day, applied)? {
             let segment = LogSegment { place, columns };
-            fold.merge(&Delta::of(kind, segment).map_err(|error| error.to_string())?);
+            fold.merge(&Delta::folded(folding, kind, segment).map_err(|error| error.to_string())?);
         }
         Ok(fold)
     }
@@ -149,11 +163,15 @@ impl State {
             for (key, what) in [
                 (key::rollup(&workspace, version, log.day), "rollup"),
                 (key::evaluation(&workspace, version, log.day), "evaluation"),
+                (key::features(&workspace, version, log.day), "breakdown by feature"),
             ] {
                 let stored = self.items.get(&key).and_then(|stored| Projected::applied_of(&stored.item).ok());
                 let applied = stored.and_then(|applied| applied.get(&log.name()).copied()).unwrap_or(0);
                 let is_due = match what {
                     "rollup" => true,
+                    "breakdown by feature" => {
+                        log.kind == Kind::Predictions && self.has_features(log, version)
+                    }
                     _ => log.kind != Kind::Releases && self.has_predictions(log, version),
                 };
                 if applied != stop - 1 && is_due {
@@ -189,6 +207,19 @@ impl State {
         let rollup = self.items.get(&key::rollup(&log.workspace, version, log.day));
         let applied = rollup.and_then(|stored| Projected::from_item(&stored.item).ok());
         applied.is_some_and(|stored| stored.applied.keys().any(|name| name.starts_with('p')))
+    }
+
+    /// Whether a segment with features is folded of the day of a log.
+    fn has_features(&self, log: &LogId, version: u32) -> bool {
+        let rollup = self.items.get(&key::rollup(&log.workspace, version, log.day));
+        let applied = rollup.and_then(|stored| Projected::applied_of(&stored.item).ok()).unwrap_or_default();
+        let day = self.logs.iter().filter(|(of, _)| of.day == log.day && of.kind == Kind::Predictions);
+        let folded = |(of, segments): (&LogId, &Vec<Option<Columns>>)| {
+            let last = applied.get(&of.name()).copied().unwrap_or(0) as usize;
+            let mut columns = segments.iter().take(last).flatten().flat_map(|segment| &segment.columns);
+            columns.any(|column| of.kind.sketched(&column.name).is_some())
+        };
+        day.into_iter().any(folded)
     }
 
     fn counted(&self, workspace: &event::Id, kind: &str) -> u64 {

@@ -1,0 +1,154 @@
+//! The daily rollups by feature, which stand in a partition of their own.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use event::{Day, Error, Id, Result};
+use fold::{
+    Rollup,
+    rollup::{Feature, FeatureNumbers, Headline, Part},
+};
+use futures::future::try_join_all;
+use log::{
+    active,
+    key::{self, Breakdown, By, Projection},
+    projection::Projected,
+};
+use table::{Item, Key, KeyRange, Query, Table};
+
+use super::{DayParts, Figures, OTHERS, others};
+use crate::{budget::Hold, request::Request};
+
+/// How many items are read at once by their keys.
+const READS_AT_ONCE: usize = 16;
+
+/// The breakdowns by feature of a window, or those of one feature; the rollup of a day only counts its predictions.
+pub(super) async fn stored(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    (request, feature): (&Request, Option<&str>),
+    hold: &Hold,
+) -> Result<BTreeMap<Day, DayParts>> {
+    let (from, to) = (request.window.from(), request.window.to());
+    let mut version = active::load(&**table, workspace).await?.version;
+    loop {
+        let range = key::features_between(workspace, version, from, to);
+        let days = read(table, (workspace, version), range, feature, hold).await?;
+        // A rebuild may have made another version the active one, and deleted what was being read.
+        let now = active::load(&**table, workspace).await?.version;
+        if now == version {
+            return Ok(days);
+        }
+        version = now;
+    }
+}
+
+async fn read(
+    table: &Arc<dyn Table>,
+    (workspace, version): (&Id, u32),
+    range: KeyRange,
+    feature: Option<&str>,
+    hold: &Hold,
+) -> Result<BTreeMap<Day, DayParts>> {
+    let mut days = BTreeMap::<Day, DayParts>::new();
+    let wanted = feature.map(|name| Breakdown::of(By::Feature, name));
+    let mut query = Query::table(range);
+    if wanted.is_some() {
+        // Which days there are; of these one item each is read.
+        query = query.only(&["v"]);
+    }
+    loop {
+        let page = table.query(&query).await?;
+        let bytes = page.items.iter().map(|item| item.size() as u64).sum();
+        hold.grow(bytes).await.map_err(|full| hold.budget().refusal(full))?;
+        for item in &page.items {
+            let (day, found) = key::parse_projection(&item.key)?;
+            if let Projection::Breakdown(one) = found {
+                let (_, parts) = days.entry(day).or_default();
+                if wanted.is_none() {
+                    parts.insert(one, part(item, day)?);
+                }
+            }
+        }
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
+    }
+    let all: Vec<Day> = days.keys().copied().collect();
+    for some in all.chunks(READS_AT_ONCE) {
+        let heads = get(table, some.iter().map(|day| key::features(workspace, version, *day)), hold).await?;
+        for (day, item) in some.iter().zip(heads) {
+            let wrong = |error| Error::corrupt(format!("{day}: {error}"));
+            let state = item.as_ref().map(Projected::from_item).transpose()?.map(|stored| stored.state);
+            let rollup = state.map(|state| Rollup::from_state(&state)).transpose().map_err(wrong)?;
+            days.entry(*day).or_default().0 = rollup;
+        }
+        let Some(wanted) = wanted else { continue };
+        let keys = some.iter().map(|day| key::breakdown(workspace, version, *day, wanted));
+        for (day, item) in some.iter().zip(get(table, keys, hold).await?) {
+            if let Some(item) = item {
+                days.entry(*day).or_default().1.insert(wanted, part(&item, *day)?);
+            }
+        }
+    }
+    Ok(days)
+}
+
+async fn get(
+    table: &Arc<dyn Table>,
+    keys: impl Iterator<Item = Key>,
+    hold: &Hold,
+) -> Result<Vec<Option<Item>>> {
+    let keys: Vec<Key> = keys.collect();
+    let items = try_join_all(keys.iter().map(|key| table.get(key))).await?;
+    let bytes = items.iter().flatten().map(|item| item.size() as u64).sum();
+    hold.grow(bytes).await.map_err(|full| hold.budget().refusal(full))?;
+    Ok(items)
+}
+
+fn part(item: &Item, day: Day) -> Result<Part> {
+    let state = Projected::from_item(item)?.state;
+    Part::from_state(By::Feature, &state).map_err(|error| Error::corrupt(format!("{day}: {error}")))
+}
+
+/// A row for each feature and release, or for those of one `feature`. Features that did not fit are only counted.
+pub(super) fn rows((counted, parts): &DayParts, feature: &str) -> Vec<Figures> {
+    let parts = parts.values().filter_map(|part| match part {
+        Part::Feature(part) => Some(part),
+        _ => None,
+    });
+    let (mut rows, mut rest) = (BTreeMap::<&str, Vec<Figures>>::new(), 0);
+    let heads = counted.as_ref().map(|counted| &counted.predictions.releases);
+    for part in parts {
+        let is_wanted = |name: &str| feature.is_empty() || name == feature;
+        for (name, found) in part.features.names().iter().filter(|(name, _)| is_wanted(name)) {
+            let predictions = |release: &str| heads.and_then(|heads| heads.get(release)).map(|head| head.n);
+            rows.insert(name, rows_of_feature(name, found, predictions));
+        }
+        if part.features.others().is_some() {
+            rest += others(&part.features);
+        }
+    }
+    let rest = (rest > 0).then(|| Figures::default().text("feature", OTHERS).count("names", rest));
+    rows.into_values().flatten().chain(rest).collect()
+}
+
+fn rows_of_feature(name: &str, feature: &Feature, predictions: impl Fn(&str) -> Option<u64>) -> Vec<Figures> {
+    let row = |release: &str, names: u64, numbers: &FeatureNumbers| {
+        let figures = Figures::default().text("feature", name).text("release", release);
+        let mut figures = figures.count("names", names);
+        figures.numbers("value", &numbers.numbers);
+        figures.quantiles("value", |q| numbers.quantile(q));
+        if let Some(n) = predictions(release) {
+            let head = Headline { n, ..Headline::default() };
+            figures.number("value_null_rate".into(), head.null_rate(Some(&numbers.numbers)));
+            figures = figures.count("predictions", n);
+        }
+        figures
+    };
+    let releases = feature.releases.names().iter();
+    let releases = releases.filter_map(|(release, numbers)| Some(row(release, 1, numbers.0.as_ref()?)));
+    let rest = feature.releases.others().and_then(|numbers| numbers.0.as_ref());
+    let rest = rest.map(|numbers| row(OTHERS, others(&feature.releases), numbers));
+    releases.chain(rest).collect()
+}

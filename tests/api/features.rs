@@ -1,0 +1,58 @@
+//! Where the features of a day lie, by feature and release.
+
+use event::Kind;
+use query::{Format, Request, What, Words};
+use serde_json::{Value, json};
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene},
+    world::{World, at},
+};
+
+on_both_engines!(World::on: features_are_broken_down_by_feature_and_release);
+
+async fn asked(scene: &Scene, by: &str) -> Vec<String> {
+    let columns = "day,feature,release,predictions,value_mean,value_min,value_p50,value_max,value_null_rate";
+    let words = Words {
+        from: "2026-06-01",
+        to: "2026-06-02",
+        by: Some(by),
+        columns: Some(columns),
+        ..Words::default()
+    };
+    let request = Request::parse(What::Rollups, &words).unwrap();
+    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    String::from_utf8(text).unwrap().lines().skip(1).map(str::to_owned).collect()
+}
+
+async fn features_are_broken_down_by_feature_and_release(world: World) {
+    let scene = Scene::new(world).await;
+    let predict = async |day: &str, key: &str, release: &str, features: Value| {
+        let predicted_at = format!("{day}T01:00:00Z");
+        let mut event = json!({ "key": key, "predicted_at": predicted_at, "release": release, "score": 0.5 });
+        if features != json!({}) {
+            event["features"] = features;
+        }
+        scene.append(Kind::Predictions, json!([event]), "2026-06-04T12:00:00Z").await.unwrap();
+    };
+    predict("2026-06-01", "a", "v1", json!({ "distance": 719, "dep_delay": -2.5 })).await;
+    predict("2026-06-01", "b", "v1", json!({ "distance": 1400 })).await;
+    predict("2026-06-01", "c", "v1", json!({})).await;
+    predict("2026-06-01", "a", "v2", json!({ "distance": 719 })).await;
+    predict("2026-06-02", "d", "v1", json!({ "distance": 0.25 })).await;
+    scene.project().await;
+    let third = 1.0 / 3.0;
+    let distance = [
+        format!("2026-06-01,distance,v1,3,1059.5,719.0,1059.5,1400.0,{third}"),
+        "2026-06-01,distance,v2,1,719.0,719.0,719.0,719.0,0.0".to_owned(),
+        "2026-06-02,distance,v1,1,0.25,0.25,0.25,0.25,0.0".to_owned(),
+    ];
+    let delay = format!("2026-06-01,dep_delay,v1,3,-2.5,-2.5,-2.5,-2.5,{}", 2.0 * third);
+    assert_eq!(asked(&scene, "feature.distance").await, distance);
+    assert_eq!(asked(&scene, "feature.other").await, Vec::<String>::new());
+    let of_both = [&[delay][..], &distance[..2], &distance[2..]].concat();
+    assert_eq!(asked(&scene, "feature").await, of_both);
+    scene.assert_verified().await;
+}
