@@ -110,7 +110,7 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
         ),
         (
             Kind::Predictions,
-            r#"{"release":"v1","key":"a","predicted_at":"2026-06-01T04:30:00Z","score":0.9,"tags":{"region":"eu"}}"#,
+            r#"{"release":"v1","key":"a","predicted_at":"2026-06-01T04:30:00Z","score":0.9,"tags":{"region":"eu"},"features":{"age":30}}"#,
         ),
         (
             Kind::Outcomes,
@@ -288,6 +288,7 @@ fn no_role_writes_what_is_anothers() {
     let w = format!("w#{id}");
     for partition in [
         format!("{w}/rollup/v1"),
+        format!("{w}/feature/v1"),
         format!("{w}/proj"),
         format!("{w}/dlq/v1"),
         "sys/worker".into(),
