@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 use axum::Router;
 use clap::Args;
-use event::Clock;
+use event::{Clock, Share};
 use ingest::Ingest;
 use projector::Projector;
 use query::Query;
@@ -56,7 +56,8 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         config.store.value
     );
     let queries = query::Bounds { memory: config.query_memory.value.0, ..query::Bounds::default() };
-    let options = Options { roles, file, queries, ..Options::new(Clock::system()) };
+    let features = config.feature_sample.value;
+    let options = Options { roles, file, queries, features, ..Options::new(Clock::system()) };
     run_as(listener, table, options, asked_to_stop()).await
 }
 
@@ -71,6 +72,8 @@ pub struct Options {
     pub ready_lag: Duration,
     /// How much queries may take.
     pub queries: query::Bounds,
+    /// Of which keys the features are kept.
+    pub features: Share,
     /// How long a client may take nothing of an answer before its connection is dropped.
     pub write_within: Duration,
     /// The SQLite file, whose size is one of the telemetry metrics.
@@ -85,6 +88,7 @@ impl Options {
             clock,
             ready_lag: READY_LAG,
             queries: query::Bounds::default(),
+            features: Share::ALL,
             write_within: WRITE_WITHIN,
             file: None,
         }
@@ -188,7 +192,10 @@ impl Services {
         Self {
             catalog: (has(Role::Ingest) || has(Role::Query))
                 .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
-            ingest: has(Role::Ingest).then(|| Arc::new(Ingest::new(Arc::clone(&table), clock()))),
+            ingest: has(Role::Ingest).then(|| {
+                let ingest = Ingest::new(Arc::clone(&table), clock());
+                Arc::new(ingest.sampling_features(options.features))
+            }),
             projector: has(Role::Projector).then(worker),
             query: has(Role::Query)
                 .then(|| Arc::new(Query::new(Arc::clone(&table), clock()).within(options.queries))),

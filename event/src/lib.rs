@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
 //! travel; the [`task`] by which predictions are judged; the [`lane`] of an event, and the one order of all
-//! events of a day; the [`Right`]s that somebody may have; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
+//! events of a day; the [`Right`]s that somebody may have; a [`Share`] of all keys; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
 //!
 //! ```
 //! use almanac_event::{Column, Columns, Kind, Timestamp, Values};
@@ -27,6 +27,7 @@ pub mod lane;
 mod period;
 mod right;
 mod row_problem;
+mod share;
 pub mod task;
 pub mod time;
 
@@ -37,5 +38,6 @@ pub use id::Id;
 pub use period::Period;
 pub use right::{Right, Rights};
 pub use row_problem::RowProblem;
+pub use share::Share;
 pub use task::{Definition, Task};
 pub use time::{Clock, Day, Timestamp, Window};

@@ -8,7 +8,7 @@ use std::{
 use catalog::{
     Action, CACHED_SECONDS, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec, Workspace,
 };
-use event::{Clock, Day, Error, ErrorKind, Id, Kind, RowProblem, Window, id::check_name};
+use event::{Clock, Day, Error, ErrorKind, Id, Kind, RowProblem, Share, Window, id::check_name};
 use meter::Counter;
 use table::Table;
 
@@ -81,6 +81,11 @@ impl Ingest {
             gate: Gate::new(Bounds::default()),
             unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
         }
+    }
+
+    /// The same, which keeps the features of a share of all keys only.
+    pub fn sampling_features(self, share: Share) -> Self {
+        Self { appender: self.appender.sampling_features(share), ..self }
     }
 
     /// The catalog.

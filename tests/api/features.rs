@@ -1,6 +1,7 @@
 //! Where the features of a day lie, by feature and release.
 
-use event::Kind;
+use event::{Clock, Kind, Share};
+use ingest::{Ingest, Remember, json::read_json_array};
 use query::{Format, Request, What, Words};
 use serde_json::{Value, json};
 use tests::{
@@ -9,7 +10,11 @@ use tests::{
     world::{World, at},
 };
 
-on_both_engines!(World::on: features_are_broken_down_by_feature_and_release);
+on_both_engines!(
+    World::on:
+    features_are_broken_down_by_feature_and_release,
+    features_of_a_share_of_keys_are_kept_and_a_repeat_counts_once,
+);
 
 async fn asked(scene: &Scene, by: &str) -> Vec<String> {
     let columns = "day,feature,release,predictions,value_mean,value_min,value_p50,value_max,value_null_rate";
@@ -55,4 +60,41 @@ async fn features_are_broken_down_by_feature_and_release(world: World) {
     let of_both = [&[delay][..], &distance[..2], &distance[2..]].concat();
     assert_eq!(asked(&scene, "feature").await, of_both);
     scene.assert_verified().await;
+}
+
+async fn features_of_a_share_of_keys_are_kept_and_a_repeat_counts_once(world: World) {
+    let scene = Scene::new(world).await;
+    let event = |n: u32| {
+        json!({ "key": format!("loan-{n}"), "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5,
+                "features": { "age": n } })
+    };
+    let body = Value::from_iter((0..40).map(event)).to_string();
+    let submit = async |share: Share, key: Option<&str>| {
+        let ingest = Ingest::new(scene.world.table(), Clock::system()).sampling_features(share);
+        let batch = read_json_array(Kind::Predictions, body.as_bytes(), at(NOW)).unwrap();
+        ingest.submit(&scene.workspace, batch, key, Remember::Week).await.unwrap().appended
+    };
+    let half: Share = "0.5".parse().unwrap();
+    for key in [Some("nightly"), None] {
+        assert_eq!(submit(half, key).await, 40);
+        assert_eq!(submit(Share::ALL, key).await, 0, "the same batch, whatever is kept of it: {key:?}");
+    }
+    let words = Words {
+        from: "2026-06-01",
+        to: "2026-06-01",
+        columns: Some("key,score,feature.age"),
+        ..Words::default()
+    };
+    let request = Request::parse(What::parse("predictions").unwrap(), &words).unwrap();
+    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    let expected = |n: u32| match half.has(&format!("loan-{n}")) {
+        true => format!("loan-{n},0.5,{n}.0"),
+        false => format!("loan-{n},0.5,"),
+    };
+    let expected: Vec<String> = (0..40).chain(0..40).map(expected).collect();
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
+    assert!((10..30).contains(&expected.iter().take(40).filter(|row| row.ends_with(',')).count()));
 }

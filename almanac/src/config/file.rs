@@ -23,6 +23,7 @@ struct Text {
     listen: Option<Spanned<String>>,
     log_format: Option<Spanned<String>>,
     query_memory: Option<Spanned<String>>,
+    feature_sample: Option<Spanned<String>>,
 }
 
 /// The values of a file, each with its line.
@@ -35,6 +36,7 @@ pub(super) struct Keys {
     pub(super) listen: Option<Setting<OsString>>,
     pub(super) log_format: Option<Setting<OsString>>,
     pub(super) query_memory: Option<Setting<OsString>>,
+    pub(super) feature_sample: Option<Setting<OsString>>,
 }
 
 /// Reads the file that was named, or `default` if it is there.
@@ -85,5 +87,6 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
         listen: setting(found.listen),
         log_format: setting(found.log_format),
         query_memory: setting(found.query_memory),
+        feature_sample: setting(found.feature_sample),
     })
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{ArgMatches, Args, parser::ValueSource};
-use event::{Clock, Error, Result};
+use event::{Clock, Error, Result, Share};
 use table::engine::Surroundings;
 
 use crate::telemetry::logs::LogFormat;
@@ -53,6 +53,8 @@ const REGION: Name = Name { key: "region", flag: "--region", variable: "ALMANAC_
 const ENDPOINT: Name = Name { key: "endpoint", flag: "--endpoint", variable: "ALMANAC_ENDPOINT" };
 const LISTEN: Name = Name { key: "listen", flag: "--listen", variable: "ALMANAC_LISTEN" };
 const LOG_FORMAT: Name = Name { key: "log_format", flag: "--log-format", variable: "ALMANAC_LOG_FORMAT" };
+const FEATURE_SAMPLE: Name =
+    Name { key: "feature_sample", flag: "--feature-sample", variable: "ALMANAC_FEATURE_SAMPLE" };
 const QUERY_MEMORY: Name =
     Name { key: "query_memory", flag: "--query-memory", variable: "ALMANAC_QUERY_MEMORY" };
 
@@ -83,6 +85,9 @@ pub(crate) struct Flags {
     /// How much memory the queries of `up` may hold together, such as 512MiB or 2GiB [default: 512MiB].
     #[arg(long, global = true, env = QUERY_MEMORY.variable, value_name = "SIZE")]
     query_memory: Option<OsString>,
+    /// The share of keys whose features are kept when events are appended, from 0 to 1 [default: 1].
+    #[arg(long, global = true, env = FEATURE_SAMPLE.variable, value_name = "SHARE")]
+    feature_sample: Option<OsString>,
 }
 
 /// A value, and where it came from.
@@ -105,6 +110,7 @@ struct Given {
     listen: Option<Setting<OsString>>,
     log_format: Option<Setting<OsString>>,
     query_memory: Option<Setting<OsString>>,
+    feature_sample: Option<Setting<OsString>>,
 }
 
 /// The effective values.
@@ -126,6 +132,8 @@ pub(crate) struct Config {
     pub(crate) log_format: Setting<LogFormat>,
     /// How many bytes the queries of a service may hold together.
     pub(crate) query_memory: Setting<Size>,
+    /// Of which keys the features are kept.
+    pub(crate) feature_sample: Setting<Share>,
 }
 
 impl Flags {
@@ -143,6 +151,7 @@ impl Flags {
             listen: given(&LISTEN, self.listen.as_ref(), matches),
             log_format: given(&LOG_FORMAT, self.log_format.as_ref(), matches),
             query_memory: given(&QUERY_MEMORY, self.query_memory.as_ref(), matches),
+            feature_sample: given(&FEATURE_SAMPLE, self.feature_sample.as_ref(), matches),
         };
         Config::resolve(given, Path::new(DEFAULT_FILE))
     }
@@ -191,7 +200,13 @@ impl Config {
             Some(setting) => parse(&QUERY_MEMORY, setting, |text, _| text.parse())?,
             None => Setting { value: Size::default(), origin: Origin::Default },
         };
-        Ok(Self { file, store, data, region, endpoint, listen, log_format, query_memory })
+        let feature_sample = match given.feature_sample.or(keys.feature_sample) {
+            Some(setting) => parse(&FEATURE_SAMPLE, setting, |text, _| {
+                text.parse().map_err(|error: Error| error.to_string())
+            })?,
+            None => Setting { value: Share::ALL, origin: Origin::Default },
+        };
+        Ok(Self { file, store, data, region, endpoint, listen, log_format, query_memory, feature_sample })
     }
 }
 

@@ -3,7 +3,10 @@
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{CONFIG, Config, DATA, ENDPOINT, LISTEN, LOG_FORMAT, Name, Origin, QUERY_MEMORY, REGION, STORE};
+use super::{
+    CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, LISTEN, LOG_FORMAT, Name, Origin, QUERY_MEMORY, REGION,
+    STORE,
+};
 use crate::shown::{ShowFormat, aligned, print};
 
 #[derive(Debug, Subcommand)]
@@ -46,7 +49,7 @@ pub(crate) fn show(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn rows(config: &Config) -> [Row; 8] {
+fn rows(config: &Config) -> [Row; 9] {
     let file = config.file.value.as_ref().map(|path| path.display().to_string());
     [
         row(&CONFIG, file, &config.file.origin),
@@ -57,6 +60,7 @@ fn rows(config: &Config) -> [Row; 8] {
         row(&LISTEN, Some(config.listen.value.to_string()), &config.listen.origin),
         row(&LOG_FORMAT, Some(config.log_format.value.to_string()), &config.log_format.origin),
         row(&QUERY_MEMORY, Some(config.query_memory.value.to_string()), &config.query_memory.origin),
+        row(&FEATURE_SAMPLE, Some(config.feature_sample.value.to_string()), &config.feature_sample.origin),
     ]
 }
 

@@ -115,6 +115,7 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
     let spec = spec(args)?;
     let (files, total_bytes) = paths::files(&args.paths)?;
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let ingest = ingest.sampling_features(config.feature_sample.value);
     let workspace = ingest.catalog().workspace(&args.workspace).await?;
     let now = ingest.clock().now();
     let import = Import { ingest: ingest.into(), workspace, files, spec, now, total_bytes };

@@ -36,7 +36,7 @@ use std::{
 };
 
 use catalog::Lanes;
-use event::{Clock, Day, Error, Id, Kind, Result, Timestamp};
+use event::{Clock, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{batch::BatchId, key::LogId};
 use table::Table;
 use tokio::time::Instant;
@@ -106,6 +106,8 @@ pub struct Appender {
     most_logs: usize,
     budget: Budget,
     meters: Arc<Meters>,
+    /// Of the events of which keys the features are kept.
+    features: Share,
 }
 
 /// The logs that are known.
@@ -153,7 +155,14 @@ impl Appender {
             most_logs: MAX_KNOWN_LOGS,
             budget: Budget::default(),
             meters,
+            features: Share::ALL,
         }
+    }
+
+    /// The same, which keeps the features of a share of all keys only. It leaves them out after a batch has its name, so a
+    /// batch that is sent again is the same one whatever the share is by then.
+    pub fn sampling_features(self, share: Share) -> Self {
+        Self { features: share, ..self }
     }
 
     /// Appends a batch under an idempotency key; without one the digest of its events is its name for some
@@ -305,8 +314,9 @@ impl Appender {
             if some.is_empty() {
                 return Ok((appended, elsewhere));
             }
-            let appends = some.into_iter().map(|dealt| async move {
+            let appends = some.into_iter().map(|mut dealt| async move {
                 let log = dealt.log.clone();
+                self.features.thin(log.kind, &mut dealt.part.columns);
                 let (entry, numbers) = Entry::new(batch, dealt, look(&log));
                 let entry = match index {
                     Some(index) => entry.of_chunk(numbers.iter().map(|number| index(*number)).collect()),
