@@ -49,6 +49,9 @@ pub const GOALS: &[Goal] = &[
     goal("growth/rate", Bound::RatioAtLeast(0.9)),
     goal("growth/window", Bound::RatioAtMost(1.1)),
     goal("units/items", Bound::RatioAtMost(1.0 / 30.0)),
+    goal("features-0/units", Bound::RatioAtMost(1.1)),
+    goal("features-10/units", Bound::RatioAtMost(1.1)),
+    goal("features-100/units", Bound::RatioAtMost(1.1)),
 ];
 
 /// By how much a figure may miss its goal before a check fails.

@@ -45,7 +45,10 @@ const ROOMS: [(&str, &[&str]); 15] = [
         "tests",
         &["catalog", "evaluate", "event", "fold", "ingest", "log", "projector", "query", "segment", "table"],
     ),
-    ("bench", &["almanac", "catalog", "event", "fold", "ingest", "log", "query", "segment", "table"]),
+    (
+        "bench",
+        &["almanac", "catalog", "event", "fold", "ingest", "log", "projector", "query", "segment", "table"],
+    ),
 ];
 
 fn cargo(arguments: &[&str]) -> String {

@@ -5,6 +5,7 @@ use crate::{context::Context, line::Line};
 mod bytes;
 mod daily;
 mod evaluate;
+mod features;
 mod fold;
 mod formats;
 mod frames;
@@ -49,4 +50,5 @@ pub const ALL: &[Benchmark] = &[
     benchmark("memory", "the memory of ingest, projector and query while all events pass", memory::run),
     benchmark("growth", "rates and windows as the store grows", growth::run),
     benchmark("units", "write units on DynamoDB, beside one item per event", units::run),
+    benchmark("features", "bytes and write units of predictions with 0, 10 and 100 features", features::run),
 ];
