@@ -33,9 +33,14 @@ pub(crate) struct QueryArgs {
     /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
     #[arg(long)]
     pub(crate) columns: Option<String>,
-    /// Break rollups down by release (the default), metric, tag.NAME, feature, or feature.NAME.
-    #[arg(long)]
-    pub(crate) by: Option<String>,
+    /// Break rollups down by release (the default), metric, tag.NAME, feature, or feature.NAME; evaluations by release (the
+    /// default) or model, and by tag.NAME and feature.NAME. May be given several times.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) by: Vec<String>,
+    /// The bins of features: how many, which begin at quantiles (10 by default), or the numbers at which they begin, with
+    /// commas between.
+    #[arg(long, value_name = "NUMBERS", allow_hyphen_values = true)]
+    pub(crate) bins: Option<String>,
     /// Only what had been appended by this instant (or by the beginning of this day).
     #[arg(long, value_name = "TIME")]
     pub(crate) as_of: Option<String>,
@@ -68,12 +73,14 @@ pub(crate) struct QueryArgs {
 
 pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<()> {
     let format = format(&args)?;
+    let by = (!args.by.is_empty()).then(|| args.by.join(","));
     let words = Words {
         from: &args.from,
         to: &args.to,
         release: args.release.as_deref(),
         columns: args.columns.as_deref(),
-        by: args.by.as_deref(),
+        by: by.as_deref(),
+        bins: args.bins.as_deref(),
         as_of: args.as_of.as_deref(),
         cut: args.cut.as_deref(),
         threshold: args.threshold.as_deref(),

@@ -253,6 +253,15 @@ impl Definitions {
         first.chain(self.defined.iter().map(|one| &one.definition.task))
     }
 
+    /// The name of the model of each release, as it was when the release was registered. The releases of a model that was
+    /// renamed in between have one name together: that of the last of them, in the order of their names.
+    pub fn models(&self) -> BTreeMap<String, String> {
+        let names: BTreeMap<&Id, &str> =
+            self.first.values().map(|first| (&first.model_id, first.model.as_str())).collect();
+        let name = |first: &First| names.get(&first.model_id).map_or(&*first.model, |name| *name).to_owned();
+        self.first.iter().map(|(release, first)| (release.clone(), name(first))).collect()
+    }
+
     /// The first definition of a release.
     pub fn first(&self, release: &str) -> Option<&First> {
         self.first.get(release)

@@ -1,6 +1,6 @@
 //! What is held of a day at a time: the rows of one partition of its keys.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use event::{Columns, Error, Kind, Result, lane::Place};
 use fold::{
@@ -26,6 +26,8 @@ const SMALL_BYTES: usize = 64 * 1024;
 /// A partition of a day's predictions and outcomes, with the places of their segments.
 pub(crate) struct Held {
     partition: Partition,
+    /// The columns that are needed of predictions beside those of every evaluation.
+    columns: Arc<[String]>,
     /// With more rows than this it is halved.
     at_once: usize,
     rows: usize,
@@ -40,11 +42,13 @@ impl Held {
     pub(crate) async fn read(
         reading: &dyn Reading,
         partition: Partition,
+        columns: &Arc<[String]>,
         heads: &mut Option<Heads>,
     ) -> Result<Self, Failure> {
         let at_once = if partition == Partition::ALL { reading.rows_at_once() } else { usize::MAX };
-        let mut held =
-            Self { partition, at_once, rows: 0, bytes: 0, predictions: Vec::new(), outcomes: Vec::new() };
+        let columns = Arc::clone(columns);
+        let (predictions, outcomes) = (Vec::new(), Vec::new());
+        let mut held = Self { partition, columns, at_once, rows: 0, bytes: 0, predictions, outcomes };
         let mut read = Heads::new();
         for kind in KINDS {
             let mut walk = reading.walk(kind, heads.as_ref())?;
@@ -103,7 +107,11 @@ impl Held {
             let unpacked = caught(|| {
                 let segment = Segment::from_item(item)?;
                 let kind = segment.log.kind;
-                let columns = segment.unpack(|name| evaluation::needs(kind, name))?;
+                let is_wanted = |name: &str| {
+                    let by = kind == Kind::Predictions && self.columns.iter().any(|one| one == name);
+                    by || evaluation::needs(kind, name)
+                };
+                let columns = segment.unpack(is_wanted)?;
                 let columns = self.partition.take(columns).map_err(corrupt)?;
                 Ok::<_, Error>((segment.place(), columns))
             });

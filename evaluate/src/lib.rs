@@ -51,8 +51,10 @@
 mod caught;
 mod held;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use event::{Error, Kind, Result};
+use event::{Error, ErrorKind, Kind, Result};
 use fold::{
     Evaluation, FoldError,
     evaluation::{Evaluator, Partition},
@@ -157,11 +159,16 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
 /// [`Failure::Stopped`] at a segment that cannot be read and is not left out; the errors of the reading; `Corrupt`, when
 /// the events cannot be joined.
 pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
-    let corrupt = |error: FoldError| Error::corrupt(format!("the events cannot be evaluated: {error}"));
+    let refused = |error: FoldError| match error {
+        FoldError::OtherTasks { .. } => Error::invalid(error.to_string()),
+        FoldError::TooManyBuckets => Error::new(ErrorKind::TooLarge, error.to_string()),
+        _ => Error::corrupt(format!("the events cannot be evaluated: {error}")),
+    };
+    let columns = Arc::from(evaluator.more_columns());
     let (mut rows, mut heads) = (0, None);
     let mut partition = Some(Partition::ALL);
     while let Some(this) = partition {
-        let held = Held::read(reading, this, &mut heads).await?;
+        let held = Held::read(reading, this, &columns, &mut heads).await?;
         let bytes = held.bytes();
         rows += held.rows() as u64;
         partition = held.partition().following();
@@ -178,7 +185,7 @@ pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Resul
                 }
             }
         };
-        evaluator = judged.map_err(corrupt)?;
+        evaluator = judged.map_err(refused)?;
         reading.shrink(bytes);
     }
     Ok((evaluator, rows))

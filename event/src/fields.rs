@@ -15,7 +15,7 @@ use std::fmt;
 pub use self::{
     label::{plain_label, same_label},
     rule::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Rule},
-    table::{SCORE_PREFIX, TAG_PREFIX},
+    table::{FEATURE_PREFIX, SCORE_PREFIX, TAG_PREFIX},
 };
 
 /// What an event tells.

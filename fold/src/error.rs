@@ -51,6 +51,15 @@ pub enum FoldError {
         /// Its name.
         release: String,
     },
+    /// Releases that are pooled are judged by tasks of several kinds.
+    #[error("the releases of `{pool}` have tasks of several kinds; figures are of one kind")]
+    OtherTasks {
+        /// What they are pooled in, by name.
+        pool: String,
+    },
+    /// Predictions are told apart by too much.
+    #[error("the figures of one period would have more than {} rows", crate::evaluation::MAX_BUCKETS)]
+    TooManyBuckets,
     /// A stored state cannot be read.
     #[error("the state of {what} cannot be read: {why}")]
     State {

@@ -7,10 +7,12 @@
 
 mod evaluator;
 mod fields;
+mod grouping;
 mod head_to_head;
 mod interval;
 mod judge;
 mod partition;
+mod survey;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -27,10 +29,12 @@ use crate::{
     state,
 };
 
-pub use evaluator::Evaluator;
+pub use evaluator::{Buckets, Evaluator};
+pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;
 pub use interval::{Estimate, Intervals, MAX_ROWS};
 pub use partition::Partition;
+pub use survey::{MAX_VALUES, Survey, Wanted};
 
 /// When not one of so many outcomes is positive, the labels that they have are noted: the positive label
 /// may be wrong.

@@ -157,6 +157,11 @@ impl Figure {
         }
     }
 
+    /// The count of a release; `None`, when it is none.
+    pub fn count(&self, of: &ReleaseEvaluation) -> Option<u64> {
+        if let Getter::Count(read) = self.getter { read(&Row::of(of)) } else { None }
+    }
+
     /// Those that releases can be ranked by.
     pub fn ranking_ones() -> impl Iterator<Item = &'static Self> {
         FIGURES.iter().filter(|figure| figure.ranking.is_some())

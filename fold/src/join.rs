@@ -52,6 +52,8 @@ pub struct Joined {
     /// Of each of [`Joined::releases`], how many predictions do not count because the same one, by release, key and
     /// `predicted_at`, stands later in the log.
     pub repeated: Vec<u64>,
+    /// Those predictions, with the index of their release.
+    pub repeats: Vec<(RowRef, u32)>,
     /// How many outcomes there are.
     pub outcomes: u64,
     /// How many of them fit no prediction of the day: none has their key or, where they say so, their key at
@@ -91,10 +93,12 @@ fn join_in_buckets(
     });
     let mut pairs = Vec::with_capacity(found.iter().filter(|found| **found != Found::Repeated).count());
     let mut repeated = vec![0; names.len()];
+    let mut repeats = Vec::new();
     for ((prediction, release), found) in places.zip(releases).zip(found) {
         let outcome = match found {
             Found::Repeated => {
                 repeated[release as usize] += 1;
+                repeats.push((prediction, release));
                 continue;
             }
             Found::Nothing => None,
@@ -103,7 +107,7 @@ fn join_in_buckets(
         pairs.push(Pair { prediction, outcome, release });
     }
     let releases = names.into_keys().map(str::to_owned).collect();
-    Ok(Joined { releases, pairs, repeated, outcomes: outcome_rows as u64, unmatched })
+    Ok(Joined { releases, pairs, repeated, repeats, outcomes: outcome_rows as u64, unmatched })
 }
 
 /// Segments in log order with their index in the slice that was handed in.

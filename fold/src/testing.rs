@@ -61,6 +61,8 @@ pub(crate) struct Prediction {
     pub(crate) lower: Option<f64>,
     pub(crate) upper: Option<f64>,
     pub(crate) scores: Vec<(&'static str, f64)>,
+    pub(crate) tag: Option<&'static str>,
+    pub(crate) feature: Option<f64>,
 }
 
 /// The rows of an outcome as the tests write them.
@@ -95,11 +97,15 @@ pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
     };
     add("lower", pick(rows, |row| row.lower));
     add("upper", pick(rows, |row| row.upper));
+    add("feature.f", pick(rows, |row| row.feature));
     let classes: BTreeSet<&str> = rows.iter().flat_map(|row| &row.scores).map(|(class, _)| *class).collect();
     for class in classes {
         let score =
             |row: &Prediction| row.scores.iter().find(|(one, _)| *one == class).map(|(_, score)| *score);
         add(&format!("{SCORE_PREFIX}{class}"), pick(rows, score));
+    }
+    if rows.iter().any(|row| row.tag.is_some()) {
+        made.push(texts("tag.t", &pick(rows, |row| row.tag), coded));
     }
     columns(made)
 }

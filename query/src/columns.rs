@@ -6,8 +6,9 @@ use event::{
 };
 
 use crate::{
+    breakdown,
     column_type::ColumnType,
-    evaluations::evaluation_columns,
+    evaluation_rows::evaluation_columns,
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
     request::What,
@@ -32,19 +33,19 @@ impl What {
             What::Rollups => {
                 columns.extend(rollups::columns().map(|column| (column.name.as_str(), column.kind)))
             }
-            What::Evaluations => columns.extend(evaluation_columns(true)),
+            What::Evaluations => columns.extend(evaluation_columns()),
         }
         columns
     }
 
     /// The families of columns whose names the client chose.
-    pub(crate) fn families(self) -> &'static [Family] {
+    pub(crate) fn families(self) -> Vec<&'static Family> {
         match self {
-            What::Events(kind) => kind.families(),
-            What::Joined => Kind::Predictions.families(),
-            // Broken down by a tag, rollups have a column for it.
-            What::Rollups => Kind::Metrics.families(),
-            What::Evaluations => &[],
+            What::Events(kind) => kind.families().iter().collect(),
+            What::Joined => Kind::Predictions.families().iter().collect(),
+            // What is broken down by a column has it.
+            What::Rollups => Kind::Metrics.families().iter().collect(),
+            What::Evaluations => breakdown::families().collect(),
         }
     }
 

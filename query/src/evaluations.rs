@@ -1,4 +1,4 @@
-//! The daily series of evaluations, a row for each day and release.
+//! Evaluations: as they are stored, a row for each day and release, and computed from the events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,9 +7,8 @@ use catalog::{Catalog, Definitions};
 use evaluate::{Failure, Unreadable, judge_day};
 use event::{Day, Error, ErrorKind, Id, Kind, Result, Window};
 use fold::{
-    Evaluation, Figure,
-    evaluation::Evaluator,
-    figure::{self, FIGURES, Getter},
+    Evaluation,
+    evaluation::{Buckets, Evaluator, Grouping},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
@@ -23,12 +22,12 @@ use table::{Item, Table};
 
 use crate::{
     budget::Hold,
-    column_type::ColumnType,
-    intervals::{self, IntervalColumn},
+    evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
     meters,
     read::Reading,
     request::{Request, What},
-    series::{Cell, active_items, series},
+    series::active_items,
+    survey::survey,
 };
 
 /// How many days are evaluated at once.
@@ -46,13 +45,6 @@ const BYTES_OF_ROW: u64 = 64;
 /// What part of the memory of all queries the rows of one day may take.
 const SHARE_OF_MEMORY: u64 = 8;
 
-/// The columns of evaluations, after the day; those of intervals are the last.
-pub(crate) fn evaluation_columns(has_intervals: bool) -> Vec<(&'static str, ColumnType)> {
-    let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
-    let intervals = intervals::columns().map(|column| (column.name.as_str(), column.kind()));
-    figures.chain(intervals.filter(|_| has_intervals)).collect()
-}
-
 /// How good the predictions were, as it is stored.
 pub(crate) async fn stored_evaluations(
     table: &Arc<dyn Table>,
@@ -65,43 +57,19 @@ pub(crate) async fn stored_evaluations(
         let evaluation = Evaluation::from_states(&states);
         Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
     };
-    evaluation_rows(&stored.map(read).collect::<Result<Vec<_>>>()?, request)
+    let evaluations = stored.map(read).collect::<Result<Vec<_>>>()?;
+    let rows =
+        evaluations.iter().flat_map(|(day, of)| of.rows().map(|figures| EvaluationRow::new(*day, figures)));
+    frame_of(rows.collect(), request)
 }
 
-/// How good the predictions were, computed from what was known at another time than now.
-pub(crate) async fn evaluations_as_of(
+/// How good the predictions were, computed from the events: by what was known at another time than now, or otherwise than
+/// it is stored.
+pub(crate) async fn computed_evaluations(
     reading: &Arc<Reading>,
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
-    evaluation_rows(&evaluate_as_of(reading, catalog, request).await?, request)
-}
-
-fn evaluation_rows(evaluations: &[(Day, Evaluation)], request: &Request) -> Result<DataFrame> {
-    let cell = |figure: &Figure, row: &figure::Row<'_>| match figure.getter {
-        Getter::Text(read) => Cell::Text(read(row)),
-        Getter::Count(read) => Cell::Int(read(row)),
-        Getter::Number(_) => Cell::Float(figure.number(row, request.zero_division)),
-    };
-    let interval = |column: &IntervalColumn, row: &figure::Row<'_>| match column.kind() {
-        ColumnType::Count => Cell::Int(column.count(row)),
-        _ => Cell::Float(column.number(row)),
-    };
-    let cells = |row: figure::Row<'_>| {
-        let intervals = intervals::columns().filter(|_| request.has_intervals);
-        let intervals = intervals.map(|column| interval(column, &row));
-        FIGURES.iter().map(|figure| cell(figure, &row)).chain(intervals).collect()
-    };
-    let rows = evaluations.iter().flat_map(|(day, of)| of.rows().map(|row| (*day, cells(row))));
-    series(&evaluation_columns(request.has_intervals), &rows.collect::<Vec<_>>(), request)
-}
-
-/// Evaluates each day by what had been appended by then.
-async fn evaluate_as_of(
-    reading: &Arc<Reading>,
-    catalog: &Catalog,
-    request: &Request,
-) -> Result<Vec<(Day, Evaluation)>> {
     // Those of then: a figure is judged by what had been said of its day by then.
     let definitions = catalog.definitions(&reading.workspace).await?;
     let is_of_now = request.as_of.is_none() && request.cut.is_none();
@@ -109,27 +77,41 @@ async fn evaluate_as_of(
     if request.cut.is_none() {
         reading.warn_of_expired();
     }
+    let by = survey(reading, request.breakdown.wanted()).await?;
+    let grouping = Grouping {
+        pools: request.breakdown.by_model.then(|| definitions.models()),
+        by: request.breakdown.by(&by),
+        ..Grouping::default()
+    };
+    let way = Way { definitions, grouping: Arc::new(grouping), is_surveyed: !by.is_empty() };
     let parts = request.period.parts(reading.window).into_iter().map(async |part| {
-        let evaluation = evaluate_part(reading, part, definitions, request).await?;
-        Ok((part.from(), evaluation))
+        let buckets = evaluate_part(reading, part, &way, request).await?;
+        Ok::<_, Error>(PeriodBuckets { day: part.from(), buckets })
     });
-    stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await
+    let periods: Vec<_> = stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await?;
+    let rows = periods.iter().flat_map(|period| period.rows(request, &way.grouping.by));
+    frame_of(rows.collect(), request)
+}
+
+/// How all days of an answer are evaluated.
+struct Way<'a> {
+    definitions: &'a Definitions,
+    grouping: Arc<Grouping>,
+    /// Whether all predictions have been read before, and now as far again.
+    is_surveyed: bool,
 }
 
 /// Evaluates some days together.
-async fn evaluate_part(
-    reading: &Reading,
-    part: Window,
-    definitions: &Definitions,
-    request: &Request,
-) -> Result<Evaluation> {
-    let mut evaluator = Evaluator::new(BTreeMap::new()).at_threshold(request.threshold);
-    evaluator = evaluator.with_intervals(request.has_intervals);
+async fn evaluate_part(reading: &Reading, part: Window, way: &Way<'_>, request: &Request) -> Result<Buckets> {
+    let mut evaluator = Evaluator::new(BTreeMap::new())
+        .at_threshold(request.threshold)
+        .with_intervals(request.has_intervals)
+        .grouped(Arc::clone(&way.grouping));
     let (mut rows, mut bytes) = (0, 0);
     for day in part.days() {
         let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
-        evaluator.next_day(definitions.of(day)).map_err(other_task)?;
-        let judged = judge_day(&DayReading { reading, day }, evaluator).await;
+        evaluator.next_day(way.definitions.of(day)).map_err(other_task)?;
+        let judged = judge_day(&DayReading { reading, day, is_surveyed: way.is_surveyed }, evaluator).await;
         let joined;
         (evaluator, joined) = judged.map_err(|failure| match failure {
             Failure::Error(error) if error.kind() == ErrorKind::Corrupt => {
@@ -150,7 +132,7 @@ async fn evaluate_part(
     }
     // All scores are sorted in the end, and keys are drawn from for intervals.
     let finished = if rows < SMALL_ROWS && !request.has_intervals {
-        evaluator.finish()
+        evaluator.finish_buckets()
     } else {
         let hold = reading.hold.clone();
         let finishing = move || evaluator.finish_while(&mut |rows| hold.draw(rows));
@@ -165,6 +147,8 @@ async fn evaluate_part(
 struct DayReading<'a> {
     reading: &'a Reading,
     day: Day,
+    /// Whether the predictions have been read before, and now as far again.
+    is_surveyed: bool,
 }
 
 #[async_trait]
@@ -176,6 +160,9 @@ impl evaluate::Reading for DayReading<'_> {
     fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk> {
         match again {
             Some(heads) => Ok(self.reading.walk_again(self.day, kind, heads.clone())),
+            None if self.is_surveyed && kind == Kind::Predictions => {
+                Ok(self.reading.walk_again(self.day, kind, self.reading.heads(self.day, kind)))
+            }
             None => self.reading.walk(self.day, kind),
         }
     }

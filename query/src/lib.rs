@@ -34,10 +34,12 @@
 
 mod answer;
 mod board;
+mod breakdown;
 mod budget;
 mod column_type;
 mod columns;
 mod concat;
+mod evaluation_rows;
 mod evaluations;
 mod events;
 mod frame;
@@ -50,6 +52,7 @@ mod read;
 pub mod request;
 mod rollups;
 mod series;
+mod survey;
 
 use std::sync::Arc;
 
@@ -68,6 +71,7 @@ use self::{
 
 pub use answer::Answer;
 pub use board::Place;
+pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use output::{Format, number_text, shorten};
 pub use request::{By, Request, What, Words};
@@ -160,7 +164,7 @@ impl Query {
             let frame = match request.what {
                 What::Events(kind) => events::events(&reading, kind, request).await?,
                 What::Joined => joined::joined(&reading, request).await?,
-                _ => evaluations::evaluations_as_of(&reading, &self.catalog, request).await?,
+                _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await?,
             };
             if kept == Kept::default() {
                 return Ok((frame, Some(reading)));

@@ -216,6 +216,12 @@ impl Reading {
         }
     }
 
+    /// How far the logs of a day and kind have been read.
+    pub(crate) fn heads(&self, day: Day, kind: Kind) -> Heads {
+        let heads = &self.found().heads;
+        heads_of(heads, &self.workspace, day, kind).map(|(log, last)| (log.clone(), *last)).collect()
+    }
+
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -288,7 +294,7 @@ impl Reading {
     }
 
     /// Unpacks what is wanted of a page. A segment that cannot be read is left out.
-    fn unpack(&self, filter: &Filter, page: Vec<Admitted>) -> Result<Vec<Unpacked>> {
+    pub(crate) fn unpack(&self, filter: &Filter, page: Vec<Admitted>) -> Result<Vec<Unpacked>> {
         let decoded_bytes = QUERY_DECODED_BYTES.counter([]);
         let mut unpacked = Vec::with_capacity(page.len());
         for Admitted { log, seq, item } in page {

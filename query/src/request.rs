@@ -5,7 +5,7 @@ use std::sync::Arc;
 use event::{Day, Error, Kind, Period, Result, Timestamp, Window, fields::TAG_PREFIX};
 use log::cut::Cut;
 
-use crate::intervals;
+use crate::{breakdown::Breakdown, intervals};
 
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
@@ -118,8 +118,11 @@ pub enum By {
 impl By {
     fn parse(what: What, word: Option<&str>) -> Result<Self> {
         let Some(word) = word else { return Ok(Self::default()) };
-        if what != What::Rollups {
-            return Err(Error::invalid("by: only rollups are broken down"));
+        match what {
+            What::Rollups => {}
+            // See `Breakdown`.
+            What::Evaluations => return Ok(Self::default()),
+            _ => return Err(Error::invalid("by: only rollups and evaluations are broken down")),
         }
         match word {
             "release" => Ok(Self::Release),
@@ -151,6 +154,8 @@ pub struct Request {
     pub columns: Option<Vec<String>>,
     /// By what rollups are broken down.
     pub by: By,
+    /// By what evaluations are broken down.
+    pub breakdown: Breakdown,
     /// Only what had been appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
     /// Only what an earlier answer was read from.
@@ -176,8 +181,11 @@ pub struct Words<'a> {
     pub release: Option<&'a str>,
     /// Names of columns with commas between.
     pub columns: Option<&'a str>,
-    /// By what rollups are broken down: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`.
+    /// By what rollups are broken down: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`; or by what evaluations
+    /// are, with commas between: `release` or `model`, `tag.NAME`, `feature.NAME`.
     pub by: Option<&'a str>,
+    /// How many bins features have, or where they begin, with commas between.
+    pub bins: Option<&'a str>,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
     /// The cut that an earlier answer named.
@@ -231,10 +239,21 @@ impl Request {
         if matches!(by, By::Tag(_)) && words.release.is_some() {
             return Err(Error::invalid("release: tags are not broken down by release"));
         }
+        if words.bins.is_some() {
+            of_evaluations(what, "bins")?;
+        }
+        let breakdown = match what {
+            What::Evaluations => Breakdown::parse(words.by, words.bins)?,
+            _ => Breakdown::default(),
+        };
+        if breakdown.by_model && words.release.is_some() {
+            return Err(Error::invalid("release: the rows are of models"));
+        }
         Ok(Self {
             what,
             window,
             by,
+            breakdown,
             release: words.release.map(str::to_owned),
             columns,
             cut,
@@ -252,6 +271,7 @@ impl Request {
     pub(crate) fn is_of_logs(&self) -> bool {
         let is_of_then = self.as_of.is_some() || self.cut.is_some();
         let is_of_days = self.threshold.is_none() && self.period == Period::Day && !self.has_intervals;
+        let is_of_days = is_of_days && self.breakdown.is_by_release();
         let is_stored = self.what.facts().is_stored && is_of_days;
         !is_stored || self.what.has_history() && is_of_then
     }

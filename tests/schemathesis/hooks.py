@@ -167,6 +167,8 @@ def before_call(context, case, **kwargs):
     if "environment" in query and NAME.fullmatch(str(query.get("model", ""))):
         # The history is of either.
         del query["model"]
+    # Only features have bins, and nothing is broken down by one.
+    query.pop("bins", None)
     if isinstance(body, dict):
         if body.get("primary_metric") is None and body.get("direction") in ("max", "min"):
             # A direction is that of a metric.

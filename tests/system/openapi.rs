@@ -165,7 +165,9 @@ fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String
 }
 
 /// The breakdowns of rollups. Each has its own columns, and tags are not kept by release.
-const BREAKDOWNS: [&str; 3] = ["by=release", "by=metric", "by=tag.branch"];
+const BREAKDOWNS: [&str; 4] = ["by=release", "by=metric", "by=tag.branch", "by=feature"];
+
+const EVALUATION_BREAKDOWNS: [&str; 3] = ["by=release", "by=model", "by=tag.branch,feature.age&bins=3"];
 
 /// Asks each query for each format, each column and each breakdown that the document names, and as of
 /// other times.
@@ -189,10 +191,14 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
             names["enum"].as_array().unwrap().iter().map(as_text).collect()
         };
         let columns = names(&columns["items"]);
-        let has_breakdowns = schema("by").is_some();
+        let breakdowns: &[&str] = match schema("by") {
+            None => &[],
+            Some(_) if path.ends_with("/evaluations") => &EVALUATION_BREAKDOWNS,
+            Some(_) => &BREAKDOWNS,
+        };
+        let has_breakdowns = !breakdowns.is_empty();
         for column in &columns {
-            let mut ways = BREAKDOWNS[..if has_breakdowns { 3 } else { 0 }].iter();
-            let some = ways.any(|by| answers(&format!("columns={column}&{by}")));
+            let some = breakdowns.iter().any(|by| answers(&format!("columns={column}&{by}")));
             assert!(some || answers(&format!("columns={column}")), "{path}: {column}");
         }
         assert!(has_breakdowns || answers(&format!("columns={}", columns.join(","))), "{path}");
@@ -202,7 +208,7 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
             choices.extend(["as-of=2100-01-01", "as-of=2026-06-01T00:00:00%2B02:00"].map(String::from));
         }
         if has_breakdowns {
-            choices.extend(BREAKDOWNS.map(String::from));
+            choices.extend(breakdowns.iter().map(|by| (*by).to_owned()));
         }
         for choice in choices {
             assert!(answers(&choice), "{path}: {choice}");

@@ -8,6 +8,9 @@ pub const TAG_PREFIX: &str = "tag.";
 /// Before a class, in the name of the column of its probability: `score.late`.
 pub const SCORE_PREFIX: &str = "score.";
 
+/// Before the name of a feature, in the name of its column: `feature.distance`.
+pub const FEATURE_PREFIX: &str = "feature.";
+
 const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Field {
     Field {
         name,
@@ -145,7 +148,7 @@ const SCORES: Family = Family {
 const FEATURES: Family = Family {
     noun: "feature",
     name: "features",
-    prefix: "feature.",
+    prefix: FEATURE_PREFIX,
     placeholder: "NAME",
     kind: FieldType::Float,
     rule: Rule::Plain,

@@ -1,15 +1,15 @@
 //! From predictions and outcomes to the results of each release.
 
-use std::{collections::BTreeMap, convert::Infallible};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
 use event::{Day, Definition, Task, fields::same_label};
 
 use super::{
-    Evaluation, Record, ReleaseEvaluation,
+    Bucket, Evaluation, Grouping, MAX_BUCKETS, Record, ReleaseEvaluation,
     fields::{Fields, View},
-    head_to_head,
+    head_to_head::{self, Contender},
     interval::{GoOn, Rows},
-    judge::Judge,
+    judge::{BinaryJudge, Judge},
 };
 use crate::{
     ExactSum, FoldError, LogSegment, Result,
@@ -22,10 +22,22 @@ use crate::{
 #[derive(Debug)]
 pub struct Evaluator {
     definitions: BTreeMap<String, Definition>,
-    releases: BTreeMap<String, Release>,
+    buckets: BTreeMap<Bucket, Release>,
     outcomes: u64,
     unmatched: u64,
     options: Options,
+    grouping: Arc<Grouping>,
+}
+
+/// The results by bucket, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Buckets {
+    /// The buckets in which something was predicted.
+    pub buckets: Vec<(Bucket, ReleaseEvaluation)>,
+    /// See [`Evaluation::outcomes`].
+    pub outcomes: u64,
+    /// See [`Evaluation::unmatched`].
+    pub unmatched: u64,
 }
 
 /// What is asked for beside what is stored.
@@ -41,11 +53,23 @@ impl Evaluator {
     pub fn new(definitions: BTreeMap<String, Definition>) -> Self {
         Self {
             definitions,
-            releases: BTreeMap::new(),
+            buckets: BTreeMap::new(),
             outcomes: 0,
             unmatched: 0,
             options: Options::default(),
+            grouping: Arc::default(),
         }
+    }
+
+    /// The same, and predictions are dealt to buckets, which [`Evaluator::finish_buckets`] returns.
+    #[must_use]
+    pub fn grouped(self, grouping: Arc<Grouping>) -> Self {
+        Self { grouping, ..self }
+    }
+
+    /// The columns that it needs of predictions beside those that [`needs`](super::needs) names.
+    pub fn more_columns(&self) -> Vec<String> {
+        self.grouping.columns().map(str::to_owned).collect()
     }
 
     /// The same, and a binary prediction with a score is of the positive class from `threshold` on, whatever its label and
@@ -68,11 +92,13 @@ impl Evaluator {
     /// # Errors
     /// [`FoldError::OtherTask`], when a release that was judged has another kind of task from now on.
     pub fn next_day(&mut self, definitions: BTreeMap<String, Definition>) -> Result<()> {
-        for (name, release) in &mut self.releases {
-            if let Some(definition) = definitions.get(name)
-                && !release.go_on(definition, self.options)
-            {
-                return Err(FoldError::OtherTask { release: name.clone() });
+        if self.grouping.pools.is_none() {
+            for (bucket, release) in &mut self.buckets {
+                if let Some(definition) = definitions.get(&bucket.name)
+                    && !release.go_on(definition, self.options)
+                {
+                    return Err(FoldError::OtherTask { release: bucket.name.clone() });
+                }
             }
         }
         self.definitions = definitions;
@@ -81,14 +107,18 @@ impl Evaluator {
 
     /// About how many bytes it takes, which grow with what it has judged.
     pub fn bytes(&self) -> usize {
-        self.releases.values().map(Release::bytes).sum()
+        let of_all = match self.grouping.is_plain() {
+            true => 0,
+            false => self.buckets.len() * (size_of::<Release>() + size_of::<BinaryJudge>()),
+        };
+        of_all + self.buckets.values().map(Release::bytes).sum::<usize>()
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.
     ///
     /// # Errors
-    /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows. Then
-    /// nothing was added.
+    /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows; [`FoldError::OtherTasks`], when
+    /// releases are pooled whose tasks are not of one kind. Then it is of no use any more.
     pub fn add(&mut self, predictions: &[LogSegment<'_>], outcomes: &[LogSegment<'_>]) -> Result<()> {
         let joined = join::join(predictions, outcomes)?;
         let prediction_views = predictions.iter().map(View::read).collect::<Result<Vec<_>>>()?;
@@ -101,14 +131,26 @@ impl Evaluator {
             joined.releases.iter().map(|release| self.definitions.get(release)).collect();
         let tasks: Vec<_> =
             definitions.iter().map(|definition| definition.map(|definition| &definition.task)).collect();
-        let known = joined.releases.iter().map(|release| self.releases.remove(release));
-        let known = known.zip(&definitions);
-        let mut releases: Vec<_> = known
-            .map(|(known, definition)| known.unwrap_or_else(|| Release::new(*definition, self.options)))
-            .collect();
-        for pair in &joined.pairs {
+        let dealt = self.grouping.deal(&joined, predictions)?;
+        let is_pooled = self.grouping.pools.is_some();
+        let new = dealt.buckets.iter().filter(|bucket| !self.buckets.contains_key(bucket)).count();
+        if !self.grouping.is_plain() && self.buckets.len() + new > MAX_BUCKETS {
+            return Err(FoldError::TooManyBuckets);
+        }
+        let known = dealt.buckets.iter().map(|bucket| self.buckets.remove(bucket));
+        let known: Vec<Option<Release>> = known.collect();
+        let of_bucket = |(known, bucket): (Option<Release>, &Bucket)| match known {
+            Some(release) => Release { judged_by: None, ..release },
+            None => Release::new(self.definitions.get(&bucket.name), self.options),
+        };
+        let mut releases: Vec<Release> = known.into_iter().zip(&dealt.buckets).map(of_bucket).collect();
+        for (number, pair) in joined.pairs.iter().enumerate() {
+            let Some(bucket) = dealt.bucket(number, pair.release) else { continue };
             let (prediction, outcome) = fields(pair);
-            let release = &mut releases[pair.release as usize];
+            let release = &mut releases[bucket];
+            if is_pooled && !release.pool(pair.release, &joined.releases, &definitions, self.options) {
+                return Err(FoldError::OtherTasks { pool: dealt.buckets[bucket].name.clone() });
+            }
             release.add(prediction, outcome);
             if let (Some(rows), Some(outcome)) = (&mut release.rows, outcome) {
                 rows.keep(
@@ -119,40 +161,57 @@ impl Evaluator {
             }
         }
         let numbers = task_numbers(&tasks);
-        let records = head_to_head::records(&joined, outcomes, |pair| {
+        let records = head_to_head::records(&joined, outcomes, dealt.buckets.len(), |number| {
+            let pair = &joined.pairs[number];
+            let bucket = dealt.bucket(number, pair.release)?;
             let release = pair.release as usize;
             let (prediction, outcome) = fields(pair);
-            Some((numbers[release], distance(tasks[release]?, prediction, outcome?)?))
+            let distance = distance(tasks[release]?, prediction, outcome?)?;
+            Some(Contender {
+                bucket: bucket as u32,
+                meets: (dealt.cells[bucket], numbers[release]),
+                distance,
+            })
         });
         releases.iter_mut().zip(records).for_each(|(release, record)| release.record += record);
-        releases
-            .iter_mut()
-            .zip(&joined.repeated)
-            .for_each(|(release, repeated)| release.repeated += repeated);
+        releases.iter_mut().zip(&dealt.repeated).for_each(|(release, repeated)| release.repeated += repeated);
         self.outcomes += joined.outcomes;
         self.unmatched += joined.unmatched;
-        self.releases.extend(joined.releases.into_iter().zip(releases));
+        self.buckets.extend(dealt.buckets.into_iter().zip(releases));
         Ok(())
     }
 
-    /// The results.
+    /// The results by release, of an evaluator that is not grouped.
     pub fn finish(self) -> Evaluation {
+        let Buckets { buckets, outcomes, unmatched } = self.finish_buckets();
+        let releases = buckets.into_iter().map(|(bucket, of)| (bucket.name, of)).collect();
+        Evaluation { releases, outcomes: Some(outcomes), unmatched: Some(unmatched) }
+    }
+
+    /// The results by bucket.
+    pub fn finish_buckets(self) -> Buckets {
         match self.finish_while(&mut |_| Ok::<_, Infallible>(())) {
-            Ok(evaluation) => evaluation,
+            Ok(buckets) => buckets,
             Err(never) => match never {},
         }
     }
 
-    /// The results, as long as `go_on` says so. With intervals it takes long, and `go_on` is asked before each draw of a
+    /// The results by bucket, as long as `go_on` says so. With intervals it takes long, and `go_on` is asked before each draw of a
     /// bootstrap, with how many rows are judged next (each score of a class counts as one more).
     ///
     /// # Errors
     /// That of `go_on`.
-    pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Evaluation, E> {
-        let finished = self.releases.into_iter().map(|(name, release)| Ok((name, release.finish(go_on)?)));
-        let releases = finished.collect::<Result<_, E>>()?;
-        let (outcomes, unmatched) = (Some(self.outcomes), Some(self.unmatched));
-        Ok(Evaluation { releases, outcomes, unmatched })
+    pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
+        let Self { buckets, definitions, options, outcomes, unmatched, .. } = self;
+        let of_bucket = |(bucket, mut release): (Bucket, Release)| {
+            // What is said of the definition of a pool is that of the last of its releases by name.
+            let last = release.last_pooled.take().and_then(|last| definitions.get(&last));
+            last.map(|definition| release.go_on(definition, options));
+            Ok((bucket, release.finish(go_on)?))
+        };
+        // A bucket may have nothing but predictions that do not count.
+        let buckets = buckets.into_iter().filter(|(_, release)| release.predictions > 0);
+        Ok(Buckets { buckets: buckets.map(of_bucket).collect::<Result<_, E>>()?, outcomes, unmatched })
     }
 }
 
@@ -199,6 +258,10 @@ struct Release {
     judge: Option<Judge>,
     /// What is judged, where intervals are asked for.
     rows: Option<Rows>,
+    /// In a pool, the number of the release by whose definition it judges now.
+    judged_by: Option<u32>,
+    /// In a pool, the last of its releases by name.
+    last_pooled: Option<String>,
 }
 
 impl Release {
@@ -215,7 +278,29 @@ impl Release {
             defined_from: definition.and_then(|definition| definition.from),
             judge,
             rows,
+            judged_by: None,
+            last_pooled: None,
         }
+    }
+
+    /// Judges by the definition of a release of the pool from now on. Says whether that can be.
+    #[inline]
+    fn pool(
+        &mut self,
+        release: u32,
+        names: &[String],
+        definitions: &[Option<&Definition>],
+        options: Options,
+    ) -> bool {
+        if self.judged_by == Some(release) {
+            return true;
+        }
+        self.judged_by = Some(release);
+        let name = &names[release as usize];
+        if self.last_pooled.as_ref().is_none_or(|last| last < name) {
+            self.last_pooled = Some(name.clone());
+        }
+        definitions[release as usize].is_none_or(|definition| self.go_on(definition, options))
     }
 
     /// Is judged by another definition from now on. Says whether that can be: its task must be of the same kind.

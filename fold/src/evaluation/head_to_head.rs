@@ -8,7 +8,7 @@ use std::{iter::once, ops::AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Joined, LogSegment, join::Pair};
+use crate::{Joined, LogSegment};
 
 /// How often a release was nearer to the truth than another one that predicted the same, farther from it,
 /// and equally near. Against each release that it met one of the three rises by one.
@@ -38,25 +38,27 @@ impl AddAssign for Record {
 }
 
 /// A prediction among those that one outcome judges.
-struct Contender {
-    release: u32,
-    /// The number of what the release is to predict; only the same meet.
-    task: u32,
+pub(super) struct Contender {
+    /// The number of the bucket that it is in, which has its record: of a release, say.
+    pub(super) bucket: u32,
+    /// The numbers of what buckets have in common that meet, and of what is to be predicted; only the same meet.
+    pub(super) meets: (u32, u32),
     /// How far it is from the truth.
-    distance: f64,
+    pub(super) distance: f64,
 }
 
 /// No pair is the first yet.
 const NONE: u32 = u32::MAX;
 
-/// The record of each release of `joined`. `judged` tells the task of a pair, by a number, and how far its
+/// The record of each of `buckets` buckets. `judged` says of the pair of a number which bucket it is in and how far its
 /// prediction is from its outcome; `None` where that cannot be said.
 pub(super) fn records(
     joined: &Joined,
     outcomes: &[LogSegment<'_>],
-    judged: impl Fn(&Pair) -> Option<(u32, f64)>,
+    buckets: usize,
+    judged: impl Fn(usize) -> Option<Contender>,
 ) -> Vec<Record> {
-    let mut records = vec![Record::default(); joined.releases.len()];
+    let mut records = vec![Record::default(); buckets];
     if records.len() < 2 {
         return records;
     }
@@ -82,9 +84,7 @@ pub(super) fn records(
     for later in later.chunk_by(|a, b| a.0 == b.0) {
         let pairs = once(first[later[0].0]).chain(later.iter().map(|(_, number)| *number));
         contenders.clear();
-        contenders.extend(pairs.map(|number| &joined.pairs[number as usize]).filter_map(|pair| {
-            judged(pair).map(|(task, distance)| Contender { release: pair.release, task, distance })
-        }));
+        contenders.extend(pairs.filter_map(|number| judged(number as usize)));
         compare(&mut contenders, &mut records);
     }
     records
@@ -92,17 +92,17 @@ pub(super) fn records(
 
 /// Adds what comes of the meeting of `contenders`, which are in log order.
 fn compare(contenders: &mut Vec<Contender>, records: &mut [Record]) {
-    // Of each release the last: sorting keeps the order of what is equal.
+    // Of each bucket the last: sorting keeps the order of what is equal.
     contenders.reverse();
-    contenders.sort_by_key(|contender| contender.release);
-    contenders.dedup_by_key(|contender| contender.release);
-    contenders.sort_unstable_by(|a, b| a.task.cmp(&b.task).then(a.distance.total_cmp(&b.distance)));
-    for contenders in contenders.chunk_by(|a, b| a.task == b.task) {
+    contenders.sort_by_key(|contender| contender.bucket);
+    contenders.dedup_by_key(|contender| contender.bucket);
+    contenders.sort_unstable_by(|a, b| a.meets.cmp(&b.meets).then(a.distance.total_cmp(&b.distance)));
+    for contenders in contenders.chunk_by(|a, b| a.meets == b.meets) {
         let mut nearer = 0;
         for equal in contenders.chunk_by(|a, b| a.distance.total_cmp(&b.distance).is_eq()) {
             let farther = contenders.len() - nearer - equal.len();
             for contender in equal {
-                let record = &mut records[contender.release as usize];
+                let record = &mut records[contender.bucket as usize];
                 record.wins += farther as u64;
                 record.losses += nearer as u64;
                 record.ties += equal.len() as u64 - 1;

@@ -84,6 +84,8 @@ pub(super) struct Rows {
     /// How many they are, with the scores of their classes.
     work: usize,
     by: Definitions,
+    /// The place of the definition by which what comes is judged.
+    current: usize,
 }
 
 /// By what rows are judged.
@@ -116,14 +118,17 @@ impl Definitions {
 impl Rows {
     pub(super) fn new(definition: &Definition, threshold: Option<f64>) -> Self {
         let (definitions, fresh) = (vec![definition.clone()], Judge::new(definition, threshold));
-        Self { rows: Some(Vec::new()), work: 0, by: Definitions { definitions, threshold, fresh } }
+        let by = Definitions { definitions, threshold, fresh };
+        Self { rows: Some(Vec::new()), work: 0, by, current: 0 }
     }
 
     /// Judges what comes by another definition.
     pub(super) fn go_on(&mut self, definition: &Definition) {
-        if self.by.definitions.last() != Some(definition) {
+        let known = self.by.definitions.iter().position(|known| known == definition);
+        self.current = known.unwrap_or_else(|| {
             self.by.definitions.push(definition.clone());
-        }
+            self.by.definitions.len() - 1
+        });
     }
 
     /// About how many bytes they take.
@@ -143,8 +148,7 @@ impl Rows {
             self.rows = None;
             return;
         }
-        let by = self.by.definitions.len() - 1;
-        rows.push(Row { key: hash(key.as_bytes()), by, prediction, outcome });
+        rows.push(Row { key: hash(key.as_bytes()), by: self.current, prediction, outcome });
     }
 
     /// The intervals of the figures that an evaluation of them has.
@@ -153,7 +157,7 @@ impl Rows {
         of: &ReleaseEvaluation,
         go_on: GoOn<'_, E>,
     ) -> Result<Option<Intervals>, E> {
-        let Self { rows, work, by } = self;
+        let Self { rows, work, by, .. } = self;
         let Some(mut rows) = rows else { return Ok(None) };
         // The order in which they came leaves no trace.
         rows.sort_unstable_by(Row::cmp);

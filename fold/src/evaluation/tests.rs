@@ -179,7 +179,7 @@ fn prediction() -> impl Strategy<Value = Prediction> {
     (release, key, 0i64..3, label, numbers, scores).prop_map(
         |(release, key, at, label, (score, value, lower), scores)| Prediction {
             upper: lower.filter(|lower| *lower > 0.0).map(|lower| 2.0 * lower),
-            ..Prediction { release, key, at, score, label, value, lower, scores, upper: None }
+            ..Prediction { release, key, at, score, label, value, lower, scores, ..Prediction::default() }
         },
     )
 }

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use event::{Period, fields::FieldType};
+use fold::evaluation::MAX_BY;
 use serde_json::{Value, json};
 use web::{
     Named, Operation,
@@ -16,6 +17,7 @@ use web::{
 
 use super::{media_type, said};
 use crate::{
+    breakdown,
     column_type::ColumnType,
     output::Format,
     request::{MAX_WINDOW_DAYS, What, ZERO_DIVISIONS},
@@ -91,7 +93,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
 }
 
 /// The parameters that only evaluations have.
-fn of_evaluations() -> [ParameterBuilder; 4] {
+fn of_evaluations() -> [ParameterBuilder; 6] {
     let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);
     let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
@@ -104,7 +106,18 @@ fn of_evaluations() -> [ParameterBuilder; 4] {
     let says = "Say how sure each figure is: from how many predictions it is, and its 95% interval. Computed from the events; `columns` that name one of these columns ask for it too.";
     let interval = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
     let interval = web::parameter(ParameterIn::Query, "interval", interval, says);
+    let says = "Of what each row is, with commas between: of a release (the default) or a model, and within it of each value of a tag or each bin of a feature. Values beyond the 256 most frequent of the window are `(others)`, no value is `(none)`. The figures are computed from the events.";
+    let names = schema::one_of([breakdown::RELEASE, breakdown::MODEL]).into();
+    let columns = breakdown::families().map(|family| schema::string().pattern(Some(family.pattern())).into());
+    let by = schema::array(schema::any_of(std::iter::once(names).chain(columns)));
+    let by = by.min_items(Some(1)).max_items(Some(MAX_BY)).unique_items(true);
+    let by = web::parameter(ParameterIn::Query, "by", by, says);
+    let says = "The bins of features: how many, which begin at quantiles of the window (10 by default, and the same for all its days and releases), or the numbers at which they begin, with commas between.";
+    let bins = schema::string().pattern(Some("^-?[0-9]"));
+    let bins = web::parameter(ParameterIn::Query, "bins", bins, says);
     [
+        by.style(Some(ParameterStyle::Form)).explode(Some(false)),
+        bins,
         period.example(Some(json!("week"))),
         threshold.example(Some(json!(0.3))),
         zero_division.example(Some(json!("0"))),
@@ -114,7 +127,7 @@ fn of_evaluations() -> [ParameterBuilder; 4] {
 
 fn column_name(what: What) -> RefOr<Schema> {
     let names = schema::one_of(what.columns().iter().map(|(name, _)| *name)).into();
-    let patterns = what.families().iter().map(|family| schema::string().pattern(Some(family.pattern())));
+    let patterns = what.families().into_iter().map(|family| schema::string().pattern(Some(family.pattern())));
     let all: Vec<RefOr<Schema>> = std::iter::once(names).chain(patterns.map(Into::into)).collect();
     match all.len() {
         1 => all.into_iter().next().unwrap_or_else(|| schema::string().into()),

@@ -56,6 +56,7 @@ struct Parameters {
     release: Option<String>,
     columns: Option<String>,
     by: Option<String>,
+    bins: Option<String>,
     #[serde(rename = "as-of")]
     as_of: Option<String>,
     cut: Option<String>,
@@ -102,6 +103,7 @@ async fn read(
         release: parameters.release.as_deref(),
         columns: parameters.columns.as_deref(),
         by: parameters.by.as_deref(),
+        bins: parameters.bins.as_deref(),
         as_of: parameters.as_of.as_deref(),
         cut: parameters.cut.as_deref(),
         threshold: parameters.threshold.as_deref(),

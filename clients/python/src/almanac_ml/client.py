@@ -252,6 +252,8 @@ class Workspace:
 
         ``group_by`` asks for a week, month, quarter or all days together, ``threshold`` judges by another score, and
         ``zero_division`` (0 or 1) fills figures that divide by zero. ``interval`` adds the 95% interval of each figure.
+        ``by`` breaks them down by ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which
+        ``bins`` counts, or says where they begin.
         """
         return self.query("evaluations", since, until, **options)
 
@@ -264,7 +266,8 @@ class Workspace:
         release: Optional[str] = None,
         columns: Optional[Sequence[str]] = None,
         as_of: Optional[Instant] = None,
-        by: Optional[str] = None,
+        by: Union[str, Sequence[str], None] = None,
+        bins: Union[int, Sequence[float], None] = None,
         group_by: Optional[str] = None,
         threshold: Optional[float] = None,
         zero_division: Optional[int] = None,
@@ -281,7 +284,8 @@ class Workspace:
             "release": release,
             "columns": None if columns is None else ",".join(columns),
             "as-of": None if as_of is None else _instant(as_of),
-            "by": by,
+            "by": by if by is None or isinstance(by, str) else ",".join(by),
+            "bins": None if bins is None else str(bins) if isinstance(bins, int) else ",".join(map(repr, map(float, bins))),
             "group-by": group_by,
             "threshold": None if threshold is None else repr(float(threshold)),
             "interval": "true" if interval else None,

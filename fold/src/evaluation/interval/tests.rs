@@ -115,7 +115,7 @@ fn a_release_with_too_many_predictions_has_no_intervals() {
     rows.keep("a", fields, Fields { value: None, ..fields });
     assert!(rows.rows.is_some(), "it is not judged");
     let labelled = Fields { label: Some("late"), ..fields };
-    let mut some = Rows { rows: Some(Vec::new()), work: 0, by: rows.by.clone() };
+    let mut some = Rows { rows: Some(Vec::new()), work: 0, by: rows.by.clone(), current: 0 };
     some.keep("a", fields, labelled);
     assert_eq!(some.bytes(), size_of::<Row>() + 4);
     assert_eq!(rows.bytes(), MAX_ROWS * size_of::<Row>());
@@ -165,7 +165,7 @@ fn drawing_ends_when_it_is_told_to() {
             asked.push(rows);
             if asked.len() < most { Ok(()) } else { Err("enough") }
         });
-        (finished.map(|evaluation| evaluation.releases.len()), asked)
+        (finished.map(|found| found.buckets.len()), asked)
     };
     assert_eq!(asked_before_it_ends(3), (Err("enough"), vec![20; 3]), "it draws no more");
     // Once for what each prediction alone says, then for each draw.

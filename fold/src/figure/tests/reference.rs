@@ -61,6 +61,7 @@ impl Case {
                     lower: more.get("lower").copied(),
                     upper: more.get("upper").copied(),
                     scores: more.iter().filter_map(class).collect(),
+                    ..Prediction::default()
                 });
             }
             if outcome == Some("1") {

@@ -1,0 +1,339 @@
+//! How predictions are dealt to the rows of an answer: by release or by what pools releases, by the values of texts, by bins
+//! of numbers, by the time at which they were made.
+//!
+//! A bucket is a function of the prediction alone, which is taken after the join: so a correction that moves a prediction
+//! to another bucket counts there, and nothing counts twice. A bucket has the figures that an evaluation of its predictions alone has.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::{
+    Joined, LogSegment, Result, RowRef,
+    read::{floats, required_times, texts},
+};
+
+/// By how many columns predictions are dealt at most.
+pub const MAX_BY: usize = 4;
+
+/// So many buckets an evaluation has at most.
+pub const MAX_BUCKETS: usize = 10_000;
+
+/// The name of what is in none of the pools.
+pub const UNKNOWN: &str = "(unknown)";
+
+/// The value by which predictions are told apart. Texts and bins come first, then what has no value of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Value {
+    /// A text.
+    Text(String),
+    /// The number of a bin: how many of its edges are not greater.
+    Bin(usize),
+    /// Any of the texts that have no bucket of their own.
+    Others,
+    /// There is no value.
+    Null,
+}
+
+/// A column by which predictions are told apart.
+#[derive(Clone, Debug, PartialEq)]
+pub enum By {
+    /// By the values of a column of texts.
+    Texts {
+        /// Its name, such as `tag.carrier`.
+        column: String,
+        /// The values that have a bucket each, the rest having one together; all, when `None`.
+        kept: Option<BTreeSet<String>>,
+    },
+    /// By bins of a column of numbers.
+    Bins {
+        /// Its name, such as `feature.distance`.
+        column: String,
+        /// Where a new bin begins, in their order: a number that equals an edge is above it.
+        edges: Vec<f64>,
+    },
+}
+
+impl By {
+    /// The name of the column.
+    pub fn column(&self) -> &str {
+        match self {
+            Self::Texts { column, .. } | Self::Bins { column, .. } => column,
+        }
+    }
+}
+
+/// When each release was live: from one instant, which is included, to the next, which is not.
+pub type LiveSpans = BTreeMap<String, Vec<(i64, i64)>>;
+
+/// Which predictions are judged by whether their release was live when they were made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// When releases were live.
+    pub live: LiveSpans,
+    /// Whether what was live is judged, or what was not.
+    pub is_live: bool,
+}
+
+/// How predictions are dealt; by default to one bucket a release.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grouping {
+    /// The name of the pool of each release, such as its model; `None`, when each release is alone.
+    pub pools: Option<BTreeMap<String, String>>,
+    /// The columns by which they are told apart further, at most [`MAX_BY`].
+    pub by: Vec<By>,
+    /// The instants at which periods begin, and the one at which the last one ends. What was predicted before or after
+    /// is left out. There is one period, of everything, when this is empty.
+    pub borders: Vec<i64>,
+    /// Which predictions are judged; all, when `None`.
+    pub judged: Option<Judged>,
+}
+
+/// What predictions of one row have in common. Buckets have the order of rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bucket {
+    /// The number of the period.
+    pub period: usize,
+    /// The release, or what it is pooled in.
+    pub name: String,
+    /// By column of [`Grouping::by`].
+    pub values: Vec<Value>,
+}
+
+/// No bucket.
+const NONE: u32 = u32::MAX;
+
+/// Which predictions of a join are in which bucket.
+pub(super) struct Dealt {
+    pub(super) buckets: Vec<Bucket>,
+    /// By bucket, the number of its period and values: what predictions have in common that meet.
+    pub(super) cells: Vec<u32>,
+    /// By bucket, how many predictions do not count, because they were sent again later.
+    pub(super) repeated: Vec<u64>,
+    /// By pair; `None`, when each release is a bucket.
+    of_pair: Option<Vec<u32>>,
+}
+
+impl Dealt {
+    /// The bucket of a pair, by its number and its release; `None`, when it is left out.
+    #[inline]
+    pub(super) fn bucket(&self, number: usize, release: u32) -> Option<usize> {
+        match &self.of_pair {
+            None => Some(release as usize),
+            Some(of_pair) => {
+                Some(of_pair[number]).filter(|bucket| *bucket != NONE).map(|bucket| bucket as usize)
+            }
+        }
+    }
+}
+
+impl Grouping {
+    /// The columns that it needs of predictions, beside those of every evaluation.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.by.iter().map(By::column)
+    }
+
+    /// Whether each release is a bucket, with all its predictions.
+    pub(super) fn is_plain(&self) -> bool {
+        self.pools.is_none() && self.by.is_empty() && self.borders.is_empty() && self.judged.is_none()
+    }
+
+    /// Deals the predictions of a join.
+    pub(super) fn deal(&self, joined: &Joined, predictions: &[LogSegment<'_>]) -> Result<Dealt> {
+        if self.is_plain() {
+            let bucket = |name: &String| Bucket { name: name.clone(), ..Bucket::default() };
+            return Ok(Dealt {
+                buckets: joined.releases.iter().map(bucket).collect(),
+                cells: vec![0; joined.releases.len()],
+                repeated: joined.repeated.clone(),
+                of_pair: None,
+            });
+        }
+        let mut dealer = Dealer::new(self, joined, predictions)?;
+        let of_pair = joined.pairs.iter().map(|pair| dealer.deal(pair.prediction, pair.release)).collect();
+        let mut repeated = vec![0; dealer.buckets.len()];
+        for &(at, release) in &joined.repeats {
+            let bucket = dealer.deal(at, release);
+            repeated.resize(dealer.buckets.len(), 0);
+            if let Some(repeated) = repeated.get_mut(bucket as usize) {
+                *repeated += 1;
+            }
+        }
+        Ok(Dealt { buckets: dealer.buckets, cells: dealer.cells, repeated, of_pair: Some(of_pair) })
+    }
+}
+
+/// A number for each of what predictions differ in.
+type Numbers = [u32; MAX_BY + 2];
+
+struct Dealer<'a> {
+    grouping: &'a Grouping,
+    segments: Vec<Dimensions<'a>>,
+    /// By release, the number of its name and when it was live.
+    names: Vec<(u32, &'a [(i64, i64)])>,
+    name_texts: Vec<String>,
+    /// By column, the values by their numbers.
+    values: Vec<Vec<Value>>,
+    known: HashMap<Numbers, u32>,
+    known_cells: HashMap<Numbers, u32>,
+    last: Option<(Numbers, u32)>,
+    buckets: Vec<Bucket>,
+    cells: Vec<u32>,
+}
+
+/// What tells the predictions of a segment apart.
+struct Dimensions<'a> {
+    predicted_at: &'a [i64],
+    /// By column, the number of the value of each row.
+    codes: Vec<Vec<u32>>,
+}
+
+impl<'a> Dealer<'a> {
+    fn new(grouping: &'a Grouping, joined: &Joined, predictions: &[LogSegment<'a>]) -> Result<Self> {
+        let mut interned: Vec<Interned> = grouping.by.iter().map(|_| Interned::default()).collect();
+        let mut segments = Vec::with_capacity(predictions.len());
+        for segment in predictions {
+            let mut codes = Vec::with_capacity(grouping.by.len());
+            for (by, interned) in grouping.by.iter().zip(&mut interned) {
+                codes.push(interned.codes(by, segment)?);
+            }
+            let predicted_at = match segment.columns.rows {
+                0 => &[],
+                _ => required_times(segment.columns, "predicted_at")?,
+            };
+            segments.push(Dimensions { predicted_at, codes });
+        }
+        let mut name_texts = Vec::new();
+        let mut names = Vec::with_capacity(joined.releases.len());
+        for release in &joined.releases {
+            let name = match &grouping.pools {
+                None => release.as_str(),
+                Some(pools) => pools.get(release).map_or(UNKNOWN, String::as_str),
+            };
+            let at = name_texts.iter().position(|known| known == name).unwrap_or(name_texts.len());
+            if at == name_texts.len() {
+                name_texts.push(name.to_owned());
+            }
+            let live = grouping.judged.as_ref().and_then(|judged| judged.live.get(release));
+            names.push((at as u32, live.map_or(&[][..], Vec::as_slice)));
+        }
+        Ok(Self {
+            grouping,
+            segments,
+            names,
+            name_texts,
+            values: interned.into_iter().map(|interned| interned.values).collect(),
+            known: HashMap::new(),
+            known_cells: HashMap::new(),
+            last: None,
+            buckets: Vec::new(),
+            cells: Vec::new(),
+        })
+    }
+
+    /// The bucket of a prediction.
+    fn deal(&mut self, at: RowRef, release: u32) -> u32 {
+        let (segment, row) = (&self.segments[at.segment as usize], at.row as usize);
+        let instant = segment.predicted_at[row];
+        let (name, live) = self.names[release as usize];
+        if let Some(judged) = &self.grouping.judged {
+            // The last span that begins by then.
+            let before = live.partition_point(|(from, _)| *from <= instant);
+            let was_live = live[..before].last().is_some_and(|(_, to)| instant < *to);
+            if was_live != judged.is_live {
+                return NONE;
+            }
+        }
+        let borders = &self.grouping.borders;
+        let period = match borders.partition_point(|border| *border <= instant) {
+            _ if borders.is_empty() => 0,
+            0 => return NONE,
+            after if after == borders.len() => return NONE,
+            after => after - 1,
+        };
+        let mut numbers = Numbers::default();
+        (numbers[0], numbers[1]) = (name, period as u32);
+        numbers[2..].iter_mut().zip(&segment.codes).for_each(|(number, codes)| *number = codes[row]);
+        match self.last {
+            Some((last, bucket)) if last == numbers => bucket,
+            _ => self.bucket(numbers),
+        }
+    }
+
+    fn bucket(&mut self, numbers: Numbers) -> u32 {
+        let next = self.buckets.len() as u32;
+        let bucket = *self.known.entry(numbers).or_insert(next);
+        if bucket == next {
+            let values = self.values.iter().zip(&numbers[2..]);
+            self.buckets.push(Bucket {
+                period: numbers[1] as usize,
+                name: self.name_texts[numbers[0] as usize].clone(),
+                values: values.map(|(values, number)| values[*number as usize].clone()).collect(),
+            });
+            let mut cell = numbers;
+            cell[0] = 0;
+            let next = self.known_cells.len() as u32;
+            self.cells.push(*self.known_cells.entry(cell).or_insert(next));
+        }
+        self.last = Some((numbers, bucket));
+        bucket
+    }
+}
+
+/// The values of a column by number.
+#[derive(Default)]
+struct Interned {
+    values: Vec<Value>,
+    numbers: HashMap<Value, u32>,
+}
+
+impl Interned {
+    fn number(&mut self, value: Value) -> u32 {
+        let next = self.values.len() as u32;
+        let number = *self.numbers.entry(value.clone()).or_insert(next);
+        if number == next {
+            self.values.push(value);
+        }
+        number
+    }
+
+    /// The number of the value of each row of a segment.
+    fn codes(&mut self, by: &By, segment: &LogSegment<'_>) -> Result<Vec<u32>> {
+        let rows = segment.columns.rows;
+        if rows == 0 {
+            return Ok(Vec::new());
+        }
+        match by {
+            By::Texts { column, kept } => {
+                let Some(texts) = texts(segment.columns, column)? else {
+                    return Ok(vec![self.number(Value::Null); rows]);
+                };
+                let codes = texts.codes();
+                let mut numbers = vec![NONE; codes.len()];
+                let number = |code: u32| {
+                    let number = &mut numbers[code as usize];
+                    if *number == NONE {
+                        *number = self.number(match codes.names.get(code as usize) {
+                            None => Value::Null,
+                            Some(text) if kept.as_ref().is_none_or(|kept| kept.contains(*text)) => {
+                                Value::Text((*text).to_owned())
+                            }
+                            Some(_) => Value::Others,
+                        });
+                    }
+                    *number
+                };
+                Ok(codes.codes.iter().copied().map(number).collect())
+            }
+            By::Bins { column, edges } => {
+                let numbers = floats(segment.columns, column)?;
+                let value = |row| match numbers.and_then(|numbers| numbers.get(row)) {
+                    None => Value::Null,
+                    Some(number) => Value::Bin(edges.partition_point(|edge| *edge <= number)),
+                };
+                Ok((0..rows).map(|row| self.number(value(row))).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+use std::sync::Arc;
+
+use event::{Columns, Definition, Task, lane::Place};
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use super::*;
+use crate::{
+    FoldError,
+    evaluation::{Buckets, Evaluator, Partition, ReleaseEvaluation},
+    testing::{self, Outcome, Prediction},
+};
+
+const RELEASES: [&str; 3] = ["v1", "v2", "w1"];
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+fn definitions() -> BTreeMap<String, Definition> {
+    let binary = |threshold| Definition {
+        threshold,
+        ..Definition::of(Task::Binary { positive_label: "late".into() })
+    };
+    [("v1", binary(0.5)), ("v2", binary(0.3)), ("w1", Definition::of(Task::Regression))]
+        .map(|(name, definition)| (name.to_owned(), definition))
+        .into()
+}
+
+/// Evaluates in as many partitions as there are.
+fn evaluated(
+    predictions: &[Prediction],
+    outcomes: &[Outcome],
+    grouping: Grouping,
+    partition: Partition,
+) -> crate::Result<Buckets> {
+    evaluated_with(predictions, outcomes, grouping, partition, false)
+}
+
+fn evaluated_with(
+    predictions: &[Prediction],
+    outcomes: &[Outcome],
+    grouping: Grouping,
+    partition: Partition,
+    has_intervals: bool,
+) -> crate::Result<Buckets> {
+    let grouping = Arc::new(grouping);
+    let mut evaluator = Evaluator::new(definitions()).grouped(grouping).with_intervals(has_intervals);
+    let predictions: Vec<Columns> =
+        predictions.chunks(5).map(|rows| testing::predictions(rows, true)).collect();
+    let outcomes = testing::outcomes(outcomes, false);
+    let mut next = Some(partition);
+    while let Some(this) = next {
+        let predictions: Vec<Columns> =
+            predictions.iter().map(|columns| this.take(columns.clone()).unwrap()).collect();
+        let outcomes = this.take(outcomes.clone()).unwrap();
+        let log = |(seq, columns)| LogSegment { place: Place::of(0, seq), columns };
+        let log: Vec<_> = (1..).zip(&predictions).map(log).collect();
+        evaluator.add(&log, &[LogSegment { place: Place::of(0, 1), columns: &outcomes }])?;
+        next = this.following();
+    }
+    Ok(evaluator.finish_buckets())
+}
+
+fn by_tag() -> By {
+    By::Texts { column: "tag.t".into(), kept: Some(["x".to_owned(), "y".to_owned()].into()) }
+}
+
+fn by_feature() -> By {
+    By::Bins { column: "feature.f".into(), edges: vec![0.0, 10.0] }
+}
+
+fn value_of(by: &By, row: &Prediction) -> Value {
+    match by {
+        By::Texts { .. } => match row.tag {
+            None => Value::Null,
+            Some(tag @ ("x" | "y")) => Value::Text(tag.into()),
+            Some(_) => Value::Others,
+        },
+        By::Bins { .. } => match row.feature {
+            None => Value::Null,
+            Some(number) if number < 0.0 => Value::Bin(0),
+            Some(number) if number < 10.0 => Value::Bin(1),
+            Some(_) => Value::Bin(2),
+        },
+    }
+}
+
+fn rows() -> impl Strategy<Value = Vec<Prediction>> {
+    let row = (
+        (select(RELEASES.to_vec()), select(KEYS.to_vec()), 0i64..30),
+        select(vec![Some("x"), Some("y"), Some("z"), None]),
+        select(vec![Some(-1.0), Some(0.0), Some(5.0), Some(10.0), None]),
+        option::of(select(vec![0.1, 0.3, 0.4, 0.5, 0.9])),
+    );
+    vec(row, 0..40).prop_map(|rows| {
+        let row = |((release, key, at), tag, feature, score)| Prediction {
+            release,
+            key,
+            at,
+            tag,
+            feature,
+            score,
+            value: score,
+            ..Prediction::default()
+        };
+        rows.into_iter().map(row).collect()
+    })
+}
+
+fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
+    let row =
+        (select(KEYS.to_vec()), option::of(0i64..30), select(vec![Some("late"), Some("on time"), None]));
+    vec(row, 0..12).prop_map(|rows| {
+        let row =
+            |(at, (key, of, label))| Outcome { key, at: of, observed: at, label, value: label.map(|_| 0.5) };
+        (0..).zip(rows).map(row).collect()
+    })
+}
+
+/// Without what was sent again later.
+fn distinct(rows: &[Prediction]) -> Vec<Prediction> {
+    let same = |a: &Prediction, b: &Prediction| (a.release, a.key, a.at) == (b.release, b.key, b.at);
+    let is_last = |at: usize| !rows[at + 1..].iter().any(|later| same(later, &rows[at]));
+    (0..rows.len()).filter(|at| is_last(*at)).map(|at| rows[at].clone()).collect()
+}
+
+/// Their figures but how many were repeated, which counts where the repeated one stood.
+fn without_repeated(of: &ReleaseEvaluation) -> ReleaseEvaluation {
+    ReleaseEvaluation { repeated: None, ..of.clone() }
+}
+
+proptest! {
+    /// Buckets add up to the whole, and each has the figures of an evaluation of its predictions alone.
+    #[test]
+    fn a_bucket_is_an_evaluation_of_its_predictions(predictions in rows(), outcomes in outcomes()) {
+        let (borders, of_columns) = (vec![0, 10, 20], vec![by_tag(), by_feature()]);
+        let by = Grouping { by: of_columns.clone(), borders, ..Grouping::default() };
+        let found = evaluated(&predictions, &outcomes, by.clone(), Partition::ALL).unwrap();
+        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, by, Partition::ALL.half()).unwrap());
+        let distinct = distinct(&predictions);
+        let mut buckets = BTreeMap::<Bucket, Vec<Prediction>>::new();
+        for row in distinct.iter().filter(|row| row.at < 20) {
+            let values = of_columns.iter().map(|by| value_of(by, row)).collect();
+            let period = (row.at / 10) as usize;
+            buckets.entry(Bucket { period, name: row.release.into(), values }).or_default().push(row.clone());
+        }
+        let names: Vec<&Bucket> = found.buckets.iter().map(|(bucket, _)| bucket).collect();
+        prop_assert_eq!(names, buckets.keys().collect::<Vec<_>>());
+        for (bucket, of) in &found.buckets {
+            // With the other releases of the same cell, as they meet.
+            let cell = buckets.iter().filter(|(other, _)| (other.period, &other.values) == (bucket.period, &bucket.values));
+            let alone: Vec<Prediction> = distinct.iter()
+                .filter(|row| cell.clone().any(|(_, rows)| rows.iter().any(|one| (one.release, one.key, one.at) == (row.release, row.key, row.at))))
+                .cloned().collect();
+            let alone = evaluated(&alone, &outcomes, Grouping::default(), Partition::ALL).unwrap();
+            let alone = alone.buckets.iter().find(|(other, _)| other.name == bucket.name).unwrap();
+            prop_assert_eq!(without_repeated(of), without_repeated(&alone.1), "{:?}", bucket);
+        }
+        // Of each release, over all values.
+        let all = Grouping { by: of_columns, ..Grouping::default() };
+        let (all, whole) = (
+            evaluated(&predictions, &outcomes, all, Partition::ALL).unwrap(),
+            evaluated(&predictions, &outcomes, Grouping::default(), Partition::ALL).unwrap(),
+        );
+        prop_assert_eq!((all.outcomes, all.unmatched), (whole.outcomes, whole.unmatched));
+        for (bucket, of) in &whole.buckets {
+            let parts = all.buckets.iter().filter(|(part, _)| part.name == bucket.name);
+            let sum = |count: fn(&ReleaseEvaluation) -> u64| parts.clone().map(|(_, part)| count(part)).sum::<u64>();
+            prop_assert_eq!(sum(|of| of.predictions), of.predictions);
+            prop_assert_eq!(sum(|of| of.labelled), of.labelled);
+            prop_assert_eq!(sum(ReleaseEvaluation::judged), of.judged());
+        }
+    }
+
+    /// What was live and what was not add up to the whole.
+    #[test]
+    fn what_was_live_is_told_by_the_time_of_the_prediction(predictions in rows(), outcomes in outcomes()) {
+        let live: LiveSpans = [("v1".to_owned(), vec![(0, 5), (12, 20)]), ("v2".to_owned(), vec![(5, 12)])].into();
+        let was_live = |row: &Prediction| match row.release {
+            "v1" => row.at < 5 || (12..20).contains(&row.at),
+            "v2" => (5..12).contains(&row.at),
+            _ => false,
+        };
+        for is_live in [true, false] {
+            let judged = Some(Judged { live: live.clone(), is_live });
+            let found = evaluated(&predictions, &outcomes, Grouping { judged, ..Grouping::default() }, Partition::ALL);
+            let alone: Vec<_> = distinct(&predictions).into_iter().filter(|row| was_live(row) == is_live).collect();
+            let alone = evaluated(&alone, &outcomes, Grouping::default(), Partition::ALL).unwrap();
+            let plain = |of: Buckets| -> Vec<_> {
+                of.buckets.into_iter().map(|(bucket, of)| (bucket, without_repeated(&of))).collect()
+            };
+            prop_assert_eq!(plain(found.unwrap()), plain(alone));
+        }
+    }
+
+    /// A pool has the counts of its releases together, each judged by its own definition, in whatever order they come.
+    #[test]
+    fn a_pool_is_judged_by_the_definition_of_each_release(predictions in rows(), outcomes in outcomes()) {
+        let pools = [("v1", "m"), ("v2", "m"), ("w1", "w")].map(|(name, pool)| (name.to_owned(), pool.to_owned()));
+        let pooled = Grouping { pools: Some(pools.into()), ..Grouping::default() };
+        let found = evaluated(&predictions, &outcomes, pooled.clone(), Partition::ALL).unwrap();
+        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, pooled, Partition::ALL.half().half()).unwrap());
+        let alone = evaluated(&predictions, &outcomes, Grouping::default(), Partition::ALL).unwrap();
+        for (bucket, of) in &found.buckets {
+            let releases: Vec<_> = alone.buckets.iter()
+                .filter(|(release, _)| (release.name == "w1") == (bucket.name == "w"))
+                .map(|(_, of)| of).collect();
+            prop_assert_eq!(of.predictions, releases.iter().map(|of| of.predictions).sum::<u64>());
+            prop_assert_eq!(of.repeated, Some(releases.iter().filter_map(|of| of.repeated).sum::<u64>()));
+            let counts = |name: &str| releases.iter()
+                .filter_map(|of| crate::Figure::named(name)?.count(of)).sum::<u64>();
+            for name in ["tp", "fp", "tn", "fn", "positives"] {
+                let found = crate::Figure::named(name).and_then(|figure| figure.count(of)).unwrap_or(0);
+                prop_assert_eq!(found, counts(name), "{}", name);
+            }
+        }
+    }
+}
+
+#[test]
+fn buckets_and_pools_have_intervals() {
+    let score = |n: usize| Some([0.1, 0.4, 0.6, 0.9][n % 4]);
+    let tag = |n: usize| Some(["x", "y"][n % 2]);
+    let row = |n: usize| Prediction {
+        release: ["v1", "v2"][n / 2 % 2],
+        key: KEYS[n % 5],
+        at: n as i64,
+        score: score(n),
+        tag: tag(n),
+        ..Prediction::default()
+    };
+    let rows: Vec<Prediction> = (0..24).map(row).collect();
+    let outcomes: Vec<Outcome> = (0..5)
+        .map(|n| Outcome { key: KEYS[n], label: Some(["late", "on time"][n % 2]), ..Outcome::default() })
+        .collect();
+    let run = |grouping: Grouping, rows: &[Prediction]| {
+        [Partition::ALL, Partition::ALL.half()].map(|partition| {
+            evaluated_with(rows, &outcomes, grouping.clone(), partition, true).unwrap().buckets
+        })
+    };
+    let [by_value, in_halves] = run(Grouping { by: vec![by_tag()], ..Grouping::default() }, &rows);
+    assert_eq!(by_value, in_halves);
+    assert_eq!(by_value.len(), 4);
+    let of_x: Vec<Prediction> = rows.iter().filter(|row| row.tag == Some("x")).cloned().collect();
+    let [alone, _] = run(Grouping::default(), &of_x);
+    let accuracy = |of: &ReleaseEvaluation| of.intervals.clone().unwrap().estimates["accuracy"];
+    assert_eq!(accuracy(&by_value[0].1), accuracy(&alone[0].1));
+    assert!(accuracy(&alone[0].1).interval.is_some());
+    let pools = [("v1", "m"), ("v2", "m")].map(|(name, pool)| (name.to_owned(), pool.to_owned()));
+    let [pooled, in_halves] = run(Grouping { pools: Some(pools.into()), ..Grouping::default() }, &rows);
+    assert_eq!(pooled, in_halves);
+    assert_eq!(accuracy(&pooled[0].1).n, 24);
+}
+
+#[test]
+fn releases_of_other_tasks_are_not_pooled() {
+    let rows = [
+        Prediction { release: "v1", key: "a", score: Some(0.5), ..Prediction::default() },
+        Prediction { release: "w1", key: "a", value: Some(0.5), ..Prediction::default() },
+    ];
+    let pools = Some([("v1".to_owned(), "m".to_owned()), ("w1".to_owned(), "m".to_owned())].into());
+    let found = evaluated(&rows, &[], Grouping { pools, ..Grouping::default() }, Partition::ALL);
+    assert_eq!(found, Err(FoldError::OtherTasks { pool: "m".into() }));
+}

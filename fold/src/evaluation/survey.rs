@@ -1,0 +1,256 @@
+//! What values the predictions of a window have, from which buckets are made that are the same on all its days.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use event::Columns;
+
+use super::By;
+use crate::{
+    Result,
+    hash::hash,
+    read::{floats, texts},
+    rollup::bounded::Merge,
+    sketch::Sketch,
+};
+
+/// So many values of a column have a bucket each, the most frequent ones; the rest has one together.
+pub const MAX_VALUES: usize = 256;
+
+/// Of so many values it is counted how frequent they are. Of more, those are counted whose hashes are the least.
+const MAX_COUNTED: usize = 50_000;
+
+/// How many bytes the sketch of a column of numbers has: each number is known by itself as long as they fit.
+const SKETCH_BYTES: usize = 32 * 1024;
+
+/// The most digits that a double needs.
+const MAX_DIGITS: usize = 17;
+
+/// What a column is surveyed for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// The most frequent texts.
+    Texts(String),
+    /// Where so many bins of numbers begin that as many lie in each, or about as many where numbers are equal.
+    Bins(String, usize),
+}
+
+/// The values of some columns, counted in bounded memory. What comes of it does not depend on the order of the events.
+#[derive(Debug)]
+pub struct Survey {
+    columns: Vec<(Wanted, Seen)>,
+}
+
+#[derive(Debug)]
+enum Seen {
+    Texts(Counts),
+    Numbers { sketch: Sketch<SKETCH_BYTES>, extremes: Option<(f64, f64)> },
+}
+
+impl Survey {
+    /// Nothing is seen yet.
+    pub fn new(wanted: Vec<Wanted>) -> Self {
+        let seen = |wanted: &Wanted| match wanted {
+            Wanted::Texts(_) => Seen::Texts(Counts::default()),
+            Wanted::Bins(..) => Seen::Numbers { sketch: Sketch::default(), extremes: None },
+        };
+        let columns = wanted.into_iter().map(|wanted| (seen(&wanted), wanted));
+        Self { columns: columns.map(|(seen, wanted)| (wanted, seen)).collect() }
+    }
+
+    /// Adds the predictions of a segment.
+    ///
+    /// # Errors
+    /// When a column is not what its name says.
+    pub fn add(&mut self, predictions: &Columns) -> Result<()> {
+        if predictions.rows == 0 {
+            return Ok(());
+        }
+        for (wanted, seen) in &mut self.columns {
+            match (wanted, seen) {
+                (Wanted::Texts(column), Seen::Texts(counts)) => {
+                    let Some(texts) = texts(predictions, column)? else { continue };
+                    let codes = texts.codes();
+                    let mut counted = vec![0; codes.len()];
+                    codes.codes.iter().for_each(|code| counted[*code as usize] += 1);
+                    let counted = codes.names.iter().zip(counted).filter(|(_, n)| *n > 0);
+                    counted.for_each(|(name, n)| counts.add(name, n));
+                }
+                (Wanted::Bins(column, _), Seen::Numbers { sketch, extremes }) => {
+                    let Some(numbers) = floats(predictions, column)? else { continue };
+                    let numbers: Vec<f64> =
+                        (0..predictions.rows).filter_map(|row| numbers.get(row)).collect();
+                    for number in &numbers {
+                        let (min, max) = extremes.unwrap_or((*number, *number));
+                        *extremes = Some((min.min(*number), max.max(*number)));
+                    }
+                    sketch.merge(&Sketch::of(&numbers));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        let of_column = |(_, seen): &(_, Seen)| match seen {
+            Seen::Texts(counts) => counts.bytes,
+            Seen::Numbers { .. } => SKETCH_BYTES,
+        };
+        self.columns.iter().map(of_column).sum()
+    }
+
+    /// The buckets of each column.
+    pub fn finish(self) -> Vec<By> {
+        let of_column = |(wanted, seen)| match (wanted, seen) {
+            (Wanted::Texts(column), Seen::Texts(counts)) => By::Texts { column, kept: counts.kept() },
+            (Wanted::Bins(column, bins), Seen::Numbers { sketch, extremes: Some(extremes) }) => {
+                let shares = (1..bins).map(|bin| bin as f64 / bins as f64);
+                let edges = shares.filter_map(|share| sketch.quantile(share, extremes));
+                By::Bins { column, edges: rounded(edges.map(|edge| edge.value).collect()) }
+            }
+            (Wanted::Texts(column) | Wanted::Bins(column, _), _) => By::Bins { column, edges: Vec::new() },
+        };
+        self.columns.into_iter().map(of_column).collect()
+    }
+}
+
+/// Edges, each once, with as few digits as tell them apart.
+fn rounded(mut edges: Vec<f64>) -> Vec<f64> {
+    edges.dedup();
+    let with = |digits: usize| {
+        let of_edge = |edge: &f64| format!("{edge:.*e}", digits - 1).parse().unwrap_or(*edge);
+        let mut rounded: Vec<f64> = edges.iter().map(of_edge).collect();
+        rounded.dedup();
+        rounded
+    };
+    // Two digits more than tell them apart, so that they stay near to where they were.
+    let few = (1..=MAX_DIGITS).find(|digits| with(*digits).len() == edges.len());
+    with(few.map_or(MAX_DIGITS, |few| (few + 2).min(MAX_DIGITS)))
+}
+
+/// How often there is each of some texts.
+#[derive(Debug, Default)]
+struct Counts {
+    counts: HashMap<String, u64>,
+    /// Texts of this hash and greater ones are not counted.
+    beyond: Option<u64>,
+    bytes: usize,
+}
+
+impl Counts {
+    fn add(&mut self, text: &str, n: u64) {
+        if let Some(count) = self.counts.get_mut(text) {
+            *count += n;
+            return;
+        }
+        if self.beyond.is_some_and(|beyond| hash(text.as_bytes()) >= beyond) {
+            return;
+        }
+        self.bytes += text.len() + size_of::<(String, u64)>();
+        self.counts.insert(text.to_owned(), n);
+        if self.counts.len() > 2 * MAX_COUNTED {
+            self.leave_out();
+        }
+    }
+
+    /// Keeps those whose hashes are the least.
+    fn leave_out(&mut self) {
+        let mut hashes: Vec<u64> = self.counts.keys().map(|text| hash(text.as_bytes())).collect();
+        if hashes.len() <= MAX_COUNTED {
+            return;
+        }
+        let (_, beyond, _) = hashes.select_nth_unstable(MAX_COUNTED);
+        let beyond = *beyond;
+        self.beyond = Some(beyond);
+        self.counts.retain(|text, _| hash(text.as_bytes()) < beyond);
+        self.bytes = self.counts.keys().map(|text| text.len() + size_of::<(String, u64)>()).sum();
+    }
+
+    /// The most frequent ones; `None`, when that is all.
+    fn kept(mut self) -> Option<BTreeSet<String>> {
+        if self.beyond.is_some() {
+            // Which are counted must not depend on when they were last thinned out.
+            self.leave_out();
+        } else if self.counts.len() <= MAX_VALUES {
+            return None;
+        } else if self.counts.len() > MAX_COUNTED {
+            self.leave_out();
+        }
+        // The most frequent first, and of equally frequent ones in the order of their bytes.
+        let mut by_count = BTreeMap::<(u64, String), ()>::new();
+        by_count.extend(self.counts.into_iter().map(|(text, n)| ((u64::MAX - n, text), ())));
+        Some(by_count.into_keys().take(MAX_VALUES).map(|(_, text)| text).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{columns, floats, texts};
+
+    fn surveyed(wanted: Wanted, segments: &[Columns]) -> By {
+        let mut survey = Survey::new(vec![wanted]);
+        segments.iter().for_each(|segment| survey.add(segment).unwrap());
+        survey.finish().remove(0)
+    }
+
+    #[test]
+    fn the_most_frequent_values_have_a_bucket_each() {
+        let name = |n: usize| format!("value {n}");
+        let names: Vec<String> = (0..1_000).flat_map(|n| vec![name(n); 1 + n % 7]).collect();
+        let column = |names: &[String]| {
+            let rows: Vec<Option<&str>> =
+                names.iter().map(|name| Some(name.as_str())).chain([None]).collect();
+            columns(vec![texts("tag.t", &rows, false)])
+        };
+        let wanted = || Wanted::Texts("tag.t".into());
+        let By::Texts { kept: Some(kept), .. } = surveyed(wanted(), &[column(&names)]) else { panic!() };
+        assert_eq!(kept.len(), MAX_VALUES);
+        // All 142 that come seven times, and the first of those that come six times.
+        for n in 0..1_000 {
+            if n % 7 == 6 {
+                assert!(kept.contains(&name(n)), "{n}");
+            } else if n % 7 < 5 {
+                assert!(!kept.contains(&name(n)), "{n}");
+            }
+        }
+        let halves: Vec<Columns> = names.rchunks(777).map(column).collect();
+        assert_eq!(surveyed(wanted(), &halves), By::Texts { column: "tag.t".into(), kept: Some(kept) });
+        let few = surveyed(wanted(), &[column(&names[..50])]);
+        assert_eq!(few, By::Texts { column: "tag.t".into(), kept: None });
+    }
+
+    #[test]
+    fn of_very_many_values_which_are_kept_does_not_depend_on_their_order() {
+        let names: Vec<String> = (0..2 * MAX_COUNTED + 5_000).map(|n| format!("{n}")).collect();
+        let kept = |names: &mut dyn Iterator<Item = &String>| {
+            let mut counts = Counts::default();
+            names.for_each(|name| counts.add(name, 1 + u64::from(name.ends_with("77"))));
+            assert!(counts.counts.len() <= 2 * MAX_COUNTED);
+            counts.kept().unwrap()
+        };
+        let one = kept(&mut names.iter());
+        assert_eq!(one, kept(&mut names.iter().rev()));
+        assert_eq!(one.len(), MAX_VALUES);
+        assert!(one.iter().all(|name| name.ends_with("77")));
+    }
+
+    #[test]
+    fn bins_hold_as_many_numbers_each() {
+        let numbers: Vec<Option<f64>> = (0..1_000).map(|n| Some(f64::from(n) / 8.0)).chain([None]).collect();
+        let whole = columns(vec![floats("feature.f", &numbers)]);
+        let wanted = |bins| Wanted::Bins("feature.f".into(), bins);
+        let By::Bins { edges, .. } = surveyed(wanted(4), std::slice::from_ref(&whole)) else { panic!() };
+        assert_eq!(edges, [31.2, 62.4, 93.7]);
+        let parts: Vec<Columns> =
+            numbers.chunks(90).rev().map(|part| columns(vec![floats("feature.f", part)])).collect();
+        assert_eq!(surveyed(wanted(4), &parts), By::Bins { column: "feature.f".into(), edges });
+        let none = columns(vec![texts("key", &[Some("a")], false)]);
+        assert_eq!(surveyed(wanted(4), &[none]), By::Bins { column: "feature.f".into(), edges: Vec::new() });
+        let equal = columns(vec![floats("feature.f", &[Some(3.0); 9])]);
+        assert_eq!(surveyed(wanted(4), &[equal]), By::Bins { column: "feature.f".into(), edges: vec![3.0] });
+        assert_eq!(rounded(vec![1_000_001.0, 1_000_002.0]), [1_000_001.0, 1_000_002.0]);
+        assert_eq!(rounded(vec![0.123_456_789, 0.5]), [0.123, 0.5]);
+    }
+}

@@ -1,0 +1,210 @@
+//! How evaluations are broken down: by release or by model, by tags, by bins of features.
+
+use event::{
+    Error, Kind, Result,
+    fields::{FEATURE_PREFIX, Family, TAG_PREFIX},
+};
+use fold::evaluation::{By, MAX_BY, Value, Wanted};
+
+use crate::rollups::{NONE, OTHERS};
+
+/// Into how many bins features are cut unless it is said.
+pub(crate) const BINS: usize = 10;
+
+/// The most bins.
+pub(crate) const MAX_BINS: usize = 100;
+
+/// Where the bins of a feature begin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bins {
+    /// At quantiles of the window, so that about as many predictions are in each.
+    Quantiles(usize),
+    /// At these numbers, and below the first of them.
+    Edges(Vec<f64>),
+}
+
+/// How evaluations are broken down.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Breakdown {
+    /// Whether the releases of a model are judged together.
+    pub by_model: bool,
+    /// The columns of predictions by which they are told apart, in their order.
+    pub columns: Vec<String>,
+    /// The bins of features; of ten quantiles, when it is not said.
+    pub bins: Option<Bins>,
+}
+
+/// What there is beside columns.
+pub(crate) const RELEASE: &str = "release";
+pub(crate) const MODEL: &str = "model";
+
+/// The families of columns by which predictions are told apart.
+pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
+    let prefixes = [TAG_PREFIX, FEATURE_PREFIX];
+    Kind::Predictions.families().iter().filter(move |family| prefixes.contains(&family.prefix))
+}
+
+impl Breakdown {
+    /// Reads what evaluations are broken down by, with commas between, and the bins.
+    ///
+    /// # Errors
+    /// `Invalid`, saying what is wrong.
+    pub(crate) fn parse(by: Option<&str>, bins: Option<&str>) -> Result<Self> {
+        let mut this = Self::default();
+        let mut names = Vec::new();
+        for name in by.into_iter().flat_map(|by| by.split(',')).map(str::trim) {
+            if names.contains(&name) {
+                return Err(Error::invalid(format!("by: `{name}` is named twice")));
+            }
+            names.push(name);
+            match name {
+                RELEASE => {}
+                MODEL => this.by_model = true,
+                _ if families()
+                    .any(|family| family.member(name).is_some_and(|member| !member.is_empty())) =>
+                {
+                    this.columns.push(name.to_owned());
+                }
+                _ => {
+                    let families: Vec<String> = families().map(Family::columns_are_called).collect();
+                    let families = families.join(", ");
+                    return Err(Error::invalid(format!(
+                        "by: `{name}` is none of release, model, {families}"
+                    )));
+                }
+            }
+        }
+        if this.by_model && names.contains(&RELEASE) {
+            return Err(Error::invalid("by: a row is of a release or of a model, not of both"));
+        }
+        if this.columns.len() > MAX_BY {
+            return Err(Error::invalid(format!("by: these are more than {MAX_BY} columns")));
+        }
+        this.bins =
+            bins.map(bins_of).transpose().map_err(|error| Error::invalid(format!("bins: {error}")))?;
+        match (&this.bins, this.features().count()) {
+            (Some(_), 0) => Err(Error::invalid("bins: only features have bins; name one in `by`")),
+            (Some(Bins::Edges(_)), 2..) => {
+                Err(Error::invalid("bins: edges are of one feature; of several, say how many bins each has"))
+            }
+            _ => Ok(this),
+        }
+    }
+
+    fn features(&self) -> impl Iterator<Item = &String> {
+        self.columns.iter().filter(|column| column.starts_with(FEATURE_PREFIX))
+    }
+
+    /// Whether it is by release alone.
+    pub(crate) fn is_by_release(&self) -> bool {
+        !self.by_model && self.columns.is_empty()
+    }
+
+    /// What must be known of the window before its predictions are dealt to buckets.
+    pub(crate) fn wanted(&self) -> Vec<Wanted> {
+        let of_column = |column: &String| match (column.starts_with(FEATURE_PREFIX), &self.bins) {
+            (false, _) => Some(Wanted::Texts(column.clone())),
+            (true, None) => Some(Wanted::Bins(column.clone(), BINS)),
+            (true, Some(Bins::Quantiles(bins))) => Some(Wanted::Bins(column.clone(), *bins)),
+            (true, Some(Bins::Edges(_))) => None,
+        };
+        self.columns.iter().filter_map(of_column).collect()
+    }
+
+    /// The buckets of each column, in their order, `found` being those that the window says.
+    pub(crate) fn by(&self, found: &[By]) -> Vec<By> {
+        let of_column = |column: &String| match found.iter().find(|by| by.column() == column) {
+            Some(by) => by.clone(),
+            None => {
+                let edges =
+                    if let Some(Bins::Edges(edges)) = &self.bins { edges.clone() } else { Vec::new() };
+                By::Bins { column: column.clone(), edges }
+            }
+        };
+        self.columns.iter().map(of_column).collect()
+    }
+}
+
+/// How many bins there are, or where they begin.
+fn bins_of(text: &str) -> Result<Bins> {
+    let words: Vec<&str> = text.split(',').map(str::trim).collect();
+    let wrong = |word: &str| Error::invalid(format!("`{word}` is not a number"));
+    if let [count] = words[..] {
+        let count = count.parse().map_err(|_| wrong(count))?;
+        return match count {
+            2..=MAX_BINS => Ok(Bins::Quantiles(count)),
+            _ => Err(Error::invalid(format!("one number is how many bins there are, 2 to {MAX_BINS}"))),
+        };
+    }
+    let number =
+        |word: &&str| word.parse().ok().filter(|edge: &f64| edge.is_finite()).ok_or_else(|| wrong(word));
+    let edges: Vec<f64> = words.iter().map(number).collect::<Result<_>>()?;
+    match edges.is_sorted_by(|a, b| a < b) && edges.len() <= MAX_BINS {
+        true => Ok(Bins::Edges(edges)),
+        false => Err(Error::invalid(format!(
+            "several numbers are edges, each greater than the one before, at most {MAX_BINS}"
+        ))),
+    }
+}
+
+/// What stands in the column of a bucket.
+pub(crate) fn text_of(by: &By, value: &Value) -> String {
+    match (value, by) {
+        (Value::Text(text), _) => text.clone(),
+        (Value::Bin(bin), By::Bins { edges, .. }) => {
+            match (bin.checked_sub(1).and_then(|at| edges.get(at)), edges.get(*bin)) {
+                (None, None) => "(-inf, inf)".to_owned(),
+                (None, Some(to)) => format!("(-inf, {to})"),
+                (Some(from), None) => format!("[{from}, inf)"),
+                (Some(from), Some(to)) => format!("[{from}, {to})"),
+            }
+        }
+        (Value::Others, _) => OTHERS.to_owned(),
+        (Value::Null | Value::Bin(_), _) => NONE.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_words_are_named() {
+        let fails = |by, bins| Breakdown::parse(Some(by), bins).unwrap_err().to_string();
+        let lines = [
+            fails("tag.", None),
+            fails("score.a", None),
+            fails("tag.a,tag.a", None),
+            fails("model,release", None),
+            fails("tag.a,tag.b,tag.c,tag.d,tag.e", None),
+            fails("tag.a", Some("10")),
+            fails("feature.a", Some("1")),
+            fails("feature.a", Some("many")),
+            fails("feature.a", Some("1,1")),
+            fails("feature.a", Some("0,inf")),
+            fails("feature.a,feature.b", Some("0,1")),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        by: `tag.` is none of release, model, tag.NAME, feature.NAME
+        by: `score.a` is none of release, model, tag.NAME, feature.NAME
+        by: `tag.a` is named twice
+        by: a row is of a release or of a model, not of both
+        by: these are more than 4 columns
+        bins: only features have bins; name one in `by`
+        bins: one number is how many bins there are, 2 to 100
+        bins: `many` is not a number
+        bins: several numbers are edges, each greater than the one before, at most 100
+        bins: `inf` is not a number
+        bins: edges are of one feature; of several, say how many bins each has
+        ");
+    }
+
+    #[test]
+    fn bins_are_called_by_their_edges() {
+        let by = By::Bins { column: "feature.a".into(), edges: vec![-1.5, 0.0, 100.0] };
+        let names = [0, 1, 2, 3].map(|bin| text_of(&by, &Value::Bin(bin)));
+        assert_eq!(names, ["(-inf, -1.5)", "[-1.5, 0)", "[0, 100)", "[100, inf)"]);
+        let texts = [Value::Text("a".into()), Value::Others, Value::Null].map(|value| text_of(&by, &value));
+        assert_eq!(texts, ["a", "(others)", "(none)"]);
+    }
+}

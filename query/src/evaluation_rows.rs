@@ -1,0 +1,115 @@
+//! The columns of evaluations, and their rows.
+
+use event::{Day, Result, fields::FieldType};
+use fold::{
+    Figure,
+    evaluation::{Buckets, By, ReleaseEvaluation},
+    figure::{self, FIGURES, Getter},
+};
+use polars::prelude::DataFrame;
+
+use crate::{
+    breakdown::{self, MODEL},
+    column_type::ColumnType,
+    intervals::{self, IntervalColumn},
+    request::Request,
+    series::{Cell, series},
+};
+
+/// What a column shows.
+enum Shown {
+    Model,
+    /// The value of a column of predictions, by its place among them.
+    Value(usize),
+    Figure(&'static Figure),
+    Interval(&'static IntervalColumn),
+}
+
+/// The columns that answers may have, after the day, but those whose names clients choose.
+pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
+    let model = (MODEL, ColumnType::Field(FieldType::Text));
+    let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
+    let intervals = intervals::columns().map(|column| (column.name.as_str(), column.kind()));
+    std::iter::once(model).chain(figures).chain(intervals).collect()
+}
+
+/// The columns of an answer, after the day.
+fn shown(request: &Request) -> Vec<(&str, ColumnType, Shown)> {
+    let text = ColumnType::Field(FieldType::Text);
+    let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
+    let model = (request.breakdown.by_model || is_named(MODEL)).then_some((MODEL, text, Shown::Model));
+    let values = request.breakdown.columns.iter().enumerate();
+    let values = values.map(|(at, column)| (column.as_str(), text, Shown::Value(at)));
+    let mut figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
+    let release = figures.next();
+    let intervals = intervals::columns().filter(|_| request.has_intervals);
+    let intervals = intervals.map(|column| (column.name.as_str(), column.kind(), Shown::Interval(column)));
+    model.into_iter().chain(release).chain(values).chain(figures).chain(intervals).collect()
+}
+
+/// A row, and where it stands.
+pub(crate) struct EvaluationRow<'a> {
+    pub(crate) day: Day,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) values: Vec<String>,
+    pub(crate) figures: figure::Row<'a>,
+}
+
+/// A period with the results of its buckets.
+pub(crate) struct PeriodBuckets {
+    pub(crate) day: Day,
+    pub(crate) buckets: Buckets,
+}
+
+impl<'a> EvaluationRow<'a> {
+    /// That of a release, or of no release, on a day.
+    pub(crate) fn new(day: Day, figures: figure::Row<'a>) -> Self {
+        Self { day, model: None, values: Vec::new(), figures }
+    }
+}
+
+impl PeriodBuckets {
+    /// Its rows: one for each bucket. One without predictions has a row if there are outcomes, which have no release to stand
+    /// with.
+    pub(crate) fn rows<'a>(&'a self, request: &Request, by: &[By]) -> Vec<EvaluationRow<'a>> {
+        let unmatched = Some(self.buckets.unmatched);
+        let of_bucket = |(bucket, of): &'a (_, ReleaseEvaluation)| {
+            let bucket: &fold::evaluation::Bucket = bucket;
+            let (model, name) = match request.breakdown.by_model {
+                true => (Some(bucket.name.as_str()), None),
+                false => (None, Some(bucket.name.as_str())),
+            };
+            let values = by.iter().zip(&bucket.values).map(|(by, value)| breakdown::text_of(by, value));
+            let figures = figure::Row { name, release: Some(of), unmatched };
+            EvaluationRow { day: self.day, model, values: values.collect(), figures }
+        };
+        let alone = figure::Row { unmatched, ..figure::Row::default() };
+        let is_alone = self.buckets.buckets.is_empty() && self.buckets.unmatched > 0;
+        let alone = EvaluationRow::new(self.day, alone);
+        self.buckets.buckets.iter().map(of_bucket).chain(is_alone.then_some(alone)).collect()
+    }
+}
+
+/// The rows as a dataframe.
+pub(crate) fn frame_of(rows: Vec<EvaluationRow<'_>>, request: &Request) -> Result<DataFrame> {
+    let columns = shown(request);
+    let of_figure = |figure: &Figure, row: &figure::Row<'_>| match figure.getter {
+        Getter::Text(read) => Cell::Text(read(row)),
+        Getter::Count(read) => Cell::Int(read(row)),
+        Getter::Number(_) => Cell::Float(figure.number(row, request.zero_division)),
+    };
+    let of_interval = |column: &IntervalColumn, row: &figure::Row<'_>| match column.kind() {
+        ColumnType::Count => Cell::Int(column.count(row)),
+        _ => Cell::Float(column.number(row)),
+    };
+    let cell = |shown: &Shown, row: &EvaluationRow<'_>| match shown {
+        Shown::Model => Cell::Text(row.model.map(str::to_owned)),
+        Shown::Value(at) => Cell::Text(row.values.get(*at).cloned()),
+        Shown::Figure(figure) => of_figure(figure, &row.figures),
+        Shown::Interval(column) => of_interval(column, &row.figures),
+    };
+    let cells = |row: &EvaluationRow<'_>| columns.iter().map(|(.., shown)| cell(shown, row)).collect();
+    let rows: Vec<_> = rows.iter().map(|row| (row.day, cells(row))).collect();
+    let columns: Vec<(&str, ColumnType)> = columns.iter().map(|(name, kind, _)| (*name, *kind)).collect();
+    series(&columns, &rows, request)
+}

@@ -1,0 +1,47 @@
+//! Reads the columns of predictions from which buckets are made, before evaluations are broken down by them.
+
+use std::sync::Arc;
+
+use event::{Error, Kind, Result};
+use fold::evaluation::{By, Survey, Wanted};
+
+use crate::read::{Filter, Reading};
+
+/// The buckets of the wanted columns, from the predictions of the whole window. What is evaluated afterwards must be read as
+/// far as this has read ([`Reading::heads`]), so that both are of the same events.
+pub(crate) async fn survey(reading: &Arc<Reading>, wanted: Vec<Wanted>) -> Result<Vec<By>> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns = wanted.iter().map(|wanted| match wanted {
+        Wanted::Texts(column) | Wanted::Bins(column, _) => column.clone(),
+    });
+    let filter =
+        Arc::new(Filter { kind: Kind::Predictions, columns: Some(columns.collect()), release: None });
+    let mut survey = Survey::new(wanted);
+    let mut bytes = 0;
+    for day in reading.window.days() {
+        let mut walk = reading.walk(day, Kind::Predictions)?;
+        while let Some(page) = reading.page(&mut walk, None).await? {
+            let (taking, filter) = (Arc::clone(reading), Arc::clone(&filter));
+            let counting = tokio::task::spawn_blocking(move || {
+                for segment in taking.unpack(&filter, page)? {
+                    survey
+                        .add(&segment.columns)
+                        .map_err(|error| Error::corrupt(format!("{day}: {error}")))?;
+                }
+                Ok::<_, Error>(survey)
+            });
+            let interrupted = |error| Error::unavailable("reading was interrupted").because(error);
+            survey = counting.await.map_err(interrupted)??;
+            let after = survey.bytes() as u64;
+            match after.checked_sub(bytes) {
+                Some(more) => reading.grow(more).await?,
+                None => reading.hold.shrink(bytes - after),
+            }
+            bytes = after;
+        }
+    }
+    reading.hold.shrink(bytes);
+    Ok(survey.finish())
+}

@@ -1,0 +1,169 @@
+//! Evaluations that are broken down: by models, tags and bins of features.
+
+use event::Kind;
+use query::{Answer, Bounds, Format, Request, What, Words};
+use serde_json::{Value, json};
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    evaluations_are_broken_down_by_tags_and_bins,
+    releases_of_a_model_are_judged_together,
+    a_breakdown_is_the_same_in_little_memory_and_at_its_cut,
+);
+
+const DAY: &str = "2026-06-01";
+const LATER: &str = "2026-06-04T12:00:00Z";
+
+/// What predictions have beside their key and their time.
+type More = fn(usize) -> Value;
+
+/// Predictions of a release on a day, a minute apart, and the outcomes of all of them.
+async fn predict(scene: &Scene, day: &str, release: &str, count: usize, more: More) {
+    let prediction = |n: usize| {
+        let time = format!("{day}T{:02}:{:02}:00Z", n / 60, n % 60);
+        let mut event = json!({ "key": format!("k{n}"), "predicted_at": time, "release": release });
+        let more = more(n).as_object().unwrap().clone();
+        event.as_object_mut().unwrap().extend(more);
+        event
+    };
+    let outcome = |n: usize| {
+        let label = if n.is_multiple_of(3) { "1" } else { "0" };
+        json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T23:00:00Z"), "label": label })
+    };
+    scene.append(Kind::Predictions, (0..count).map(prediction).collect(), LATER).await.unwrap();
+    scene.append(Kind::Outcomes, (0..count).map(outcome).collect(), LATER).await.unwrap();
+}
+
+fn tagged(n: usize) -> Value {
+    let (score, hours) = ((n % 10) as f64 / 10.0, n as f64);
+    match n % 4 {
+        0 => {
+            json!({ "score": score, "tags": { "carrier": "UA", "from": "JFK" }, "features": { "hours": hours } })
+        }
+        1 => {
+            json!({ "score": score, "tags": { "carrier": "AA", "from": "JFK" }, "features": { "hours": hours } })
+        }
+        2 => json!({ "score": score, "tags": { "carrier": "UA" }, "features": { "hours": hours } }),
+        _ => json!({ "score": score }),
+    }
+}
+
+async fn run(scene: &Scene, words: Words<'_>) -> event::Result<Answer> {
+    let request = Request::parse(What::Evaluations, &words)?;
+    scene.query(at(NOW)).run(scene.id(), &request).await
+}
+
+fn rows(mut answer: Answer) -> Vec<String> {
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn words<'a>(by: &'a str, columns: &'a str) -> Words<'a> {
+    Words { from: DAY, to: "2026-06-02", by: Some(by), columns: Some(columns), ..Words::default() }
+}
+
+async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
+    let scene = Scene::new(world).await;
+    predict(&scene, DAY, "v1", 40, tagged).await;
+    predict(&scene, "2026-06-02", "v2", 8, tagged).await;
+    scene.project().await;
+    let asked = async |words| rows(run(&scene, words).await.unwrap());
+    let by_tag = words("tag.carrier", "day,release,tag.carrier,predictions,labelled");
+    let expected = [
+        "day,release,tag.carrier,predictions,labelled",
+        "2026-06-01,v1,AA,10,10",
+        "2026-06-01,v1,UA,20,20",
+        "2026-06-01,v1,(none),10,10",
+        "2026-06-02,v2,AA,2,2",
+        "2026-06-02,v2,UA,4,4",
+        "2026-06-02,v2,(none),2,2",
+    ];
+    assert_eq!(asked(by_tag.clone()).await, expected);
+    assert_eq!(asked(Words { release: Some("v2"), ..by_tag.clone() }).await[1..], expected[4..]);
+    let as_of = |as_of| Words { as_of: Some(as_of), ..by_tag.clone() };
+    assert_eq!(asked(as_of("2026-06-05")).await, expected);
+    assert_eq!(asked(as_of("2026-06-04")).await.len(), 1, "nothing had been appended by then");
+    let pairs = words("tag.carrier,tag.from", "release,tag.carrier,tag.from,predictions");
+    let expected = [
+        "release,tag.carrier,tag.from,predictions",
+        "v1,AA,JFK,10",
+        "v1,UA,JFK,10",
+        "v1,UA,(none),10",
+        "v1,(none),(none),10",
+        "v2,AA,JFK,2",
+        "v2,UA,JFK,2",
+        "v2,UA,(none),2",
+        "v2,(none),(none),2",
+    ];
+    assert_eq!(asked(Words { group_by: Some("all"), ..pairs }).await, expected);
+    let bins = words("feature.hours", "release,feature.hours,predictions,accuracy_n,accuracy,auc");
+    let edges = Words { bins: Some("4,20"), group_by: Some("all"), ..bins.clone() };
+    let found = asked(edges).await;
+    let counts: Vec<&str> = found[1..].iter().map(|row| row.rsplitn(4, ',').nth(3).unwrap()).collect();
+    let expected = [
+        "v1,\"(-inf, 4)\",3",
+        "v1,\"[4, 20)\",12",
+        "v1,\"[20, inf)\",15",
+        "v1,(none),10",
+        "v2,\"(-inf, 4)\",3",
+        "v2,\"[4, 20)\",3",
+        "v2,(none),2",
+    ];
+    assert_eq!(counts, expected);
+    // Quantiles of both days together are the edges of both.
+    let found = asked(Words { bins: Some("2"), ..bins }).await;
+    let labels: Vec<&str> = found[1..].iter().map(|row| row.rsplitn(5, ',').nth(4).unwrap()).collect();
+    assert_eq!(labels.len(), 5);
+    assert_eq!(labels[0].strip_prefix("v1"), labels[3].strip_prefix("v2"));
+    assert_eq!((labels[2], labels[4]), ("v1,(none)", "v2,(none)"), "{labels:?}");
+    let refused = run(&scene, Words { bins: Some("2"), ..by_tag }).await.unwrap_err().to_string();
+    assert_eq!(refused, "bins: only features have bins; name one in `by`");
+}
+
+async fn releases_of_a_model_are_judged_together(world: World) {
+    let scene = Scene::new(world).await;
+    // The first release has the lower scores, and the second ones are taken as positive from 0.8 on.
+    predict(&scene, DAY, "v1", 10, |n| json!({ "score": n as f64 / 20.0 })).await;
+    predict(&scene, DAY, "v2", 10, |n| json!({ "score": n as f64 / 10.0 })).await;
+    scene.project().await;
+    let columns = "model,release,predictions,labelled,tp,fp,tn,fn,positives,auc,wins,losses";
+    let by_model = words("model", columns);
+    let found = rows(run(&scene, by_model.clone()).await.unwrap());
+    assert!(found[1].starts_with("m,,20,20,"), "{found:?}");
+    let of_releases = rows(run(&scene, Words { by: None, ..by_model }).await.unwrap());
+    let counts =
+        |row: &str| -> Vec<u64> { row.split(',').skip(2).take(7).map(|n| n.parse().unwrap()).collect() };
+    let sum: Vec<u64> =
+        counts(&of_releases[1]).iter().zip(counts(&of_releases[2])).map(|(one, other)| one + other).collect();
+    assert_eq!(counts(&found[1]), sum);
+    assert!(found[1].ends_with(",0,0"), "releases of one model do not meet: {found:?}");
+    let refused = run(&scene, Words { release: Some("v1"), ..words("model", "day") }).await.unwrap_err();
+    assert_eq!(refused.to_string(), "release: the rows are of models");
+}
+
+async fn a_breakdown_is_the_same_in_little_memory_and_at_its_cut(world: World) {
+    let scene = Scene::new(world).await;
+    predict(&scene, DAY, "v1", 1_200, tagged).await;
+    predict(&scene, DAY, "v2", 1_200, tagged).await;
+    scene.project().await;
+    let words = Words { from: DAY, to: DAY, by: Some("tag.carrier,feature.hours"), ..Words::default() };
+    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let query = scene.query(at(NOW));
+    let answer = query.run(scene.id(), &request).await.unwrap();
+    let cut = answer.cut.as_ref().unwrap().to_string();
+    let expected = rows(answer);
+    // Of 4,800 rows at most 3,000 are held at a time.
+    let bounds = Bounds { memory: 512 * 3_000, ..Bounds::NONE };
+    let within = query.clone().within(bounds).run(scene.id(), &request).await;
+    assert_eq!(rows(within.unwrap()), expected);
+    predict(&scene, DAY, "v1", 30, |_| json!({ "score": 0.5, "tags": { "carrier": "ZZ" } })).await;
+    assert_ne!(rows(query.run(scene.id(), &request).await.unwrap()), expected);
+    let again = Request::parse(What::Evaluations, &Words { cut: Some(&cut), ..words }).unwrap();
+    assert_eq!(rows(query.run(scene.id(), &again).await.unwrap()), expected);
+}
