@@ -41,6 +41,7 @@ impl Strings {
     }
 
     /// The string of row `row`.
+    #[inline]
     pub fn get(&self, row: usize) -> &str {
         let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
         &self.text[start..self.ends[row] as usize]

@@ -221,11 +221,11 @@ pub struct Multiclass {
 pub struct Regression {
     /// Predictions with a value whose outcome has a value.
     pub judged: u64,
-    /// See [`crate::metrics::Errors::mae`].
+    /// See [`crate::metrics::ErrorFigures::mae`].
     pub mae: Option<f64>,
-    /// See [`crate::metrics::Errors::rmse`].
+    /// See [`crate::metrics::ErrorFigures::rmse`].
     pub rmse: Option<f64>,
-    /// See [`crate::metrics::Errors::bias`].
+    /// See [`crate::metrics::ErrorFigures::bias`].
     pub bias: Option<f64>,
     /// The other figures. Version 2 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -30,6 +30,18 @@ const SPECIAL_EXPONENT: u64 = 0x7ff;
 /// than 2^52, a chunk starts below 2^32, and 2047 * 2^52 + 2^32 + 2^31 (a carry) < 2^63.
 const TERMS_BEFORE_CARRY: u32 = 2047;
 
+/// So many terms are cut into levels together.
+const BLOCK: usize = 256;
+
+/// A term of the greatest exponent has so many bits of its own in the first level: the sum of a block of them has 53 bits.
+const LEVEL_BITS: i32 = 44;
+
+/// Terms that need more levels than this are added one by one.
+const LEVELS: usize = 4;
+
+/// Exponent fields of the greatest term of a block for which each level is made of normal doubles.
+const LEVELLED: std::ops::RangeInclusive<u64> = 320..=2_000;
+
 /// So many chunks are left out of a sum that is beyond the doubles, to divide it.
 const DROPPED_CHUNKS: usize = 3;
 
@@ -75,6 +87,19 @@ impl ExactSum {
         let sign = (bits as i64) >> 63;
         self.chunks[chunk] += (low ^ sign) - sign;
         self.chunks[chunk + 1] += (high ^ sign) - sign;
+    }
+
+    /// Adds terms; the same as one after the other, and faster where they are of similar size.
+    ///
+    /// # Panics
+    /// As [`ExactSum::add`].
+    pub fn add_all(&mut self, terms: &[f64]) {
+        for block in terms.chunks(BLOCK) {
+            match by_levels(block) {
+                Some(levels) => levels.iter().for_each(|level| self.add(*level)),
+                None => block.iter().for_each(|term| self.add(*term)),
+            }
+        }
     }
 
     /// The sum rounded once, to the nearest double, ties to even. A sum beyond the doubles is
@@ -139,6 +164,48 @@ impl ExactSum {
         // Carried chunks fit 32 bits; so does the top one, being room that is never used up.
         (negative, Magnitude(sum.chunks.map(|chunk| chunk as u32)))
     }
+}
+
+/// The sum of at most [`BLOCK`] terms as doubles whose sum it is. Terms are cut at multiples of a power of two, so large that
+/// the multiples add up without rounding; what remains of each is cut again (Demmel and Nguyen, "Fast reproducible
+/// floating-point summation", 2013). `None` where that takes too many levels, or terms are too great, too small or not finite.
+#[inline]
+fn by_levels(terms: &[f64]) -> Option<[f64; LEVELS]> {
+    /// Sums beside each other, so that several terms are cut at once.
+    const LANES: usize = 4;
+    let mut room = [0.0; BLOCK];
+    let rest = room.get_mut(..terms.len().next_multiple_of(LANES))?;
+    rest[..terms.len()].copy_from_slice(terms);
+    let greatest = terms.iter().fold(0, |greatest, term| greatest.max(term.to_bits() << 1));
+    let mut levels = [0.0; LEVELS];
+    if greatest == 0 {
+        return Some(levels);
+    }
+    let exponent = greatest >> (FRACTION_BITS + 1);
+    if !LEVELLED.contains(&exponent) {
+        return None;
+    }
+    // What is added to this and taken from it again is rounded to multiples of its last bit.
+    let cut_at = |exponent: i32| f64::from_bits((exponent as u64) << FRACTION_BITS) * 1.5;
+    let mut exponent = exponent as i32 + 1 - LEVEL_BITS + FRACTION_BITS as i32;
+    for level in &mut levels {
+        let cut = cut_at(exponent);
+        let (mut sums, mut left) = ([0.0; LANES], [0u64; LANES]);
+        for four in rest.chunks_exact_mut(LANES) {
+            for lane in 0..LANES {
+                let part = (four[lane] + cut) - cut;
+                four[lane] -= part;
+                sums[lane] += part;
+                left[lane] |= four[lane].to_bits() << 1;
+            }
+        }
+        *level = sums.iter().sum();
+        if left == [0; LANES] {
+            return Some(levels);
+        }
+        exponent -= LEVEL_BITS + 1;
+    }
+    None
 }
 
 impl Default for ExactSum {

@@ -21,7 +21,7 @@ pub use bounds::{Bounds, Intervals, Side};
 pub use class_scores::{ClassProbabilities, ClassScores, TOP};
 pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
 pub(crate) use errors::quantile;
-pub use errors::{ErrorDetail, Errors};
+pub use errors::{ErrorDetail, ErrorFigures, Errors};
 pub(crate) use interval::{NORMAL_975, delong, student_975, wilson};
 pub use scores::{Ranks, Scores};
 

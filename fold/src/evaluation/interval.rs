@@ -175,7 +175,7 @@ impl Rows {
         let estimates = figures.iter().enumerate().map(|(at, (figure, method))| {
             let n = alone.n(at, *method, of.judged_by(figure));
             let interval = match drawn.remove(figure.name) {
-                Some(values) => percentiles(values),
+                Some(values) => percentiles(&values),
                 None => of.figure(figure).and_then(|value| alone.interval(at, *method, value)),
             };
             (figure.name, Estimate { n, interval })
@@ -280,8 +280,8 @@ fn bootstrap<E>(
 }
 
 /// The percentiles between which 95% of the values lie.
-fn percentiles(mut values: Vec<f64>) -> Option<(f64, f64)> {
-    Some((quantile(&mut values, 0.025)?, quantile(&mut values, 0.975)?))
+fn percentiles(values: &[f64]) -> Option<(f64, f64)> {
+    Some((quantile(values, 0.025)?, quantile(values, 0.975)?))
 }
 
 /// The generator `splitmix64` (Steele, Lea and Flood 2014).

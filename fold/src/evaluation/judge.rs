@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use event::{Definition, Task, fields::same_label};
 
 use super::{Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, fields::Fields};
-use crate::metrics::{ClassProbabilities, Confusion, Errors, Intervals, Probabilities, Scores, Tally, ratio};
+use crate::metrics::{
+    ClassProbabilities, Confusion, ErrorFigures, Errors, Intervals, Probabilities, Scores, Tally, ratio,
+};
 
 /// Judges the predictions of a release.
 #[derive(Clone, Debug)]
@@ -117,12 +119,13 @@ impl Judge {
             }
             Self::Regression(judge) => {
                 let RegressionJudge { errors, intervals } = *judge;
+                let ErrorFigures { n, mae, rmse, bias, detail } = errors.judge();
                 Measures::Regression(Regression {
-                    judged: errors.n(),
-                    mae: errors.mae(),
-                    rmse: errors.rmse(),
-                    bias: errors.bias(),
-                    detail: Some(errors.detail()),
+                    judged: n,
+                    mae,
+                    rmse,
+                    bias,
+                    detail: Some(detail),
                     bounds: Some(intervals.map(|intervals| intervals.judge()).unwrap_or_default()),
                 })
             }

@@ -162,3 +162,43 @@ proptest! {
         prop_assert_eq!(scaled, whole as f64);
     }
 }
+
+proptest! {
+    #[test]
+    fn terms_added_together_are_the_same_as_one_by_one(
+        groups in vec((-1080i32..1020, vec((-1.0..1.0f64, 0i32..70), 0..20)), 0..6),
+        edges in vec(finite(), 0..4),
+    ) {
+        let similar = groups.iter().flat_map(|(power, terms)| {
+            terms.iter().map(|(term, more)| libm::scalbn(*term, (*power + more).min(1020)))
+        });
+        let terms: Vec<f64> = similar.chain(edges).collect();
+        let mut together = ExactSum::new();
+        together.add_all(&terms);
+        prop_assert_eq!(&together, &sum(&terms));
+        groups.iter().for_each(|(_, terms)| together.add_all(&terms.iter().map(|(term, _)| *term).collect::<Vec<_>>()));
+        prop_assert_eq!(together, terms.iter().copied().chain(groups.iter().flat_map(|(_, terms)| terms.iter().map(|(term, _)| *term))).collect::<ExactSum>());
+    }
+}
+
+#[test]
+fn many_great_terms_are_added_together() {
+    for term in [f64::MAX, f64::MIN, 1.0 + f64::EPSILON, -0.0, f64::MIN_POSITIVE] {
+        let mut together = ExactSum::new();
+        for _ in 0..3 {
+            together.add_all(&vec![term; 5_000]);
+        }
+        assert_eq!(together, std::iter::repeat_n(term, 15_000).collect::<ExactSum>(), "{term}");
+        assert_eq!(together.mean(15_000), term + 0.0);
+    }
+    let widest = [1.0 + f64::EPSILON, libm::scalbn(1.0, 83), -libm::scalbn(1.5, 62), 0.0].repeat(256);
+    let mut together = ExactSum::new();
+    together.add_all(&widest);
+    assert_eq!(together, sum(&widest));
+}
+
+#[test]
+#[should_panic(expected = "only finite numbers")]
+fn what_is_not_finite_is_not_added() {
+    ExactSum::new().add_all(&[1.0, f64::INFINITY]);
+}

@@ -5,10 +5,19 @@ use serde::{Deserialize, Serialize};
 use super::mean;
 use crate::{ExactSum, rollup::Moments};
 
+/// So many predictions are judged together, which is faster than one by one.
+const TOGETHER: usize = 256;
+
 /// Judges predicted numbers. The error of one is predicted minus real.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
-    n: u64,
+    sums: Sums,
+    /// Predicted and real numbers that are not in the sums yet, fewer than [`TOGETHER`].
+    waiting: Vec<(f64, f64)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
     absolute: ExactSum,
     square: Squares,
     signed: ExactSum,
@@ -18,6 +27,21 @@ pub struct Errors {
     real: Moments,
     /// All errors, for their quantiles.
     all: Vec<f64>,
+}
+
+/// The figures of predicted numbers. What is beyond the doubles is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ErrorFigures {
+    /// How many were taken.
+    pub n: u64,
+    /// Mean of |error| (`mean_absolute_error`), in the unit of the value.
+    pub mae: Option<f64>,
+    /// Square root of the mean of error^2 (`root_mean_squared_error`), in the unit of the value.
+    pub rmse: Option<f64>,
+    /// Mean of the error, in the unit of the value; positive when predictions are too high.
+    pub bias: Option<f64>,
+    /// All that stand beside them.
+    pub detail: ErrorDetail,
 }
 
 /// The figures of numbers beside the mean absolute error, the root mean squared error and the bias. What is beyond the
@@ -49,9 +73,56 @@ impl Errors {
     /// Takes one finite prediction and the finite truth.
     #[inline]
     pub fn add(&mut self, predicted: f64, real: f64) {
+        self.waiting.push((predicted, real));
+        if self.waiting.len() == TOGETHER {
+            self.sums.add(&self.waiting);
+            self.waiting.clear();
+        }
+    }
+
+    /// How many bytes the errors take that are kept.
+    pub fn bytes(&self) -> usize {
+        (self.sums.all.len() + self.waiting.len()) * size_of::<f64>()
+    }
+
+    /// The figures.
+    pub fn judge(mut self) -> ErrorFigures {
+        self.sums.add(&self.waiting);
+        self.sums.judge()
+    }
+}
+
+impl Sums {
+    fn add(&mut self, rows: &[(f64, f64)]) {
+        let mut room = [0.0; TOGETHER];
+        let terms = &mut room[..rows.len()];
+        let errors = fill(terms, rows, |predicted, real| predicted - real);
+        self.all.extend_from_slice(errors);
+        if errors.iter().all(|error| error.is_finite()) {
+            self.signed.add_all(errors);
+            self.absolute.add_all(fill(terms, rows, |predicted, real| (predicted - real).abs()));
+        } else {
+            rows.iter().for_each(|(predicted, real)| self.add_far(*predicted, *real));
+        }
+        self.square
+            .add_all(rows, fill(terms, rows, |predicted, real| (predicted - real) * (predicted - real)));
+        let share = |predicted: f64, real: f64| (predicted - real).abs() / real.abs().max(f64::EPSILON);
+        self.share.add_all(fill(terms, rows, share));
+        let is_far = rows.iter().any(|(predicted, real)| (predicted.abs() + real.abs()).is_infinite());
+        self.symmetric.add_all(if is_far {
+            fill(terms, rows, far_symmetric)
+        } else {
+            fill(terms, rows, symmetric)
+        });
+        fill(terms, rows, |predicted, real| (predicted - real) / (1.0 + real));
+        terms.iter_mut().zip(rows).for_each(|(term, row)| *term = logarithmic(*term, *row));
+        self.logarithmic.add_all(terms);
+        self.real.add_all(fill(terms, rows, |_, real| real));
+    }
+
+    #[cold]
+    fn add_far(&mut self, predicted: f64, real: f64) {
         let error = predicted - real;
-        self.n += 1;
-        self.square.add(predicted, real);
         if error.is_finite() {
             self.absolute.add(error.abs());
             self.signed.add(error);
@@ -60,103 +131,142 @@ impl Errors {
             self.absolute.extend([predicted.abs(), real.abs()]);
             self.signed.extend([predicted, -real]);
         }
-        self.share.add(error.abs() / real.abs().max(f64::EPSILON));
-        self.symmetric.add(symmetric(predicted, real));
-        self.logarithmic.add(logarithmic(predicted, real));
-        self.real.add(real);
-        self.all.push(error);
     }
 
-    /// How many bytes the errors take that are kept.
-    pub fn bytes(&self) -> usize {
-        size_of_val(self.all.as_slice())
-    }
-
-    /// How many were taken.
-    pub fn n(&self) -> u64 {
-        self.n
-    }
-
-    /// Mean of |error| (`mean_absolute_error`), in the unit of the value.
-    pub fn mae(&self) -> Option<f64> {
-        mean(&self.absolute, self.n)
-    }
-
-    /// Square root of the mean of error^2 (`root_mean_squared_error`), in the unit of the value.
-    pub fn rmse(&self) -> Option<f64> {
-        self.square.root_mean(self.n)
-    }
-
-    /// Mean of the error, in the unit of the value; positive when predictions are too high.
-    pub fn bias(&self) -> Option<f64> {
-        mean(&self.signed, self.n)
-    }
-
-    /// The other figures.
-    pub fn detail(mut self) -> ErrorDetail {
-        let rmse = self.rmse();
-        let spread = self.real.variance(self.n.max(1)).map(|(_, deviation)| deviation);
+    fn judge(self) -> ErrorFigures {
+        let n = self.all.len() as u64;
+        let squares = self.square.scaled_mean(n);
+        let rmse = squares.and_then(Scaled::root);
+        let spread = self.real.variance(n.max(1)).map(|(_, deviation)| deviation);
         let r2 = rmse.zip(spread.filter(|spread| *spread > 0.0)).map(|(rmse, spread)| {
             let share = rmse / spread;
             1.0 - share * share
         });
-        let [error_p10, error_p50, error_p90] = [0.1, 0.5, 0.9].map(|q| quantile(&mut self.all, q));
-        self.all.iter_mut().for_each(|error| *error = error.abs());
-        ErrorDetail {
-            mse: self.square.mean(self.n),
-            mape: self.share.mean(self.n),
-            smape: self.symmetric.mean(self.n),
-            msle: self.logarithmic.mean(self.n),
+        let mut errors: Vec<i64> = self.all.into_iter().map(ordered).collect();
+        let [error_p10, error_p50, error_p90] = quantiles(&mut errors);
+        errors.iter_mut().for_each(|error| *error = ordered(of_ordered(*error).abs()));
+        let detail = ErrorDetail {
+            mse: squares.and_then(Scaled::value),
+            mape: self.share.mean(n),
+            smape: self.symmetric.mean(n),
+            msle: self.logarithmic.mean(n),
             r2: r2.filter(|r2| r2.is_finite()),
-            median_absolute_error: quantile(&mut self.all, 0.5),
+            median_absolute_error: Place::of(0.5, errors.len()).and_then(|place| place.select(&mut errors)),
             error_p10,
             error_p50,
             error_p90,
-        }
+        };
+        ErrorFigures { n, mae: mean(&self.absolute, n), rmse, bias: mean(&self.signed, n), detail }
     }
 }
 
-/// 2 |predicted - real| / (|predicted| + |real|), from 0 to 2.
+/// A term of each row.
+#[inline]
+fn fill<'a>(terms: &'a mut [f64], rows: &[(f64, f64)], term: impl Fn(f64, f64) -> f64) -> &'a [f64] {
+    terms.iter_mut().zip(rows).for_each(|(slot, (predicted, real))| *slot = term(*predicted, *real));
+    terms
+}
+
+/// 2 |predicted - real| / (|predicted| + |real|), from 0 to 2, where the sum is a double.
+#[inline]
 fn symmetric(predicted: f64, real: f64) -> f64 {
-    let share = |predicted: f64, real: f64| {
-        let (error, size) = ((predicted - real).abs(), predicted.abs() + real.abs());
-        if size == 0.0 { 0.0 } else { 2.0 * (error / size) }
-    };
+    let (error, size) = ((predicted - real).abs(), predicted.abs() + real.abs());
+    // Both are zero, and so is the error.
+    let size = if size == 0.0 { 1.0 } else { size };
+    2.0 * (error / size)
+}
+
+/// The same where the sum may be beyond the doubles.
+fn far_symmetric(predicted: f64, real: f64) -> f64 {
     match predicted.abs() + real.abs() {
         // A quarter of each has a sum that is a double, and the share is the same.
-        size if size.is_infinite() => share(predicted / 4.0, real / 4.0),
-        _ => share(predicted, real),
+        size if size.is_infinite() => symmetric(predicted / 4.0, real / 4.0),
+        _ => symmetric(predicted, real),
     }
 }
 
-/// The squared distance of the logarithms; not a number when there are none.
-fn logarithmic(predicted: f64, real: f64) -> f64 {
+/// The squared distance of the logarithms, of which `share` is (predicted - real) / (1 + real); not a number when there are
+/// none.
+#[inline]
+fn logarithmic(share: f64, (predicted, real): (f64, f64)) -> f64 {
     if predicted <= -1.0 || real <= -1.0 {
         return f64::NAN;
     }
     // ln((1 + predicted) / (1 + real)); apart where the difference is beyond the doubles.
-    let distance = match (predicted - real) / (1.0 + real) {
+    let distance = match share {
         share if share.is_finite() && share > -1.0 => libm::log1p(share),
         _ => libm::log1p(predicted) - libm::log1p(real),
     };
     distance * distance
 }
 
-/// The quantile of numbers between two of them, as numpy's `linear` has it. `None` when there is none, or it is
-/// beyond the doubles. The numbers are put in another order.
-pub(crate) fn quantile(numbers: &mut [f64], q: f64) -> Option<f64> {
-    let place = q * numbers.len().checked_sub(1)? as f64;
-    let (below, share) = (place as usize, place.fract());
-    let (_, &mut low, above) = numbers.select_nth_unstable_by(below, f64::total_cmp);
-    let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
-    let step = high - low;
-    let between = match (step.is_finite(), share < 0.5) {
-        (true, true) => low + step * share,
-        (true, false) => high - step * (1.0 - share),
-        (false, _) => low * (1.0 - share) + high * share,
+/// A whole number for a double, in the same order as [`f64::total_cmp`] has it.
+#[inline]
+fn ordered(number: f64) -> i64 {
+    let bits = number.to_bits() as i64;
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
+}
+
+/// The double of such a number.
+#[inline]
+fn of_ordered(ordered: i64) -> f64 {
+    // What was turned is turned back.
+    f64::from_bits((ordered ^ (((ordered >> 63) as u64) >> 1) as i64) as u64)
+}
+
+/// Where a quantile stands among sorted numbers: on one of them, or between it and the next.
+#[derive(Clone, Copy)]
+struct Place {
+    below: usize,
+    share: f64,
+}
+
+impl Place {
+    /// That of a quantile of so many numbers; `None` when there is none.
+    fn of(q: f64, n: usize) -> Option<Self> {
+        let place = q * n.checked_sub(1)? as f64;
+        Some(Self { below: place as usize, share: place.fract() })
+    }
+
+    /// The quantile as numpy's `linear` has it; `None` when it is beyond the doubles. The numbers are put in another order:
+    /// less or equal ones before the place, greater or equal ones after it.
+    fn select(self, numbers: &mut [i64]) -> Option<f64> {
+        let (_, &mut low, above) = numbers.select_nth_unstable(self.below);
+        let high = if self.share > 0.0 { above.iter().copied().min() } else { None };
+        self.between(of_ordered(low), of_ordered(high.unwrap_or(low)))
+    }
+
+    fn between(self, low: f64, high: f64) -> Option<f64> {
+        let (share, step) = (self.share, high - low);
+        let between = match (step.is_finite(), share < 0.5) {
+            (true, true) => low + step * share,
+            (true, false) => high - step * (1.0 - share),
+            (false, _) => low * (1.0 - share) + high * share,
+        };
+        // Zero has one sign.
+        Some(between + 0.0).filter(|between| between.is_finite())
+    }
+}
+
+/// The quantiles 0.1, 0.5 and 0.9.
+fn quantiles(numbers: &mut [i64]) -> [Option<f64>; 3] {
+    let n = numbers.len();
+    let [Some(low), Some(middle), Some(high)] = [0.1, 0.5, 0.9].map(|q| Place::of(q, n)) else {
+        return [None; 3];
     };
-    // Zero has one sign.
-    Some(between + 0.0).filter(|between| between.is_finite())
+    let of_middle = middle.select(numbers);
+    // The first and the last are in the halves, unless the lower one is too short to hold a place and the next.
+    let (below, above) = numbers.split_at_mut(middle.below);
+    let of_high = Place { below: high.below - middle.below, ..high }.select(above);
+    let of_low = if low.below + 1 < below.len() { low.select(below) } else { low.select(numbers) };
+    [of_low, of_middle, of_high]
+}
+
+/// The quantile of numbers between two of them, as numpy's `linear` has it. `None` when there is none, or it is
+/// beyond the doubles.
+pub(crate) fn quantile(numbers: &[f64], q: f64) -> Option<f64> {
+    let mut numbers: Vec<i64> = numbers.iter().copied().map(ordered).collect();
+    Place::of(q, numbers.len())?.select(&mut numbers)
 }
 
 /// A sum of terms, after one of which that is no finite number there is no mean.
@@ -168,9 +278,9 @@ struct Terms {
 
 impl Terms {
     #[inline]
-    fn add(&mut self, term: f64) {
-        if term.is_finite() {
-            self.sum.add(term);
+    fn add_all(&mut self, terms: &[f64]) {
+        if terms.iter().all(|term| term.is_finite()) {
+            self.sum.add_all(terms);
         } else {
             self.has_no_mean = true;
         }
@@ -196,15 +306,18 @@ struct Squares {
 }
 
 impl Squares {
-    /// Adds the square of a difference.
+    /// Adds the squares of differences, of which `squares` are those that are doubles.
     #[inline]
-    fn add(&mut self, one: f64, other: f64) {
-        let difference = one - other;
-        let square = difference * difference;
-        if (LEAST_SQUARE..f64::INFINITY).contains(&square) || difference == 0.0 {
-            self.sum.add(square);
-        } else {
-            self.add_apart(one, other);
+    fn add_all(&mut self, pairs: &[(f64, f64)], squares: &[f64]) {
+        let is_exact = |square: f64, (one, other): (f64, f64)| {
+            (LEAST_SQUARE..f64::INFINITY).contains(&square) || one == other
+        };
+        let mut rows = squares.iter().zip(pairs);
+        if rows.clone().all(|(square, pair)| is_exact(*square, *pair)) {
+            return self.sum.add_all(squares);
+        }
+        for (square, pair) in rows.by_ref() {
+            if is_exact(*square, *pair) { self.sum.add(*square) } else { self.add_apart(pair.0, pair.1) }
         }
     }
 
@@ -221,26 +334,37 @@ impl Squares {
         sum.add(scaled * scaled);
     }
 
-    fn mean(&self, n: u64) -> Option<f64> {
-        let (mean, power) = self.scaled_mean(n)?;
-        Some(libm::scalbn(mean, 2 * power)).filter(|mean| mean.is_finite())
-    }
-
-    fn root_mean(&self, n: u64) -> Option<f64> {
-        let (mean, power) = self.scaled_mean(n)?;
-        // IEEE 754 rounds square roots correctly, so this one is the same everywhere.
-        Some(libm::scalbn(mean.sqrt(), power)).filter(|root| root.is_finite())
-    }
-
-    /// The mean of the squares of the numbers divided by a power of two, and that power.
-    fn scaled_mean(&self, n: u64) -> Option<(f64, i32)> {
+    fn scaled_mean(&self, n: u64) -> Option<Scaled> {
         let middle = mean(&self.sum, n)?;
-        let Some([large, small]) = self.apart.as_deref() else { return Some((middle, 0)) };
+        let Some([large, small]) = self.apart.as_deref() else {
+            return Some(Scaled { mean: middle, power: 0 });
+        };
         let (large, small) = (mean(large, n)?, mean(small, n)?);
-        Some(match (large > 0.0, middle > 0.0) {
+        let (mean, power) = match (large > 0.0, middle > 0.0) {
             (true, _) => (large + libm::scalbn(middle, -2 * SCALE), SCALE),
             (false, true) => (middle + libm::scalbn(small, -2 * SCALE), 0),
             (false, false) => (small, -SCALE),
-        })
+        };
+        Some(Scaled { mean, power })
+    }
+}
+
+/// The mean of the squares of numbers divided by a power of two.
+#[derive(Clone, Copy)]
+struct Scaled {
+    mean: f64,
+    power: i32,
+}
+
+impl Scaled {
+    /// The mean of the squares themselves.
+    fn value(self) -> Option<f64> {
+        Some(libm::scalbn(self.mean, 2 * self.power)).filter(|mean| mean.is_finite())
+    }
+
+    /// Its root.
+    fn root(self) -> Option<f64> {
+        // IEEE 754 rounds square roots correctly, so this one is the same everywhere.
+        Some(libm::scalbn(self.mean.sqrt(), self.power)).filter(|root| root.is_finite())
     }
 }

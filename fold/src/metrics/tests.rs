@@ -44,8 +44,7 @@ fn what_is_not_defined_is_none() {
     assert_eq!((auc(&[]), auc(&[(0.5, true)]), auc(&[(0.5, false), (0.1, false)])), (None, None, None));
     let nothing = probabilities(&[]);
     assert_eq!((nothing.log_loss(), nothing.brier(), nothing.ece()), (None, None, None));
-    let errors = Errors::default();
-    assert_eq!((errors.mae(), errors.rmse(), errors.bias()), (None, None, None));
+    assert_eq!(Errors::default().judge(), ErrorFigures::default());
 }
 
 #[test]
@@ -85,9 +84,11 @@ fn errors_by_hand() {
     for (predicted, real) in [(3.0, 1.0), (1.0, 2.0), (5.0, 5.0)] {
         errors.add(predicted, real);
     }
-    close(errors.mae(), 1.0);
-    close(errors.rmse(), (5.0f64 / 3.0).sqrt());
-    close(errors.bias(), 1.0 / 3.0);
+    let figures = errors.judge();
+    close(figures.mae, 1.0);
+    close(figures.rmse, (5.0f64 / 3.0).sqrt());
+    close(figures.bias, 1.0 / 3.0);
+    assert_eq!(figures.n, 3);
 }
 
 #[test]
@@ -95,7 +96,8 @@ fn errors_of_any_size_have_a_mean_where_it_is_a_double() {
     let of = |rows: &[(f64, f64)]| {
         let mut errors = Errors::default();
         rows.iter().for_each(|&(predicted, real)| errors.add(predicted, real));
-        (errors.mae(), errors.rmse(), errors.bias())
+        let figures = errors.judge();
+        (figures.mae, figures.rmse, figures.bias)
     };
     assert_eq!(of(&[(1e200, 0.0)]), (Some(1e200), Some(1e200), Some(1e200)));
     assert_eq!(of(&[(1e308, 0.0), (1e308, 0.0)]), (Some(1e308), Some(1e308), Some(1e308)));
@@ -116,7 +118,7 @@ fn figures_of_numbers_by_hand() {
     let of = |rows: &[(f64, f64)]| {
         let mut errors = Errors::default();
         rows.iter().for_each(|&(predicted, real)| errors.add(predicted, real));
-        errors.detail()
+        errors.judge().detail
     };
     // The example of scikit-learn's `r2_score`.
     let detail = of(&[(2.5, 3.0), (0.0, -0.5), (2.0, 2.0), (8.0, 7.0)]);
@@ -201,4 +203,40 @@ fn figures_of_both_classes_by_hand() {
     assert_eq!(of(0, 0, 0, 0), (None, None));
     let many = u64::MAX / 4;
     assert_eq!(of(many, 0, many, 0), (Some(1.0), Some(1.0)));
+}
+
+/// The quantile of sorted numbers as numpy's `linear` has it.
+fn of_sorted(numbers: &[f64], q: f64) -> f64 {
+    let place = q * (numbers.len() - 1) as f64;
+    let (low, high) = (numbers[place as usize], numbers[place.ceil() as usize]);
+    low + (high - low) * place.fract()
+}
+
+proptest! {
+    #[test]
+    fn errors_agree_with_plain_sums_and_sorting_in_any_order(
+        rows in vec((-9.0..90.0f64, select(vec![0.0, -3.0, 0.5, 7.25, 1e6])), 1..700)
+            .prop_flat_map(|rows| (Just(rows.clone()), Just(rows).prop_shuffle())),
+    ) {
+        let judge = |rows: &[(f64, f64)]| {
+            let mut errors = Errors::default();
+            rows.iter().for_each(|&(predicted, real)| errors.add(predicted, real));
+            assert_eq!(errors.bytes(), rows.len() * 8);
+            errors.judge()
+        };
+        let found = judge(&rows.0);
+        prop_assert_eq!(judge(&rows.1), found);
+        let n = rows.0.len() as f64;
+        let mut errors: Vec<f64> = rows.0.iter().map(|(predicted, real)| predicted - real).collect();
+        errors.sort_by(f64::total_cmp);
+        let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() <= 1e-9 * expected.abs().max(1.0);
+        prop_assert!(near(found.mae, sizes.iter().sum::<f64>() / n));
+        prop_assert!(near(found.detail.mse, sizes.iter().map(|size| size * size).sum::<f64>() / n));
+        for (figure, q) in [(found.detail.error_p10, 0.1), (found.detail.error_p50, 0.5), (found.detail.error_p90, 0.9)] {
+            prop_assert!(near(figure, of_sorted(&errors, q)), "{figure:?} {q} {:?}", of_sorted(&errors, q));
+        }
+        prop_assert!(near(found.detail.median_absolute_error, of_sorted(&sizes, 0.5)));
+    }
 }

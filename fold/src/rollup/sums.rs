@@ -4,13 +4,13 @@
 //! exponent belong to the same place; so their bits are added up as whole numbers first, and one shift
 //! for each group and exponent follows. The sums are the same, bit for bit.
 
-use super::numbers::NumberRollup;
+use super::{moments::Cell, numbers::NumberRollup};
 use crate::{fixed, read::Numbers};
 
 /// So many exponents from the greatest down are added up apart; smaller numbers are rare.
 const EXPONENTS: i32 = 24;
 
-/// With more rows than this the whole numbers might overflow: 2^53 squared, 2^20 times.
+/// With more rows than this a [`Cell`] might overflow: 2^53 squared, 2^20 times.
 const MAX_ROWS: usize = 1 << 20;
 
 /// With more groups than this, the memory is not worth it.
@@ -44,26 +44,20 @@ pub(super) fn numbers(
         each(codes, column, |group, number| rollups[group].add(number));
     } else {
         let width = (greatest + 1 - least) as usize;
-        let mut cells = vec![(0i128, 0u128); groups * width];
+        let mut cells = vec![Cell::default(); groups * width];
         each(codes, column, |group, number| {
             let rollup = &mut rollups[group];
             rollup.count(number);
             let above = fixed::exponent(number) - least;
             if above >= 0 {
-                let (bits, _) = fixed::parts(number);
-                let (sum, squares) = &mut cells[group * width + above as usize];
-                let sign = i64::from(number.is_sign_negative());
-                *sum += i128::from((bits as i64 ^ -sign) + sign);
-                *squares += u128::from(bits) * u128::from(bits);
+                cells[group * width + above as usize].add(number);
             } else if number != 0.0 {
                 rollup.add_sums(number);
             }
         });
         for (group, cells) in cells.chunks(width).enumerate() {
-            for (&(sum, squares), exponent) in
-                cells.iter().zip(least..).filter(|((_, squares), _)| *squares > 0)
-            {
-                rollups[group].add_whole(sum, squares, exponent);
+            for (cell, exponent) in cells.iter().zip(least..).filter(|(cell, _)| cell.squares > 0) {
+                rollups[group].add_whole(cell.sum, cell.squares, exponent);
             }
         }
     }
