@@ -25,6 +25,7 @@ use crate::{
     query::{self, QueryArgs},
     rebuild::{self, RebuildArgs},
     shown::ShowFormat,
+    sql::{self, SqlArgs},
     status,
     table::{self, TableCommand},
     telemetry::logs,
@@ -69,6 +70,8 @@ enum Command {
     Import(ImportArgs),
     /// Read a window of days.
     Query(QueryArgs),
+    /// Ask a SQL statement.
+    Sql(SqlArgs),
     /// Fold the log again and compare with what is stored.
     Verify(VerifyArgs),
     /// Fold the log of a workspace again beside what is served, then serve the result.
@@ -151,6 +154,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
         Command::Query(args) => query::command(config, args).await?,
+        Command::Sql(args) => sql::command(config, args).await?,
         Command::Verify(args) => {
             if !verify::command(config, &args).await? {
                 return Ok(ExitCode::from(FAILED));

@@ -33,6 +33,7 @@ mod role;
 mod serve;
 mod settings;
 mod shown;
+mod sql;
 mod status;
 mod table;
 mod telemetry;

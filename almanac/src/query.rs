@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use event::{Clock, Error};
+use event::{Clock, Error, Timestamp};
 use log::segment_item::CLOSED_AFTER_SECONDS;
 use query::{Answer, Format, Query, Request, What, Words};
 
@@ -60,6 +60,13 @@ pub(crate) struct QueryArgs {
     /// Say how sure each figure is: columns FIGURE_n, FIGURE_low and FIGURE_high, a 95% interval.
     #[arg(long)]
     pub(crate) interval: bool,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How an answer is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Shown {
     /// Print to standard error what the answer was read from.
     #[arg(long)]
     pub(crate) show_cut: bool,
@@ -72,7 +79,7 @@ pub(crate) struct QueryArgs {
 }
 
 pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<()> {
-    let format = format(&args)?;
+    let format = args.shown.format()?;
     let by = (!args.by.is_empty()).then(|| args.by.join(","));
     let words = Words {
         from: &args.from,
@@ -89,74 +96,81 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         interval: args.interval,
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
-    if format.is_binary() && args.output.is_none() && std::io::stdout().is_terminal() {
-        return Err(Error::invalid("this format is binary; name a file with --output").into());
-    }
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.workspace).await?;
     let mut answer = query.run(workspace.id(), &request).await?;
-    say(&answer, &request, args.show_cut);
-    let frame = &mut answer.frame;
+    args.shown.say(&answer, request.as_of);
     if format == Format::Table && request.columns.is_none() {
-        query::shorten(frame, request.what);
+        query::shorten(&mut answer.frame, request.what);
     }
-    match &args.output {
-        None => {
-            // Formatted first, written then: a reader that goes away early is no failure of ours.
-            let mut text = Vec::new();
-            format.write(frame, &mut text)?;
-            let mut out = std::io::stdout().lock();
-            out.write_all(&text)?;
-            out.flush()?;
-        }
-        Some(path) => {
-            let context = || format!("cannot write {}", path.display());
-            let mut out = BufWriter::new(File::create(path).with_context(context)?);
-            format.write(frame, &mut out)?;
-            out.flush().with_context(context)?;
-            eprintln!("{} rows written to {}", frame.height(), path.display());
-        }
-    }
-    Ok(())
+    args.shown.write(format, &mut answer)
 }
 
-/// Says of an answer what its rows do not: as of when it is, what it lacks, and what it was read from.
-fn say(answer: &Answer, request: &Request, show_cut: bool) {
-    if let Some(as_of) = answer.as_of.filter(|as_of| request.as_of.is_some_and(|asked| asked > *as_of)) {
-        eprintln!(
-            "as of {as_of}, the last closed instant: the last {CLOSED_AFTER_SECONDS} s may still change"
-        );
-    }
-    answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    match &answer.cut {
-        Some(cut) if show_cut => eprintln!("cut: {cut}"),
-        None if show_cut => {
-            eprintln!("no cut: stored figures are not read from the log; --as-of reads it")
+impl Shown {
+    /// Writes an answer.
+    pub(crate) fn write(&self, format: Format, answer: &mut Answer) -> anyhow::Result<()> {
+        let frame = &mut answer.frame;
+        match &self.output {
+            None => {
+                // Formatted first, written then: a reader that goes away early is no failure of ours.
+                let mut text = Vec::new();
+                format.write(frame, &mut text)?;
+                let mut out = std::io::stdout().lock();
+                out.write_all(&text)?;
+                out.flush()?;
+            }
+            Some(path) => {
+                let context = || format!("cannot write {}", path.display());
+                let mut out = BufWriter::new(File::create(path).with_context(context)?);
+                format.write(frame, &mut out)?;
+                out.flush().with_context(context)?;
+                eprintln!("{} rows written to {}", frame.height(), path.display());
+            }
         }
-        _ => {}
+        Ok(())
     }
-}
 
-/// The format that was asked for; without one, that of the file's name, or a table on the terminal.
-fn format(args: &QueryArgs) -> anyhow::Result<Format> {
-    let ending = args.output.as_ref().and_then(|path| path.extension()?.to_str());
-    let name = match (&args.format, &args.output, ending) {
-        (Some(format), _, _) => format.as_str(),
-        (None, None, _) => "table",
-        (None, Some(_), Some("arrow" | "feather")) => "ipc",
-        (None, Some(_), Some("jsonl")) => "ndjson",
-        (None, Some(_), Some(ending)) if Format::parse(ending).is_ok() => ending,
-        (None, Some(path), _) => {
-            let message = format!("the name of {} does not say a format; add --format", path.display());
-            return Err(Error::invalid(message).into());
+    /// Says of an answer what its rows do not: as of when it is, what it lacks, and what it was read from.
+    pub(crate) fn say(&self, answer: &Answer, asked: Option<Timestamp>) {
+        if let Some(as_of) = answer.as_of.filter(|as_of| asked.is_some_and(|asked| asked > *as_of)) {
+            eprintln!(
+                "as of {as_of}, the last closed instant: the last {CLOSED_AFTER_SECONDS} s may still change"
+            );
         }
-    };
-    let format = Format::parse(name)?;
-    if format == Format::Table && args.output.is_some() {
-        return Err(Error::invalid(
-            "a table is for the terminal and may be cut; a file takes another --format",
-        )
-        .into());
+        answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        match &answer.cut {
+            Some(cut) if self.show_cut => eprintln!("cut: {cut}"),
+            None if self.show_cut => {
+                eprintln!("no cut: stored figures are not read from the log; --as-of reads it")
+            }
+            _ => {}
+        }
     }
-    Ok(format)
+
+    /// The format that was asked for; without one, that of the file's name, or a table on the terminal.
+    pub(crate) fn format(&self) -> anyhow::Result<Format> {
+        let ending = self.output.as_ref().and_then(|path| path.extension()?.to_str());
+        let name = match (&self.format, &self.output, ending) {
+            (Some(format), _, _) => format.as_str(),
+            (None, None, _) => "table",
+            (None, Some(_), Some("arrow" | "feather")) => "ipc",
+            (None, Some(_), Some("jsonl")) => "ndjson",
+            (None, Some(_), Some(ending)) if Format::parse(ending).is_ok() => ending,
+            (None, Some(path), _) => {
+                let message = format!("the name of {} does not say a format; add --format", path.display());
+                return Err(Error::invalid(message).into());
+            }
+        };
+        let format = Format::parse(name)?;
+        if format == Format::Table && self.output.is_some() {
+            return Err(Error::invalid(
+                "a table is for the terminal and may be cut; a file takes another --format",
+            )
+            .into());
+        }
+        if format.is_binary() && self.output.is_none() && std::io::stdout().is_terminal() {
+            return Err(Error::invalid("this format is binary; name a file with --output").into());
+        }
+        Ok(format)
+    }
 }

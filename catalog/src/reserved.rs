@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "alerts",
     "evaluations",
     "followers",
@@ -19,6 +19,7 @@ const OTHERS: [&str; 12] = [
     "retention",
     "rollups",
     "settings",
+    "sql",
 ];
 
 /// The names that no workspace may have: kinds of events, types of entities, what is done to releases, and all else

@@ -38,6 +38,17 @@ impl What {
         columns
     }
 
+    /// Its columns where nothing says by what it is broken down.
+    pub(crate) fn columns_by_release(self) -> Vec<(&'static str, ColumnType)> {
+        match self {
+            What::Rollups => {
+                let columns = rollups::columns_by_release().map(|column| (column.name.as_str(), column.kind));
+                std::iter::once((DAY, ColumnType::Day)).chain(columns).collect()
+            }
+            _ => self.columns(),
+        }
+    }
+
     /// The families of columns whose names the client chose.
     pub(crate) fn families(self) -> Vec<&'static Family> {
         match self {

@@ -6,12 +6,13 @@ use std::{
 };
 
 use event::{Columns, Error, Kind, Result, fields::FieldType};
-use polars::prelude::{Column as Series, DataFrame};
+use futures::{Stream, TryStreamExt};
+use polars::prelude::{Column as Series, DataFrame, Expr};
 
 use crate::{
     concat::{concatenated, instants, nulls},
-    frame::{days, failed, frame},
-    read::{self, Filter, Reading, Unpacked},
+    frame::{days, failed, filtered, frame},
+    read::{self, Filter, Made, Reading, RowBounds, Unpacked},
     request::Request,
 };
 
@@ -34,24 +35,50 @@ pub(crate) fn check_columns(kind: Kind, extra: &[&str], wanted: Option<&[String]
     }
 }
 
+/// Which events of a kind are wanted, and what of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) kind: Kind,
+    /// These columns; all when `None`.
+    pub(crate) columns: Option<Vec<String>>,
+    /// Only events of this release.
+    pub(crate) release: Option<String>,
+    /// Only rows for which it holds, and the columns that it needs.
+    pub(crate) predicate: Option<(Expr, Vec<String>)>,
+    /// What is known of those rows.
+    pub(crate) bounds: RowBounds,
+}
+
+impl Wanted {
+    /// What a request asks for.
+    pub(crate) fn of(kind: Kind, request: &Request) -> Self {
+        let (columns, release) = (request.columns.clone(), request.release.clone());
+        Self { kind, columns, release, predicate: None, bounds: RowBounds::default() }
+    }
+
+    /// The columns that the predicate needs.
+    fn of_predicate(&self) -> &[String] {
+        self.predicate.as_ref().map_or(&[], |(_, columns)| columns)
+    }
+}
+
 /// The events of a window.
-pub(crate) async fn events(reading: &Arc<Reading>, kind: Kind, request: &Request) -> Result<DataFrame> {
-    check_columns(kind, &[DAY, APPENDED_AT], request.columns.as_deref())?;
-    if kind == Kind::Outcomes && request.release.is_some() {
+pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
+    let kind = wanted.kind;
+    check_columns(kind, &[DAY, APPENDED_AT], wanted.columns.as_deref())?;
+    if kind == Kind::Outcomes && wanted.release.is_some() {
         return Err(Error::invalid(
             "outcomes belong to keys, not to releases; ask for `joined` with a release",
         ));
     }
-    let filter = Filter { kind, columns: request.columns.clone(), release: request.release.clone() };
-    let asked = request.columns.clone();
-    let make = move |segments| Ok(Block::of(kind, asked.as_deref(), segments));
-    let blocks = read::window(reading, &filter, make).await?;
+    let blocks: Vec<Block> = blocks(reading, wanted).try_collect().await?;
     let members: BTreeSet<String> = blocks.iter().flat_map(|block| block.members.iter().cloned()).collect();
-    let names = match &request.columns {
+    let names = match &wanted.columns {
         Some(names) => names.clone(),
         None => all_names(kind, &members),
     };
     check_members(kind, &names, &members, !blocks.is_empty())?;
+    check_members(kind, wanted.of_predicate(), &members, !blocks.is_empty())?;
     let rows = blocks.iter().map(|block| block.rows).sum();
     let mut series: Vec<Vec<Series>> = names.iter().map(|_| Vec::with_capacity(blocks.len())).collect();
     for block in blocks {
@@ -62,6 +89,18 @@ pub(crate) async fn events(reading: &Arc<Reading>, kind: Kind, request: &Request
     }
     let columns = names.iter().zip(series).map(|(name, series)| appended(kind, name, series));
     frame(rows, columns.collect::<Result<_>>()?)
+}
+
+/// The events of a window, day by day.
+fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<Block>> + use<> {
+    let needed = wanted.columns.as_ref().map(|columns| {
+        let more = wanted.of_predicate().iter().filter(|name| !columns.contains(name));
+        columns.iter().chain(more).cloned().collect()
+    });
+    let Wanted { kind, release, bounds, .. } = wanted.clone();
+    let filter = Filter { kind, columns: needed, release, bounds };
+    let wanted = Arc::new(wanted.clone());
+    read::window(reading, &filter, move |segments| Block::of(&wanted, segments))
 }
 
 /// The names of all columns, with those of the members of families that occur.
@@ -84,22 +123,33 @@ struct Block {
 }
 
 impl Block {
-    /// The columns that are asked for (all, when `None`) of a day's segments.
-    fn of(kind: Kind, asked: Option<&[String]>, segments: Vec<Unpacked>) -> Self {
+    /// What is wanted of a day's segments.
+    fn of(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<Made<Self>> {
+        let kind = wanted.kind;
         let members = members_of(kind, segments.iter().map(|segment| &segment.columns));
-        let names = asked.map_or_else(|| all_names(kind, &members), <[String]>::to_vec);
+        let mut names = wanted.columns.clone().unwrap_or_else(|| all_names(kind, &members));
+        let more: Vec<String> =
+            wanted.of_predicate().iter().filter(|name| !names.contains(name)).cloned().collect();
+        names.extend(more);
         let meta: Vec<_> = segments.iter().map(Meta::of).collect();
         let mut pieces: Vec<Columns> = segments.into_iter().map(|segment| segment.columns).collect();
         let rows = meta.iter().map(|piece| piece.rows).sum();
-        let columns = names.into_iter().map(|name| {
-            let series = match name.as_str() {
-                DAY => days(DAY, repeated(&meta, rows, |piece| piece.day)),
-                APPENDED_AT => instants(APPENDED_AT, repeated(&meta, rows, |piece| piece.appended_at)),
-                _ => concatenated(&name, type_of(kind, &name), &mut pieces),
-            };
-            (name, series)
+        let columns = names.into_iter().map(|name| match name.as_str() {
+            DAY => days(DAY, repeated(&meta, rows, |piece| piece.day)),
+            APPENDED_AT => instants(APPENDED_AT, repeated(&meta, rows, |piece| piece.appended_at)),
+            _ => concatenated(&name, type_of(kind, &name), &mut pieces),
         });
-        Self { rows, columns: columns.collect(), members }
+        let columns: Vec<Series> = columns.collect();
+        let (rows, columns, kept) = match &wanted.predicate {
+            None => (rows, columns, None),
+            Some((predicate, _)) => {
+                let kept = filtered(frame(rows, columns)?, predicate.clone())?;
+                let bytes = kept.estimated_size() as u64;
+                (kept.height(), kept.into_columns(), Some(bytes))
+            }
+        };
+        let columns = columns.into_iter().map(|column| (column.name().to_string(), column));
+        Ok((Self { rows, columns: columns.collect(), members }, kept))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use event::{Error, Result};
 use polars::prelude::{
-    Column as Series, DataFrame, Float64Chunked, Int32Chunked, Int64Chunked, IntoColumn, NewChunkedArray,
-    PolarsError, StringChunked, TimeUnit, TimeZone,
+    Column as Series, DataFrame, Expr, Float64Chunked, Int32Chunked, Int64Chunked, IntoColumn, IntoLazy,
+    NewChunkedArray, PolarsError, StringChunked, TimeUnit, TimeZone,
 };
 
 /// Why polars failed, in our terms: what it was given came from the store.
@@ -14,6 +14,17 @@ pub(crate) fn failed(error: PolarsError) -> Error {
 /// A frame of columns of equal height.
 pub(crate) fn frame(height: usize, columns: Vec<Series>) -> Result<DataFrame> {
     DataFrame::new(height, columns).map_err(failed)
+}
+
+/// The rows for which a predicate holds. It comes from a client, and so does its error.
+pub(crate) fn filtered(frame: DataFrame, predicate: Expr) -> Result<DataFrame> {
+    frame.lazy().filter(predicate).collect().map_err(refused)
+}
+
+/// Why polars refuses what a client asked for, in its first line.
+pub(crate) fn refused(error: PolarsError) -> Error {
+    let text = error.to_string();
+    Error::invalid(text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Counts, null where there is none.

@@ -8,10 +8,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 
 use crate::{
-    events::{DAY, check_columns, check_members, members_of, type_of},
+    events::{DAY, Wanted, check_columns, check_members, members_of, type_of},
     frame,
-    read::{self, Filter, Reading, Unpacked},
-    request::Request,
+    read::{self, Filter, Reading, RowBounds, Unpacked},
 };
 
 /// What an outcome adds to a prediction: the name of the column, and the field of the outcome.
@@ -33,23 +32,24 @@ struct JoinedDay {
 }
 
 /// The predictions of a window with their outcomes.
-pub(crate) async fn joined(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
+pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     let extra = OUTCOME_COLUMNS.map(|(name, ..)| name);
     let extra: Vec<&str> = std::iter::once(DAY).chain(extra).collect();
-    check_columns(Kind::Predictions, &extra, request.columns.as_deref())?;
-    let reads = reading.window.days().map(|day| join_day(reading, day, request));
+    check_columns(Kind::Predictions, &extra, wanted.columns.as_deref())?;
+    let days = reading.window.days().filter(|day| wanted.bounds.may_be_of(*day));
+    let reads = days.map(|day| join_day(reading, day, wanted));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
     let bytes = days.iter().map(JoinedDay::bytes).sum();
     reading.grow(bytes).await?;
-    let (columns, building) = (request.columns.clone(), Arc::clone(reading));
-    let building = tokio::task::spawn_blocking(move || built(columns, &days, &building));
+    let (wanted, building) = (wanted.clone(), Arc::clone(reading));
+    let building = tokio::task::spawn_blocking(move || built(wanted, &days, &building));
     building.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
 }
 
 /// The dataframe of days that are joined.
-fn built(columns: Option<Vec<String>>, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
+fn built(wanted: Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
     let members = members_of(Kind::Predictions, days.iter().flat_map(|day| &day.predictions));
-    let names = columns.unwrap_or_else(|| {
+    let names = wanted.columns.unwrap_or_else(|| {
         let fields = Kind::Predictions.fields().iter().map(|field| field.name.to_owned());
         let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
         names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
@@ -63,15 +63,21 @@ fn built(columns: Option<Vec<String>>, days: &[JoinedDay], reading: &Reading) ->
     frame::frame(rows, names.iter().map(column).collect::<Result<_>>()?)
 }
 
-async fn join_day(reading: &Arc<Reading>, day: Day, request: &Request) -> Result<JoinedDay> {
-    let filter = |kind, release, columns| Filter { kind, columns, release };
+async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<JoinedDay> {
+    let filter = |kind, release, columns, bounds| Filter { kind, columns, release, bounds };
     let needed = |columns: &[&str]| {
-        let wanted = request.columns.as_ref()?;
+        let wanted = wanted.columns.as_ref()?;
         Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())
     };
-    let of_predictions =
-        filter(Kind::Predictions, request.release.clone(), needed(&["release", "key", "predicted_at"]));
-    let of_outcomes = filter(Kind::Outcomes, None, None);
+    let of_predictions = filter(
+        Kind::Predictions,
+        wanted.release.clone(),
+        needed(&["release", "key", "predicted_at"]),
+        wanted.bounds.clone(),
+    );
+    // Outcomes are of no release.
+    let of_outcomes =
+        filter(Kind::Outcomes, None, None, RowBounds { releases: None, ..wanted.bounds.clone() });
     let (predictions, outcomes) = futures::try_join!(
         read::day_of(reading, day, &of_predictions),
         read::day_of(reading, day, &of_outcomes),

@@ -52,12 +52,14 @@ mod read;
 pub mod request;
 mod rollups;
 mod series;
+pub mod sql;
 mod survey;
 
 use std::sync::Arc;
 
 use catalog::{Catalog, Kept};
-use event::{Clock, Error, Id, Result};
+use event::{Clock, Error, Id, Kind, Result, Timestamp, Window};
+use futures::{FutureExt, future::BoxFuture};
 use log::{active, cut::Cut, segment_item::CLOSED_AFTER_SECONDS, skipped, walk::Until};
 use polars::prelude::DataFrame;
 use table::Table;
@@ -65,6 +67,7 @@ use tokio::time::Instant;
 
 use self::{
     budget::{Budget, Hold},
+    events::Wanted,
     meters::Meters,
     read::Reading,
 };
@@ -75,9 +78,27 @@ pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use output::{Format, number_text, shorten};
 pub use request::{By, Request, What, Words};
+pub use sql::{Sql, SqlWords};
 
 /// How often a window is read again in which days expired meanwhile.
 const MAX_READS: usize = 3;
+
+/// Which part of the logs is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub(crate) window: Window,
+    pub(crate) as_of: Option<Timestamp>,
+    pub(crate) cut: Option<Arc<Cut>>,
+    /// Whether events are wanted as they are, and not what is computed of them.
+    pub(crate) is_raw: bool,
+}
+
+impl Point {
+    fn of(request: &Request) -> Self {
+        let is_raw = matches!(request.what, What::Events(_));
+        Self { window: request.window, as_of: request.as_of, cut: request.cut.clone(), is_raw }
+    }
+}
 
 /// Answers questions about workspaces.
 #[derive(Clone, Debug)]
@@ -119,13 +140,25 @@ impl Query {
         let wanted = hold.wanted();
         let began = Instant::now();
         let (frame, reading) = self.read(workspace, request, &hold).await?;
+        let held = answer::Held { hold, wanted, turn: Some(turn) };
+        self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await
+    }
+
+    /// The answer of a frame, from which reading it is, and as of when it was asked for.
+    pub(crate) async fn answer(
+        &self,
+        what: &'static str,
+        began: Instant,
+        frame: DataFrame,
+        (reading, asked): (Option<Arc<Reading>>, Option<Timestamp>),
+        held: answer::Held,
+    ) -> Result<Answer> {
         let bytes = frame.estimated_size() as u64;
-        hold.settle(bytes).await.map_err(|full| self.budget.refusal(full))?;
-        self.meters.answered(request.what, began.elapsed(), frame.height());
+        held.hold.settle(bytes).await.map_err(|full| self.budget.refusal(full))?;
+        self.meters.answered(what, began.elapsed(), frame.height());
         let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
-        let as_of = request.as_of.and(cut.as_ref()).map(|cut| cut.as_of);
-        let warnings = warnings.unwrap_or_default();
-        Ok(Answer { frame, cut, as_of, warnings, held: answer::Held { hold, wanted, turn: Some(turn) } })
+        let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
+        Ok(Answer { frame, cut, as_of, warnings: warnings.unwrap_or_default(), held })
     }
 
     /// The cut at which a request would be answered from the logs, without reading the events.
@@ -139,7 +172,8 @@ impl Query {
             let name = request.what.name();
             return Err(Error::invalid(format!("{name} are stored, and not read from the logs at a cut")));
         }
-        let reading = self.reading(workspace, request, self.kept(workspace, request).await?, &hold).await?;
+        let point = Point::of(request);
+        let reading = self.reading(workspace, &point, self.kept(workspace, &point).await?, &hold).await?;
         read::resolve(&reading, request.what.kinds()).await?;
         Ok(reading.cut().0)
     }
@@ -152,49 +186,66 @@ impl Query {
     ) -> Result<(DataFrame, Option<Arc<Reading>>)> {
         self.check_release(workspace, request).await?;
         if !request.is_of_logs() {
-            let frame = match request.what {
-                What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await?,
-                _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await?,
-            };
-            return Ok((frame, None));
+            return Ok((self.stored(workspace, request, hold).await?, None));
         }
-        let mut kept = self.kept(workspace, request).await?;
+        let of_logs = |reading: Arc<Reading>| self.of_logs(reading, request).boxed();
+        let (frame, reading) = self.out_of_logs(workspace, &Point::of(request), hold, of_logs).await?;
+        Ok((frame, Some(reading)))
+    }
+
+    /// What is stored of figures.
+    pub(crate) async fn stored(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<DataFrame> {
+        match request.what {
+            What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await,
+            _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await,
+        }
+    }
+
+    /// What is read from the logs.
+    async fn of_logs(&self, reading: Arc<Reading>, request: &Request) -> Result<DataFrame> {
+        match request.what {
+            What::Events(kind) => events::events(&reading, &Wanted::of(kind, request)).await,
+            What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
+            _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,
+        }
+    }
+
+    /// What `make` makes of a reading of the logs, once no day of it expired meanwhile.
+    pub(crate) async fn out_of_logs<'a, T>(
+        &self,
+        workspace: &Id,
+        point: &Point,
+        hold: &Hold,
+        make: impl Fn(Arc<Reading>) -> BoxFuture<'a, Result<T>>,
+    ) -> Result<(T, Arc<Reading>)> {
+        let mut kept = self.kept(workspace, point).await?;
         for _ in 0..MAX_READS {
-            let reading = self.reading(workspace, request, kept.clone(), hold).await?;
-            let frame = match request.what {
-                What::Events(kind) => events::events(&reading, kind, request).await?,
-                What::Joined => joined::joined(&reading, request).await?,
-                _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await?,
-            };
+            let reading = self.reading(workspace, point, kept.clone(), hold).await?;
+            let made = make(Arc::clone(&reading)).await?;
             if kept == Kept::default() {
-                return Ok((frame, Some(reading)));
+                return Ok((made, reading));
             }
             // A day that expired meanwhile may have been read in part.
-            let now = self.kept(workspace, request).await?;
+            let now = self.kept(workspace, point).await?;
             if now == kept {
-                return Ok((frame, Some(reading)));
+                return Ok((made, reading));
             }
+            drop(made);
             hold.settle(0).await.map_err(|full| self.budget.refusal(full))?;
             kept = now;
         }
         Err(Error::unavailable("days of the window expire while it is read; try again"))
     }
 
-    async fn kept(&self, workspace: &Id, request: &Request) -> Result<Kept> {
-        self.catalog.kept(workspace, request.window, self.clock.now()).await
+    async fn kept(&self, workspace: &Id, point: &Point) -> Result<Kept> {
+        self.catalog.kept(workspace, point.window, self.clock.now()).await
     }
 
-    /// How the logs are read for a request.
-    async fn reading(
-        &self,
-        workspace: &Id,
-        request: &Request,
-        kept: Kept,
-        hold: &Hold,
-    ) -> Result<Arc<Reading>> {
+    /// How the logs are read.
+    async fn reading(&self, workspace: &Id, point: &Point, kept: Kept, hold: &Hold) -> Result<Arc<Reading>> {
         // Nothing is appended any more with a time up to this one.
         let closed = self.clock.now().plus_seconds(-CLOSED_AFTER_SECONDS);
-        let until = match (&request.cut, request.as_of) {
+        let until = match (&point.cut, point.as_of) {
             (Some(cut), _) if cut.workspace != *workspace => {
                 return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
             }
@@ -202,19 +253,18 @@ impl Query {
             (None, Some(as_of)) => (Until::AsOf(as_of.min(closed)), as_of.min(closed)),
             (None, None) => (Until::Now, closed),
         };
-        let left_out = match (&request.cut, request.window) {
+        let left_out = match (&point.cut, point.window) {
             (Some(cut), _) => cut.left_out.clone(),
             (None, window) => {
                 // As the projections do: sums lack what their fold refused, evaluations what any refused.
-                let is_raw = matches!(request.what, What::Events(_));
-                let counts = |refused: &str| !is_raw || refused == skipped::BY_ROLLUP;
+                let counts = |refused: &str| !point.is_raw || refused == skipped::BY_ROLLUP;
                 let version = active::load(&*self.table, workspace).await?.version;
                 let days = (window.from(), window.to());
                 skipped::between(&*self.table, workspace, version, days, counts).await?
             }
         };
         let hold = hold.clone();
-        Ok(Arc::new(Reading::new(&self.table, workspace, request.window, until, kept, left_out, hold)))
+        Ok(Arc::new(Reading::new(&self.table, workspace, point.window, until, kept, left_out, hold)))
     }
 
     /// Checks that the release of a request exists.

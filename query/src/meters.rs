@@ -7,7 +7,7 @@ use meter::{
     catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT, QUERY_ROWS, QUERY_SECONDS},
 };
 
-use crate::request::What;
+use crate::{request::What, sql};
 
 /// Why a segment is not in an answer: it cannot be read, or an operator skipped it.
 pub(crate) const WHY_LEFT_OUT: [&str; 2] = [UNREADABLE, SKIPPED];
@@ -16,22 +16,21 @@ pub(crate) const SKIPPED: &str = "skipped";
 
 /// Handles of the metrics, by what is asked for.
 #[derive(Debug)]
-pub(crate) struct Meters(Vec<(What, Histogram, Counter)>);
+pub(crate) struct Meters(Vec<(&'static str, Histogram, Counter)>);
 
 impl Default for Meters {
     fn default() -> Self {
         // So that they are there, at 0, before any segment is read or left out.
         drop(QUERY_DECODED_BYTES.counter([]));
         WHY_LEFT_OUT.into_iter().for_each(|why| drop(QUERY_LEFT_OUT.counter([why])));
-        let handles =
-            |what: What| (what, QUERY_SECONDS.histogram([what.name()]), QUERY_ROWS.counter([what.name()]));
-        Self(What::all().map(handles).collect())
+        let handles = |what| (what, QUERY_SECONDS.histogram([what]), QUERY_ROWS.counter([what]));
+        Self(What::all().map(What::name).chain([sql::NAME]).map(handles).collect())
     }
 }
 
 impl Meters {
     /// Notes an answer.
-    pub(crate) fn answered(&self, what: What, took: Duration, rows: usize) {
+    pub(crate) fn answered(&self, what: &str, took: Duration, rows: usize) {
         for (_, seconds, counted) in self.0.iter().filter(|(known, ..)| *known == what) {
             seconds.record(took);
             counted.increment(rows as u64);

@@ -11,7 +11,7 @@ use std::{
 
 use catalog::Kept;
 use event::{Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Window, lane::Place};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use log::{
     cut::Cut,
     key::LogId,
@@ -37,7 +37,28 @@ pub(crate) struct Filter {
     pub(crate) columns: Option<Vec<String>>,
     /// Only segments that hold events of this release.
     pub(crate) release: Option<String>,
+    /// What is known of the rows that are wanted, so that others need not be read.
+    pub(crate) bounds: RowBounds,
 }
+
+/// What holds for every row that is wanted. Rows for which it does not hold may be read all the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowBounds {
+    /// They are of one of these days.
+    pub(crate) days: Option<Arc<BTreeSet<Day>>>,
+    /// They are of one of these releases.
+    pub(crate) releases: Option<Arc<BTreeSet<String>>>,
+}
+
+impl RowBounds {
+    /// Whether a day may have such a row.
+    pub(crate) fn may_be_of(&self, day: Day) -> bool {
+        self.days.as_ref().is_none_or(|days| days.contains(&day))
+    }
+}
+
+/// What was made of a day, and how many bytes it takes if that is less than what it was made of.
+pub(crate) type Made<T> = (T, Option<u64>);
 
 /// One reading of a window for an answer, and what came of it.
 #[derive(Debug)]
@@ -77,19 +98,28 @@ pub(crate) struct Unpacked {
 }
 
 /// What `make` makes of the segments of each day of a window, day by day. A day without segments is left out.
-pub(crate) async fn window<T: Send + 'static>(
+pub(crate) fn window<T, M>(
     reading: &Arc<Reading>,
     filter: &Filter,
-    make: impl Fn(Vec<Unpacked>) -> Result<T> + Clone + Send + 'static,
-) -> Result<Vec<T>> {
-    let reads = reading.window.days().map(|day| day_with(reading, day, filter, make.clone()));
-    let days: Vec<Option<T>> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
-    Ok(days.into_iter().flatten().collect())
+    make: M,
+) -> impl Stream<Item = Result<T>> + Send + 'static + use<T, M>
+where
+    T: Send + 'static,
+    M: Fn(Vec<Unpacked>) -> Result<Made<T>> + Clone + Send + 'static,
+{
+    let (reading, filter) = (Arc::clone(reading), filter.clone());
+    let bounds = filter.bounds.clone();
+    let days = reading.window.days().filter(move |day| bounds.may_be_of(*day));
+    let reads = days.map(move |day| {
+        let (reading, filter, make) = (Arc::clone(&reading), filter.clone(), make.clone());
+        async move { day_with(&reading, day, &filter, make).await }
+    });
+    stream::iter(reads).buffered(DAYS_AT_ONCE).try_filter_map(|made| std::future::ready(Ok(made)))
 }
 
 /// The segments of a day, in the order of the log.
 pub(crate) async fn day_of(reading: &Arc<Reading>, day: Day, filter: &Filter) -> Result<Vec<Unpacked>> {
-    Ok(day_with(reading, day, filter, Ok).await?.unwrap_or_default())
+    Ok(day_with(reading, day, filter, |segments| Ok((segments, None))).await?.unwrap_or_default())
 }
 
 /// What `make` makes of the segments of a day, in the order of the log; `None`, when there is none.
@@ -97,7 +127,7 @@ async fn day_with<T: Send + 'static>(
     reading: &Arc<Reading>,
     day: Day,
     filter: &Filter,
-    make: impl FnOnce(Vec<Unpacked>) -> Result<T> + Send + 'static,
+    make: impl FnOnce(Vec<Unpacked>) -> Result<Made<T>> + Send + 'static,
 ) -> Result<Option<T>> {
     let mut walk = reading.walk(day, filter.kind)?;
     let mut unpacked = Vec::new();
@@ -121,11 +151,13 @@ async fn day_with<T: Send + 'static>(
     let making = Arc::clone(reading);
     let made = tokio::task::spawn_blocking(move || {
         making.hold.check()?;
-        make(unpacked).map(Some)
+        make(unpacked)
     });
     let made = made.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?;
     reading.hold.shrink(bytes);
-    made
+    let (made, kept) = made?;
+    reading.hold.shrink(kept.map_or(0, |kept| bytes.saturating_sub(kept)));
+    Ok(Some(made))
 }
 
 impl Reading {
@@ -319,7 +351,11 @@ impl Reading {
 
 impl Filter {
     fn wants(&self, segment: &Segment) -> bool {
-        segment.rows > 0 && self.release.as_ref().is_none_or(|release| segment.releases.contains_key(release))
+        let has = |release: &String| segment.releases.contains_key(release);
+        let releases = self.bounds.releases.as_ref();
+        segment.rows > 0
+            && self.release.as_ref().is_none_or(has)
+            && releases.is_none_or(|releases| releases.iter().any(has))
     }
 
     fn unpack(&self, segment: &Segment) -> Result<Unpacked> {

@@ -215,10 +215,7 @@ impl Request {
                 "the window is longer than {MAX_WINDOW_DAYS} days; ask for less"
             )));
         }
-        let as_of = words.as_of.map(|text| match text.parse::<Day>() {
-            Ok(day) => Ok(day.start()),
-            Err(_) => Timestamp::parse(text),
-        });
+        let as_of = words.as_of.map(instant).transpose()?;
         let columns: Option<Vec<String>> =
             words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
         let names = columns.as_deref().unwrap_or_default();
@@ -261,12 +258,31 @@ impl Request {
             threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
             period: words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
-            as_of: as_of.transpose().map_err(|error| named("as-of", error))?,
+            as_of,
         })
     }
 }
 
 impl Request {
+    /// A request for columns of what is known now.
+    pub(crate) fn of(what: What, window: Window, columns: Vec<String>) -> Self {
+        let has_intervals = columns.iter().any(|name| intervals::named(name).is_some());
+        Self {
+            what,
+            window,
+            release: None,
+            columns: Some(columns),
+            by: By::Release,
+            breakdown: Breakdown::default(),
+            as_of: None,
+            cut: None,
+            threshold: None,
+            period: Period::Day,
+            zero_division: None,
+            has_intervals,
+        }
+    }
+
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         let is_of_then = self.as_of.is_some() || self.cut.is_some();
@@ -275,6 +291,12 @@ impl Request {
         let is_stored = self.what.facts().is_stored && is_of_days;
         !is_stored || self.what.has_history() && is_of_then
     }
+}
+
+/// As of when, as it is written: an instant, or a day that stands for its beginning.
+pub(crate) fn instant(text: &str) -> Result<Timestamp> {
+    let instant = text.parse::<Day>().map(Day::start).or_else(|_| Timestamp::parse(text));
+    instant.map_err(|error| Error::invalid(format!("as-of: {error}")))
 }
 
 /// The names of [`Request::zero_division`], and what each stands for.

@@ -30,7 +30,7 @@ use crate::{
     series::{Cell, Row, active_items, series},
 };
 
-pub(crate) use self::names::{columns, is_rank};
+pub(crate) use self::names::{columns, columns_by_release, is_rank};
 
 /// What stands in the place of a name for all names that a breakdown does not keep apart.
 pub(crate) const OTHERS: &str = "(others)";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use event::{Error, Kind, Result};
 use fold::evaluation::{By, Survey, Wanted};
 
-use crate::read::{Filter, Reading};
+use crate::read::{Filter, Reading, RowBounds};
 
 /// The buckets of the wanted columns, from the predictions of the whole window. What is evaluated afterwards must be read as
 /// far as this has read ([`Reading::heads`]), so that both are of the same events.
@@ -16,8 +16,12 @@ pub(crate) async fn survey(reading: &Arc<Reading>, wanted: Vec<Wanted>) -> Resul
     let columns = wanted.iter().map(|wanted| match wanted {
         Wanted::Texts(column) | Wanted::Bins(column, _) => column.clone(),
     });
-    let filter =
-        Arc::new(Filter { kind: Kind::Predictions, columns: Some(columns.collect()), release: None });
+    let filter = Arc::new(Filter {
+        kind: Kind::Predictions,
+        columns: Some(columns.collect()),
+        release: None,
+        bounds: RowBounds::default(),
+    });
     let mut survey = Survey::new(wanted);
     let mut bytes = 0;
     for day in reading.window.days() {

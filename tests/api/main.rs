@@ -23,4 +23,5 @@ mod pages;
 mod past;
 mod retention;
 mod series;
+mod sql;
 mod table_doc;

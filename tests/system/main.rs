@@ -16,6 +16,7 @@ mod releases;
 mod roles;
 mod same_on_both;
 mod service;
+mod sql;
 mod support;
 mod telemetry;
 mod weather;

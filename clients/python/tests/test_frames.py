@@ -66,6 +66,11 @@ def test_predictions_and_outcomes_of_a_frame_are_stored_and_judged(workspace: al
         ("loan-2", 1.0, "default", "south"),
     ]
     assert rows[1]["predicted_at"].startswith("2026-06-01T02:00:01")
+    statement = f"select tag.branch, avg(score) from predictions where day = '{DAY}' group by tag.branch"
+    assert workspace.sql(statement, frames="rows") == [
+        {"tag.branch": "north", "avg(score)": 0.5},
+        {"tag.branch": "south", "avg(score)": 0.5},
+    ]
 
 
 def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) -> None:

@@ -37,7 +37,8 @@ pub(super) fn query(what: What, named: Named) -> Operation {
             "From the first to the last day, both included, at most {MAX_WINDOW_DAYS} days. `HEAD` checks the parameters, the workspace and the release, and reads no events."
         ));
     let operation = parameters(what).into_iter().fold(operation, Operation::takes);
-    let operation = operation.answers(StatusCode::OK, rows_of(what)).fails(&ALWAYS);
+    let row = schema::component(&row_name(what));
+    let operation = with_rows(operation, row, what.has_history()).fails(&ALWAYS);
     operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
 }
 
@@ -135,16 +136,21 @@ fn column_name(what: What) -> RefOr<Schema> {
     }
 }
 
-fn rows_of(what: What) -> Response {
+/// An operation that answers rows; those from the logs have headers that say what they were read from.
+pub(super) fn with_rows(operation: Operation, row: RefOr<Schema>, has_history: bool) -> Operation {
+    operation.answers(StatusCode::OK, rows_of(&row, has_history))
+}
+
+fn rows_of(row: &RefOr<Schema>, has_history: bool) -> Response {
     let rows = Format::ALL.into_iter().fold(ResponseBuilder::new(), |response, format| {
         let schema = match format {
-            Format::Ndjson => schema::array(schema::component(&row_name(what))).into(),
+            Format::Ndjson => schema::array(row.clone()).into(),
             Format::Table | Format::Csv => schema::string().into(),
             Format::Parquet | Format::Ipc => schema::bytes(media_type(format)),
         };
         response.content(media_type(format), web::content(schema, None))
     });
-    let rows = match what.has_history() {
+    let rows = match has_history {
         true => said::HEADERS.into_iter().fold(rows, |rows, (name, says)| {
             let mut header = Header::new(schema::string());
             header.description = Some(says.into());

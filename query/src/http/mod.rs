@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::{State, rejection::QueryRejection},
+    extract::{DefaultBodyLimit, State, rejection::QueryRejection},
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::{Error, Right};
+use event::{Error, Kind, Right};
 use serde::Deserialize;
 use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
 
@@ -16,6 +16,7 @@ mod api;
 mod board;
 mod body;
 mod said;
+mod sql;
 
 use self::body::HeldBody;
 use crate::{
@@ -41,7 +42,11 @@ pub fn routes(query: Arc<Query>) -> Routes {
     }
     for named in Named::BOTH {
         routes = routes.add(board::operation(named), Demand::workspace(Right::Read), board::leaderboard);
+        // Which events a statement reads is known only when it is read.
+        let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
+        routes = routes.add(sql::operation(named), demand, sql::answer);
     }
+    let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes.with_state(query)

@@ -140,6 +140,11 @@ pub(crate) fn columns() -> impl Iterator<Item = &'static Column> {
     all.filter(move |column| seen.insert(column.name.as_str()))
 }
 
+/// The columns that rollups by release have, besides the day.
+pub(crate) fn columns_by_release() -> impl Iterator<Item = &'static Column> {
+    OF_RELEASES.iter()
+}
+
 /// Whether a column says between which ranks a quantile lies.
 pub(crate) fn is_rank(column: &str) -> bool {
     columns().any(|one| one.is_rank && one.name == column)

@@ -116,7 +116,7 @@ resource "aws_lb_target_group" "this" {
   }
 }
 
-# Writes go to ingest and reads to query; their paths are the same.
+# Writes go to ingest and reads to query; their paths are the same. A statement is a read that is posted.
 resource "aws_lb_listener" "https" {
   load_balancer_arn = aws_lb.this.arn
   port              = 443
@@ -144,6 +144,29 @@ resource "aws_lb_listener_rule" "query" {
   condition {
     http_request_method {
       values = ["GET", "HEAD"]
+    }
+  }
+}
+
+resource "aws_lb_listener_rule" "sql" {
+  listener_arn = aws_lb_listener.https.arn
+  priority     = 110
+  tags         = var.tags
+
+  action {
+    type             = "forward"
+    target_group_arn = aws_lb_target_group.this["query"].arn
+  }
+
+  condition {
+    http_request_method {
+      values = ["POST"]
+    }
+  }
+
+  condition {
+    path_pattern {
+      values = ["/v1/workspaces/*/sql"]
     }
   }
 }

@@ -295,6 +295,34 @@ class Workspace:
         answer = self.client.transport.request("GET", self._url(what), params=params)
         return _frames.frame(library, answer.data)
 
+    def sql(
+        self,
+        statement: str,
+        *,
+        all_days: bool = False,
+        as_of: Optional[Instant] = None,
+        cut: Optional[str] = None,
+        frames: Optional[str] = None,
+    ) -> Any:
+        """The frame that one SQL SELECT answers, on the tables that :meth:`query` reads.
+
+        For each table it says which days it reads, with conditions on ``day``, unless ``all_days`` is true.
+        ``cut`` is what the header ``Almanac-Cut`` of an earlier answer said.
+        """
+        library = _frames.library_for(frames or self.client.frames)
+        asked = {
+            "sql": statement,
+            "all_days": all_days,
+            "as_of": None if as_of is None else _instant(as_of),
+            "cut": cut,
+            "format": _frames.format_for(library),
+        }
+        body = json.dumps({name: value for name, value in asked.items() if value is not None}).encode()
+        answer = self.client.transport.request(
+            "POST", self._url("sql"), body=body, headers={"Content-Type": "application/json"}
+        )
+        return _frames.frame(library, answer.data)
+
     def create(self) -> "Workspace":
         """Creates the workspace and its category, unless they are there."""
         self._ensure("/v1/workspaces", {"path": self.path})

@@ -1,0 +1,46 @@
+//! `almanac sql`: a statement over what a workspace holds.
+
+use clap::Args;
+use event::Clock;
+use query::{Query, Sql, SqlWords};
+
+use crate::{config::Config, open, query::Shown};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Tables: predictions, outcomes, metrics, releases, joined, rollups, evaluations; `almanac query` tells what a row of each is. \
+A statement says for each table which days it reads, with conditions on `day` alone.\n\n\
+  almanac sql -w flights/nyc \"select release, avg(score) from predictions where day between '2013-06-01' and '2013-06-30' group by release\"")]
+pub(crate) struct SqlArgs {
+    /// One SELECT, with common table expressions, joins and unions.
+    statement: String,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    workspace: String,
+    /// Read all days of tables of which the statement does not say the days.
+    #[arg(long)]
+    all_days: bool,
+    /// Only what had been appended by this instant (or by the beginning of this day).
+    #[arg(long, value_name = "TIME")]
+    as_of: Option<String>,
+    /// Read what an earlier answer of the statement was read from, as --show-cut printed it.
+    #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
+    cut: Option<String>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+pub(crate) async fn command(config: &Config, args: SqlArgs) -> anyhow::Result<()> {
+    let format = args.shown.format()?;
+    let sql = Sql::parse(&SqlWords {
+        statement: &args.statement,
+        all_days: args.all_days,
+        as_of: args.as_of.as_deref(),
+        cut: args.cut.as_deref(),
+    })?;
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let workspace = query.catalog().workspace(&args.workspace).await?;
+    let mut answer = query.sql(workspace.id(), &sql).await?;
+    args.shown.say(&answer, sql.as_of);
+    args.shown.write(format, &mut answer)
+}

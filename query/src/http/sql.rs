@@ -1,0 +1,130 @@
+//! Statements over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::json;
+use web::{
+    InPath, Named, Operation, Problem, RequestContext, Whole, content, json_object,
+    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
+};
+
+use super::{
+    api::{ALWAYS, with_rows},
+    body::HeldBody,
+    content_type, said,
+};
+use crate::{
+    Query,
+    output::Format,
+    request::What,
+    sql::{self, MAX_SECONDS, MAX_STATEMENT_BYTES, Sql, SqlWords},
+};
+
+/// The most bytes of a body: a statement of escaped letters, and a long cut.
+pub(super) const MAX_BODY_BYTES: usize = 128 * 1024;
+
+/// What a request says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    sql: String,
+    #[serde(default)]
+    all_days: bool,
+    as_of: Option<String>,
+    cut: Option<String>,
+    format: Option<String>,
+}
+
+pub(super) fn operation(named: Named) -> Operation {
+    let text = |says: &str| schema::string().description(Some(says.to_owned()));
+    let flag = |says: &str| {
+        ObjectBuilder::new()
+            .schema_type(Type::Boolean)
+            .default(Some(json!(false)))
+            .description(Some(says.to_owned()))
+    };
+    let says = "Only what had been appended by this instant, or by the beginning of this day.";
+    let as_of =
+        schema::any_of([schema::time().description(Some(says.to_owned())).into(), schema::day().into()]);
+    let formats = Format::ALL.map(Format::name).into_iter().chain([said::CUT_FORMAT]);
+    let body: RefOr<Schema> = schema::closed()
+        .property("sql", text("The statement.").min_length(Some(1)).max_length(Some(MAX_STATEMENT_BYTES)))
+        .property("all_days", flag("Read all days of tables of which the statement does not say the days."))
+        .property("as_of", as_of)
+        .property("cut", text("Only what an earlier answer of this statement was read from: what its header `Almanac-Cut` said."))
+        .property("format", schema::one_of(formats).default(Some(json!(Format::Ndjson.name()))))
+        .required("sql")
+        .into();
+    let example = json!({
+        "sql": "select release, avg(score) from predictions where day between '2026-06-01' and '2026-06-30' group by release"
+    });
+    let row = ObjectBuilder::new().schema_type(Type::Object).into();
+    let operation = named
+        .operation(Operation::post, "/sql", "sql")
+        .tag("query")
+        .summary("Ask a SQL statement")
+        .description(format!(
+            "One SELECT, with common table expressions, joins and unions, on the tables {}. Their columns are those of the operations of the same names. For each table the statement must say which days it reads, with conditions on `day` alone, unless it asks for all days. Functions that read files, and statements that change something, are refused. It ends when it takes more memory than queries may hold, or {MAX_SECONDS} seconds.",
+            What::all().map(|what| format!("`{}`", what.name())).collect::<Vec<_>>().join(", ")
+        ))
+        .body("The statement.", [("application/json", content(body, Some(example)))]);
+    with_rows(operation, row, true)
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
+        .fails(&[StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY])
+}
+
+pub(super) async fn answer(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    body: Whole,
+) -> Response {
+    let mut context = RequestContext::kind(sql::NAME);
+    let answer = read(&query, &workspace, &headers, body, &mut context).await;
+    context.with(answer)
+}
+
+async fn read(
+    query: &Query,
+    workspace: &str,
+    headers: &HeaderMap,
+    body: Whole,
+    context: &mut RequestContext,
+) -> Result<Response, Problem> {
+    let words: Words = json_object(headers, body)?;
+    let format = match words.format.as_deref() {
+        Some(said::CUT_FORMAT) => None,
+        format => Some(Format::parse(format.unwrap_or("ndjson"))?),
+    };
+    let sql = Sql::parse(&SqlWords {
+        statement: &words.sql,
+        all_days: words.all_days,
+        as_of: words.as_of.as_deref(),
+        cut: words.cut.as_deref(),
+    })?;
+    let workspace = query.catalog().workspace(workspace).await?;
+    context.workspace = Some(workspace.id().clone());
+    let answer = query.sql(workspace.id(), &sql).await?;
+    let Some(format) = format else {
+        let Some(cut) = answer.cut else {
+            return Err(Problem::new(
+                StatusCode::BAD_REQUEST,
+                "no cut: stored figures are not read from the log",
+            ));
+        };
+        return Ok(([(header::CONTENT_TYPE, said::CUT_TYPE)], cut.to_string()).into_response());
+    };
+    context.rows = Some(answer.frame.height() as u64);
+    let said = said::headers(&answer);
+    let body = HeldBody(answer.write(format).await?);
+    Ok(([(header::CONTENT_TYPE, content_type(format))], said, Body::new(body)).into_response())
+}

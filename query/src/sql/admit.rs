@@ -1,0 +1,311 @@
+//! Which statements are admitted: one SELECT, with common table expressions, joins and unions, on the tables that
+//! there are. Everything else is refused before polars sees it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
+
+use event::{Error, Result};
+use sqlparser::{
+    ast::{
+        BinaryOperator, Expr, GroupByExpr, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit,
+        Visitor,
+    },
+    dialect::GenericDialect,
+    parser::{Parser, ParserOptions},
+    tokenizer::{Token, Tokenizer},
+};
+
+use super::{functions, rewrite::rewrite};
+use crate::request::What;
+
+/// The most bytes of a statement.
+pub const MAX_STATEMENT_BYTES: usize = 16 * 1024;
+
+/// The most words and signs of a statement that may nest, which bounds how deep the parser goes.
+const MAX_NESTING_TOKENS: usize = 1_500;
+
+/// How deep expressions may nest, and how many queries stand in each other.
+const MAX_DEPTH: usize = 100;
+const MAX_QUERIES: usize = 32;
+
+/// How often tables may be read, when each name that `with` gives is replaced by what it stands for.
+const MAX_TABLES: u64 = 32;
+
+/// How many columns polars holds besides those of the widest SELECT.
+const WORKING_COLUMNS: usize = 2;
+
+/// A statement that may be run.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    /// The statement as polars reads it.
+    pub(crate) text: String,
+    /// The tables that it names.
+    pub(crate) tables: BTreeSet<&'static str>,
+    /// The names of columns that it may mean.
+    pub(crate) names: BTreeSet<String>,
+    /// About how many columns polars holds of it at once.
+    pub(crate) width: usize,
+    /// How often tables are read, at most.
+    pub(crate) weight: u64,
+    /// Whether it says in which order its rows come.
+    pub(crate) is_ordered: bool,
+    /// Whether it makes rows of several rows, so that their order is by chance.
+    pub(crate) is_shuffled: bool,
+}
+
+fn refused(why: impl Into<String>) -> Error {
+    Error::invalid(format!("sql: {}", why.into()))
+}
+
+/// Reads a statement and admits it. It must run where the stack is large.
+///
+/// # Errors
+/// `Invalid`, saying what is not admitted.
+pub(crate) fn admit(text: &str) -> Result<Admitted> {
+    let mut query = parse(text)?;
+    let weight = check_tables(&query)?;
+    let mut check = Check::default();
+    if let ControlFlow::Break(why) = query.visit(&mut check) {
+        return Err(refused(*why));
+    }
+    if check.tables.is_empty() {
+        return Err(refused(format!("name a table; there are {}", names_of_tables())));
+    }
+    rewrite(&mut query, check.aliases);
+    Ok(Admitted {
+        text: text_of(&query).unwrap_or_else(|| text.to_owned()),
+        tables: check.tables,
+        names: names_of_columns(&query),
+        width: check.width + WORKING_COLUMNS,
+        weight,
+        is_ordered: query.order_by.is_some(),
+        is_shuffled: check.is_shuffled,
+    })
+}
+
+/// What a client sees that names no table, or another.
+pub(crate) fn names_of_tables() -> String {
+    What::all().map(What::name).collect::<Vec<_>>().join(", ")
+}
+
+fn check_size(text: &str) -> Result<()> {
+    if text.len() > MAX_STATEMENT_BYTES {
+        return Err(refused(format!("a statement has at most {MAX_STATEMENT_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+fn parser(text: &str) -> Result<Parser<'static>> {
+    let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
+    let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| refused(error.to_string()))?;
+    let nests = |token: &Token| {
+        !matches!(
+            token,
+            Token::Comma | Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_)
+        )
+    };
+    if tokens.iter().filter(|token| nests(&token.token)).count() > MAX_NESTING_TOKENS {
+        return Err(refused(format!("a statement has at most {MAX_NESTING_TOKENS} words and signs")));
+    }
+    // As polars reads it.
+    Ok(Parser::new(&GenericDialect).with_options(options).with_tokens_with_locations(tokens))
+}
+
+fn parse(text: &str) -> Result<Query> {
+    check_size(text)?;
+    let mut statements = parser(text)?.parse_statements().map_err(|error| refused(error.to_string()))?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(Statement::Query(query)), true) => Ok(*query),
+        (Some(_), true) => Err(refused("only SELECT is admitted")),
+        (None, _) => Err(refused("write a SELECT")),
+        (Some(_), false) => Err(refused("only one statement is admitted")),
+    }
+}
+
+/// How often tables are read, once each name of a common table expression is replaced by what it stands for.
+fn check_tables(query: &Query) -> Result<u64> {
+    let mut weights = BTreeMap::<&str, u64>::new();
+    for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+        let name = cte.alias.name.value.as_str();
+        if What::parse(name).is_ok() || weights.contains_key(name) {
+            return Err(refused(format!("`{name}` is the name of a table already")));
+        }
+        if cte.query.with.is_some() {
+            return Err(refused("`with` stands at the beginning of the statement only"));
+        }
+        let weight = weight_of(&*cte.query, &weights)?;
+        weights.insert(name, weight);
+    }
+    let mut body = query.clone();
+    body.with = None;
+    weight_of(&body, &weights)
+}
+
+fn weight_of(part: &impl Visit, weights: &BTreeMap<&str, u64>) -> Result<u64> {
+    let mut weight = 0_u64;
+    let looked = sqlparser::ast::visit_relations(part, |name| {
+        let known = match name_of(name) {
+            Some(name) if What::parse(name).is_ok() => Some(1),
+            Some(name) => weights.get(name).copied(),
+            None => None,
+        };
+        match known {
+            Some(of) => weight = weight.saturating_add(of),
+            None => return ControlFlow::Break(name.to_string()),
+        }
+        ControlFlow::Continue(())
+    });
+    if let ControlFlow::Break(name) = looked {
+        let there = names_of_tables();
+        return Err(refused(format!("there is no table {name}; there are {there}")));
+    }
+    if weight > MAX_TABLES {
+        return Err(refused(format!("it reads tables {weight} times, at most {MAX_TABLES} are admitted")));
+    }
+    Ok(weight)
+}
+
+fn name_of(name: &ObjectName) -> Option<&str> {
+    match name.0.as_slice() {
+        [part] => part.as_ident().map(|ident| ident.value.as_str()),
+        _ => None,
+    }
+}
+
+/// Looks at every part of a statement.
+#[derive(Default)]
+struct Check {
+    tables: BTreeSet<&'static str>,
+    aliases: BTreeSet<String>,
+    width: usize,
+    depth: usize,
+    queries: usize,
+    is_shuffled: bool,
+}
+
+type Looked = ControlFlow<Box<String>>;
+
+fn no(why: impl Into<String>) -> Looked {
+    ControlFlow::Break(Box::new(why.into()))
+}
+
+impl Visitor for Check {
+    type Break = Box<String>;
+
+    fn pre_visit_query(&mut self, query: &Query) -> Looked {
+        self.queries += 1;
+        if self.queries > MAX_QUERIES {
+            return no(format!("at most {MAX_QUERIES} queries may stand in each other"));
+        }
+        if query.with.is_some() && self.queries > 1 {
+            return no("`with` stands at the beginning of the statement only");
+        }
+        if query.with.as_ref().is_some_and(|with| with.recursive) {
+            return no("`with recursive` is not admitted");
+        }
+        let odd = [
+            (!query.locks.is_empty(), "FOR UPDATE"),
+            (query.for_clause.is_some(), "FOR"),
+            (query.settings.is_some(), "SETTINGS"),
+            (query.format_clause.is_some(), "FORMAT"),
+            (!query.pipe_operators.is_empty(), "|>"),
+        ];
+        if let Some((_, name)) = odd.into_iter().find(|(is_there, _)| *is_there) {
+            return no(format!("{name} is not admitted"));
+        }
+        self.look_at(&query.body)
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> Looked {
+        let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, more) if by.is_empty() && more.is_empty());
+        self.width = self.width.max(select.projection.len());
+        let joins = select.from.iter().map(|from| from.joins.len() + 1).sum::<usize>();
+        self.is_shuffled |= is_grouped || select.distinct.is_some() || joins > 1;
+        match &select.into {
+            Some(_) => no("SELECT INTO is not admitted"),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Looked {
+        let alias = match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let name = name_of(name).unwrap_or_default();
+                self.tables.extend(What::all().map(What::name).find(|table| *table == name));
+                self.aliases.insert(name.to_owned());
+                alias
+            }
+            TableFactor::Derived { lateral: false, alias, .. } | TableFactor::NestedJoin { alias, .. } => {
+                alias
+            }
+            TableFactor::Table { .. } | TableFactor::TableFunction { .. } | TableFactor::Function { .. } => {
+                return no("functions that make tables are not admitted");
+            }
+            other => return no(format!("`{other}` is not admitted as a table")),
+        };
+        self.aliases.extend(alias.iter().map(|alias| alias.name.value.clone()));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Looked {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return no(format!("expressions may stand {MAX_DEPTH} deep in each other, not deeper"));
+        }
+        match expr {
+            Expr::Function(function) => match name_of(&function.name) {
+                Some(name) if functions::is_known(name) => ControlFlow::Continue(()),
+                _ => no(format!("there is no function {}", function.name)),
+            },
+            // What makes long text of short text could make too much of it.
+            Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => no("|| is not admitted"),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, _: &Expr) -> Looked {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+impl Check {
+    /// A query is of selects, of other queries and of unions of them.
+    fn look_at(&mut self, body: &SetExpr) -> Looked {
+        let mut rest = vec![body];
+        while let Some(body) = rest.pop() {
+            match body {
+                SetExpr::Select(_) | SetExpr::Values(_) | SetExpr::Query(_) => {}
+                SetExpr::SetOperation { left, right, .. } => {
+                    self.is_shuffled = true;
+                    rest.extend([&**left, &**right]);
+                }
+                _ => return no("only SELECT is admitted"),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The text of a statement that was rewritten, when it reads as the statement; one that does not is run as it was.
+fn text_of(query: &Query) -> Option<String> {
+    let text = query.to_string();
+    (parse(&text).ok()? == *query).then_some(text)
+}
+
+fn names_of_columns(query: &Query) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    // It never breaks.
+    _ = sqlparser::ast::visit_expressions(query, |expr| {
+        match expr {
+            Expr::Identifier(ident) => names.extend([ident.value.clone()]),
+            Expr::CompoundIdentifier(idents) => names.extend(idents.last().map(|ident| ident.value.clone())),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    names
+}

@@ -1,0 +1,109 @@
+//! The functions that statements may call.
+
+/// Functions of several rows.
+const AGGREGATES: &[&str] = &[
+    "avg",
+    "corr",
+    "count",
+    "covar",
+    "covar_pop",
+    "covar_samp",
+    "first",
+    "last",
+    "max",
+    "median",
+    "min",
+    "quantile_cont",
+    "quantile_disc",
+    "stddev",
+    "stddev_samp",
+    "stdev",
+    "stdev_samp",
+    "sum",
+    "total",
+    "var",
+    "var_samp",
+    "variance",
+];
+
+/// Functions over a window of rows.
+const WINDOWS: &[&str] = &["first_value", "lag", "last_value", "lead", "row_number"];
+
+/// Functions of single values. None makes text that is longer than what it is given, so that no statement can make more
+/// of a few rows than fits the memory.
+const SCALARS: &[&str] = &[
+    "abs",
+    "acos",
+    "acosd",
+    "asin",
+    "asind",
+    "atan",
+    "atan2",
+    "atan2d",
+    "atand",
+    "bit_length",
+    "cbrt",
+    "ceil",
+    "ceiling",
+    "char_length",
+    "character_length",
+    "coalesce",
+    "cos",
+    "cosd",
+    "cot",
+    "cotd",
+    "date",
+    "date_part",
+    "degrees",
+    "div",
+    "ends_with",
+    "exp",
+    "floor",
+    "greatest",
+    "if",
+    "ifnull",
+    "least",
+    "left",
+    "length",
+    "ln",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "lower",
+    "ltrim",
+    "mod",
+    "nullif",
+    "octet_length",
+    "pi",
+    "pow",
+    "power",
+    "radians",
+    "regexp_like",
+    "reverse",
+    "right",
+    "round",
+    "rtrim",
+    "sign",
+    "sin",
+    "sind",
+    "sqrt",
+    "starts_with",
+    "strpos",
+    "substr",
+    "tan",
+    "tand",
+    "timestamp",
+    "trunc",
+    "truncate",
+    "upper",
+];
+
+fn is_one_of(names: &[&str], name: &str) -> bool {
+    names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether a statement may call the function of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    [AGGREGATES, WINDOWS, SCALARS].into_iter().any(|names| is_one_of(names, name))
+}

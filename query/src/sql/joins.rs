@@ -1,0 +1,105 @@
+//! How many rows the joins of a plan make, before they make them: a join of many rows by few values would take more
+//! memory than there is.
+
+use event::{Error, Result};
+use polars::{
+    lazy::{
+        dsl::{DslPlan, Expr},
+        frame::LazyFrame,
+    },
+    prelude::{DataType, IdxSize, JoinArgs, JoinType, PolarsResult, col, len, lit},
+};
+
+/// The most joins in a statement.
+const MAX_JOINS: usize = 6;
+
+/// One join: both sides, and the keys of each. Without keys every row meets every row.
+struct Join {
+    sides: [DslPlan; 2],
+    keys: [Vec<Expr>; 2],
+}
+
+/// How many rows all joins of a plan make at most, from the inner to the outer ones; the count ends where it is more than
+/// `most`. It must run where the stack is large.
+///
+/// # Errors
+/// `Invalid`, when the plan has too many joins, or parts whose rows cannot be told.
+pub(super) fn rows(plan: &DslPlan, most: u64) -> Result<u64> {
+    let mut joins = Vec::new();
+    collect(plan, &mut joins)?;
+    if joins.len() > MAX_JOINS {
+        return Err(Error::invalid(format!("sql: a statement has at most {MAX_JOINS} joins")));
+    }
+    let mut all = 0_u64;
+    for join in joins {
+        all = all.saturating_add(join.rows().map_err(crate::frame::refused)?);
+        if all > most {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// The joins of a plan, each after those that its sides have.
+fn collect(plan: &DslPlan, joins: &mut Vec<Join>) -> Result<()> {
+    match plan {
+        DslPlan::Join { input_left, input_right, left_on, right_on, predicates, .. } => {
+            collect(input_left, joins)?;
+            collect(input_right, joins)?;
+            let keys =
+                if predicates.is_empty() { [left_on.clone(), right_on.clone()] } else { Default::default() };
+            joins.push(Join { sides: [(**input_left).clone(), (**input_right).clone()], keys });
+            Ok(())
+        }
+        DslPlan::Filter { input, .. }
+        | DslPlan::Cache { input, .. }
+        | DslPlan::Select { input, .. }
+        | DslPlan::GroupBy { input, .. }
+        | DslPlan::HStack { input, .. }
+        | DslPlan::Distinct { input, .. }
+        | DslPlan::Sort { input, .. }
+        | DslPlan::Slice { input, .. }
+        | DslPlan::MapFunction { input, .. } => collect(input, joins),
+        DslPlan::Union { inputs, .. } | DslPlan::HConcat { inputs, .. } => {
+            inputs.iter().try_for_each(|input| collect(input, joins))
+        }
+        DslPlan::ExtContext { input, contexts } => {
+            collect(input, joins)?;
+            contexts.iter().try_for_each(|context| collect(context, joins))
+        }
+        DslPlan::IR { dsl, .. } => collect(dsl, joins),
+        DslPlan::Scan { .. } | DslPlan::DataFrameScan { .. } => Ok(()),
+        _ => Err(Error::invalid("sql: this statement has a part that is not admitted")),
+    }
+}
+
+impl Join {
+    /// At most so many rows: each key's rows of one side times those of the other, and the rows that meet none.
+    fn rows(self) -> PolarsResult<u64> {
+        let [left, right] = self.sides.map(LazyFrame::from);
+        let (of_left, of_right) = (height(left.clone())?, height(right.clone())?);
+        let [left_on, right_on] = self.keys;
+        if left_on.is_empty() {
+            return Ok(of_left.saturating_mul(of_right));
+        }
+        let name = |at: usize| format!("key{at}");
+        let names: Vec<Expr> = (0..left_on.len()).map(|at| col(name(at))).collect();
+        let counted = |side: LazyFrame, on: Vec<Expr>, rows: &str| {
+            let keys: Vec<Expr> = on.into_iter().enumerate().map(|(at, key)| key.alias(name(at))).collect();
+            side.select(keys).group_by(names.clone()).agg([len().cast(DataType::Float64).alias(rows)])
+        };
+        let [left, right] = [counted(left, left_on, "left"), counted(right, right_on, "right")];
+        let met = left.join(right, names.clone(), names.clone(), JoinArgs::new(JoinType::Inner));
+        let met =
+            met.select([(col("left") * col("right")).sum().fill_null(lit(0.0)).alias("met")]).collect()?;
+        let met = met.column("met")?.f64()?.get(0).unwrap_or_default();
+        // As numbers go, a sum beyond what an integer holds is the greatest one.
+        Ok((met as u64).saturating_add(of_left).saturating_add(of_right))
+    }
+}
+
+fn height(side: LazyFrame) -> PolarsResult<u64> {
+    let rows = side.select([len().alias("rows")]).collect()?;
+    let rows = rows.column("rows")?.as_materialized_series().get(0)?.extract::<IdxSize>();
+    Ok(rows.unwrap_or_default().into())
+}

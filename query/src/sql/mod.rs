@@ -1,0 +1,346 @@
+//! SQL over what a workspace holds: one SELECT on the tables that queries know by the same names.
+//!
+//! A statement is [admitted](admit) first; polars plans it, and the [plan](plan) says which columns and which days
+//! it takes of each table. These are read as any query reads them, within the same bounds, and polars computes the rest.
+
+mod admit;
+mod functions;
+mod joins;
+mod plan;
+mod rewrite;
+mod stack;
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use futures::FutureExt;
+use log::{cut::Cut, key};
+use polars::prelude::{DataFrame, SortMultipleOptions};
+use table::Table;
+use tokio::time::{Instant, timeout};
+
+use self::{
+    admit::Admitted,
+    plan::{Need, Plan},
+    stack::on_large_stack,
+};
+use crate::{
+    Answer, Point, Query,
+    answer::Held,
+    budget::{Hold, in_words},
+    events::{self, Wanted},
+    frame::filtered,
+    joined,
+    read::{Reading, RowBounds},
+    request::{self, MAX_WINDOW_DAYS, Request, What},
+};
+
+pub use admit::MAX_STATEMENT_BYTES;
+
+/// The name of statements among what can be asked.
+pub(crate) const NAME: &str = "sql";
+
+/// How long polars may take for a statement, once what it needs is read.
+pub const MAX_SECONDS: u64 = 60;
+
+/// About how many bytes a row takes in a column that polars makes.
+const BYTES_OF_COLUMN: u64 = 16;
+
+/// A statement, and as of when it is answered.
+#[derive(Clone, Debug)]
+pub struct Sql {
+    /// The statement.
+    pub statement: String,
+    /// Whether it may read all days, where it does not say which.
+    pub all_days: bool,
+    /// Only what had been appended by then, or by the last closed instant if that is earlier.
+    pub as_of: Option<Timestamp>,
+    /// Only what an earlier answer was read from.
+    pub cut: Option<Arc<Cut>>,
+}
+
+/// The same as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct SqlWords<'a> {
+    /// The statement.
+    pub statement: &'a str,
+    /// Whether it may read all days.
+    pub all_days: bool,
+    /// An instant, or a day that stands for its beginning.
+    pub as_of: Option<&'a str>,
+    /// The cut that an earlier answer named.
+    pub cut: Option<&'a str>,
+}
+
+impl Sql {
+    /// Reads a statement from its words.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong.
+    pub fn parse(words: &SqlWords<'_>) -> Result<Self> {
+        let as_of = words.as_of.map(request::instant).transpose()?;
+        let cut = words.cut.map(str::parse::<Cut>).transpose();
+        let cut = cut.map_err(|error| Error::invalid(format!("cut: {error}")))?;
+        if cut.is_some() && as_of.is_some() {
+            return Err(Error::invalid("as-of: the cut says already as of when it is"));
+        }
+        let (statement, all_days) = (words.statement.to_owned(), words.all_days);
+        Ok(Self { statement, all_days, as_of, cut: cut.map(Arc::new) })
+    }
+}
+
+impl Query {
+    /// Answers a statement. Rows whose order it does not say are sorted when they are made of several rows, so that the
+    /// same rows come in the same order.
+    ///
+    /// # Errors
+    /// `Invalid`, when the statement is not admitted, names no days, or polars refuses it; those of [`Query::run`].
+    pub async fn sql(&self, workspace: &Id, sql: &Sql) -> Result<Answer> {
+        let (turn, hold) = self.budget.enter().await?;
+        let held = Held { wanted: hold.wanted(), turn: Some(turn), hold };
+        let began = Instant::now();
+        let statement = sql.statement.clone();
+        let (admitted, mut plan) = on_large_stack(move || {
+            let admitted = admit::admit(&statement)?;
+            let plan = plan::plan(&admitted)?;
+            Ok((admitted, plan))
+        })
+        .await?;
+        self.choose_days(workspace, sql, &mut plan.needs).await?;
+        let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
+        let read = frames.iter().map(|frame| frame.estimated_size() as u64).sum();
+        let rows: usize = frames.iter().map(DataFrame::height).sum();
+        held.hold.settle(read).await.map_err(|full| self.budget.refusal(full))?;
+        plan.needs.iter().zip(frames).for_each(|(need, frame)| plan.give(need, frame));
+        let (frame, held) = self.collect(plan, admitted, rows as u64, held).await?;
+        self.answer(NAME, began, frame, (reading, sql.as_of), held).await
+    }
+
+    /// Settles which days of each table are read.
+    async fn choose_days(&self, workspace: &Id, sql: &Sql, needs: &mut [Need]) -> Result<()> {
+        for need in needs.iter_mut() {
+            let name = need.what.name();
+            let is_of_logs = need.what.has_history();
+            if !is_of_logs && (sql.as_of.is_some() || sql.cut.is_some()) {
+                return Err(Error::invalid(format!("sql: {name} are of now, and not as of another time")));
+            }
+            if need.days.is_none() && !sql.all_days {
+                return Err(Error::invalid(format!(
+                    "sql: say which days of {name} to read, such as `where day between '2026-06-01' and '2026-06-30'`, or ask for all days"
+                )));
+            }
+            let there = match &sql.cut {
+                Some(cut) => Some(cut.window),
+                None => self.days_there(workspace, is_of_logs).await?,
+            };
+            let days: BTreeSet<Day> = match (there, need.days.take()) {
+                (None, _) => BTreeSet::new(),
+                (Some(there), Some(days)) => days.into_iter().filter(|day| there.contains(*day)).collect(),
+                (Some(there), None) => there.days().collect(),
+            };
+            if days.len() > MAX_WINDOW_DAYS as usize {
+                return Err(Error::invalid(format!(
+                    "sql: {name} are read of {} days, more than {MAX_WINDOW_DAYS}; ask for less",
+                    days.len()
+                )));
+            }
+            need.days = Some(days);
+        }
+        Ok(())
+    }
+
+    /// From the first to the last day of which a workspace has events, or figures, which stay when events expire.
+    async fn days_there(&self, workspace: &Id, is_of_logs: bool) -> Result<Option<Window>> {
+        let mut ranges = vec![key::segments(workspace)];
+        if !is_of_logs {
+            let version = log::active::load(&*self.table, workspace).await?.version;
+            ranges.push(key::all_projections(workspace, version));
+        }
+        let mut there: Option<Window> = None;
+        for range in ranges {
+            let first = end_of(&*self.table, table::Query::table(range.clone())).await?;
+            let last = end_of(&*self.table, table::Query::table(range).backward()).await?;
+            if let Some((first, last)) = first.zip(last) {
+                let (from, to) =
+                    there.map_or((first, last), |there| (there.from().min(first), there.to().max(last)));
+                there = Some(Window::new(from, to)?);
+            }
+        }
+        Ok(there)
+    }
+
+    /// Reads what a statement needs, all from one reading of the logs.
+    async fn read_needs(
+        &self,
+        workspace: &Id,
+        sql: &Sql,
+        needs: &[Need],
+        hold: &Hold,
+    ) -> Result<(Vec<DataFrame>, Option<Arc<Reading>>)> {
+        let of_logs: Vec<&Need> = needs.iter().filter(|need| sql.is_of_logs(need)).collect();
+        let days = || of_logs.iter().flat_map(|need| need.days.iter().flatten());
+        let (mut read, mut reading) = (Vec::new(), None);
+        if let Some((from, to)) = days().min().zip(days().max()) {
+            let window = Window::new(*from, *to)?;
+            let window = sql.cut.as_ref().map_or(window, |cut| cut.window);
+            let is_raw = of_logs.iter().all(|need| matches!(need.what, What::Events(_)));
+            let point = Point { window, as_of: sql.as_of, cut: sql.cut.clone(), is_raw };
+            for need in &of_logs {
+                sql.check_cut(need.what)?;
+            }
+            let make = |reading: Arc<Reading>| self.read_logs(reading, sql, &of_logs).boxed();
+            let (frames, of) = self.out_of_logs(workspace, &point, hold, make).await?;
+            (read, reading) = (frames, Some(of));
+        }
+        let mut read = read.into_iter();
+        let mut frames = Vec::with_capacity(needs.len());
+        for need in needs {
+            let frame = match need.window()? {
+                None => plan::empty(need),
+                Some(_) if sql.is_of_logs(need) => read.next().unwrap_or_else(|| plan::empty(need)),
+                Some(window) => self.stored(workspace, &sql.request(need, window), hold).await?,
+            };
+            frames.push(frame);
+        }
+        Ok((frames, reading))
+    }
+
+    /// The rows of the needs that are read from the logs; one without any day has no place in them.
+    async fn read_logs(&self, reading: Arc<Reading>, sql: &Sql, needs: &[&Need]) -> Result<Vec<DataFrame>> {
+        let mut frames = Vec::with_capacity(needs.len());
+        for need in needs {
+            let Some(window) = need.window()? else { continue };
+            let bounds = RowBounds {
+                days: need.days.clone().map(Arc::new),
+                releases: need.releases.clone().map(Arc::new),
+            };
+            let wanted = |kind, predicate| Wanted {
+                kind,
+                columns: Some(need.columns.clone()),
+                release: None,
+                predicate,
+                bounds,
+            };
+            let predicate = need.predicate.clone();
+            frames.push(match need.what {
+                What::Events(kind) => {
+                    let predicate = predicate.map(|predicate| (predicate, need.columns.clone()));
+                    events::events(&reading, &wanted(kind, predicate)).await?
+                }
+                What::Joined => {
+                    let all = joined::joined(&reading, &wanted(Kind::Predictions, None)).await?;
+                    match predicate {
+                        None => all,
+                        Some(predicate) => on_large_stack(move || filtered(all, predicate)).await?,
+                    }
+                }
+                _ => self.of_logs(Arc::clone(&reading), &sql.request(need, window)).await?,
+            });
+        }
+        Ok(frames)
+    }
+
+    /// Has polars compute the answer. What the statement takes is counted until polars is done, also when nobody waits any
+    /// more.
+    async fn collect(
+        &self,
+        plan: Plan,
+        admitted: Admitted,
+        rows: u64,
+        held: Held,
+    ) -> Result<(DataFrame, Held)> {
+        let most = self.budget.memory() / BYTES_OF_COLUMN;
+        let counting = plan.frame.logical_plan.clone();
+        let (joined, held) = on_large_stack(move || Ok((joins::rows(&counting, most)?, held))).await?;
+        let bytes = rows
+            .saturating_mul(admitted.weight)
+            .saturating_add(joined)
+            .saturating_mul(BYTES_OF_COLUMN)
+            .saturating_mul(admitted.width as u64);
+        if bytes > self.budget.memory() {
+            return Err(self.budget.too_large(&format!(
+                "it reads {rows} rows and joins them to {joined}, for which polars may take {}",
+                in_words(bytes)
+            )));
+        }
+        held.hold.grow(bytes).await.map_err(|full| self.budget.refusal(full))?;
+        let sorts = admitted.is_shuffled && !admitted.is_ordered;
+        let work = on_large_stack(move || {
+            let frame = plan.frame.collect().map_err(crate::frame::refused)?;
+            Ok((if sorts { sorted(frame) } else { frame }, held))
+        });
+        match timeout(Duration::from_secs(MAX_SECONDS), work).await {
+            Ok(done) => done,
+            Err(_) => {
+                Err(self.budget.too_large(&format!("polars takes more than {MAX_SECONDS} seconds for it")))
+            }
+        }
+    }
+}
+
+impl Sql {
+    /// Whether a need is read from the logs, and not from what is stored.
+    fn is_of_logs(&self, need: &Need) -> bool {
+        match need.what {
+            What::Rollups => false,
+            What::Evaluations => {
+                need.window().ok().flatten().is_some_and(|window| self.request(need, window).is_of_logs())
+            }
+            What::Events(_) | What::Joined => true,
+        }
+    }
+
+    /// A cut says of some kinds how far they were read.
+    fn check_cut(&self, what: What) -> Result<()> {
+        let lacks = |cut: &Arc<Cut>| what.kinds().iter().find(|kind| !cut.kinds.contains(kind)).copied();
+        match self.cut.as_ref().and_then(lacks) {
+            Some(kind) => {
+                Err(Error::invalid(format!("cut: it does not say how far {} were read", kind.name())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The request for a need of figures.
+    fn request(&self, need: &Need, window: Window) -> Request {
+        let request = Request::of(need.what, window, need.columns.clone());
+        Request { as_of: self.as_of, cut: self.cut.clone(), ..request }
+    }
+}
+
+impl Need {
+    /// The window around its days; `None`, when there are none.
+    fn window(&self) -> Result<Option<Window>> {
+        let days = self.days.as_ref();
+        let ends = days.and_then(|days| Some((*days.first()?, *days.last()?)));
+        ends.map(|(from, to)| Window::new(from, to)).transpose()
+    }
+}
+
+/// Sorted by all columns; as it is, when a column has no order.
+fn sorted(frame: DataFrame) -> DataFrame {
+    let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
+    if names.is_empty() {
+        return frame;
+    }
+    frame.sort(names, SortMultipleOptions::default()).unwrap_or(frame)
+}
+
+/// The day of the first item of a query for segments or projections.
+async fn end_of(table: &dyn Table, query: table::Query) -> Result<Option<Day>> {
+    let mut query = query.limit(1).only(&["v"]);
+    loop {
+        let page = table.query(&query).await?;
+        if let Some(item) = page.items.first() {
+            return match key::parse_segment(&item.key) {
+                Some((log, _)) => Ok(Some(log.day)),
+                None => key::parse_projection(&item.key).map(|(day, _)| Some(day)),
+            };
+        }
+        // A page may be empty and yet not be the last.
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(None),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What a statement needs: polars plans it over tables without rows, and its plan says which columns and which rows of
+//! each table it takes.
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+};
+
+use event::{Day, Error, Kind, Result, Timestamp, fields::FieldType, time::DAY_MICROS};
+use polars::{
+    lazy::{
+        dsl::{Expr, Operator},
+        frame::{LazyFrame, ScanArgsAnonymous},
+    },
+    prelude::{
+        AnonymousScan, AnonymousScanArgs, DataFrame, DataType, IntoLazy, PlSmallStr, PolarsError,
+        PolarsResult, Schema, SchemaExt, SchemaRef, TimeUnit, TimeZone, col,
+    },
+};
+use polars_plan::prelude::{FileScanIR, IR, IRPlan};
+use polars_sql::SQLContext;
+
+use super::admit::Admitted;
+use crate::{
+    column_type::ColumnType,
+    events::DAY,
+    frame::{self, refused},
+    intervals,
+    request::What,
+};
+
+/// The last day on which a window without an end is tried.
+const LAST_DAY: &str = "2200-01-01";
+
+/// A statement that polars has planned.
+pub(crate) struct Plan {
+    /// What polars collects, once its tables have their rows.
+    pub(crate) frame: LazyFrame,
+    /// What it takes of the tables.
+    pub(crate) needs: Vec<Need>,
+    sources: BTreeMap<&'static str, Arc<Source>>,
+}
+
+/// What a statement takes of a table in one place.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) what: What,
+    /// The columns, with those of the predicate.
+    pub(crate) columns: Vec<String>,
+    /// The rows for which it holds.
+    pub(crate) predicate: Option<Expr>,
+    /// The days that such rows may be of; `None`, when the statement does not say.
+    pub(crate) days: Option<BTreeSet<Day>>,
+    /// The releases that such rows may be of.
+    pub(crate) releases: Option<BTreeSet<String>>,
+}
+
+/// A table of a statement. It has no rows while the statement is planned.
+struct Source {
+    what: What,
+    schema: SchemaRef,
+    rows: OnceLock<DataFrame>,
+}
+
+impl AnonymousScan for Source {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    /// The rows that were read, which may be more than polars asks for in one place.
+    fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
+        let Some(frame) = self.rows.get().cloned() else {
+            return Err(PolarsError::ComputeError(format!("{} was not read", self.what.name()).into()));
+        };
+        let frame = match args.predicate {
+            Some(predicate) => frame.lazy().filter(predicate).collect()?,
+            None => frame,
+        };
+        let frame = match &args.with_columns {
+            Some(names) if names.is_empty() => DataFrame::new(frame.height(), Vec::new())?,
+            Some(names) => frame.select(names.iter().cloned())?,
+            None => frame,
+        };
+        Ok(args.n_rows.map_or_else(|| frame.clone(), |rows| frame.head(Some(rows))))
+    }
+
+    fn schema(&self, _: Option<usize>) -> PolarsResult<SchemaRef> {
+        Ok(Arc::clone(&self.schema))
+    }
+
+    fn allows_predicate_pushdown(&self) -> bool {
+        true
+    }
+
+    fn allows_projection_pushdown(&self) -> bool {
+        true
+    }
+}
+
+/// Plans a statement. It must run where the stack is large.
+///
+/// # Errors
+/// `Invalid`, when polars refuses the statement.
+pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
+    let mut sources = BTreeMap::new();
+    let mut context = SQLContext::new();
+    for name in &admitted.tables {
+        let what = What::parse(name)?;
+        let schema = Arc::new(schema(what, &admitted.names));
+        let source = Arc::new(Source { what, schema: Arc::clone(&schema), rows: OnceLock::new() });
+        let args =
+            ScanArgsAnonymous { schema: Some(schema), name: "almanac", ..ScanArgsAnonymous::default() };
+        let scan: Arc<dyn AnonymousScan> = Arc::clone(&source) as _;
+        context.register(name, LazyFrame::anonymous_scan(scan, args).map_err(refused)?);
+        sources.insert(*name, source);
+    }
+    let frame = context.execute(&admitted.text).map_err(refused)?;
+    let optimized = frame.clone().to_alp_optimized().map_err(refused)?;
+    Ok(Plan { needs: needs(&optimized)?, frame, sources })
+}
+
+impl Plan {
+    /// Gives a table its rows.
+    pub(crate) fn give(&self, need: &Need, frame: DataFrame) {
+        if let Some(source) = self.sources.get(need.what.name()) {
+            // Each table is given once.
+            _ = source.rows.set(frame);
+        }
+    }
+}
+
+/// A need whose rows are none.
+pub(crate) fn empty(need: &Need) -> DataFrame {
+    let names = need.columns.iter().cloned().collect();
+    let schema = schema(need.what, &names);
+    let fields = need.columns.iter().filter_map(|name| schema.get_field(name));
+    DataFrame::empty_with_schema(&fields.collect())
+}
+
+/// The columns of a table. Members of families, and intervals of figures, are there when they are named.
+fn schema(what: What, names: &BTreeSet<String>) -> Schema {
+    let is_there = |name: &str| intervals::named(name).is_none() || names.contains(name);
+    let columns = what.columns_by_release().into_iter().filter(|(name, _)| is_there(name));
+    let mut schema: Schema = columns.map(|(name, kind)| (name.into(), data_type(kind))).collect();
+    let kind = match what {
+        What::Events(kind) => Some(kind),
+        What::Joined => Some(Kind::Predictions),
+        What::Rollups | What::Evaluations => None,
+    };
+    for name in names {
+        if let Some(family) = kind.and_then(|kind| kind.family(name)) {
+            schema.with_column(name.into(), data_type(ColumnType::Field(family.kind)));
+        }
+    }
+    schema
+}
+
+fn data_type(kind: ColumnType) -> DataType {
+    match kind {
+        ColumnType::Day => DataType::Date,
+        ColumnType::Count => DataType::Int64,
+        ColumnType::Field(FieldType::Float) => DataType::Float64,
+        ColumnType::Field(FieldType::Text) => DataType::String,
+        ColumnType::Field(FieldType::Time) => DataType::Datetime(TimeUnit::Microseconds, Some(TimeZone::UTC)),
+    }
+}
+
+/// What the scans of a plan take, of each table all together.
+fn needs(plan: &IRPlan) -> Result<Vec<Need>> {
+    let (mut needs, mut seen) = (BTreeMap::<&str, Need>::new(), BTreeSet::new());
+    let mut rest = vec![plan.lp_top];
+    while let Some(node) = rest.pop() {
+        if !seen.insert(node) {
+            continue;
+        }
+        let ir = plan.lp_arena.get(node);
+        ir.copy_inputs(&mut rest);
+        let IR::Scan { scan_type, predicate, unified_scan_args, .. } = ir else { continue };
+        let FileScanIR::Anonymous { function, .. } = &**scan_type else {
+            return Err(Error::invalid("sql: only tables are admitted"));
+        };
+        let Some(source) = function.as_any().downcast_ref::<Source>() else { continue };
+        let predicate = predicate.as_ref().map(|predicate| predicate.to_expr(&plan.expr_arena));
+        let need = need(source, unified_scan_args.projection.as_deref(), predicate)?;
+        let name = source.what.name();
+        let need = match needs.remove(name) {
+            Some(other) => need.or(other, &source.schema),
+            None => need,
+        };
+        needs.insert(name, need);
+    }
+    Ok(needs.into_values().collect())
+}
+
+impl Need {
+    /// What either takes.
+    fn or(self, other: Self, schema: &Schema) -> Self {
+        let names: BTreeSet<String> = self.columns.into_iter().chain(other.columns).collect();
+        Self {
+            what: self.what,
+            columns: in_order(schema, &names),
+            predicate: self.predicate.zip(other.predicate).map(|(one, other)| one.or(other)),
+            days: self.days.zip(other.days).map(|(one, other)| &one | &other),
+            releases: self.releases.zip(other.releases).map(|(one, other)| &one | &other),
+        }
+    }
+}
+
+/// These columns, in the order of a table.
+fn in_order(schema: &Schema, names: &BTreeSet<String>) -> Vec<String> {
+    schema.iter_names().map(ToString::to_string).filter(|name| names.contains(name)).collect()
+}
+
+fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>) -> Result<Need> {
+    let mut names: BTreeSet<String> = match columns {
+        Some(names) => names.iter().map(ToString::to_string).collect(),
+        None => source.schema.iter_names().map(ToString::to_string).collect(),
+    };
+    let mut parts = Vec::new();
+    if let Some(predicate) = &predicate {
+        names.extend(columns_of(predicate));
+        conjuncts(predicate, &mut parts);
+    }
+    let days = predicate.as_ref().and_then(of_day).map(days).transpose()?;
+    let releases = parts.iter().filter_map(|part| one_of(part, "release"));
+    let releases = releases.reduce(|one, other| &one & &other);
+    Ok(Need { what: source.what, columns: in_order(&source.schema, &names), predicate, days, releases })
+}
+
+fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
+    expr.clone().meta().root_names().into_iter().map(|name| name.to_string())
+}
+
+/// What must hold together, part by part.
+fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
+    match expr {
+        Expr::BinaryExpr { left, op: Operator::And | Operator::LogicalAnd, right } => {
+            conjuncts(left, parts);
+            conjuncts(right, parts);
+        }
+        part => parts.push(part),
+    }
+}
+
+/// What must hold for the day of a row where `expr` holds; `None`, when it may be any day.
+fn of_day(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::BinaryExpr { left, op: Operator::And | Operator::LogicalAnd, right } => {
+            match (of_day(left), of_day(right)) {
+                (Some(left), Some(right)) => Some(left.and(right)),
+                (left, right) => left.or(right),
+            }
+        }
+        Expr::BinaryExpr { left, op: Operator::Or | Operator::LogicalOr, right } => {
+            Some(of_day(left)?.or(of_day(right)?))
+        }
+        // What has no column holds for all rows or for none.
+        other => {
+            let mut names = columns_of(other).peekable();
+            let is_of_day = names.peek().is_some() && names.all(|name| name == DAY);
+            is_of_day.then(|| other.clone())
+        }
+    }
+}
+
+/// The days for which it holds, of all there are.
+fn days(holds: Expr) -> Result<BTreeSet<Day>> {
+    let last: Day = LAST_DAY.parse()?;
+    let all = frame::days(DAY, (0..=last.number()).collect());
+    let days = frame::frame(all.len(), vec![all])?.lazy().filter(holds).select([col(DAY)]);
+    let days = days.collect().map_err(refused)?;
+    let numbers = days.column(DAY).and_then(|days| Ok(days.date()?.physical().clone())).map_err(refused)?;
+    let day = |number: i32| Timestamp::from_micros(i64::from(number) * DAY_MICROS).map(Timestamp::day);
+    Ok(numbers.iter().flatten().filter_map(day).collect())
+}
+
+/// The texts of which a column must be one where a part holds; `None`, when it does not say.
+fn one_of(part: &Expr, column: &str) -> Option<BTreeSet<String>> {
+    let Expr::BinaryExpr { left, op, right } = part else { return None };
+    match op {
+        Operator::Eq => match (&**left, &**right) {
+            (Expr::Column(name), Expr::Literal(value)) | (Expr::Literal(value), Expr::Column(name))
+                if name.as_str() == column =>
+            {
+                Some([value.extract_str()?.to_owned()].into())
+            }
+            _ => None,
+        },
+        Operator::Or | Operator::LogicalOr => {
+            let (mut one, other) = (one_of(left, column)?, one_of(right, column)?);
+            one.extend(other);
+            Some(one)
+        }
+        _ => None,
+    }
+}
