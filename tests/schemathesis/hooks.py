@@ -43,8 +43,8 @@ NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 EVENT_ID = re.compile("[!-~]{1,256}")
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
-# Columns that rollups have only by metric.
-BY_METRIC = ("metric", "value_last")
+# Columns that rollups have only by metric or by feature.
+NOT_BY_RELEASE = ("metric", "value_last", "feature")
 # Formats that are written from data; all others are fuzzed where they are read.
 WRITTEN = ("application/json", "application/x-ndjson")
 
@@ -147,7 +147,7 @@ def narrow_parameter(parameter):
         # A tag that no event of the window has is refused, so only fields are asked for.
         items = parameter["schema"]["items"]
         items = items["anyOf"][0] if "anyOf" in items else items
-        items["enum"] = [column for column in items["enum"] if column not in BY_METRIC]
+        items["enum"] = [column for column in items["enum"] if column not in NOT_BY_RELEASE]
         parameter["schema"]["items"] = items
     elif name == "by":
         # Every breakdown has its own columns.

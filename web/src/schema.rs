@@ -10,9 +10,6 @@ use utoipa::openapi::{
 /// The pattern of a name, as `event::id::check_name` has it.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 
-/// The pattern of the name of a column that holds a tag.
-pub const TAG_COLUMN_PATTERN: &str = "^tag\\.[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
-
 const PATH_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}/[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 
 const ID_PATTERN: &str = "^([a-z]{1,2}_)?[0-9A-Za-z]{27}$";

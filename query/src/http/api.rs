@@ -77,9 +77,11 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         parameters.extend(of_evaluations());
     }
     if what == What::Rollups {
-        let says = "By what they are broken down: by release (the default), by metric, or by a tag. Each has columns of its own; by a tag there is no release.";
-        let tag = schema::string().pattern(Some(schema::TAG_COLUMN_PATTERN)).into();
-        let by = schema::any_of([schema::one_of(["release", "metric"]).into(), tag]);
+        let says = "By what they are broken down: by release (the default), by metric, by a tag, by all features or by one. Each has columns of its own; by a tag there is no release.";
+        let columns =
+            breakdown::families().map(|family| schema::string().pattern(Some(family.pattern())).into());
+        let names = schema::one_of(["release", "metric", "feature"]).into();
+        let by = schema::any_of(std::iter::once(names).chain(columns));
         parameters.push(parameter("by", by, None, says));
     }
     let formats = Format::ALL.map(Format::name).into_iter();
