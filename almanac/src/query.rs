@@ -47,9 +47,19 @@ pub(crate) struct QueryArgs {
     /// Read what an earlier answer was read from, as --show-cut printed it: the same answer, byte for byte.
     #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
     pub(crate) cut: Option<String>,
-    /// Show figures of each day (the default), week, month or quarter, or of all days of the window together.
+    /// Show figures of each hour, day (the default), week, month or quarter, or of all days of the window together.
     #[arg(long, value_name = "PERIOD")]
     pub(crate) group_by: Option<String>,
+    /// The time zone in which hours, days, weeks and months begin, such as Europe/Berlin; UTC by default.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) time_zone: Option<String>,
+    /// Judge only predictions of releases that were live in this environment when they predicted: one row a model, or a
+    /// release with --by release.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+    /// Judge instead what was not live in the environment when it predicted.
+    #[arg(long, requires = "environment")]
+    pub(crate) shadow: bool,
     /// Judge predictions with a score as positive from this score on, whatever their labels and definitions say.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub(crate) threshold: Option<String>,
@@ -88,6 +98,9 @@ pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<
         columns: args.columns.as_deref(),
         by: by.as_deref(),
         bins: args.bins.as_deref(),
+        time_zone: args.time_zone.as_deref(),
+        environment: args.environment.as_deref(),
+        shadow: args.shadow,
         as_of: args.as_of.as_deref(),
         cut: args.cut.as_deref(),
         threshold: args.threshold.as_deref(),

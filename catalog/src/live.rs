@@ -133,7 +133,7 @@ impl ReleaseChange {
         })
     }
 
-    fn from_item(item: &Item) -> Result<Self> {
+    pub(super) fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let action = Action::from_name(item.text("what")?);
         Ok(Self {

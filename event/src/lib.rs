@@ -30,6 +30,7 @@ mod row_problem;
 mod share;
 pub mod task;
 pub mod time;
+mod zone;
 
 pub use columns::{Column, Columns, Values};
 pub use error::{Error, ErrorKind, Result};
@@ -41,3 +42,4 @@ pub use row_problem::RowProblem;
 pub use share::Share;
 pub use task::{Definition, Task};
 pub use time::{Clock, Day, Timestamp, Window};
+pub use zone::Zone;

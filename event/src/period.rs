@@ -7,6 +7,8 @@ use crate::{Day, Error, Result, Window};
 /// How many days a window is cut into at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Period {
+    /// Each hour by itself.
+    Hour,
     /// Each day by itself.
     #[default]
     Day,
@@ -22,7 +24,8 @@ pub enum Period {
 
 impl Period {
     /// All of them by name.
-    pub const NAMED: [(&'static str, Self); 5] = [
+    pub const NAMED: [(&'static str, Self); 6] = [
+        ("hour", Self::Hour),
         ("day", Self::Day),
         ("week", Self::Week),
         ("month", Self::Month),
@@ -42,8 +45,8 @@ impl Period {
         })
     }
 
-    /// The parts of a window, in their order: the days of each are of one period. The first and the last may be of less
-    /// than a whole one.
+    /// The parts of a window, in their order: the days of each are of one period, or the hours of each are of one day. The first
+    /// and the last may be of less than a whole one.
     pub fn parts(self, window: Window) -> Vec<Window> {
         let mut parts: Vec<Window> = Vec::new();
         for day in window.days() {
@@ -59,7 +62,7 @@ impl Period {
     fn number(self, day: Day) -> i32 {
         let months = || day.date().year() * 12 + day.date().month0() as i32;
         match self {
-            Self::Day => day.number(),
+            Self::Hour | Self::Day => day.number(),
             // 1970-01-01 was a Thursday.
             Self::Week => (day.number() + 3).div_euclid(7),
             Self::Month => months(),
@@ -103,7 +106,7 @@ mod tests {
         assert_eq!(parts("quarter", "2026-03-31", "2026-07-02"), quarters);
         assert_eq!(parts("all", "2023-12-31", "2026-03-01"), ["2023-12-31..2026-03-01"]);
         let error = Period::parse("year").unwrap_err().to_string();
-        assert_eq!(error, "`year` is none of day, week, month, quarter, all");
+        assert_eq!(error, "`year` is none of hour, day, week, month, quarter, all");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Bins {
 pub struct Breakdown {
     /// Whether the releases of a model are judged together.
     pub by_model: bool,
+    /// Whether it was said that they are not.
+    pub by_release: bool,
     /// The columns of predictions by which they are told apart, in their order.
     pub columns: Vec<String>,
     /// The bins of features; of ten quantiles, when it is not said.
@@ -58,7 +60,7 @@ impl Breakdown {
             }
             names.push(name);
             match name {
-                RELEASE => {}
+                RELEASE => this.by_release = true,
                 MODEL => this.by_model = true,
                 _ if families()
                     .any(|family| family.member(name).is_some_and(|member| !member.is_empty())) =>
@@ -74,7 +76,7 @@ impl Breakdown {
                 }
             }
         }
-        if this.by_model && names.contains(&RELEASE) {
+        if this.by_model && this.by_release {
             return Err(Error::invalid("by: a row is of a release or of a model, not of both"));
         }
         if this.columns.len() > MAX_BY {
@@ -89,6 +91,11 @@ impl Breakdown {
             }
             _ => Ok(this),
         }
+    }
+
+    /// The same, and by model unless it is said to be by release.
+    pub(crate) fn by_model_unless_said(self) -> Self {
+        Self { by_model: !self.by_release, ..self }
     }
 
     fn features(&self) -> impl Iterator<Item = &String> {

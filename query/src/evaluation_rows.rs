@@ -1,6 +1,6 @@
 //! The columns of evaluations, and their rows.
 
-use event::{Day, Result, fields::FieldType};
+use event::{Day, Period, Result, fields::FieldType};
 use fold::{
     Figure,
     evaluation::{Buckets, By, ReleaseEvaluation},
@@ -16,8 +16,12 @@ use crate::{
     series::{Cell, series},
 };
 
+/// The column of the instant at which the hour of a row begins.
+const HOUR: &str = "hour";
+
 /// What a column shows.
 enum Shown {
+    Hour,
     Model,
     /// The value of a column of predictions, by its place among them.
     Value(usize),
@@ -27,16 +31,18 @@ enum Shown {
 
 /// The columns that answers may have, after the day, but those whose names clients choose.
 pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
-    let model = (MODEL, ColumnType::Field(FieldType::Text));
+    let more = [(HOUR, ColumnType::Field(FieldType::Time)), (MODEL, ColumnType::Field(FieldType::Text))];
     let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
     let intervals = intervals::columns().map(|column| (column.name.as_str(), column.kind()));
-    std::iter::once(model).chain(figures).chain(intervals).collect()
+    more.into_iter().chain(figures).chain(intervals).collect()
 }
 
 /// The columns of an answer, after the day.
 fn shown(request: &Request) -> Vec<(&str, ColumnType, Shown)> {
     let text = ColumnType::Field(FieldType::Text);
+    let time = ColumnType::Field(FieldType::Time);
     let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
+    let hour = (request.period == Period::Hour || is_named(HOUR)).then_some((HOUR, time, Shown::Hour));
     let model = (request.breakdown.by_model || is_named(MODEL)).then_some((MODEL, text, Shown::Model));
     let values = request.breakdown.columns.iter().enumerate();
     let values = values.map(|(at, column)| (column.as_str(), text, Shown::Value(at)));
@@ -44,12 +50,14 @@ fn shown(request: &Request) -> Vec<(&str, ColumnType, Shown)> {
     let release = figures.next();
     let intervals = intervals::columns().filter(|_| request.has_intervals);
     let intervals = intervals.map(|column| (column.name.as_str(), column.kind(), Shown::Interval(column)));
-    model.into_iter().chain(release).chain(values).chain(figures).chain(intervals).collect()
+    hour.into_iter().chain(model).chain(release).chain(values).chain(figures).chain(intervals).collect()
 }
 
 /// A row, and where it stands.
 pub(crate) struct EvaluationRow<'a> {
     pub(crate) day: Day,
+    /// When its hour begins, in microseconds.
+    pub(crate) hour: Option<i64>,
     pub(crate) model: Option<&'a str>,
     pub(crate) values: Vec<String>,
     pub(crate) figures: figure::Row<'a>,
@@ -58,13 +66,17 @@ pub(crate) struct EvaluationRow<'a> {
 /// A period with the results of its buckets.
 pub(crate) struct PeriodBuckets {
     pub(crate) day: Day,
+    /// Where its hours begin, if it is cut into hours.
+    pub(crate) hours: Vec<i64>,
     pub(crate) buckets: Buckets,
+    /// Whether all outcomes of its days are of it, and so those that fit no prediction.
+    pub(crate) is_of_days: bool,
 }
 
 impl<'a> EvaluationRow<'a> {
     /// That of a release, or of no release, on a day.
     pub(crate) fn new(day: Day, figures: figure::Row<'a>) -> Self {
-        Self { day, model: None, values: Vec::new(), figures }
+        Self { day, hour: None, model: None, values: Vec::new(), figures }
     }
 }
 
@@ -72,7 +84,7 @@ impl PeriodBuckets {
     /// Its rows: one for each bucket. One without predictions has a row if there are outcomes, which have no release to stand
     /// with.
     pub(crate) fn rows<'a>(&'a self, request: &Request, by: &[By]) -> Vec<EvaluationRow<'a>> {
-        let unmatched = Some(self.buckets.unmatched);
+        let unmatched = self.is_of_days.then_some(self.buckets.unmatched);
         let of_bucket = |(bucket, of): &'a (_, ReleaseEvaluation)| {
             let bucket: &fold::evaluation::Bucket = bucket;
             let (model, name) = match request.breakdown.by_model {
@@ -81,10 +93,11 @@ impl PeriodBuckets {
             };
             let values = by.iter().zip(&bucket.values).map(|(by, value)| breakdown::text_of(by, value));
             let figures = figure::Row { name, release: Some(of), unmatched };
-            EvaluationRow { day: self.day, model, values: values.collect(), figures }
+            let hour = self.hours.get(bucket.period).copied();
+            EvaluationRow { day: self.day, hour, model, values: values.collect(), figures }
         };
         let alone = figure::Row { unmatched, ..figure::Row::default() };
-        let is_alone = self.buckets.buckets.is_empty() && self.buckets.unmatched > 0;
+        let is_alone = self.buckets.buckets.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0);
         let alone = EvaluationRow::new(self.day, alone);
         self.buckets.buckets.iter().map(of_bucket).chain(is_alone.then_some(alone)).collect()
     }
@@ -103,6 +116,7 @@ pub(crate) fn frame_of(rows: Vec<EvaluationRow<'_>>, request: &Request) -> Resul
         _ => Cell::Float(column.number(row)),
     };
     let cell = |shown: &Shown, row: &EvaluationRow<'_>| match shown {
+        Shown::Hour => Cell::Time(row.hour),
         Shown::Model => Cell::Text(row.model.map(str::to_owned)),
         Shown::Value(at) => Cell::Text(row.values.get(*at).cloned()),
         Shown::Figure(figure) => of_figure(figure, &row.figures),

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use catalog::{Catalog, Definitions};
 use evaluate::{Failure, Unreadable, judge_day};
-use event::{Day, Error, ErrorKind, Id, Kind, Result, Window};
+use event::{Day, Error, ErrorKind, Id, Kind, Period, Result, Timestamp, Window, Zone};
 use fold::{
     Evaluation,
-    evaluation::{Buckets, Evaluator, Grouping},
+    evaluation::{Buckets, Evaluator, Grouping, Judged},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
@@ -25,7 +25,7 @@ use crate::{
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
     meters,
     read::Reading,
-    request::{Request, What},
+    request::{LiveIn, Request, What},
     series::active_items,
     survey::survey,
 };
@@ -81,34 +81,72 @@ pub(crate) async fn computed_evaluations(
     let grouping = Grouping {
         pools: request.breakdown.by_model.then(|| definitions.models()),
         by: request.breakdown.by(&by),
-        ..Grouping::default()
+        judged: judged(reading, catalog, request).await?,
+        borders: Vec::new(),
     };
-    let way = Way { definitions, grouping: Arc::new(grouping), is_surveyed: !by.is_empty() };
-    let parts = request.period.parts(reading.window).into_iter().map(async |part| {
-        let buckets = evaluate_part(reading, part, &way, request).await?;
-        Ok::<_, Error>(PeriodBuckets { day: part.from(), buckets })
+    let way = Way { definitions, grouping: &grouping, is_surveyed: !by.is_empty() };
+    let parts = request.period.parts(request.window).into_iter().map(async |part| {
+        let borders = borders(part, request);
+        let buckets = evaluate_part(reading, part, &borders, &way, request).await?;
+        // What fits no prediction is known of whole UTC days, and of all their predictions.
+        let is_of_days = borders.is_empty() && request.live.is_none();
+        let hours = if request.period == Period::Hour { borders } else { Vec::new() };
+        Ok::<_, Error>(PeriodBuckets { day: part.from(), hours, buckets, is_of_days })
     });
     let periods: Vec<_> = stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await?;
-    let rows = periods.iter().flat_map(|period| period.rows(request, &way.grouping.by));
+    let rows = periods.iter().flat_map(|period| period.rows(request, &grouping.by));
     frame_of(rows.collect(), request)
+}
+
+/// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.
+async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Result<Option<Judged>> {
+    let Some(LiveIn { environment, is_live }) = &request.live else { return Ok(None) };
+    let is_of_now = request.as_of.is_none() && request.cut.is_none();
+    let last = reading.window.to();
+    let until = last.next().map_or(last.start(), |next| next.start());
+    let known_by = (!is_of_now).then_some(reading.closed);
+    let spans = catalog.live_spans(&reading.workspace, environment, until, known_by).await?;
+    let micros =
+        |(from, to): (Timestamp, Option<Timestamp>)| (from.micros(), to.map_or(i64::MAX, Timestamp::micros));
+    let live = spans.into_iter().map(|(name, spans)| (name, spans.into_iter().map(micros).collect()));
+    Ok(Some(Judged { live: live.collect(), is_live: *is_live }))
+}
+
+/// Where the hours of a day begin, or the period itself where it is not made of UTC days, and where it ends.
+fn borders(part: Window, request: &Request) -> Vec<i64> {
+    match (request.period, request.zone) {
+        (Period::Hour, zone) => zone.unwrap_or(Zone::UTC).hours(part.from()),
+        (_, Some(zone)) => {
+            let (from, to) = zone.span(part);
+            vec![from, to]
+        }
+        (_, None) => Vec::new(),
+    }
 }
 
 /// How all days of an answer are evaluated.
 struct Way<'a> {
     definitions: &'a Definitions,
-    grouping: Arc<Grouping>,
+    grouping: &'a Grouping,
     /// Whether all predictions have been read before, and now as far again.
     is_surveyed: bool,
 }
 
 /// Evaluates some days together.
-async fn evaluate_part(reading: &Reading, part: Window, way: &Way<'_>, request: &Request) -> Result<Buckets> {
+async fn evaluate_part(
+    reading: &Reading,
+    part: Window,
+    borders: &[i64],
+    way: &Way<'_>,
+    request: &Request,
+) -> Result<Buckets> {
+    let grouping = Grouping { borders: borders.to_vec(), ..way.grouping.clone() };
     let mut evaluator = Evaluator::new(BTreeMap::new())
         .at_threshold(request.threshold)
         .with_intervals(request.has_intervals)
-        .grouped(Arc::clone(&way.grouping));
+        .grouped(Arc::new(grouping));
     let (mut rows, mut bytes) = (0, 0);
-    for day in part.days() {
+    for day in request.zone.map_or(part, |zone| zone.utc_days(part)).days() {
         let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
         evaluator.next_day(way.definitions.of(day)).map_err(other_task)?;
         let judged = judge_day(&DayReading { reading, day, is_surveyed: way.is_surveyed }, evaluator).await;

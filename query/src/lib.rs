@@ -77,7 +77,7 @@ pub use board::Place;
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use output::{Format, number_text, shorten};
-pub use request::{By, Request, What, Words};
+pub use request::{By, LiveIn, Request, What, Words};
 pub use sql::{Sql, SqlWords};
 
 /// How often a window is read again in which days expired meanwhile.
@@ -96,7 +96,7 @@ pub(crate) struct Point {
 impl Point {
     fn of(request: &Request) -> Self {
         let is_raw = matches!(request.what, What::Events(_));
-        Self { window: request.window, as_of: request.as_of, cut: request.cut.clone(), is_raw }
+        Self { window: request.days_read(), as_of: request.as_of, cut: request.cut.clone(), is_raw }
     }
 }
 

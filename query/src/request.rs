@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use event::{Day, Error, Kind, Period, Result, Timestamp, Window, fields::TAG_PREFIX};
+use event::{Day, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
 use log::cut::Cut;
 
 use crate::{breakdown::Breakdown, intervals};
@@ -156,6 +156,10 @@ pub struct Request {
     pub by: By,
     /// By what evaluations are broken down.
     pub breakdown: Breakdown,
+    /// Where the hours and days of evaluations begin; those of UTC, when it is `None`.
+    pub zone: Option<Zone>,
+    /// Whether only what was live in an environment is judged, or what was not.
+    pub live: Option<LiveIn>,
     /// Only what had been appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
     /// Only what an earlier answer was read from.
@@ -186,6 +190,12 @@ pub struct Words<'a> {
     pub by: Option<&'a str>,
     /// How many bins features have, or where they begin, with commas between.
     pub bins: Option<&'a str>,
+    /// A time zone, such as `Europe/Berlin`.
+    pub time_zone: Option<&'a str>,
+    /// The environment in which the releases were live whose predictions are judged.
+    pub environment: Option<&'a str>,
+    /// Whether instead those are judged whose releases were not live there.
+    pub shadow: bool,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
     /// The cut that an earlier answer named.
@@ -227,7 +237,9 @@ impl Request {
         if words.interval {
             of_evaluations(what, "interval")?;
         }
-        let cut = words.cut.map(|text| cut_of(what, window, text)).transpose();
+        let zone = words.time_zone.map_or(Ok(None), |word| zone_of(what, word))?;
+        let read = zone.map_or(window, |zone: Zone| zone.utc_days(window));
+        let cut = words.cut.map(|text| cut_of(what, read, text)).transpose();
         let cut = cut.map_err(|error| named("cut", error))?;
         if cut.is_some() && as_of.is_some() {
             return Err(Error::invalid("as-of: the cut says already as of when it is"));
@@ -239,10 +251,14 @@ impl Request {
         if words.bins.is_some() {
             of_evaluations(what, "bins")?;
         }
+        let live = live_of(what, words)?;
         let breakdown = match what {
             What::Evaluations => Breakdown::parse(words.by, words.bins)?,
             _ => Breakdown::default(),
         };
+        // What is live is one series of each model, whichever release it is.
+        let is_series = live.as_ref().is_some_and(|live| live.is_live) && words.release.is_none();
+        let breakdown = if is_series { breakdown.by_model_unless_said() } else { breakdown };
         if breakdown.by_model && words.release.is_some() {
             return Err(Error::invalid("release: the rows are of models"));
         }
@@ -251,6 +267,8 @@ impl Request {
             window,
             by,
             breakdown,
+            zone,
+            live,
             release: words.release.map(str::to_owned),
             columns,
             cut,
@@ -261,6 +279,15 @@ impl Request {
             as_of,
         })
     }
+}
+
+/// Predictions of what was live, or was not, when they were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveIn {
+    /// The environment.
+    pub environment: String,
+    /// Whether what was live there is judged, or what was not.
+    pub is_live: bool,
 }
 
 impl Request {
@@ -280,14 +307,22 @@ impl Request {
             period: Period::Day,
             zero_division: None,
             has_intervals,
+            zone: None,
+            live: None,
         }
+    }
+
+    /// The UTC days that are read: those in which the days of the window lie.
+    pub(crate) fn days_read(&self) -> Window {
+        self.zone.map_or(self.window, |zone| zone.utc_days(self.window))
     }
 
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         let is_of_then = self.as_of.is_some() || self.cut.is_some();
         let is_of_days = self.threshold.is_none() && self.period == Period::Day && !self.has_intervals;
-        let is_of_days = is_of_days && self.breakdown.is_by_release();
+        let is_of_days =
+            is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.live.is_none();
         let is_stored = self.what.facts().is_stored && is_of_days;
         !is_stored || self.what.has_history() && is_of_then
     }
@@ -319,6 +354,25 @@ fn threshold_of(what: What, word: &str) -> Result<f64> {
 fn period_of(what: What, word: &str) -> Result<Period> {
     of_evaluations(what, "group-by")?;
     Period::parse(word).map_err(|error| Error::invalid(format!("group-by: {error}")))
+}
+
+/// A time zone; none, when it is that of all days.
+fn zone_of(what: What, word: &str) -> Result<Option<Zone>> {
+    of_evaluations(what, "time-zone")?;
+    let zone = Zone::parse(word).map_err(|error| Error::invalid(format!("time-zone: {error}")))?;
+    Ok(Some(zone).filter(|zone| !zone.is_utc()))
+}
+
+fn live_of(what: What, words: &Words<'_>) -> Result<Option<LiveIn>> {
+    match words.environment {
+        Some(environment) => {
+            of_evaluations(what, "environment")?;
+            id::check_name(environment).map_err(|error| Error::invalid(format!("environment: {error}")))?;
+            Ok(Some(LiveIn { environment: environment.to_owned(), is_live: !words.shadow }))
+        }
+        None if words.shadow => Err(Error::invalid("shadow: name the environment in which it was not live")),
+        None => Ok(None),
+    }
 }
 
 fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {

@@ -15,6 +15,7 @@ pub(crate) enum Cell {
     Text(Option<String>),
     Int(Option<u64>),
     Float(Option<f64>),
+    Time(Option<i64>),
 }
 
 /// A row: the day, and its cells in the order of the columns.
@@ -96,6 +97,9 @@ fn column((name, kind): (&str, ColumnType), at: usize, rows: &[&Row]) -> Series 
             name,
             cells().map(|cell| if let Cell::Text(text) = cell { text.as_deref() } else { None }),
         ),
+        ColumnType::Field(FieldType::Time) => {
+            frame::times(name, cells().map(|cell| if let Cell::Time(micros) = cell { *micros } else { None }))
+        }
         ColumnType::Count => {
             frame::ints(name, cells().map(|cell| if let Cell::Int(count) = cell { *count } else { None }))
         }

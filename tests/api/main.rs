@@ -25,3 +25,4 @@ mod retention;
 mod series;
 mod sql;
 mod table_doc;
+mod windows;

@@ -152,6 +152,8 @@ def narrow_parameter(parameter):
     elif name == "by":
         # Every breakdown has its own columns.
         parameter["schema"] = {"type": "string", "enum": ["release"]}
+    elif name == "time-zone":
+        parameter["schema"] = {"type": "string", "enum": ["Europe/Berlin", "UTC"]}
     elif name == "Content-Encoding":
         parameter["schema"]["enum"] = ["identity", ""]
 
@@ -169,6 +171,10 @@ def before_call(context, case, **kwargs):
         del query["model"]
     # Only features have bins, and nothing is broken down by one.
     query.pop("bins", None)
+    if case.path.endswith("/evaluations"):
+        # No release is live, and what is not live is said of an environment.
+        query.pop("environment", None)
+        query.pop("shadow", None)
     if isinstance(body, dict):
         if body.get("primary_metric") is None and body.get("direction") in ("max", "min"):
             # A direction is that of a metric.

@@ -96,11 +96,11 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
 }
 
 /// The parameters that only evaluations have.
-fn of_evaluations() -> [ParameterBuilder; 6] {
+fn of_evaluations() -> [ParameterBuilder; 9] {
     let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);
     let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
-    let says = "Of how many days each row is: of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Figures of more than a day are computed from the events.";
+    let says = "Of how much time each row is: of an hour, which begins at `hour`, of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Figures of anything but a day are computed from the events.";
     let periods = schema::one_of(Period::NAMED.map(|(name, _)| name)).default(Some(json!("day")));
     let period = web::parameter(ParameterIn::Query, "group-by", periods, says);
     let says = "What precision, recall, F1, specificity and the means of classes say where they divide by zero (`zero_division` of scikit-learn; `null` is its `nan`).";
@@ -118,7 +118,17 @@ fn of_evaluations() -> [ParameterBuilder; 6] {
     let says = "The bins of features: how many, which begin at quantiles of the window (10 by default, and the same for all its days and releases), or the numbers at which they begin, with commas between.";
     let bins = schema::string().pattern(Some("^-?[0-9]"));
     let bins = web::parameter(ParameterIn::Query, "bins", bins, says);
+    let says = "The time zone in which hours, days, weeks and months begin, such as `Europe/Berlin`; UTC by default. Then `from`, `to` and `day` are days of that place, and the figures are computed from the events.";
+    let zone = web::parameter(ParameterIn::Query, "time-zone", schema::string(), says);
+    let says = "Judge only predictions of releases that were live in this environment when they predicted. The rows are of models, whichever release was live, unless `by` or `release` says otherwise. Computed from the events.";
+    let environment = web::parameter(ParameterIn::Query, "environment", schema::name(), says);
+    let says = "Judge instead what was not live in the environment when it predicted, by release.";
+    let shadow = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
+    let shadow = web::parameter(ParameterIn::Query, "shadow", shadow, says);
     [
+        zone.example(Some(json!("Europe/Berlin"))),
+        environment,
+        shadow,
         by.style(Some(ParameterStyle::Form)).explode(Some(false)),
         bins,
         period.example(Some(json!("week"))),

@@ -62,6 +62,10 @@ struct Parameters {
     columns: Option<String>,
     by: Option<String>,
     bins: Option<String>,
+    #[serde(rename = "time-zone")]
+    time_zone: Option<String>,
+    environment: Option<String>,
+    shadow: Option<bool>,
     #[serde(rename = "as-of")]
     as_of: Option<String>,
     cut: Option<String>,
@@ -109,6 +113,9 @@ async fn read(
         columns: parameters.columns.as_deref(),
         by: parameters.by.as_deref(),
         bins: parameters.bins.as_deref(),
+        time_zone: parameters.time_zone.as_deref(),
+        environment: parameters.environment.as_deref(),
+        shadow: parameters.shadow.unwrap_or_default(),
         as_of: parameters.as_of.as_deref(),
         cut: parameters.cut.as_deref(),
         threshold: parameters.threshold.as_deref(),

@@ -250,10 +250,11 @@ class Workspace:
     def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
-        ``group_by`` asks for a week, month, quarter or all days together, ``threshold`` judges by another score, and
+        ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another score, and
         ``zero_division`` (0 or 1) fills figures that divide by zero. ``interval`` adds the 95% interval of each figure.
         ``by`` breaks them down by ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which
-        ``bins`` counts, or says where they begin.
+        ``bins`` counts, or says where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live
+        there when it predicted, ``shadow`` what was not.
         """
         return self.query("evaluations", since, until, **options)
 
@@ -268,6 +269,9 @@ class Workspace:
         as_of: Optional[Instant] = None,
         by: Union[str, Sequence[str], None] = None,
         bins: Union[int, Sequence[float], None] = None,
+        time_zone: Optional[str] = None,
+        environment: Optional[str] = None,
+        shadow: bool = False,
         group_by: Optional[str] = None,
         threshold: Optional[float] = None,
         zero_division: Optional[int] = None,
@@ -286,6 +290,9 @@ class Workspace:
             "as-of": None if as_of is None else _instant(as_of),
             "by": by if by is None or isinstance(by, str) else ",".join(by),
             "bins": None if bins is None else str(bins) if isinstance(bins, int) else ",".join(map(repr, map(float, bins))),
+            "time-zone": time_zone,
+            "environment": environment,
+            "shadow": "true" if shadow else None,
             "group-by": group_by,
             "threshold": None if threshold is None else repr(float(threshold)),
             "interval": "true" if interval else None,

@@ -1,0 +1,152 @@
+//! Time zones: where the days and hours of a place begin and end.
+
+use std::fmt;
+
+use chrono::{DateTime, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike};
+use chrono_tz::Tz;
+
+use crate::{Day, Error, Result, Timestamp, Window};
+
+/// Offsets of today are whole quarters of an hour, and so are the steps in which they change.
+const STEP_MINUTES: i64 = 15;
+
+/// A time zone of the IANA database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Zone(Tz);
+
+impl Zone {
+    /// That of all days unless another one is named.
+    pub const UTC: Self = Self(Tz::UTC);
+
+    /// Reads a name, such as `Europe/Berlin`.
+    ///
+    /// # Errors
+    /// `Invalid`, when there is no such time zone.
+    pub fn parse(name: &str) -> Result<Self> {
+        let zone = name.parse().map_err(|_| {
+            Error::invalid(format!("`{name}` is no time zone; they are called as `Europe/Berlin` is"))
+        })?;
+        Ok(Self(zone))
+    }
+
+    /// Whether it is UTC.
+    pub fn is_utc(self) -> bool {
+        self.0 == Tz::UTC
+    }
+
+    /// The instant at which a day of the place begins, in microseconds: its midnight, or the first instant after it where clocks
+    /// are put forward at midnight.
+    fn start(self, midnight: NaiveDateTime) -> i64 {
+        let steps = (0..).map(|step| midnight + TimeDelta::minutes(step * STEP_MINUTES));
+        // Nowhere were two days left out.
+        let mut steps = steps.take(2 * 24 * 60 / STEP_MINUTES as usize);
+        let first = steps.find_map(|local| self.0.from_local_datetime(&local).earliest());
+        first.map_or_else(|| midnight.and_utc().timestamp_micros(), |time| time.timestamp_micros())
+    }
+
+    /// From which instant to which, which is the first one after it, these days of the place last; in microseconds.
+    pub fn span(self, days: Window) -> (i64, i64) {
+        let midnight = |day: Day| day.date().and_time(NaiveTime::MIN);
+        let end = midnight(days.to()) + TimeDelta::days(1);
+        (self.start(midnight(days.from())), self.start(end))
+    }
+
+    /// The instants at which the hours of a day of the place begin, and the one at which the last one ends; in microseconds.
+    /// A day on which clocks change has 23 or 25 of them.
+    pub fn hours(self, day: Day) -> Vec<i64> {
+        let (start, end) = self.span(Window::of(day));
+        let local = |micros| {
+            let time = DateTime::from_timestamp_micros(micros)?.with_timezone(&self.0);
+            Some((time.hour(), time.minute()))
+        };
+        let step = STEP_MINUTES * 60 * 1_000_000;
+        // Where clocks are put forward by half an hour, an hour begins at its half.
+        let begins = |micros: &i64| match (local(micros - step), local(*micros)) {
+            (Some((before, _)), Some((hour, minute))) => minute == 0 || hour != before,
+            _ => false,
+        };
+        let later = (start..end).step_by(step as usize).skip(1).filter(begins);
+        std::iter::once(start).chain(later).chain([end]).collect()
+    }
+
+    /// The UTC days in which these days of the place lie.
+    pub fn utc_days(self, days: Window) -> Window {
+        let (start, end) = self.span(days);
+        let day = |micros, or: Day| Timestamp::from_micros(micros).map_or(or, Timestamp::day);
+        let from = day(start, days.from());
+        Window::of(from).until(day(end - 1, days.to()))
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(text: &str) -> Day {
+        text.parse().unwrap()
+    }
+
+    fn times(zone: &str, of: &str) -> Vec<String> {
+        let hours = Zone::parse(zone).unwrap().hours(day(of));
+        hours.into_iter().map(|micros| Timestamp::from_micros(micros).unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn days_of_a_place_have_its_hours() {
+        let spring = times("Europe/Berlin", "2026-03-29");
+        assert_eq!(spring.len(), 23 + 1);
+        assert_eq!((&*spring[0], &*spring[2]), ("2026-03-28T23:00:00Z", "2026-03-29T01:00:00Z"));
+        assert_eq!(spring[23], "2026-03-29T22:00:00Z");
+        let autumn = times("Europe/Berlin", "2026-10-25");
+        assert_eq!(autumn.len(), 25 + 1);
+        assert_eq!((&*autumn[0], &*autumn[25]), ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"));
+        assert_eq!(times("UTC", "2026-06-01").len(), 24 + 1);
+        let kolkata = times("Asia/Kolkata", "2026-06-01");
+        assert_eq!((kolkata.len(), &*kolkata[0]), (25, "2026-05-31T18:30:00Z"));
+        // Clocks move from two to half past two: the hour that begins then is half as long.
+        let lord_howe = times("Australia/Lord_Howe", "2026-10-04");
+        let expected =
+            ["2026-10-03T13:30:00Z", "2026-10-03T14:30:00Z", "2026-10-03T15:30:00Z", "2026-10-03T16:00:00Z"];
+        assert_eq!(lord_howe[..4], expected);
+    }
+
+    #[test]
+    fn days_begin_where_there_is_no_midnight_and_may_be_empty() {
+        let span = |zone: &str, of: &str| {
+            let (from, to) = Zone::parse(zone).unwrap().span(Window::of(day(of)));
+            [from, to].map(|micros| Timestamp::from_micros(micros).unwrap().to_string())
+        };
+        assert_eq!(span("America/Sao_Paulo", "2018-11-04"), ["2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"]);
+        assert_eq!(span("Pacific/Apia", "2011-12-30"), ["2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z"]);
+        let error = Zone::parse("Berlin").unwrap_err().to_string();
+        assert_eq!(error, "`Berlin` is no time zone; they are called as `Europe/Berlin` is");
+    }
+
+    #[test]
+    fn days_of_a_place_lie_in_utc_days() {
+        let utc = |zone: &str| {
+            let window = Window::new(day("2026-06-01"), day("2026-06-02")).unwrap();
+            let days = Zone::parse(zone).unwrap().utc_days(window);
+            format!("{}..{}", days.from(), days.to())
+        };
+        assert_eq!(utc("Europe/Berlin"), "2026-05-31..2026-06-02");
+        assert_eq!(utc("America/New_York"), "2026-06-01..2026-06-03");
+        assert_eq!(utc("UTC"), "2026-06-01..2026-06-02");
+        let last = Window::of(day("9999-12-31"));
+        assert_eq!(Zone::parse("America/New_York").unwrap().utc_days(last).to(), day("9999-12-31"));
+        let first = Window::of(day("0001-01-01"));
+        assert_eq!(Zone::parse("Asia/Tokyo").unwrap().utc_days(first).from(), day("0001-01-01"));
+    }
+}
