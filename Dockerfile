@@ -1,7 +1,9 @@
 # Almanac as a container: one image for every role, about the size of its binary and the C library.
 #
 #   docker build -t almanac .
-#   docker run --read-only -v almanac:/data -p 7171:7171 almanac
+#   docker run --read-only -v almanac:/data -p 7171:7171 -e ALMANAC_ADMIN_TOKEN almanac
+#
+# ALMANAC_ADMIN_TOKEN holds a token of `almanac token generate`: others reach the container, so it does not start without.
 #
 # The steps are in deploy/image, so that they can be tried where there is no container engine.
 

@@ -7,6 +7,7 @@ use event::ErrorKind;
 use log::key::EntityKind;
 
 use crate::{
+    access::{self, AccessCommand, InitArgs, TokenCommand},
     catalog::{
         configuration::{self, ConfigurationCommand},
         counter::{self, CounterCommand},
@@ -114,6 +115,14 @@ enum Command {
     Counter(CounterCommand),
     #[command(flatten)]
     Follow(FollowCommand),
+    /// Make the first user, who may do everything, and its token.
+    Init(InitArgs),
+    /// Who may do what: give roles, take them away, list them.
+    #[command(subcommand)]
+    Access(AccessCommand),
+    /// Tokens, by which services know their callers.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Create, describe, read or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
@@ -174,6 +183,9 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::System(command) => root::command(config, EntityKind::System, command).await?,
         Command::Counter(command) => counter::command(config, command).await?,
         Command::Follow(command) => follow::command(config, command).await?,
+        Command::Init(args) => access::init(config, &args).await?,
+        Command::Access(command) => access::roles(config, command).await?,
+        Command::Token(command) => access::tokens(config, command).await?,
         Command::Table(command) => table::command(config, command).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }

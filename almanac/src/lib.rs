@@ -7,6 +7,7 @@
 #[macro_use]
 mod say;
 
+mod access;
 mod catalog;
 pub mod cli;
 mod config;

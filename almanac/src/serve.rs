@@ -12,6 +12,7 @@ use hyper_util::{
 use meter::{InFlight, catalogue::HTTP_CONNECTIONS};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tower::ServiceExt;
+use web::Peer;
 
 use crate::patient::Patient;
 
@@ -54,8 +55,8 @@ pub(crate) async fn serve(
             () = &mut shutdown => break,
             accepted = accept => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
@@ -65,8 +66,11 @@ pub(crate) async fn serve(
         // Answers are small and go out at once.
         _ = stream.set_nodelay(true);
         let router = router.clone();
-        let service =
-            service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));
+        let peer = Peer(peer.ip());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            router.clone().oneshot(request.map(Body::new))
+        });
         let connection =
             graceful.watch(http.serve_connection(TokioIo::new(Patient::new(stream, write_within)), service));
         let counted = InFlight::begin(&open);

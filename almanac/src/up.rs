@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use ::access::{Access, Tokens};
 use anyhow::Context;
 use axum::Router;
 use clap::Args;
@@ -20,6 +21,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
 
 use crate::{
+    access::Asking,
     config::Config,
     health::{self, Asked, READY_LAG, Readiness},
     open, openapi,
@@ -38,11 +40,15 @@ pub(crate) struct UpArgs {
     /// A role to run; all roles when none is given. May be repeated.
     #[arg(long = "role", value_name = "ROLE", value_enum)]
     pub(crate) roles: Vec<Role>,
+    #[command(flatten)]
+    asking: Asking,
 }
 
 pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
     telemetry::install();
     let table = open::create(config).await?;
+    let writes = args.roles.is_empty() || args.roles.contains(&Role::Ingest);
+    let access = args.asking.access(&table, config.listen.value.ip(), writes).await?;
     let listener = TcpListener::bind(config.listen.value).await.with_context(|| {
         format!("cannot listen on {}; --listen names another address", config.listen.value)
     })?;
@@ -51,13 +57,14 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     tracing::info!(
         roles = names.join(","),
-        "listening on http://{}, data in {}",
+        "listening on http://{}, data in {}; {}",
         listener.local_addr()?,
-        config.store.value
+        config.store.value,
+        args.asking.says(access.is_some()),
     );
     let queries = query::Bounds { memory: config.query_memory.value.0, ..query::Bounds::default() };
     let features = config.feature_sample.value;
-    let options = Options { roles, file, queries, features, ..Options::new(Clock::system()) };
+    let options = Options { roles, file, queries, features, access, ..Options::new(Clock::system()) };
     run_as(listener, table, options, asked_to_stop()).await
 }
 
@@ -76,6 +83,8 @@ pub struct Options {
     pub features: Share,
     /// How long a client may take nothing of an answer before its connection is dropped.
     pub write_within: Duration,
+    /// Finds out who calls. Without it nobody is asked.
+    pub access: Option<Arc<Access>>,
     /// The SQLite file, whose size is one of the telemetry metrics.
     pub file: Option<PathBuf>,
 }
@@ -90,6 +99,7 @@ impl Options {
             queries: query::Bounds::default(),
             features: Share::ALL,
             write_within: WRITE_WITHIN,
+            access: None,
             file: None,
         }
     }
@@ -176,7 +186,7 @@ pub async fn run_as(
 }
 
 /// The services of the roles that a process has.
-struct Services {
+pub(crate) struct Services {
     table: Arc<dyn Table>,
     catalog: Option<Arc<::catalog::Service>>,
     ingest: Option<Arc<Ingest>>,
@@ -185,7 +195,8 @@ struct Services {
 }
 
 impl Services {
-    fn new(table: Arc<dyn Table>, options: &Options) -> Self {
+    /// Those of the roles in `options`.
+    pub(crate) fn new(table: Arc<dyn Table>, options: &Options) -> Self {
         let has = |role: Role| options.roles.contains(&role);
         let worker = || Projector::new(Arc::clone(&table), projector::Options::new(Clock::system()));
         let clock = || options.clock.clone();
@@ -206,6 +217,10 @@ impl Services {
     /// What the roles answer; other paths do not exist.
     fn router(&self, options: &Options, stopping: watch::Receiver<bool>) -> (Router, Arc<Requests>) {
         let routes = openapi::with_document(self.routes(options, stopping));
+        let routes = match &options.access {
+            Some(access) => ::access::http::guard(routes, Arc::clone(access)),
+            None => routes,
+        };
         let requests = Requests::new(routes.paths());
         let router = routes
             .into_router()
@@ -215,7 +230,8 @@ impl Services {
         (requests.measure(router), requests)
     }
 
-    fn routes(&self, options: &Options, stopping: watch::Receiver<bool>) -> Routes {
+    /// What the roles answer, as they describe themselves.
+    pub(crate) fn routes(&self, options: &Options, stopping: watch::Receiver<bool>) -> Routes {
         let serves_clients = self.ingest.is_some() || self.query.is_some();
         let readiness = Readiness {
             table: serves_clients.then(|| Arc::clone(&self.table)),
@@ -235,10 +251,15 @@ impl Services {
         let mut routes = Routes::new().merge(health::routes(readiness, exposition));
         if let Some(catalog) = &self.catalog {
             let catalog = Arc::clone(catalog);
+            let tokens = Tokens::new(Arc::clone(&self.table));
             // Who only queries changes nothing.
             routes = routes.merge(match self.ingest {
-                Some(_) => ::catalog::http::routes(catalog),
-                None => ::catalog::http::reads(catalog),
+                Some(_) => ::catalog::http::routes(Arc::clone(&catalog)),
+                None => ::catalog::http::reads(Arc::clone(&catalog)),
+            });
+            routes = routes.merge(match self.ingest {
+                Some(_) => ::access::http::routes(catalog, tokens),
+                None => ::access::http::reads(catalog, tokens),
             });
         }
         if let Some(ingest) = &self.ingest {

@@ -12,7 +12,7 @@ impl Catalog {
     /// # Errors
     /// `NotFound`, when there is none; `Invalid`, when it is an id of another type.
     pub async fn resolve(&self, kind: EntityKind, text: &str) -> Result<EntityId> {
-        let missing = || Error::not_found(format!("there is no {kind} `{}`{}", cut(text), form(kind, text)));
+        let missing = || missing(kind, text);
         if let Some((found, id)) = key::parse_id(text) {
             if let Some(other) = found.filter(|found| *found != kind) {
                 return Err(Error::invalid(format!("`{text}` is the id of a {other}, not of a {kind}")));
@@ -96,6 +96,11 @@ impl Catalog {
             _ => Ok(None),
         }
     }
+}
+
+/// The error for what is not there.
+pub(super) fn missing(kind: EntityKind, text: &str) -> Error {
+    Error::not_found(format!("there is no {kind} `{}`{}", cut(text), form(kind, text)))
 }
 
 fn cut(text: &str) -> String {

@@ -47,6 +47,28 @@ impl Id {
     }
 }
 
+/// The letters of [`random_letters`].
+pub const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Letters and digits by chance, each as likely as any other, from the source that the operating system has for secrets.
+#[expect(clippy::disallowed_methods, reason = "the one place that is random")]
+pub fn random_letters(length: usize) -> String {
+    // Greater bytes would make some letters likelier.
+    const EVEN: u8 = u8::MAX - u8::MAX % LETTERS.len() as u8;
+    let mut letters = String::with_capacity(length);
+    while letters.len() < length {
+        let id = KsuidMs::from_millis(Some(EPOCH_MILLIS), None);
+        let chance = id.bytes().iter().skip(RANDOM_FROM).filter(|byte| **byte < EVEN);
+        let more = chance.map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
+        let missing = length - letters.len();
+        letters.extend(more.take(missing));
+    }
+    letters
+}
+
+/// The first byte of an id that is random.
+const RANDOM_FROM: usize = 5;
+
 /// The bytes of an id: seconds since the epoch of KSUIDs, a byte of 4 ms, and filler.
 fn stamped(millis: i64, filler: u8) -> [u8; 20] {
     let since = millis - EPOCH_MILLIS;
@@ -98,6 +120,17 @@ mod tests {
         assert_ne!(early, Id::new(at("2026-01-01T00:00:00Z")));
         assert_eq!(Id::parse(early.as_str()).unwrap(), early);
         assert!(Id::parse("flights").is_err());
+    }
+
+    #[test]
+    fn letters_by_chance_are_all_letters_there_are_and_differ() {
+        let text = random_letters(20_000);
+        assert_eq!(text.len(), 20_000);
+        for letter in LETTERS {
+            let count = text.bytes().filter(|byte| byte == letter).count();
+            assert!((150..550).contains(&count), "{} comes {count} times", char::from(*letter));
+        }
+        assert_ne!(random_letters(32), random_letters(32));
     }
 
     #[test]

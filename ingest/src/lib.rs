@@ -35,7 +35,6 @@
 pub mod append;
 pub mod batch;
 mod builder;
-mod cached;
 mod defining;
 pub mod definitions;
 pub mod file;

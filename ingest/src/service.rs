@@ -6,7 +6,8 @@ use std::{
 };
 
 use catalog::{
-    Action, CACHED_SECONDS, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec, Workspace,
+    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec,
+    Workspace,
 };
 use event::{Clock, Day, Error, ErrorKind, Id, Kind, RowProblem, Share, Window, id::check_name};
 use meter::Counter;
@@ -15,7 +16,6 @@ use table::Table;
 use crate::{
     append::{Appender, ChunkRows, Receipt, Remember},
     batch::{Batch, Refused, RowIssue, check_idempotency_key},
-    cached::Cached,
     defining,
     file::Origin,
     gate::{Bounds, Gate},

@@ -4,6 +4,7 @@
 //! counts the reads that it costs. The table has no scan to fall back on.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod access;
 mod as_of;
 mod breakdown;
 mod catalog;

@@ -68,12 +68,13 @@ fn terraform_validates_the_example() {
 }
 
 /// What must be given, with values that are right.
-const GIVEN: [(&str, &str); 6] = [
+const GIVEN: [(&str, &str); 7] = [
     ("image", "\"1.dkr.ecr.eu-west-1.amazonaws.com/almanac:0.2.0\""),
     ("vpc_id", "\"vpc-1\""),
     ("load_balancer_subnet_ids", "[\"subnet-1\", \"subnet-2\"]"),
     ("task_subnet_ids", "[\"subnet-1\"]"),
     ("certificate_arn", "\"arn:aws:acm:eu-west-1:1:certificate/1\""),
+    ("admin_token_secret_arn", "\"arn:aws:secretsmanager:eu-west-1:1:secret:almanac-1\""),
     ("allowed_cidr_blocks", "[\"10.0.0.0/8\"]"),
 ];
 
@@ -94,7 +95,7 @@ pub(crate) const GOOD: [(&str, &str); 9] = [
 ];
 
 /// Values that are refused, and a part of what is said.
-const BAD: [(&str, &str, &str); 22] = [
+const BAD: [(&str, &str, &str); 23] = [
     ("name", "\"Almanac\"", "3 to 20 lower-case letters"),
     ("name", "\"almanac-\"", "not end with a hyphen"),
     ("image", "\"almanac\"", "needs a tag"),
@@ -105,6 +106,7 @@ const BAD: [(&str, &str, &str); 22] = [
     ("load_balancer_subnet_ids", "[\"subnet-1\"]", "two availability zones"),
     ("task_subnet_ids", "[]", "need a subnet"),
     ("certificate_arn", "\"x\"", "ARN of an ACM certificate"),
+    ("admin_token_secret_arn", "\"alm_x\"", "ARN of a secret"),
     ("allowed_cidr_blocks", "[]", "At least one IPv4 range"),
     ("allowed_cidr_blocks", "[\"everybody\"]", "At least one IPv4 range"),
     ("ingest", "{ memory = 512 }", "no such pair"),

@@ -41,13 +41,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
 /// The pages, and how many blocks of each do not run.
-const PAGES: [(&str, usize); 6] = [
+const PAGES: [(&str, usize); 7] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
     ("docs/posting.md", 0),
     ("docs/querying.md", 0),
     ("docs/catalog.md", 0),
     ("docs/operating.md", 7),
+    ("docs/security.md", 0),
 ];
 
 fn root() -> PathBuf {
@@ -101,7 +102,17 @@ impl Run {
     fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).args(args).stdin(Stdio::null());
-        for name in ["DATA", "STORE", "REGION", "ENDPOINT", "CONFIG", "LOG", "LOG_FORMAT", "QUERY_MEMORY"] {
+        for name in [
+            "DATA",
+            "STORE",
+            "REGION",
+            "ENDPOINT",
+            "CONFIG",
+            "LOG",
+            "LOG_FORMAT",
+            "QUERY_MEMORY",
+            "ADMIN_TOKEN",
+        ] {
             command.env_remove(format!("ALMANAC_{name}"));
         }
         let path = std::env::var("PATH").unwrap();
@@ -234,6 +245,11 @@ fn the_catalog_runs() {
 }
 
 #[test]
+fn security_runs() {
+    run("docs/security.md");
+}
+
+#[test]
 fn operating_runs() {
     run("docs/operating.md");
 }
@@ -277,7 +293,7 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
 }
 
 /// The pages of this repository that link to one another.
-const LINKED: [&str; 13] = [
+const LINKED: [&str; 14] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -289,6 +305,7 @@ const LINKED: [&str; 13] = [
     "docs/operating.md",
     "docs/posting.md",
     "docs/querying.md",
+    "docs/security.md",
     "clients/python/README.md",
     "terraform/README.md",
 ];

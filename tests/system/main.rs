@@ -1,6 +1,7 @@
 //! The whole system: the real binary, and the services over HTTP.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod access;
 mod cli;
 mod commands;
 mod config;

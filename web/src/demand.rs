@@ -19,6 +19,8 @@ pub enum Place {
 /// What a need is about. The types of entities are given by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
+    /// The caller itself, which needs no more than to be known.
+    Caller,
     /// What the caller may see: the answer holds nothing else.
     Visible,
     /// The whole server.
@@ -62,7 +64,12 @@ impl Demand {
         Self::nothing().and(right, about)
     }
 
-    /// That the caller is known. The answer holds what the caller may see.
+    /// That the caller is known.
+    pub fn known() -> Self {
+        Self::of(Right::Read, About::Caller)
+    }
+
+    /// That the caller may read something. The answer holds what the caller may see.
     pub fn visible() -> Self {
         Self::of(Right::Read, About::Visible)
     }
@@ -120,6 +127,7 @@ impl Need {
     /// What it is about, in words.
     pub fn says(&self) -> String {
         match self.about {
+            About::Caller => "the caller itself".to_owned(),
             About::Visible => "what the caller may see".to_owned(),
             About::Server => "the server".to_owned(),
             About::Entity("workspace", _) => "the workspace".to_owned(),

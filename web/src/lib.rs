@@ -36,7 +36,7 @@ pub use operation::{Named, Operation, answer, content, in_path, parameter, probl
 pub use request_context::RequestContext;
 pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
-pub use workspace::InPath;
+pub use workspace::{InPath, Peer};
 
 /// How long a client should wait before it tries again, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";

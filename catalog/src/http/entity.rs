@@ -186,21 +186,27 @@ pub fn instant(text: &str) -> Result<Timestamp, Error> {
     }
 }
 
+/// The type of what entities of a type belong to, of which `of` names one: for releases a workspace or a model.
+///
+/// # Errors
+/// `Invalid`, when such entities belong to nothing.
+pub fn parent_kind(kind: EntityKind, of: &str) -> Result<EntityKind, Error> {
+    let is_model = of.matches('/').count() == 2
+        || key::parse_id(of).is_some_and(|(found, _)| found == Some(EntityKind::Model));
+    match kind.parent() {
+        Some(_) if kind == EntityKind::Release && is_model => Ok(EntityKind::Model),
+        Some(parent) => Ok(parent),
+        None => Err(Error::invalid(format!("{} belong to nothing, so `of` has no place", kind.plural()))),
+    }
+}
+
 impl Service {
     /// What a list is of: for releases a workspace or a model.
     ///
     /// # Errors
     /// `NotFound`, when there is none; `Invalid`, when such entities belong to nothing.
     pub async fn parent(&self, kind: EntityKind, of: &str) -> Result<EntityId, Error> {
-        let is_model = of.matches('/').count() == 2
-            || key::parse_id(of).is_some_and(|(found, _)| found == Some(EntityKind::Model));
-        match kind.parent() {
-            Some(_) if kind == EntityKind::Release && is_model => {
-                self.catalog().resolve(EntityKind::Model, of).await
-            }
-            Some(parent) => self.catalog().resolve(parent, of).await,
-            None => Err(Error::invalid(format!("{} belong to nothing, so `of` has no place", kind.plural()))),
-        }
+        self.catalog().resolve(parent_kind(kind, of)?, of).await
     }
 }
 

@@ -22,7 +22,7 @@ mod schemas;
 mod settings;
 mod workspace;
 
-pub use entity::{created, instant};
+pub use entity::{created, instant, parent_kind};
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.

@@ -30,7 +30,9 @@ pub fn routes(query: Arc<Query>) -> Routes {
     let mut routes = Routes::new();
     for what in What::all() {
         for named in Named::BOTH {
-            let demand = Demand::workspace(Right::Read).of_kinds(what.kinds());
+            // Rollups are stored, of events of every kind.
+            let kinds = if what.kinds().is_empty() { &Kind::ALL } else { what.kinds() };
+            let demand = Demand::workspace(Right::Read).of_kinds(kinds);
             routes = routes.add(
                 api::query(what, named),
                 demand,

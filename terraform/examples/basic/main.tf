@@ -99,6 +99,8 @@ module "almanac" {
   certificate_arn     = var.certificate_arn
   allowed_cidr_blocks = var.allowed_cidr_blocks
 
+  admin_token_secret_arn = var.admin_token_secret_arn
+
   # One small task each. Leave these out for two of ingest and query, so that a zone may fail.
   ingest    = { cpu = 256, memory = 512, min = 1 }
   projector = { cpu = 256, memory = 1024, min = 1 }

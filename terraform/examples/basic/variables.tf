@@ -19,6 +19,11 @@ variable "certificate_arn" {
   type        = string
 }
 
+variable "admin_token_secret_arn" {
+  description = "The secret of Secrets Manager that holds the administrator's token."
+  type        = string
+}
+
 variable "allowed_cidr_blocks" {
   description = "Who may call the API: IPv4 ranges."
   type        = list(string)

@@ -260,12 +260,18 @@ resource "aws_iam_role_policy" "key" {
   policy = data.aws_iam_policy_document.key[0].json
 }
 
-# What ECS itself needs to start a task: the image, and somewhere to write logs.
+# What ECS itself needs to start a task: the image, the token of the administrator, and somewhere to write logs.
 data "aws_iam_policy_document" "execution" {
   statement {
     sid       = "WriteLogs"
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
     resources = [for group in aws_cloudwatch_log_group.service : "${group.arn}:*"]
+  }
+
+  statement {
+    sid       = "ReadTheAdminToken"
+    actions   = ["secretsmanager:GetSecretValue"]
+    resources = [var.admin_token_secret_arn]
   }
 
   dynamic "statement" {

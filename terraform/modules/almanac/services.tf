@@ -73,6 +73,9 @@ resource "aws_ecs_task_definition" "service" {
       { name = "ALMANAC_LISTEN", value = "0.0.0.0:${local.port}" },
     ]
 
+    # Services that others reach do not start without a token to know their callers by.
+    secrets = [{ name = "ALMANAC_ADMIN_TOKEN", valueFrom = var.admin_token_secret_arn }]
+
     portMappings = [{ containerPort = local.port, protocol = "tcp" }]
 
     healthCheck = {

@@ -93,6 +93,16 @@ variable "certificate_arn" {
   }
 }
 
+variable "admin_token_secret_arn" {
+  description = "The secret of Secrets Manager whose text is a token of `almanac token generate`. Its holder may do everything, and makes the tokens of all other callers."
+  type        = string
+
+  validation {
+    condition     = can(regex("^arn:[^:]+:secretsmanager:", var.admin_token_secret_arn))
+    error_message = "This must be the ARN of a secret of Secrets Manager."
+  }
+}
+
 variable "internal" {
   description = "Whether the load balancer has private addresses only."
   type        = bool

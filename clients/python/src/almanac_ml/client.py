@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -50,9 +51,11 @@ class Client:
         retry_for: float = 60.0,
         frames: Optional[str] = None,
     ) -> None:
-        """``timeout`` is for one answer and ``retry_for`` for all tries of a request, in seconds;
+        """``token`` says who calls, by default the environment variable ``ALMANAC_TOKEN``. ``timeout`` is for one answer and ``retry_for`` for all tries of a request, in seconds;
         ``frames`` is ``"polars"``, ``"pandas"``, ``"pyarrow"`` or ``"rows"``, by default the first
         that is installed."""
+        if token is None:
+            token = os.environ.get("ALMANAC_TOKEN") or None
         self.transport = Transport(url, token, timeout, retry_for)
         self.frames = frames
 

@@ -1,6 +1,7 @@
 //! What was read a moment ago and may be taken for true a little longer.
 
 use std::{
+    borrow::Borrow,
     collections::HashMap,
     future::Future,
     hash::Hash,
@@ -16,7 +17,7 @@ const MAX_KEPT: usize = 10_000;
 
 /// Values that are read again when they are older than some seconds.
 #[derive(Debug)]
-pub(crate) struct Cached<K, V> {
+pub struct Cached<K, V> {
     seconds: i64,
     kept: Mutex<HashMap<K, Kept<V>>>,
 }
@@ -30,37 +31,48 @@ struct Kept<V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Cached<K, V> {
-    pub(crate) fn new(seconds: i64) -> Self {
+    /// Values that are kept for some seconds.
+    pub fn new(seconds: i64) -> Self {
         Self { seconds, kept: Mutex::default() }
     }
 
     /// The value of `key`: the one that is kept, or what `read` gives. Failures are not kept.
-    pub(crate) async fn get(
-        &self,
-        key: K,
-        now: Timestamp,
-        read: impl Future<Output = Result<V>>,
-    ) -> Result<V> {
-        let is_fresh = |kept: &Kept<V>| {
-            now.micros().abs_diff(kept.at.micros()) < self.seconds as u64 * 1_000_000
-                && kept.since.elapsed() < Duration::from_secs(self.seconds as u64)
-        };
-        if let Some(kept) = self.lock().get(&key)
-            && is_fresh(kept)
-        {
-            return Ok(kept.value.clone());
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub async fn get(&self, key: K, now: Timestamp, read: impl Future<Output = Result<V>>) -> Result<V> {
+        if let Some(kept) = self.kept(&key, now) {
+            return Ok(kept);
         }
         // Before the read: what it finds may be as old as its beginning.
         let since = Instant::now();
         let value = read.await?;
         let mut kept = self.lock();
         if kept.len() >= MAX_KEPT {
-            kept.retain(|_, kept| is_fresh(kept));
+            kept.retain(|_, kept| self.is_fresh(kept, now));
         }
         if kept.len() < MAX_KEPT {
             kept.insert(key, Kept { at: now, since, value: value.clone() });
         }
         Ok(value)
+    }
+
+    /// The value of `key`, if it is kept.
+    pub fn kept<Q: Eq + Hash + ?Sized>(&self, key: &Q, now: Timestamp) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.lock().get(key).filter(|kept| self.is_fresh(kept, now)).map(|kept| kept.value.clone())
+    }
+
+    /// Forgets the value of `key`.
+    pub fn forget(&self, key: &K) {
+        self.lock().remove(key);
+    }
+
+    fn is_fresh(&self, kept: &Kept<V>, now: Timestamp) -> bool {
+        now.micros().abs_diff(kept.at.micros()) < self.seconds as u64 * 1_000_000
+            && kept.since.elapsed() < Duration::from_secs(self.seconds as u64)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Kept<V>>> {

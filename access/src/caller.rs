@@ -1,0 +1,168 @@
+//! Who calls, and what the caller may do.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use catalog::{Place, Sight};
+use event::{Id, Right, Rights, Timestamp};
+use log::key::{EntityId, Scope};
+
+use crate::limits::Limits;
+
+/// Who somebody is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Principal {
+    /// A user or system of the catalog, with its name.
+    Known(EntityId, String),
+    /// The token that the service was started with.
+    Preset,
+}
+
+/// As people write it: `user:ann`.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(at, name) => write!(f, "{}:{name}", at.kind()),
+            Self::Preset => f.write_str("preset"),
+        }
+    }
+}
+
+/// A caller, as it was known at most 5 seconds ago.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Who it is.
+    pub principal: Principal,
+    /// Its rights by where they hold, by its own roles and those of its groups.
+    pub(crate) rights: BTreeMap<Scope, Rights>,
+    /// What its token is limited to.
+    pub limits: Limits,
+    /// The categories of the workspaces in `rights` and in `limits`, where the token is limited to some.
+    pub(crate) categories: BTreeMap<Id, Id>,
+    /// Until when its token is good.
+    pub(crate) until: Option<Timestamp>,
+}
+
+impl Caller {
+    /// A caller that may do everything.
+    pub(crate) fn preset() -> Self {
+        Self {
+            principal: Principal::Preset,
+            rights: BTreeMap::from([(Scope::Server, Rights::all())]),
+            limits: Limits::default(),
+            categories: BTreeMap::new(),
+            until: None,
+        }
+    }
+
+    /// The rights on the whole server.
+    pub fn rights_on_server(&self) -> Rights {
+        match self.limits.scopes {
+            Some(_) => Rights::NONE,
+            None => self.rights_by([Scope::Server]),
+        }
+    }
+
+    /// The rights at a place.
+    pub fn rights_at(&self, place: &Place) -> Rights {
+        let is_within = self
+            .limits
+            .scopes
+            .as_ref()
+            .is_none_or(|scopes| place.scopes().any(|scope| scopes.contains(&scope)));
+        if is_within { self.rights_by(place.scopes()) } else { Rights::NONE }
+    }
+
+    /// Whether it is this user or system itself, and so may do with what is its own as it likes.
+    pub fn is(&self, entity: &EntityId) -> bool {
+        matches!(&self.principal, Principal::Known(own, _) if own == entity)
+            && self.limits.rights().has(Right::Read)
+    }
+
+    fn rights_by(&self, scopes: impl IntoIterator<Item = Scope>) -> Rights {
+        let given = scopes.into_iter().filter_map(|scope| self.rights.get(&scope).copied());
+        given.fold(Rights::NONE, Rights::or).and(self.limits.rights())
+    }
+
+    /// The categories and workspaces that it may see.
+    pub fn sight(&self) -> Sight {
+        if self.rights_on_server().has(Right::Read) {
+            return Sight::Everything;
+        }
+        if self.limits.scopes.is_none() {
+            let is_seen = |scope: &&Scope| self.rights_by([(*scope).clone()]).has(Right::Read);
+            return Sight::Only(self.rights.keys().filter(is_seen).cloned().collect());
+        }
+        let scopes = self.rights.keys().chain(self.limits.scopes.iter().flatten());
+        let is_seen = |scope: &&Scope| {
+            self.place_of(scope).is_some_and(|place| self.rights_at(&place).has(Right::Read))
+        };
+        Sight::Only(scopes.filter(is_seen).cloned().collect::<BTreeSet<Scope>>())
+    }
+
+    fn place_of(&self, scope: &Scope) -> Option<Place> {
+        match scope {
+            Scope::Server => None,
+            Scope::Category(category) => Some(Place { category: category.clone(), workspace: None }),
+            Scope::Workspace(id) => {
+                Some(Place { category: self.categories.get(id)?.clone(), workspace: Some(id.clone()) })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids() -> [Id; 4] {
+        [(); 4].map(|()| Id::new(Timestamp::default()))
+    }
+
+    fn caller(rights: &[(Scope, Right)], scopes: Option<&[Scope]>, categories: &[(&Id, &Id)]) -> Caller {
+        Caller {
+            rights: rights
+                .iter()
+                .map(|(scope, right)| (scope.clone(), [*right].into_iter().collect()))
+                .collect(),
+            limits: Limits { scopes: scopes.map(|all| all.iter().cloned().collect()), ..Limits::default() },
+            categories: categories.iter().map(|(w, c)| ((*w).clone(), (*c).clone())).collect(),
+            ..Caller::preset()
+        }
+    }
+
+    #[test]
+    fn a_role_on_a_category_holds_on_its_workspaces_and_nowhere_else() {
+        let [c, w, d, x] = ids();
+        let of = caller(&[(Scope::Category(c.clone()), Right::Read)], None, &[]);
+        let at = |category: &Id, workspace: Option<&Id>| {
+            of.rights_at(&Place { category: category.clone(), workspace: workspace.cloned() })
+        };
+        assert!(at(&c, None).has(Right::Read) && at(&c, Some(&w)).has(Right::Read));
+        assert!(at(&d, None).is_empty() && at(&d, Some(&x)).is_empty() && of.rights_on_server().is_empty());
+        assert_eq!(of.sight(), Sight::Only([Scope::Category(c)].into()));
+    }
+
+    #[test]
+    fn a_limited_token_sees_what_both_its_roles_and_its_limits_have() {
+        let [c, w, d, x] = ids();
+        let (category, workspace) = (Scope::Category(c.clone()), Scope::Workspace(w.clone()));
+        let other = Scope::Workspace(x.clone());
+        let known = [(&w, &c), (&x, &d)];
+        // A role on the category and a token for one workspace of it.
+        let narrow =
+            caller(&[(category.clone(), Right::Read)], Some(&[workspace.clone(), other.clone()]), &known);
+        assert_eq!(narrow.sight(), Sight::Only([workspace.clone()].into()));
+        // A role on a workspace and a token for its category.
+        let wide = caller(&[(workspace.clone(), Right::Read)], Some(&[category]), &known);
+        assert_eq!(wide.sight(), Sight::Only([workspace.clone()].into()));
+        // A role on the server and a token for a workspace.
+        let server = caller(&[(Scope::Server, Right::Read)], Some(std::slice::from_ref(&other)), &known);
+        assert_eq!(server.sight(), Sight::Only([other].into()));
+        assert!(server.rights_on_server().is_empty());
+        // A role to append alone shows nothing.
+        assert_eq!(caller(&[(workspace, Right::Append)], None, &known).sight(), Sight::Only(BTreeSet::new()));
+    }
+}

@@ -1,0 +1,205 @@
+//! The one place where a request is let in or refused: what its route demands against what its caller may do.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+};
+use catalog::{Catalog, Sight};
+use event::{Error, Right, Rights};
+use log::key::EntityKind;
+use web::{About, Demand, Demands, Need, Peer, Problem, Routes};
+
+use super::words::Words;
+use crate::{
+    caller::Caller,
+    gate::{Access, Refusal},
+    token::Token,
+};
+
+/// The authentication scheme.
+const BEARER: &str = "bearer";
+
+/// What the guard knows.
+#[derive(Debug)]
+struct Guard {
+    access: Arc<Access>,
+    demands: Demands,
+}
+
+/// The routes, each behind a look at who calls. What demands nothing is open to everybody.
+pub fn guard(routes: Routes, access: Arc<Access>) -> Routes {
+    let guard = Arc::new(Guard { access, demands: routes.demands().clone() });
+    routes.map_router(|router| router.layer(from_fn_with_state(guard, guarded)))
+}
+
+async fn guarded(
+    State(guard): State<Arc<Guard>>,
+    matched: Option<MatchedPath>,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let demand = matched.as_ref().and_then(|matched| guard.demand(matched.as_str(), request.method()));
+    // A path has no other method than those that declare what they demand.
+    let Some(demand) = demand else { return next.run(request).await };
+    if Token::is_in(&request.uri().to_string()) {
+        return Problem::new(
+            StatusCode::BAD_REQUEST,
+            "a token has no place in a URL; revoke it, since URLs are logged",
+        )
+        .into_response();
+    }
+    if demand.is_nothing() {
+        return next.run(request).await;
+    }
+    match guard.let_in(demand, path, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refused) => *refused,
+    }
+}
+
+/// A bearer of the header, if there is one and no other.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(Refusal::Malformed);
+    }
+    let (scheme, bearer) =
+        value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(Refusal::Malformed)?;
+    if scheme.eq_ignore_ascii_case(BEARER) { Ok(Some(bearer.trim())) } else { Err(Refusal::Malformed) }
+}
+
+fn unknown(refusal: &Refusal) -> Response {
+    let mut response = Problem::new(StatusCode::UNAUTHORIZED, refusal.to_string()).into_response();
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"almanac\""));
+    response
+}
+
+fn forbidden(right: Right, on: &str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, format!("this needs the right `{right}` on {on}"))
+}
+
+impl Guard {
+    fn demand(&self, path: &str, method: &Method) -> Option<&Demand> {
+        let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
+        self.demands.get(path)?.get(method)
+    }
+
+    /// The request, when its caller may have it done; else the answer.
+    async fn let_in(
+        &self,
+        demand: &Demand,
+        path: Result<RawPathParams, RawPathParamsRejection>,
+        request: Request,
+    ) -> Result<Request, Box<Response>> {
+        let refuse = |problem: Problem| Box::new(problem.into_response());
+        let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
+        let found = match bearer(request.headers()) {
+            Ok(bearer) => self.access.caller(bearer, peer).await.map_err(|error| refuse(error.into()))?,
+            Err(refusal) => Err(refusal),
+        };
+        let caller = found.map_err(|refusal| Box::new(unknown(&refusal)))?;
+        let path =
+            path.map_err(|rejection| refuse(Problem::new(StatusCode::BAD_REQUEST, rejection.body_text())))?;
+        let (words, mut request) = Words::read(demand, &path, request).await.map_err(refuse)?;
+        for need in demand.needs() {
+            self.check(&caller, need, &words).await.map_err(refuse)?;
+        }
+        if let Some(kind) = demand.kinds().iter().find(|kind| !caller.limits.has_kind(**kind)) {
+            let detail = format!("the token is not for {kind}");
+            return Err(refuse(Problem::new(StatusCode::FORBIDDEN, detail)));
+        }
+        if let sight @ Sight::Only(_) = caller.sight() {
+            request.extensions_mut().insert(sight);
+        }
+        request.extensions_mut().insert(caller);
+        Ok(request)
+    }
+
+    async fn check(&self, caller: &Caller, need: &Need, words: &Words) -> Result<(), Problem> {
+        let demanded = |rights: Rights| match rights.has(need.right) {
+            true => Ok(()),
+            false => Err(forbidden(need.right, &need.says())),
+        };
+        match need.about {
+            About::Caller => Ok(()),
+            About::Visible => match caller.limits.rights().has(need.right) {
+                true => Ok(()),
+                false => Err(forbidden(need.right, &need.says())),
+            },
+            About::Server => demanded(caller.rights_on_server()),
+            About::Entity(kind, place) => {
+                let (kind, text) = (EntityKind::parse(kind)?, words.at(place).unwrap_or_default());
+                demanded(self.rights_on(caller, kind, text).await?)
+            }
+            About::ParentOf(kind, place) => match words.at(place) {
+                Some(text) => {
+                    let kind = catalog::http::parent_kind(EntityKind::parse(kind)?, text)?;
+                    demanded(self.rights_on(caller, kind, text).await?)
+                }
+                // The operation itself shows what is visible, or says that the parent is missing.
+                None => Ok(()),
+            },
+            About::CategoryOf(place) => {
+                let path = words.at(place).unwrap_or_default();
+                let category = path.split_once('/').map_or(path, |(category, _)| category);
+                // Who may do it anywhere may do it in a category that will be made.
+                if caller.rights_on_server().has(need.right) {
+                    return Ok(());
+                }
+                demanded(self.rights_on(caller, EntityKind::Category, category).await?)
+            }
+            About::Typed(kind, entity) => {
+                let kind = EntityKind::parse(words.in_path(kind).unwrap_or_default())?;
+                let text = words.in_path(entity).unwrap_or_default();
+                match kind {
+                    EntityKind::User | EntityKind::Group | EntityKind::System => {
+                        self.check_own(caller, need, kind, text).await
+                    }
+                    _ => demanded(self.rights_on(caller, kind, text).await?),
+                }
+            }
+            About::Own(kind, place) => {
+                let text = words.at(place).unwrap_or_default();
+                let (kind, name) = match kind {
+                    Some(kind) => (kind, text),
+                    None => text.split_once(':').unwrap_or_default(),
+                };
+                let kind = EntityKind::parse(kind)?;
+                self.check_own(caller, need, kind, name).await
+            }
+        }
+    }
+
+    /// The rights on an entity that the caller may see.
+    async fn rights_on(&self, caller: &Caller, kind: EntityKind, text: &str) -> Result<Rights, Error> {
+        let rights = self.access.rights_on(caller, kind, text).await?;
+        rights.ok_or_else(|| Catalog::missing(kind, text))
+    }
+
+    /// What belongs to a user, group or system is its own, or of who has the right on the server.
+    async fn check_own(
+        &self,
+        caller: &Caller,
+        need: &Need,
+        kind: EntityKind,
+        text: &str,
+    ) -> Result<(), Problem> {
+        if caller.rights_on_server().has(need.right) {
+            return Ok(());
+        }
+        let found = self.access.catalog().principal_named(kind, text).await?;
+        match found {
+            Some(at) if caller.is(&at) => Ok(()),
+            Some(_) if caller.rights_on_server().has(Right::Read) => Err(forbidden(need.right, &need.says())),
+            _ => Err(Catalog::missing(kind, text).into()),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Access over HTTP: the guard before all routes, and the tokens.
+
+mod guard;
+mod tokens;
+mod words;
+
+pub use guard::guard;
+pub use tokens::{reads, record, routes};

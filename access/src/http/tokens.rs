@@ -1,0 +1,271 @@
+//! Tokens over HTTP, and who the caller is.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use catalog::Service;
+use event::{Error, Kind, Right, Timestamp};
+use log::key::{EntityId, EntityKind, Scope};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use web::{
+    About, Demand, Operation, Place, Problem, Routes, Whole, answer, content, in_path, json_object,
+    openapi::{RefOr, Response as Answered, Schema},
+    schema,
+};
+
+use crate::{
+    caller::Caller,
+    limits::{Limits, MAX_LISTED},
+    tokens::{MAX_DAYS, NewToken, TokenRecord, Tokens},
+};
+
+const JSON: &str = "application/json";
+
+const ALWAYS: [StatusCode; 3] =
+    [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+const OF_BODY: [StatusCode; 3] =
+    [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
+
+/// What the routes need.
+#[derive(Debug)]
+struct Tokening {
+    service: Arc<Service>,
+    tokens: Tokens,
+}
+
+/// A token that is asked for, as JSON says it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    name: String,
+    expires_in_days: Option<f64>,
+    workspaces: Option<Vec<String>>,
+    categories: Option<Vec<String>>,
+    rights: Option<Vec<String>>,
+    kinds: Option<Vec<String>>,
+    addresses: Option<Vec<String>>,
+}
+
+/// The routes of tokens, and of what a caller is told of itself.
+pub fn routes(service: Arc<Service>, tokens: Tokens) -> Routes {
+    all(Routes::new(), service, tokens)
+}
+
+/// Those of [`routes`] that change nothing.
+pub fn reads(service: Arc<Service>, tokens: Tokens) -> Routes {
+    all(Routes::reads(), service, tokens)
+}
+
+fn all(routes: Routes<Arc<Tokening>>, service: Arc<Service>, tokens: Tokens) -> Routes {
+    let own = |right| Demand::of(right, About::Own(None, Place::Path("principal")));
+    routes
+        .add(create_operation(), Demand::server(Right::Admin), create)
+        .add(list_operation(), own(Right::Admin), list)
+        .add(revoke_operation(), own(Right::Admin), revoke)
+        .add(whoami_operation(), Demand::known(), whoami)
+        .schema("Token", record_schema())
+        .with_state(Arc::new(Tokening { service, tokens }))
+}
+
+fn principal(method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Operation {
+    let principal = schema::string().pattern(Some("^(user|system):[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"));
+    let says = "Whose: `user:` or `system:` and an id or a name.";
+    method(format!("/v1/tokens/{{principal}}{rest}"), id)
+        .tag("people")
+        .takes(in_path("principal", principal.into(), "user:ann", says))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+fn list_of(items: impl Into<RefOr<Schema>>, says: &str) -> RefOr<Schema> {
+    let all = schema::array(items).min_items(Some(1)).max_items(Some(MAX_LISTED)).unique_items(true);
+    all.description(Some(says)).into()
+}
+
+/// What a token is limited to.
+fn limits() -> [(&'static str, RefOr<Schema>); 5] {
+    [
+        ("workspaces", list_of(schema::workspace(), "Only on these workspaces.")),
+        ("categories", list_of(schema::string(), "Only on these categories and their workspaces.")),
+        ("rights", list_of(schema::one_of(Right::ALL.map(Right::name)), "Only these rights.")),
+        ("kinds", list_of(schema::one_of(Kind::ALL.map(Kind::name)), "Only events of these kinds.")),
+        ("addresses", list_of(schema::string(), "Only from these addresses, such as `10.0.0.0/8`.")),
+    ]
+}
+
+fn create_operation() -> Operation {
+    let days = schema::integer(1..=MAX_DAYS as usize)
+        .description(Some("For how many days it is good; for ever when it is not given."));
+    let new = schema::object([("name", schema::name().into())]).property("expires_in_days", days);
+    let new = limits().into_iter().fold(new, |new, (name, schema)| new.property(name, schema));
+    let example =
+        json!({ "name": "laptop", "expires_in_days": 90, "workspaces": ["credit/prod"], "rights": ["read"] });
+    let made = schema::all_of([
+        schema::component("Token"),
+        schema::object([("token", schema::string().into())]).additional_properties::<Schema>(None).into(),
+    ]);
+    principal(Operation::post, "", "create_token")
+        .summary("Make a token for a user or system")
+        .description("Its text is answered once, and stored nowhere. Once there is a token, services that start ask their callers for one.")
+        .body("What it is for, and what it is limited to.", [(JSON, content(new, Some(example)))])
+        .answers(StatusCode::CREATED, answer("The token.", JSON, made))
+        .fails(&[StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+fn list_operation() -> Operation {
+    let tokens = schema::object([("tokens", schema::array(schema::component("Token")).into())]);
+    principal(Operation::get, "", "list_tokens")
+        .summary("List the tokens of a user or system")
+        .answers(StatusCode::OK, answer("What is known of them, not their texts.", JSON, tokens))
+}
+
+fn revoke_operation() -> Operation {
+    principal(Operation::delete, "/{token}", "revoke_token")
+        .takes(in_path("token", schema::name().into(), "laptop", "The id of the token, or its name."))
+        .summary("Revoke a token")
+        .description("Within 5 seconds no service takes it any more.")
+        .answers(StatusCode::NO_CONTENT, Answered::new("It is revoked."))
+}
+
+fn whoami_operation() -> Operation {
+    let who = schema::object([("principal", schema::nullable(schema::string()).into())]);
+    Operation::get("/v1/whoami", "whoami")
+        .tag("people")
+        .summary("Tell who the caller is")
+        .answers(StatusCode::OK, answer("Null, where callers are not asked who they are.", JSON, who))
+        .fails(&ALWAYS)
+}
+
+fn record_schema() -> RefOr<Schema> {
+    let maybe = |text| -> RefOr<Schema> { schema::nullable(text).into() };
+    let record = schema::object([
+        ("id", schema::id().into()),
+        ("name", schema::name().into()),
+        ("principal", schema::id().into()),
+        ("created_at", schema::time().into()),
+        ("expires_at", maybe(schema::time())),
+        ("used_at", maybe(schema::time())),
+    ]);
+    let record = record.additional_properties::<Schema>(None);
+    limits().into_iter().fold(record, |record, (name, schema)| record.property(name, schema)).into()
+}
+
+/// What is known of a token, as JSON.
+pub fn record(record: &TokenRecord) -> Value {
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let mut value = json!({
+        "id": record.id.as_str(), "name": record.name, "principal": record.principal.to_string(),
+        "created_at": record.created_at.to_string(), "expires_at": time(record.expires_at),
+        "used_at": time(record.used_at),
+    });
+    let limits = &record.limits;
+    let mut list = |name: &str, texts: Option<Vec<String>>| {
+        if let Some(texts) = texts.filter(|texts| !texts.is_empty()) {
+            value[name] = texts.into();
+        }
+    };
+    let of = |kind: EntityKind| {
+        let ids = |scopes: &std::collections::BTreeSet<Scope>| {
+            let entities = scopes.iter().filter_map(Scope::entity).filter(|at| at.kind() == kind);
+            entities.map(|at| at.to_string()).collect::<Vec<_>>()
+        };
+        limits.scopes.as_ref().map(ids)
+    };
+    list("workspaces", of(EntityKind::Workspace));
+    list("categories", of(EntityKind::Category));
+    list("rights", limits.rights.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
+    list("kinds", limits.kinds.as_ref().map(|all| all.iter().map(|kind| kind.name().to_owned()).collect()));
+    list("addresses", limits.networks.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
+    value
+}
+
+impl Asked {
+    async fn token(self, service: &Service) -> Result<NewToken, Error> {
+        let mut scopes = std::collections::BTreeSet::new();
+        let is_limited = self.workspaces.is_some() || self.categories.is_some();
+        let workspaces = self.workspaces.into_iter().flatten().map(|name| (EntityKind::Workspace, name));
+        let categories = self.categories.into_iter().flatten().map(|name| (EntityKind::Category, name));
+        for (kind, name) in workspaces.chain(categories) {
+            scopes.extend(Scope::of(&service.catalog().resolve(kind, &name).await?));
+        }
+        let kind = |name: &String| {
+            Kind::from_name(name).ok_or_else(|| Error::invalid(format!("`{name}` is no kind of events")))
+        };
+        let rights = |all: Vec<String>| all.iter().map(|name| Right::parse(name)).collect::<Result<_, _>>();
+        let limits = Limits {
+            scopes: is_limited.then_some(scopes),
+            rights: self.rights.map(rights).transpose()?,
+            kinds: self.kinds.map(|all| all.iter().map(kind).collect::<Result<_, _>>()).transpose()?,
+            networks: self
+                .addresses
+                .map(|all| all.iter().map(|text| text.parse()).collect::<Result<_, _>>())
+                .transpose()?,
+        };
+        let wrong = || Error::invalid(format!("a token is good for 1 to {MAX_DAYS} whole days, or for ever"));
+        // 4.0 is a whole number in JSON, too.
+        let is_good = |days: &f64| days.fract() == 0.0 && (1.0..=f64::from(MAX_DAYS)).contains(days);
+        let days =
+            self.expires_in_days.map(|days| Some(days).filter(is_good).ok_or_else(wrong)).transpose()?;
+        let expires_at = days.map(|days| service.clock().now().plus_seconds(days as i64 * 24 * 60 * 60));
+        Ok(NewToken { name: self.name, expires_at, limits })
+    }
+}
+
+fn segments<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
+    let Path(path) =
+        path.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    Ok(path)
+}
+
+async fn create(
+    State(tokening): State<Arc<Tokening>>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: Asked = json_object(&headers, new)?;
+    let principal = tokening.principal(&segments(path)?).await?;
+    let new = new.token(&tokening.service).await?;
+    let now = tokening.service.clock().now();
+    let (token, record) = tokening.tokens.create(&principal, new, now).await?;
+    let mut value = self::record(&record);
+    value["token"] = token.text().into();
+    Ok((StatusCode::CREATED, Json(value)).into_response())
+}
+
+async fn list(
+    State(tokening): State<Arc<Tokening>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let principal = tokening.principal(&segments(path)?).await?;
+    let records = tokening.tokens.list(&principal).await?;
+    Ok(Json(json!({ "tokens": records.iter().map(record).collect::<Vec<_>>() })).into_response())
+}
+
+async fn revoke(
+    State(tokening): State<Arc<Tokening>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Response, Problem> {
+    let (principal, id) = segments(path)?;
+    let principal = tokening.principal(&principal).await?;
+    tokening.tokens.revoke(&principal, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn whoami(caller: Option<Extension<Arc<Caller>>>) -> Response {
+    let principal = caller.map(|Extension(caller)| caller.principal.to_string());
+    Json(json!({ "principal": principal })).into_response()
+}
+
+impl Tokening {
+    async fn principal(&self, text: &str) -> Result<EntityId, Error> {
+        self.service.principal(text).await
+    }
+}

@@ -1,0 +1,106 @@
+//! The words of a request that name what it is about, read as the operation itself will read them.
+
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::{Query, RawPathParams, Request},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use web::{About, Demand, Place, Problem, json_object};
+
+/// What a request says, as far as that is needed.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    path: Vec<(String, String)>,
+    whole_path: String,
+    query: Vec<(String, String)>,
+    body: Named,
+}
+
+/// The fields of a body that may name something. A field that comes twice is an error here and for the operation.
+#[derive(Debug, Default, Deserialize)]
+struct Named {
+    workspace: Option<String>,
+    path: Option<String>,
+}
+
+fn place(about: About) -> Option<Place> {
+    match about {
+        About::Entity(_, place)
+        | About::ParentOf(_, place)
+        | About::CategoryOf(place)
+        | About::Own(_, place) => Some(place),
+        About::Caller | About::Visible | About::Server | About::Typed(..) => None,
+    }
+}
+
+impl Words {
+    /// The words of a request, and the request as it was.
+    pub(super) async fn read(
+        demand: &Demand,
+        path: &RawPathParams,
+        request: Request,
+    ) -> Result<(Self, Request), Problem> {
+        let path: Vec<(String, String)> =
+            path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let whole_path = path.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/");
+        let mut words = Self { path, whole_path, ..Self::default() };
+        let mut request = request;
+        for place in demand.needs().iter().filter_map(|need| place(need.about)) {
+            match place {
+                Place::WholePath | Place::Path(_) => {}
+                Place::Query(name) => {
+                    let query = Query::try_from_uri(request.uri());
+                    let Query(query): Query<Vec<(String, String)>> = query
+                        .map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+                    if query.iter().filter(|(known, _)| known == name).count() > 1 {
+                        let detail = format!("`{name}` is given twice");
+                        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+                    }
+                    words.query = query;
+                }
+                Place::Body(name) => {
+                    let (body, whole) = read_body(request).await?;
+                    words.body = json_object(whole.headers(), Ok(body))?;
+                    request = whole;
+                    if words.at(place).is_none() {
+                        let detail = format!("missing field `{name}`");
+                        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+                    }
+                }
+            }
+        }
+        Ok((words, request))
+    }
+
+    /// The word at a place.
+    pub(super) fn at(&self, place: Place) -> Option<&str> {
+        let find =
+            |pairs: &'_ [(String, String)], name: &str| pairs.iter().position(|(known, _)| known == name);
+        match place {
+            Place::WholePath => Some(&self.whole_path),
+            Place::Path(name) => self.in_path(name),
+            Place::Query(name) => find(&self.query, name).map(|at| self.query[at].1.as_str()),
+            Place::Body("path") => self.body.path.as_deref(),
+            Place::Body(_) => self.body.workspace.as_deref(),
+        }
+    }
+
+    /// A parameter of the path.
+    pub(super) fn in_path(&self, name: &str) -> Option<&str> {
+        self.path.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The body, and the request with it.
+async fn read_body(request: Request) -> Result<(Bytes, Request), Problem> {
+    let (head, body) = request.into_parts();
+    let most = catalog::http::MAX_BODY_BYTES;
+    let read = to_bytes(body, most).await;
+    let too_long = |_| {
+        let detail = format!("the body is longer than {most} bytes, or it broke off");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    };
+    let body = read.map_err(too_long)?;
+    Ok((body.clone(), Request::from_parts(head, Body::from(body))))
+}

@@ -1,0 +1,45 @@
+//! Who may do what: tokens, the callers that they stand for, and the one place where a request is let in or refused.
+//!
+//! A [`Token`] is 38 letters that its holder keeps; the table has its SHA-256 ([`Tokens`]). A [`Caller`] is who a
+//! token stands for, with the rights that roles give on workspaces, on categories and on the server. [`Access`] finds it and
+//! keeps it for 5 seconds, so a request costs no read. [`http::guard`] asks each request for what its route demands.
+//!
+//! ```
+//! use almanac_access::{Limits, NewToken, Token, Tokens};
+//! use catalog::{Catalog, New, NewEntity};
+//! use event::Clock;
+//! use table::sqlite::SqliteTable;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("almanac.db");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let (clock, now) = (Clock::system(), Clock::system().now());
+//! let table = std::sync::Arc::new(SqliteTable::open(&path, clock)?);
+//! let ann = Catalog::new(table.clone()).create(NewEntity::new("ann", New::User), now).await?;
+//! let tokens = Tokens::new(table);
+//! let new = NewToken { name: "laptop".into(), expires_at: None, limits: Limits::default() };
+//! let (token, record) = tokens.create(&ann.at(), new, now).await?;
+//! assert_eq!(Token::parse(token.text()).as_ref(), Some(&token));
+//! assert_eq!(tokens.find(&token.digest()).await?, Some(record));
+//! # Ok::<(), event::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It knows nothing of ingest, projector or query.
+
+mod caller;
+mod gate;
+pub mod http;
+mod limits;
+mod network;
+mod token;
+mod tokens;
+
+pub use caller::{Caller, Principal};
+pub use gate::{Access, Refusal};
+pub use limits::{Limits, MAX_LISTED};
+pub use network::Network;
+pub use token::{Digest, PREFIX, TOKEN_BYTES, Token};
+pub use tokens::{MAX_DAYS, MAX_TOKENS, NewToken, TokenRecord, Tokens};

@@ -1,0 +1,108 @@
+//! To what a token is limited, besides the roles of the principal that it belongs to.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use event::{Error, Kind, Result, Right, Rights};
+use log::key::Scope;
+use table::{Item, item::Value};
+
+use crate::network::Network;
+
+/// The most entries in one list of limits.
+pub const MAX_LISTED: usize = 100;
+
+/// What a token may be used for at most. What is `None` is not limited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// On which categories and workspaces.
+    pub scopes: Option<BTreeSet<Scope>>,
+    /// For which rights.
+    pub rights: Option<BTreeSet<Right>>,
+    /// For events of which kinds.
+    pub kinds: Option<Vec<Kind>>,
+    /// From which addresses.
+    pub networks: Option<Vec<Network>>,
+}
+
+impl Limits {
+    /// The rights that it leaves.
+    pub fn rights(&self) -> Rights {
+        self.rights.as_ref().map_or_else(Rights::all, |rights| rights.iter().copied().collect())
+    }
+
+    /// Whether events of a kind may be appended and read.
+    pub fn has_kind(&self, kind: Kind) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind))
+    }
+
+    /// Whether it may be used from an address. An unknown address is in no range.
+    pub fn has_address(&self, address: Option<IpAddr>) -> bool {
+        let Some(networks) = &self.networks else { return true };
+        address.is_some_and(|address| networks.iter().any(|network| network.has(address)))
+    }
+
+    /// Checks that each list says something, and not too much.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the list.
+    pub fn check(&self) -> Result<()> {
+        let lengths = [
+            ("scopes", self.scopes.as_ref().map(BTreeSet::len)),
+            ("rights", self.rights.as_ref().map(BTreeSet::len)),
+            ("kinds", self.kinds.as_ref().map(Vec::len)),
+            ("addresses", self.networks.as_ref().map(Vec::len)),
+        ];
+        match lengths
+            .iter()
+            .find(|(_, length)| length.is_some_and(|length| !(1..=MAX_LISTED).contains(&length)))
+        {
+            Some((name, _)) => {
+                Err(Error::invalid(format!("a token is limited to 1 to {MAX_LISTED} {name}, or not at all")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The item, with these limits.
+    pub(crate) fn note(&self, mut item: Item) -> Item {
+        let mut list = |name: &str, texts: Option<Vec<String>>| {
+            if let Some(texts) = texts {
+                let texts = texts.into_iter().map(Value::S).collect();
+                item.attributes.insert(name.to_owned(), Value::L(texts));
+            }
+        };
+        list("scopes", self.scopes.as_ref().map(|all| all.iter().map(Scope::token).collect()));
+        list("rights", self.rights.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
+        list("kinds", self.kinds.as_ref().map(|all| all.iter().map(|kind| kind.name().to_owned()).collect()));
+        list("networks", self.networks.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
+        item
+    }
+
+    /// The limits in an item.
+    pub(crate) fn of(item: &Item) -> Result<Self> {
+        let kind = |name: &str| {
+            Kind::from_name(name).ok_or_else(|| item.corrupt(format_args!("`{name}` is no kind")))
+        };
+        let scope = |token: &str| {
+            Scope::parse(token).ok_or_else(|| item.corrupt(format_args!("`{token}` is no scope")))
+        };
+        Ok(Self {
+            scopes: list(item, "scopes", scope)?.map(|all| all.into_iter().collect()),
+            rights: list(item, "rights", Right::parse)?.map(|all| all.into_iter().collect()),
+            kinds: list(item, "kinds", kind)?,
+            networks: list(item, "networks", str::parse)?,
+        })
+    }
+}
+
+/// What a list of an item says, if it has that list. A list that cannot be read limits to nothing: that is an error.
+fn list<T>(item: &Item, name: &str, read: impl Fn(&str) -> Result<T>) -> Result<Option<Vec<T>>> {
+    if !item.attributes.contains_key(name) {
+        return Ok(None);
+    }
+    let text = |value: &Value| match value {
+        Value::S(text) => read(text),
+        _ => Err(item.corrupt(format_args!("`{name}` holds something else than text"))),
+    };
+    item.list(name)?.iter().map(text).collect::<Result<_>>().map(Some)
+}

@@ -1,0 +1,133 @@
+//! Tokens as text: a prefix, 32 letters by chance, and a checksum, so that programs that look for secrets find them and
+//! a mistyped one is known without a look at the table.
+
+use std::fmt;
+
+use event::id::{LETTERS, random_letters};
+use sha2::{Digest as _, Sha256};
+
+/// What every token begins with.
+pub const PREFIX: &str = "alm_";
+
+/// How many letters are chance: 190 bits.
+const RANDOM: usize = 32;
+
+/// How many letters the checksum has: CRC-32 in base 62.
+const CHECK: usize = 6;
+
+/// How long a token is.
+pub const TOKEN_BYTES: usize = PREFIX.len() + RANDOM + CHECK;
+
+/// The SHA-256 of a token, which is what is stored: its letters are chance, so nobody can guess them from it.
+pub type Digest = [u8; 32];
+
+/// A token. Its text is shown once, to the person that it is made for, and never stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A new one.
+    pub fn new() -> Self {
+        let chance = random_letters(RANDOM);
+        Self(format!("{PREFIX}{chance}{}", checksum(&chance)))
+    }
+
+    /// The token of a text, if it is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix(PREFIX).filter(|_| text.len() == TOKEN_BYTES)?;
+        if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return None;
+        }
+        let (chance, check) = rest.split_at(RANDOM);
+        (checksum(chance) == check).then(|| Self(text.to_owned()))
+    }
+
+    /// Whether `text` holds a token somewhere, such as a URL that somebody put one into.
+    pub fn is_in(text: &str) -> bool {
+        let token = |(at, _)| text.get(at..at + TOKEN_BYTES).and_then(Self::parse);
+        text.match_indices(PREFIX).any(|found| token(found).is_some())
+    }
+
+    /// Its text, to be shown once.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Its digest.
+    pub fn digest(&self) -> Digest {
+        Sha256::digest(&self.0).into()
+    }
+}
+
+impl Default for Token {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Says nothing of its text.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// Whether two digests are the same, in a time that does not tell where they differ.
+pub(crate) fn is_same(one: &Digest, other: &Digest) -> bool {
+    one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+/// The CRC-32 of a text as letters, the greatest first.
+fn checksum(text: &str) -> String {
+    let mut rest = crc32fast::hash(text.as_bytes()) as usize;
+    let mut letters = [b'0'; CHECK];
+    for letter in letters.iter_mut().rev() {
+        *letter = LETTERS[rest % LETTERS.len()];
+        rest /= LETTERS.len();
+    }
+    letters.map(char::from).iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens that were given out stay good: the form never changes.
+    const GOLDEN: &str = "alm_0123456789ABCDEFGHIJKLMNOPQRSTUV1ggZdL";
+
+    #[test]
+    fn the_form_is_what_it_was() {
+        let check = checksum("0123456789ABCDEFGHIJKLMNOPQRSTUV");
+        assert_eq!(format!("alm_0123456789ABCDEFGHIJKLMNOPQRSTUV{check}"), GOLDEN);
+        let token = Token::parse(GOLDEN).unwrap();
+        let hex: String = token.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex.len(), 64);
+        assert_eq!(format!("{token:?}"), "Token(..)");
+    }
+
+    #[test]
+    fn a_new_token_is_good_and_no_typing_error_is() {
+        let token = Token::new();
+        assert_eq!((token.text().len(), Token::parse(token.text())), (TOKEN_BYTES, Some(token.clone())));
+        assert_ne!(token, Token::new());
+        for at in 0..TOKEN_BYTES {
+            let mut wrong = token.text().as_bytes().to_vec();
+            wrong[at] = if wrong[at] == b'x' { b'y' } else { b'x' };
+            let wrong = String::from_utf8(wrong).unwrap();
+            assert!(wrong == token.text() || Token::parse(&wrong).is_none(), "another letter at {at}");
+            assert_eq!(Token::parse(&token.text()[..at]), None, "cut at {at}");
+        }
+        assert_eq!(Token::parse(&format!("{}x", token.text())), None);
+        assert!(Token::is_in(&format!("/v1/x?token={}&b", token.text())));
+        assert!(!Token::is_in("/v1/x?token=alm_x") && !Token::is_in("alm_é"));
+    }
+
+    #[test]
+    fn digests_are_compared_whole() {
+        let (one, mut other) = (Token::new().digest(), [0; 32]);
+        assert!(is_same(&one, &one.clone()) && !is_same(&one, &other));
+        other.copy_from_slice(&one);
+        other[31] ^= 1;
+        assert!(!is_same(&one, &other));
+    }
+}

@@ -1,0 +1,237 @@
+//! Tokens as they are stored: by the digest of their text, and by their principal.
+
+use std::sync::Arc;
+
+use event::{Error, Id, Result, Timestamp, id::check_name};
+use log::key::{self, EntityId, EntityKind};
+use table::{Condition, Item, Query, Table, Update, Write, query_all};
+
+use crate::{
+    limits::Limits,
+    token::{Digest, Token},
+};
+
+const ITEM_VERSION: i64 = 1;
+
+/// The most tokens of a principal.
+pub const MAX_TOKENS: usize = 100;
+
+/// The longest that a token can be good for, in days.
+pub const MAX_DAYS: u32 = 3_660;
+
+/// After so many seconds it is noted again that a token is used.
+pub(crate) const USE_NOTED_EVERY_SECONDS: i64 = 60 * 60;
+
+/// A token that is asked for.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// What it is for, in a word.
+    pub name: String,
+    /// Until when it is good; for ever when `None`.
+    pub expires_at: Option<Timestamp>,
+    /// What it is limited to.
+    pub limits: Limits,
+}
+
+/// What is known of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// Its id, by which it is revoked.
+    pub id: Id,
+    /// What it is for.
+    pub name: String,
+    /// The user or system that it belongs to.
+    pub principal: EntityId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Until when it is good.
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, to an hour.
+    pub used_at: Option<Timestamp>,
+    /// What it is limited to.
+    pub limits: Limits,
+}
+
+/// The tokens in a table.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    table: Arc<dyn Table>,
+}
+
+impl TokenRecord {
+    /// Whether it is good for nothing any more.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    fn to_item(&self, digest: &Digest) -> Item {
+        let mut item = Item::new(key::token(digest))
+            .with("v", ITEM_VERSION)
+            .with("id", self.id.as_str())
+            .with("name", self.name.as_str())
+            .with("principal", self.principal.token())
+            .with("created_at", self.created_at.micros());
+        if let Some(at) = self.expires_at {
+            item = item.with("until", at.micros()).with("expires_at", at.micros().div_euclid(1_000_000));
+        }
+        self.limits.note(item)
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let time = |name: &str| {
+            Timestamp::from_micros(item.int(name)?)
+                .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+        };
+        let some = |name: &str| item.attributes.contains_key(name).then(|| time(name)).transpose();
+        let principal = key::parse_token(item.text("principal")?)
+            .and_then(|(kind, id)| EntityId::new(kind, id, None))
+            .ok_or_else(|| item.corrupt("`principal` is none"))?;
+        Ok(Self {
+            id: Id::parse(item.text("id")?)?,
+            name: item.text("name")?.to_owned(),
+            principal,
+            created_at: time("created_at")?,
+            expires_at: some("until")?,
+            used_at: some("used_at")?,
+            limits: Limits::of(item)?,
+        })
+    }
+}
+
+impl Tokens {
+    /// The tokens in `table`.
+    pub fn new(table: Arc<dyn Table>) -> Self {
+        Self { table }
+    }
+
+    /// Whether callers must have a token: since the first one was made.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn are_asked_for(&self) -> Result<bool> {
+        Ok(self.table.get(&key::access()).await?.is_some())
+    }
+
+    /// Makes a token for a user or system. From the first one on, services that start ask their callers for tokens.
+    ///
+    /// # Errors
+    /// `Invalid`, when it cannot be made so; `NotFound`, when there is no such principal; `Conflict`, when the principal
+    /// has too many.
+    pub async fn create(
+        &self,
+        principal: &EntityId,
+        new: NewToken,
+        now: Timestamp,
+    ) -> Result<(Token, TokenRecord)> {
+        check_name(&new.name)?;
+        new.limits.check()?;
+        if !matches!(principal.kind(), EntityKind::User | EntityKind::System) {
+            let message = format!("a {} has no tokens; a user or a system can", principal.kind());
+            return Err(Error::invalid(message));
+        }
+        if new.expires_at.is_some_and(|at| at <= now) {
+            return Err(Error::invalid("the token would have expired already"));
+        }
+        let others = self.list(principal).await?;
+        if others.iter().any(|other| other.name == new.name) {
+            let message = format!("{principal} has a token called `{}` already", new.name);
+            return Err(Error::conflict(message));
+        }
+        if others.len() >= MAX_TOKENS {
+            let message = format!("{principal} has {MAX_TOKENS} tokens; revoke one that is not used");
+            return Err(Error::conflict(message));
+        }
+        let token = Token::new();
+        let record = TokenRecord {
+            id: Id::new(now),
+            name: new.name,
+            principal: principal.clone(),
+            created_at: now,
+            expires_at: new.expires_at,
+            used_at: None,
+            limits: new.limits,
+        };
+        let item = record.to_item(&token.digest());
+        let mut listed = Item::new(key::token_of(principal, &record.id))
+            .with("v", ITEM_VERSION)
+            .with("digest", token.digest().to_vec());
+        if let Some(at) = record.expires_at {
+            listed = listed.with("expires_at", at.micros().div_euclid(1_000_000));
+        }
+        let asked = Item::new(key::access()).with("v", ITEM_VERSION);
+        let written = self
+            .table
+            .transact(vec![
+                Write::Check(principal.key(), Condition::Exists),
+                Write::Put(item, Condition::Absent),
+                Write::Put(listed, Condition::Absent),
+                Write::Put(asked, Condition::None),
+            ])
+            .await;
+        match written {
+            Ok(()) => Ok((token, record)),
+            Err(error) if error.is_conflict() => Err(Error::not_found(format!("there is no {principal}"))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is known of the token of a digest, if there is one.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn find(&self, digest: &Digest) -> Result<Option<TokenRecord>> {
+        self.table.get(&key::token(digest)).await?.as_ref().map(TokenRecord::from_item).transpose()
+    }
+
+    /// The tokens of a principal that can still be used or have expired lately, the oldest first.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn list(&self, principal: &EntityId) -> Result<Vec<TokenRecord>> {
+        let mut records = Vec::new();
+        for item in query_all(&*self.table, Query::table(key::tokens_of(principal))).await? {
+            records.extend(self.find(&digest(&item)?).await?);
+        }
+        Ok(records)
+    }
+
+    /// Revokes a token of a principal, by its id or its name. A service that used it a moment ago may take it for 5 more
+    /// seconds.
+    ///
+    /// # Errors
+    /// `NotFound`, when it has none.
+    pub async fn revoke(&self, principal: &EntityId, id_or_name: &str) -> Result<()> {
+        let mut is_found = false;
+        for item in query_all(&*self.table, Query::table(key::tokens_of(principal))).await? {
+            let digest = digest(&item)?;
+            let is_it = |record: &TokenRecord| record.id.as_str() == id_or_name || record.name == id_or_name;
+            if self.find(&digest).await?.as_ref().is_some_and(is_it) {
+                let token = Write::Delete(key::token(&digest), Condition::None);
+                self.table.transact(vec![token, Write::Delete(item.key, Condition::None)]).await?;
+                is_found = true;
+            }
+        }
+        match is_found {
+            true => Ok(()),
+            false => Err(Error::not_found(format!("{principal} has no such token"))),
+        }
+    }
+
+    /// Notes that a token is used, when that was not noted lately.
+    ///
+    /// # Errors
+    /// Those of the table; `Conflict`, when it was revoked since.
+    pub async fn note_use(&self, digest: &Digest, record: &TokenRecord, now: Timestamp) -> Result<()> {
+        let is_noted = |at: Timestamp| now.micros() - at.micros() < USE_NOTED_EVERY_SECONDS * 1_000_000;
+        if record.used_at.is_some_and(is_noted) {
+            return Ok(());
+        }
+        let update = Update::new(key::token(digest), Condition::Exists).set("used_at", now.micros());
+        self.table.transact(vec![Write::Update(update)]).await
+    }
+}
+
+fn digest(item: &Item) -> Result<Digest> {
+    item.bytes("digest")?.try_into().map_err(|_| item.corrupt("`digest` is none of SHA-256"))
+}

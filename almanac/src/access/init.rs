@@ -1,0 +1,47 @@
+//! `almanac init`: the first user and its token.
+
+use std::sync::Arc;
+
+use ::access::{Limits, NewToken, Tokens};
+use catalog::{Catalog, Role, new::NewRoot};
+use clap::Args;
+use event::{Clock, Error};
+use log::key::{EntityKind, Scope};
+
+use crate::{config::Config, open};
+
+/// What the first token is called.
+const FIRST: &str = "first";
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The name of the user who may do everything.
+    #[arg(long, default_value = "admin")]
+    user: String,
+}
+
+/// Makes a user who may do everything, and prints its token.
+pub(crate) async fn init(config: &Config, args: &InitArgs) -> anyhow::Result<()> {
+    let (table, now) = (open::create(config).await?, Clock::system().now());
+    let (catalog, tokens) = (Catalog::new(Arc::clone(&table)), Tokens::new(table));
+    if tokens.are_asked_for().await? {
+        let message = "there are tokens already; `almanac token create` makes more";
+        return Err(Error::conflict(message).into());
+    }
+    let user = match catalog.principal_named(EntityKind::User, &args.user).await? {
+        Some(user) => user,
+        None => {
+            let new = NewRoot { name: args.user.clone(), attributes: None };
+            new.create(EntityKind::User, &catalog, now).await?.at()
+        }
+    };
+    catalog.grant(&Scope::Server, &user, Role::Admin, now).await?;
+    let new = NewToken { name: FIRST.to_owned(), expires_at: None, limits: Limits::default() };
+    let (token, _) = tokens.create(&user, new, now).await?;
+    eprintln!(
+        "The user {} may do everything, by this token. It is shown once; services that start now ask for tokens.",
+        args.user
+    );
+    println!("{}", token.text());
+    Ok(())
+}

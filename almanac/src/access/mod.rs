@@ -1,0 +1,96 @@
+//! Whether callers are asked who they are, and the commands on tokens and roles.
+
+mod init;
+mod role;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::{fs, net::IpAddr, path::PathBuf, sync::Arc};
+
+use ::access::{Access, Token, Tokens};
+use anyhow::{Context, bail};
+use clap::Args;
+use event::{Clock, Error};
+use table::Table;
+
+pub(crate) use self::{
+    init::{InitArgs, init},
+    role::{AccessCommand, roles},
+    token::{TokenCommand, tokens},
+};
+
+/// The variable that holds the token of a service that is started with one. It is no flag, since other users of a machine can
+/// read the flags of a process.
+const ADMIN_TOKEN: &str = "ALMANAC_ADMIN_TOKEN";
+
+/// Whether callers are asked who they are.
+#[derive(Debug, Args)]
+pub(crate) struct Asking {
+    /// Ask nobody who they are, whatever the address and whether there are tokens or not.
+    #[arg(long)]
+    insecure: bool,
+    /// A file with a token that may do everything; ALMANAC_ADMIN_TOKEN can hold the token itself.
+    #[arg(long, value_name = "FILE", env = "ALMANAC_ADMIN_TOKEN_FILE")]
+    admin_token_file: Option<PathBuf>,
+}
+
+impl Asking {
+    /// What finds out who calls; `None`, when nobody is asked. A process that never `writes` does not note the use of tokens.
+    ///
+    /// # Errors
+    /// When others than this machine could call and nobody would be asked.
+    pub(crate) async fn access(
+        &self,
+        table: &Arc<dyn Table>,
+        listen: IpAddr,
+        writes: bool,
+    ) -> anyhow::Result<Option<Arc<Access>>> {
+        let preset = self.preset()?;
+        if self.insecure {
+            return Ok(None);
+        }
+        if preset.is_some() || Tokens::new(Arc::clone(table)).are_asked_for().await? {
+            let access = Access::new(Arc::clone(table), Clock::system());
+            let access = access.with_preset(preset.as_ref());
+            return Ok(Some(Arc::new(if writes { access } else { access.reading_only() })));
+        }
+        if !listen.is_loopback() {
+            bail!(Error::invalid(format!(
+                "others could reach {listen}, and there is no token yet to know them by: `almanac init` makes the first one, \
+                 {ADMIN_TOKEN} can hold one, and --insecure lets everybody do everything"
+            )));
+        }
+        Ok(None)
+    }
+
+    /// What is said of it when a service starts.
+    pub(crate) fn says(&self, asks: bool) -> &'static str {
+        match (asks, self.insecure) {
+            (true, _) => "callers need a token",
+            (false, true) => "INSECURE: every caller may do everything",
+            (false, false) => "nobody is asked for a token, since only this machine reaches it",
+        }
+    }
+
+    /// The token that the process is started with.
+    fn preset(&self) -> anyhow::Result<Option<Token>> {
+        let given = std::env::var(ADMIN_TOKEN).ok().filter(|text| !text.is_empty());
+        let file = self.admin_token_file.as_ref().filter(|path| !path.as_os_str().is_empty());
+        let (text, place) = match (given, file) {
+            (Some(_), Some(_)) => {
+                bail!(Error::invalid(format!("{ADMIN_TOKEN} and a file of a token are given; leave one out")))
+            }
+            (None, None) => return Ok(None),
+            (Some(text), None) => (text, ADMIN_TOKEN.to_owned()),
+            (None, Some(path)) => {
+                let text =
+                    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+                (text, path.display().to_string())
+            }
+        };
+        // The text is not repeated, since it may be a secret all the same.
+        let wrong = || Error::invalid(format!("{place} holds no token; `almanac token generate` prints one"));
+        Ok(Some(Token::parse(text.trim()).ok_or_else(wrong)?))
+    }
+}

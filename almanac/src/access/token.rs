@@ -1,0 +1,128 @@
+//! `almanac token`: makes, lists and revokes tokens.
+
+use std::sync::Arc;
+
+use ::access::{Limits, MAX_DAYS, NewToken, Token, Tokens, http::record};
+use ::catalog::Service;
+use clap::{Args, Subcommand};
+use event::{Clock, Error, Kind, Right};
+use log::key::{EntityKind, Scope};
+
+use crate::{
+    config::Config,
+    open,
+    shown::{Shown, show},
+};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token for a user or system, and print it once.
+    Create(CreateArgs),
+    /// List the tokens of a user or system.
+    List {
+        /// Whose: user:NAME or system:NAME.
+        principal: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Revoke a token; within 5 seconds no service takes it any more.
+    Revoke {
+        /// Whose: user:NAME or system:NAME.
+        principal: String,
+        /// The name of the token, or its id.
+        token: String,
+    },
+    /// Print a new token that is stored nowhere, for ALMANAC_ADMIN_TOKEN.
+    Generate,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Whose: user:NAME or system:NAME.
+    principal: String,
+    /// What it is for, in a word.
+    #[arg(long)]
+    name: String,
+    /// For how many days it is good; for ever, unless it is given.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DAYS)))]
+    days: Option<u32>,
+    /// Only on this workspace. May be repeated.
+    #[arg(long = "workspace", short)]
+    workspaces: Vec<String>,
+    /// Only on this category and its workspaces. May be repeated.
+    #[arg(long = "category", short)]
+    categories: Vec<String>,
+    /// Only this right: read, append, review, maintain or admin. May be repeated.
+    #[arg(long = "right", value_parser = |text: &str| Right::parse(text))]
+    rights: Vec<Right>,
+    /// Only events of this kind, such as predictions. May be repeated.
+    #[arg(long = "kind")]
+    kinds: Vec<String>,
+    /// Only from these addresses, such as 10.0.0.0/8. May be repeated.
+    #[arg(long = "address")]
+    addresses: Vec<String>,
+}
+
+impl CreateArgs {
+    async fn new_token(&self, service: &Service) -> Result<NewToken, Error> {
+        let mut scopes = Vec::new();
+        for name in &self.workspaces {
+            let at = service.catalog().resolve(EntityKind::Workspace, name).await?;
+            scopes.push(Scope::Workspace(at.id().clone()));
+        }
+        for name in &self.categories {
+            let at = service.catalog().resolve(EntityKind::Category, name).await?;
+            scopes.push(Scope::Category(at.id().clone()));
+        }
+        let kind = |name: &String| {
+            Kind::from_name(name).ok_or_else(|| Error::invalid(format!("`{name}` is no kind of events")))
+        };
+        let kinds = self.kinds.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
+        let networks = self.addresses.iter().map(|text| text.parse()).collect::<Result<Vec<_>, _>>()?;
+        let limits = Limits {
+            scopes: some(scopes).map(|all| all.into_iter().collect()),
+            rights: some(self.rights.clone()).map(|all| all.into_iter().collect()),
+            kinds: some(kinds),
+            networks: some(networks),
+        };
+        let seconds = self.days.map(|days| i64::from(days) * 24 * 60 * 60);
+        let expires_at = seconds.map(|seconds| service.clock().now().plus_seconds(seconds));
+        Ok(NewToken { name: self.name.clone(), expires_at, limits })
+    }
+}
+
+/// A list that is not empty.
+fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+    Some(list).filter(|list| !list.is_empty())
+}
+
+/// Makes, lists and revokes tokens.
+pub(crate) async fn tokens(config: &Config, command: TokenCommand) -> anyhow::Result<()> {
+    if let TokenCommand::Generate = command {
+        println!("{}", Token::new().text());
+        return Ok(());
+    }
+    let table = open::existing(config).await?;
+    let (service, tokens) = (Service::new(Arc::clone(&table), Clock::system()), Tokens::new(table));
+    match command {
+        TokenCommand::Generate => {}
+        TokenCommand::Create(args) => {
+            let principal = service.principal(&args.principal).await?;
+            let new = args.new_token(&service).await?;
+            let (token, made) = tokens.create(&principal, new, service.clock().now()).await?;
+            eprintln!("The token {} ({}) is shown once.", made.id, made.name);
+            println!("{}", token.text());
+        }
+        TokenCommand::List { principal, shown } => {
+            let principal = service.principal(&principal).await?;
+            let rows: Vec<_> = tokens.list(&principal).await?.iter().map(record).collect();
+            show(&["id", "name", "created_at", "expires_at", "used_at"], &rows, shown.format);
+        }
+        TokenCommand::Revoke { principal, token } => {
+            let of = service.principal(&principal).await?;
+            tokens.revoke(&of, &token).await?;
+            println!("the token {token} of {principal} is revoked");
+        }
+    }
+    Ok(())
+}

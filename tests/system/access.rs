@@ -1,0 +1,81 @@
+//! Tokens as a user meets them: the first one, services that ask for one, and where no token ever shows.
+
+use crate::support::{Answer, Place, Running, Service, almanac, run, run_ok};
+
+fn get(service: &Service, path: &str, token: Option<&str>) -> Answer {
+    let bearer = token.map(|token| format!("Bearer {token}"));
+    let headers: Vec<(&str, &str)> = bearer.iter().map(|bearer| ("Authorization", bearer.as_str())).collect();
+    service.send("get", path, &headers, None)
+}
+
+#[test]
+fn what_others_reach_starts_with_a_token_only() {
+    let place = Place::sqlite();
+    let refused = run(&place, &["up", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("almanac init") && said.contains("--insecure"), "{said}");
+    let wrong = almanac(&place, &["up"]).env("ALMANAC_ADMIN_TOKEN", "secret-of-mine").output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("ALMANAC_ADMIN_TOKEN") && !said.contains("secret-of-mine"), "{said}");
+    // It is asked for on no other machine's behalf.
+    let open = Running::start(&place, &["--insecure"], &[]);
+    assert_eq!(get(&open, "/v1/workspaces", None).status, 200);
+}
+
+#[test]
+fn a_service_with_a_preset_token_takes_that_one_and_those_that_it_makes() {
+    let place = Place::sqlite();
+    let preset = run_ok(&place, &["token", "generate"]).trim().to_owned();
+    let service = Running::start(&place, &[], &[("ALMANAC_ADMIN_TOKEN", &preset)]);
+    assert_eq!(get(&service, "/v1/workspaces", None).status, 401);
+    assert_eq!(get(&service, "/v1/workspaces", Some(&preset)).status, 200);
+    assert_eq!(get(&service, "/healthz", None).status, 200);
+    let send = |method: &str, path: &str, body: &str| {
+        let bearer = format!("Bearer {preset}");
+        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        service.send(method, path, &headers, Some(body.as_bytes()))
+    };
+    assert_eq!(send("post", "/v1/workspaces", r#"{"path":"credit/prod"}"#).status, 201);
+    assert_eq!(send("post", "/v1/users", r#"{"name":"ann"}"#).status, 201);
+    let made = send("post", "/v1/tokens/user:ann", r#"{"name":"laptop","expires_in_days":1}"#);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+    assert_eq!(get(&service, "/v1/whoami", Some(&token)).json()["principal"], "user:ann");
+    assert_eq!(get(&service, "/v1/workspaces/credit/prod", Some(&token)).status, 404, "ann has no role");
+    let listed = get(&service, "/v1/tokens/user:ann", Some(&token));
+    assert_eq!(listed.json()["tokens"][0]["name"], "laptop");
+    assert!(!listed.text().contains(&token));
+}
+
+#[test]
+fn a_token_shows_when_it_is_made_and_nowhere_else() {
+    let place = Place::sqlite();
+    let token = run_ok(&place, &["init"]).trim().to_owned();
+    assert!(token.starts_with("alm_"), "the answer is the token alone");
+    let again = run(&place, &["init"]);
+    assert_eq!(again.status.code(), Some(2), "there is one already");
+    let service = Running::start(&place, &["--log-format", "json"], &[("ALMANAC_LOG", "trace")]);
+    assert_eq!(get(&service, "/v1/workspaces", Some(&token)).status, 200);
+    assert_eq!(get(&service, "/v1/users/admin", Some(&token)).status, 200);
+    let in_url = get(&service, &format!("/v1/workspaces?of={token}"), Some(&token));
+    assert_eq!(in_url.status, 400);
+    let mistyped = get(&service, "/v1/workspaces", Some(&token[..token.len() - 1]));
+    assert_eq!(mistyped.status, 401);
+    for answer in [&in_url, &mistyped] {
+        assert!(!answer.text().contains(&token[..30]), "{}", answer.text());
+    }
+    for args in [
+        &["table", "scan", "--format", "ndjson"][..],
+        &["config", "show"],
+        &["token", "list", "user:admin", "--format", "json"],
+        &["access", "list", "--format", "json"],
+    ] {
+        let shown = run_ok(&place, args);
+        assert!(!shown.contains(&token), "{args:?}");
+        assert!(args[0] != "table" || shown.contains("token#"), "the scan has the items of tokens");
+    }
+    let log = service.stop();
+    assert!(log.len() > 2 && log.iter().all(|line| !line.contains(&token[..30])), "{log:?}");
+}
