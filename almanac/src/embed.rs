@@ -140,8 +140,8 @@ impl Embedded {
         ended.map_err(|error| Error::unavailable("the projector was broken off").because(error))?
     }
 
-    /// Reads a window of days as a frame: `predictions`, `outcomes`, `metrics`, `releases`, `joined`, `rollups` or
-    /// `evaluations`.
+    /// Reads a window of days as a frame: `predictions`, `outcomes`, `metrics`, `releases`, `joined`, `rollups`,
+    /// `evaluations`, `classes` or `confusion`.
     ///
     /// # Errors
     /// `Invalid`, saying which word is wrong; those of the table.

@@ -16,7 +16,7 @@ use crate::{config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
-    /// What to read: predictions, outcomes, metrics, releases, joined, rollups or evaluations.
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes or confusion.
     pub(crate) what: String,
     /// The workspace, as category/name or by id.
     #[arg(long, short)]

@@ -5,6 +5,7 @@
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
 //! taken [`Partition`] by partition; the result is the same to the bit.
 
+mod classes;
 mod evaluator;
 mod fields;
 mod grouping;
@@ -29,6 +30,7 @@ use crate::{
     state,
 };
 
+pub use classes::{Class, Taken};
 pub use evaluator::{Buckets, Evaluator};
 pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;

@@ -21,7 +21,7 @@ pub use window::Windowed;
 use crate::{
     Evaluation,
     evaluation::{Binary, Measures, ReleaseEvaluation},
-    metrics::{CalibrationBin, Confusion},
+    metrics::{CalibrationBin, Classes, Confusion},
 };
 
 /// A figure of evaluations.
@@ -104,6 +104,11 @@ pub enum Merge {
     /// It is computed from the confusion matrices added up, which is exact. Days of a task without a confusion
     /// matrix merge by their mean, weighted by rows.
     Confusion(fn(&Confusion) -> Option<f64>),
+    /// It is computed from the counts of classes added up, which is exact; where not all classes are named, it is the mean of
+    /// the days.
+    Classes(fn(&Classes) -> Option<f64>),
+    /// Of a binary task as the first, of several classes as the second.
+    Both(fn(&Confusion) -> Option<f64>, fn(&Classes) -> Option<f64>),
     /// It is computed from the calibration bins added up, which is exact.
     Calibration(fn(&[CalibrationBin]) -> Option<f64>),
     /// It is the mean of the days, weighted by rows, which is exact for a mean of rows.
@@ -139,6 +144,18 @@ impl<'a> Row<'a> {
     /// The results of a binary task.
     fn binary(&self) -> Option<&'a Binary> {
         if let Measures::Binary(of) = self.measures()? { Some(of) } else { None }
+    }
+}
+
+impl Merge {
+    /// How it is computed from a confusion matrix.
+    pub(crate) fn of_confusion(self) -> Option<fn(&Confusion) -> Option<f64>> {
+        if let Self::Confusion(of) | Self::Both(of, _) = self { Some(of) } else { None }
+    }
+
+    /// How it is computed from the counts of classes.
+    pub(crate) fn of_classes(self) -> Option<fn(&Classes) -> Option<f64>> {
+        if let Self::Classes(of) | Self::Both(_, of) = self { Some(of) } else { None }
     }
 }
 

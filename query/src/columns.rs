@@ -6,14 +6,16 @@ use event::{
 };
 
 use crate::{
-    breakdown,
+    breakdown, classes,
     column_type::ColumnType,
-    evaluation_rows::evaluation_columns,
+    evaluation_rows::{HOUR, evaluation_columns},
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
     request::What,
     rollups,
 };
+
+const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 
 impl What {
     /// Its columns in their order; those of tags stand among them where it has tags.
@@ -34,6 +36,11 @@ impl What {
                 columns.extend(rollups::columns().map(|column| (column.name.as_str(), column.kind)))
             }
             What::Evaluations => columns.extend(evaluation_columns()),
+            What::Classes | What::Confusion => {
+                columns.push((HOUR, ColumnType::Field(FieldType::Time)));
+                columns.extend([breakdown::MODEL, breakdown::RELEASE].map(|name| (name, TEXT)));
+                columns.extend(classes::columns(self));
+            }
         }
         columns
     }
@@ -56,7 +63,7 @@ impl What {
             What::Joined => Kind::Predictions.families().iter().collect(),
             // What is broken down by a column has it.
             What::Rollups => Kind::Metrics.families().iter().collect(),
-            What::Evaluations => breakdown::families().collect(),
+            What::Evaluations | What::Classes | What::Confusion => breakdown::families().collect(),
         }
     }
 

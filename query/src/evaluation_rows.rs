@@ -10,17 +10,19 @@ use polars::prelude::DataFrame;
 
 use crate::{
     breakdown::{self, MODEL},
+    budget::Hold,
+    classes,
     column_type::ColumnType,
     intervals::{self, IntervalColumn},
-    request::Request,
+    request::{Request, What},
     series::{Cell, series},
 };
 
 /// The column of the instant at which the hour of a row begins.
-const HOUR: &str = "hour";
+pub(crate) const HOUR: &str = "hour";
 
 /// What a column shows.
-enum Shown {
+pub(crate) enum Shown {
     Hour,
     Model,
     /// The value of a column of predictions, by its place among them.
@@ -37,20 +39,26 @@ pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
     more.into_iter().chain(figures).chain(intervals).collect()
 }
 
-/// The columns of an answer, after the day.
-fn shown(request: &Request) -> Vec<(&str, ColumnType, Shown)> {
+/// The columns that say where a row stands, after the day.
+pub(crate) fn place_columns(request: &Request) -> impl Iterator<Item = (&str, ColumnType, Shown)> {
     let text = ColumnType::Field(FieldType::Text);
     let time = ColumnType::Field(FieldType::Time);
     let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
     let hour = (request.period == Period::Hour || is_named(HOUR)).then_some((HOUR, time, Shown::Hour));
     let model = (request.breakdown.by_model || is_named(MODEL)).then_some((MODEL, text, Shown::Model));
+    let release = FIGURES.first().map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
     let values = request.breakdown.columns.iter().enumerate();
-    let values = values.map(|(at, column)| (column.as_str(), text, Shown::Value(at)));
-    let mut figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
-    let release = figures.next();
+    let values = values.map(move |(at, column)| (column.as_str(), text, Shown::Value(at)));
+    hour.into_iter().chain(model).chain(release).chain(values)
+}
+
+/// The columns of an answer, after the day.
+fn shown(request: &Request) -> Vec<(&str, ColumnType, Shown)> {
+    let figures = FIGURES.iter().skip(1);
+    let figures = figures.map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
     let intervals = intervals::columns().filter(|_| request.has_intervals);
     let intervals = intervals.map(|column| (column.name.as_str(), column.kind(), Shown::Interval(column)));
-    hour.into_iter().chain(model).chain(release).chain(values).chain(figures).chain(intervals).collect()
+    place_columns(request).chain(figures).chain(intervals).collect()
 }
 
 /// A row, and where it stands.
@@ -103,26 +111,37 @@ impl PeriodBuckets {
     }
 }
 
-/// The rows as a dataframe.
-pub(crate) fn frame_of(rows: Vec<EvaluationRow<'_>>, request: &Request) -> Result<DataFrame> {
-    let columns = shown(request);
-    let of_figure = |figure: &Figure, row: &figure::Row<'_>| match figure.getter {
-        Getter::Text(read) => Cell::Text(read(row)),
-        Getter::Count(read) => Cell::Int(read(row)),
-        Getter::Number(_) => Cell::Float(figure.number(row, request.zero_division)),
-    };
-    let of_interval = |column: &IntervalColumn, row: &figure::Row<'_>| match column.kind() {
-        ColumnType::Count => Cell::Int(column.count(row)),
-        _ => Cell::Float(column.number(row)),
-    };
-    let cell = |shown: &Shown, row: &EvaluationRow<'_>| match shown {
+/// What a column shows of a row.
+pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) -> Cell {
+    let figures = &row.figures;
+    match shown {
         Shown::Hour => Cell::Time(row.hour),
         Shown::Model => Cell::Text(row.model.map(str::to_owned)),
         Shown::Value(at) => Cell::Text(row.values.get(*at).cloned()),
-        Shown::Figure(figure) => of_figure(figure, &row.figures),
-        Shown::Interval(column) => of_interval(column, &row.figures),
-    };
-    let cells = |row: &EvaluationRow<'_>| columns.iter().map(|(.., shown)| cell(shown, row)).collect();
+        Shown::Figure(figure) => match figure.getter {
+            Getter::Text(read) => Cell::Text(read(figures)),
+            Getter::Count(read) => Cell::Int(read(figures)),
+            Getter::Number(_) => Cell::Float(figure.number(figures, request.zero_division)),
+        },
+        Shown::Interval(column) => match column.kind() {
+            ColumnType::Count => Cell::Int(column.count(figures)),
+            _ => Cell::Float(column.number(figures)),
+        },
+    }
+}
+
+/// The rows as a dataframe.
+pub(crate) async fn frame_of(
+    rows: Vec<EvaluationRow<'_>>,
+    request: &Request,
+    hold: &Hold,
+) -> Result<DataFrame> {
+    if request.what != What::Evaluations {
+        return classes::frame_of(rows, request, hold).await;
+    }
+    let columns = shown(request);
+    let cells =
+        |row: &EvaluationRow<'_>| columns.iter().map(|(.., shown)| cell(shown, row, request)).collect();
     let rows: Vec<_> = rows.iter().map(|row| (row.day, cells(row))).collect();
     let columns: Vec<(&str, ColumnType)> = columns.iter().map(|(name, kind, _)| (*name, *kind)).collect();
     series(&columns, &rows, request)

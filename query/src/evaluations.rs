@@ -60,7 +60,7 @@ pub(crate) async fn stored_evaluations(
     let evaluations = stored.map(read).collect::<Result<Vec<_>>>()?;
     let rows =
         evaluations.iter().flat_map(|(day, of)| of.rows().map(|figures| EvaluationRow::new(*day, figures)));
-    frame_of(rows.collect(), request)
+    frame_of(rows.collect(), request, hold).await
 }
 
 /// How good the predictions were, computed from the events: by what was known at another time than now, or otherwise than
@@ -95,7 +95,7 @@ pub(crate) async fn computed_evaluations(
     });
     let periods: Vec<_> = stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await?;
     let rows = periods.iter().flat_map(|period| period.rows(request, &grouping.by));
-    frame_of(rows.collect(), request)
+    frame_of(rows.collect(), request, &reading.hold).await
 }
 
 /// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.

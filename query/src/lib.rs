@@ -36,6 +36,7 @@ mod answer;
 mod board;
 mod breakdown;
 mod budget;
+mod classes;
 mod column_type;
 mod columns;
 mod concat;
@@ -54,6 +55,7 @@ mod rollups;
 mod series;
 pub mod sql;
 mod survey;
+mod what;
 
 use std::sync::Arc;
 

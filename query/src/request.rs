@@ -7,99 +7,10 @@ use log::cut::Cut;
 
 use crate::{breakdown::Breakdown, intervals};
 
+pub use crate::what::What;
+
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
-
-/// What to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// Events of a kind.
-    Events(Kind),
-    /// Predictions with the outcomes that judge them.
-    Joined,
-    /// Daily counts and sums.
-    Rollups,
-    /// Daily figures of how good the predictions were.
-    Evaluations,
-}
-
-impl What {
-    /// All that can be read.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Kind::ALL.map(What::Events).into_iter().chain([What::Joined, What::Rollups, What::Evaluations])
-    }
-
-    /// What there is to know of each before it is read.
-    fn facts(self) -> Facts {
-        const JUDGED: &[Kind] = &[Kind::Predictions, Kind::Outcomes];
-        let (name, kinds, is_stored, summary): (_, &[Kind], _, _) = match self {
-            What::Events(Kind::Predictions) => {
-                ("predictions", &[Kind::Predictions], false, "Query predictions of a window of days")
-            }
-            What::Events(Kind::Outcomes) => {
-                ("outcomes", &[Kind::Outcomes], false, "Query outcomes of a window of days")
-            }
-            What::Events(Kind::Metrics) => {
-                ("metrics", &[Kind::Metrics], false, "Query metrics of a window of days")
-            }
-            What::Events(Kind::Releases) => {
-                ("releases", &[Kind::Releases], false, "Query releases of a window of days")
-            }
-            What::Joined => ("joined", JUDGED, false, "Query predictions with the outcomes that judge them"),
-            What::Rollups => (
-                "rollups",
-                &[],
-                true,
-                "Query daily counts, sums and quantiles, by release, metric, tag or feature",
-            ),
-            What::Evaluations => {
-                ("evaluations", JUDGED, true, "Query how good the predictions were, by day and release")
-            }
-        };
-        Facts { name, kinds, is_stored, summary }
-    }
-
-    /// Its name, as in paths and commands.
-    pub fn name(self) -> &'static str {
-        self.facts().name
-    }
-
-    /// The kinds of events that it is made of, when it is read from the logs; none, when it never is.
-    pub fn kinds(self) -> &'static [Kind] {
-        self.facts().kinds
-    }
-
-    /// What it answers, in the document of the API.
-    pub(crate) fn summary(self) -> &'static str {
-        self.facts().summary
-    }
-
-    /// Whether it can be asked for as it was known at another time.
-    pub(crate) fn has_history(self) -> bool {
-        !self.kinds().is_empty()
-    }
-
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// `Invalid`, naming what there is.
-    pub fn parse(name: &str) -> Result<Self> {
-        Self::all().find(|what| what.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = Self::all().map(Self::name).collect();
-            Error::invalid(format!("`{name}` cannot be queried; there are {}", names.join(", ")))
-        })
-    }
-}
-
-/// What there is to know of something that can be read.
-struct Facts {
-    name: &'static str,
-    kinds: &'static [Kind],
-    /// Whether what is of now is read from the projections.
-    is_stored: bool,
-    /// What it answers, in the document of the API.
-    summary: &'static str,
-}
 
 /// By what rollups are broken down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,7 +32,7 @@ impl By {
         match what {
             What::Rollups => {}
             // See `Breakdown`.
-            What::Evaluations => return Ok(Self::default()),
+            what if what.is_judged() => return Ok(Self::default()),
             _ => return Err(Error::invalid("by: only rollups and evaluations are broken down")),
         }
         match word {
@@ -252,9 +163,9 @@ impl Request {
             of_evaluations(what, "bins")?;
         }
         let live = live_of(what, words)?;
-        let breakdown = match what {
-            What::Evaluations => Breakdown::parse(words.by, words.bins)?,
-            _ => Breakdown::default(),
+        let breakdown = match what.is_judged() {
+            true => Breakdown::parse(words.by, words.bins)?,
+            false => Breakdown::default(),
         };
         // What is live is one series of each model, whichever release it is.
         let is_series = live.as_ref().is_some_and(|live| live.is_live) && words.release.is_none();
@@ -339,9 +250,10 @@ pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
     [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
 
 fn of_evaluations(what: What, name: &str) -> Result<()> {
-    match what {
-        What::Evaluations => Ok(()),
-        _ => Err(Error::invalid(format!("{name}: only evaluations have it"))),
+    match (what.takes(name), what.is_judged()) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Error::invalid(format!("{name}: `{}` does not take it", what.name()))),
+        (false, false) => Err(Error::invalid(format!("{name}: only evaluations have it"))),
     }
 }
 
@@ -423,6 +335,9 @@ mod tests {
                 ..words("2013-03-01", "2013-03-01")
             }),
             What::parse("prediction").unwrap_err().to_string(),
+            Request::parse(What::Confusion, &Words { interval: true, ..words("2013-03-01", "2013-03-01") })
+                .unwrap_err()
+                .to_string(),
             fails(Words { threshold: Some("0.5"), ..words("2013-03-01", "2013-03-01") }),
             fails(Words { group_by: Some("week"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { group_by: Some("weeks"), ..words("2013-03-01", "2013-03-01") }),

@@ -17,6 +17,7 @@ on_both_engines!(
     figures_have_intervals_when_they_are_asked_for,
     what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next,
     a_query_draws_no_more_for_its_intervals_than_it_may,
+    classes_are_shown_as_they_are_stored_and_of_any_period,
 );
 
 const DAY: &str = "2026-06-01";
@@ -198,4 +199,46 @@ async fn a_query_draws_no_more_for_its_intervals_than_it_may(world: World) {
     }
     assert_eq!(run("2026-06-02", true, 18_018).await.unwrap(), 2);
     assert_eq!(run("2026-06-02", false, 0).await.unwrap(), 0, "nothing is stored, and nothing drawn");
+}
+
+async fn classes_are_shown_as_they_are_stored_and_of_any_period(world: World) {
+    let scene = Scene::new(world).await;
+    for day in [DAY, "2026-06-02"] {
+        scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
+        scene.observe_many(day, "1", 9, "2026-06-04T12:00:00Z").await;
+    }
+    scene.project().await;
+    let csv = async |what, words: Words<'_>| {
+        let request = Request::parse(what, &words).unwrap();
+        let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+        let mut text = Vec::new();
+        Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+        (answer.cut.is_some(), String::from_utf8(text).unwrap())
+    };
+    let words = Words { from: DAY, to: DAY, ..Words::default() };
+    let (is_of_events, classes) = csv(What::Classes, words.clone()).await;
+    let header = "day,release,class,support,predicted,correct,precision,recall,f1";
+    assert_eq!(
+        classes,
+        format!("{header}\n{DAY},v1,1,5,5,3,0.6,0.6,0.6\n{DAY},v1,(others),4,4,2,0.5,0.5,0.5\n")
+    );
+    assert!(!is_of_events, "they are stored");
+    let (is_of_events, confusion) = csv(What::Confusion, words.clone()).await;
+    let header = "day,release,truth,predicted,count";
+    let row = |of: &str| format!("{DAY},v1,{of}\n");
+    let rows = ["1,1,3", "1,(others),2", "(others),1,2", "(others),(others),2"].map(row).concat();
+    assert_eq!(confusion, format!("{header}\n{rows}"));
+    assert!(!is_of_events);
+    // Of both days, and at a threshold that nothing reaches.
+    let both = Words { to: "2026-06-02", group_by: Some("all"), ..words.clone() };
+    let columns = Some("truth,predicted,count");
+    let (is_of_events, confusion) = csv(What::Confusion, Words { columns, ..both.clone() }).await;
+    assert_eq!(confusion, "truth,predicted,count\n1,1,6\n1,(others),4\n(others),1,4\n(others),(others),4\n");
+    assert!(is_of_events);
+    let columns = Some("class,support,precision,f1");
+    let never = Words { threshold: Some("2"), zero_division: Some("0"), columns, ..both };
+    let (_, classes) = csv(What::Classes, never).await;
+    assert_eq!(classes.lines().nth(1), Some("1,10,0.0,0.0"));
+    let as_of = Words { as_of: Some("2026-06-04T00:00:00Z"), ..words };
+    assert_eq!(csv(What::Classes, as_of).await.1.lines().count(), 1, "nothing was there yet");
 }

@@ -193,7 +193,9 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
         let columns = names(&columns["items"]);
         let breakdowns: &[&str] = match schema("by") {
             None => &[],
-            Some(_) if path.ends_with("/evaluations") => &EVALUATION_BREAKDOWNS,
+            Some(_) if ["/evaluations", "/classes", "/confusion"].iter().any(|end| path.ends_with(end)) => {
+                &EVALUATION_BREAKDOWNS
+            }
             Some(_) => &BREAKDOWNS,
         };
         let has_breakdowns = !breakdowns.is_empty();

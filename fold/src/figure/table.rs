@@ -73,7 +73,7 @@ pub static FIGURES: &[Figure] = &[
     number("threshold", |row| Some(row.binary()?.threshold)),
     number("balanced_accuracy", balanced_accuracy)
         .within(Method::Bootstrap)
-        .ranked(Direction::Max, Merge::Confusion(Confusion::balanced_accuracy)),
+        .ranked(Direction::Max, Merge::Both(Confusion::balanced_accuracy, recalls)),
     number("mcc", |row| row.binary()?.confusion.mcc())
         .within(Method::Bootstrap)
         .ranked(Direction::Max, Merge::Confusion(Confusion::mcc)),
@@ -121,28 +121,28 @@ pub static FIGURES: &[Figure] = &[
     number("macro_precision", |row| classes(row)?.macro_mean(ClassCounts::precision, None))
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::precision, Some(zero)))
-        .ranked(Direction::Max, Merge::MeanOfDays),
+        .ranked(Direction::Max, Merge::Classes(|of| of.macro_mean(ClassCounts::precision, None))),
     number("macro_recall", |row| classes(row)?.macro_mean(ClassCounts::recall, None))
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::recall, Some(zero)))
-        .ranked(Direction::Max, Merge::MeanOfDays),
+        .ranked(Direction::Max, Merge::Classes(|of| of.macro_mean(ClassCounts::recall, None))),
     number("macro_f1", |row| classes(row)?.macro_mean(ClassCounts::f1, None))
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.macro_mean(ClassCounts::f1, Some(zero)))
-        .ranked(Direction::Max, Merge::MeanOfDays)
+        .ranked(Direction::Max, Merge::Classes(|of| of.macro_mean(ClassCounts::f1, None)))
         .main(),
     number("weighted_precision", |row| classes(row)?.weighted_mean(ClassCounts::precision, None))
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::precision, Some(zero)))
-        .ranked(Direction::Max, Merge::MeanOfDays),
+        .ranked(Direction::Max, Merge::Classes(|of| of.weighted_mean(ClassCounts::precision, None))),
     number("weighted_recall", |row| classes(row)?.weighted_mean(ClassCounts::recall, None))
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::recall, Some(zero)))
-        .ranked(Direction::Max, Merge::MeanOfDays),
+        .ranked(Direction::Max, Merge::Classes(|of| of.weighted_mean(ClassCounts::recall, None))),
     number("weighted_f1", |row| classes(row)?.weighted_mean(ClassCounts::f1, None))
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::f1, Some(zero)))
-        .ranked(Direction::Max, Merge::MeanOfDays),
+        .ranked(Direction::Max, Merge::Classes(|of| of.weighted_mean(ClassCounts::f1, None))),
     top("top_2_accuracy", |row| top_accuracy(row, 0)),
     top("top_3_accuracy", |row| top_accuracy(row, 1)),
     top("top_5_accuracy", |row| top_accuracy(row, 2)),
@@ -173,9 +173,14 @@ fn divided(row: &Row<'_>, figure: fn(&Confusion) -> Option<f64>, zero: f64) -> O
 fn balanced_accuracy(row: &Row<'_>) -> Option<f64> {
     match row.measures()? {
         Measures::Binary(of) => of.confusion.balanced_accuracy(),
-        Measures::Multiclass(of) => of.classes.as_ref()?.macro_mean(ClassCounts::recall, None),
+        Measures::Multiclass(of) => recalls(of.classes.as_ref()?),
         Measures::Regression(_) => None,
     }
+}
+
+/// The mean of the recalls of the classes that are real.
+fn recalls(classes: &Classes) -> Option<f64> {
+    classes.macro_mean(ClassCounts::recall, None)
 }
 
 /// Where each prediction has one class, the precision, the recall and the F1 of all of them are the accuracy.

@@ -3,7 +3,7 @@
 use super::{Figure, Merge};
 use crate::{
     evaluation::{Measures, ReleaseEvaluation},
-    metrics::{CalibrationBin, Confusion},
+    metrics::{CalibrationBin, Classes, Confusion},
 };
 
 /// One figure of a release over some days, merged as its [`Merge`] says.
@@ -17,11 +17,12 @@ pub struct Windowed {
     /// The figure of the only day, which no weighing may touch.
     only: Option<f64>,
     confusion: Confusion,
-    /// How many days have a confusion matrix, also where the figure of the day is not defined.
+    /// How many days have a confusion matrix or counts of classes, also where the figure of the day is not defined.
     matrices: u64,
-    /// How many of the rows are in no confusion matrix.
+    /// How many of the rows are in neither.
     unclassed: u64,
     bins: Vec<CalibrationBin>,
+    classes: Classes,
 }
 
 impl Windowed {
@@ -37,6 +38,7 @@ impl Windowed {
             matrices: 0,
             unclassed: 0,
             bins: Vec::new(),
+            classes: Classes::default(),
         }
     }
 
@@ -45,9 +47,17 @@ impl Windowed {
     pub fn add(&mut self, day: &ReleaseEvaluation) {
         let merge = self.figure.ranking.map(|ranking| ranking.merge);
         let binary = if let Some(Measures::Binary(of)) = &day.measures { Some(of) } else { None };
-        if let (Some(Merge::Confusion(_)), Some(of)) = (merge, binary) {
+        if let (Some(_), Some(of)) = (merge.and_then(Merge::of_confusion), binary) {
             self.confusion += of.confusion;
             self.matrices += u64::from(of.confusion.n() > 0);
+        }
+        let classes =
+            if let Some(Measures::Multiclass(of)) = &day.measures { of.classes.as_ref() } else { None };
+        let classes =
+            classes.filter(|classes| merge.and_then(Merge::of_classes).is_some() && classes.rest.is_none());
+        if let Some(classes) = classes {
+            self.classes.add(classes);
+            self.matrices += u64::from(!classes.names.is_empty());
         }
         let Some(value) = day.figure(self.figure) else { return };
         let n = day.judged_by(self.figure);
@@ -61,6 +71,7 @@ impl Windowed {
                 self.bins.resize(of.calibration.len(), CalibrationBin::default());
                 self.bins.iter_mut().zip(&of.calibration).for_each(|(sum, bin)| *sum += *bin);
             }
+            None if classes.is_some() => {}
             None => self.unclassed += n,
         }
     }
@@ -82,11 +93,19 @@ impl Windowed {
             return self.only;
         }
         let n = self.n as f64;
+        let counted = match (self.confusion.n() > 0, self.classes.names.is_empty()) {
+            _ if self.unclassed > 0 => None,
+            (true, true) => merge.of_confusion().and_then(|of| of(&self.confusion)),
+            (false, false) => merge.of_classes().and_then(|of| of(&self.classes)),
+            _ => None,
+        };
         match merge {
-            Merge::Confusion(of) if self.unclassed == 0 => of(&self.confusion),
+            _ if counted.is_some() => counted,
             Merge::Calibration(of) => of(&self.bins),
             Merge::RootMeanSquare => Some((self.sum / n).sqrt()),
-            Merge::Confusion(_) | Merge::Mean | Merge::MeanOfDays => Some(self.sum / n),
+            Merge::Confusion(_) | Merge::Classes(_) | Merge::Both(..) | Merge::Mean | Merge::MeanOfDays => {
+                Some(self.sum / n)
+            }
         }
     }
 }
@@ -155,5 +174,42 @@ mod tests {
         assert_eq!((auc.days(), auc.n()), (2, 5));
         let means = [&parts[0], &parts[2]].map(|part| part.releases["v1"].figure(figure).unwrap());
         assert!((auc.value().unwrap() - (2.0 * means[0] + 3.0 * means[1]) / 5.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_classes_of_days_add_up() {
+        let judge = |pairs: &[(&'static str, &'static str)]| {
+            let numbered = || KEYS.iter().zip(pairs);
+            let predictions = numbered().map(|(key, (label, _))| Prediction {
+                release: "v1",
+                key,
+                label: Some(label),
+                ..Prediction::default()
+            });
+            let outcomes =
+                numbered().map(|(key, (_, label))| Outcome { key, label: Some(label), ..Outcome::default() });
+            let predictions = testing::predictions(&predictions.collect::<Vec<_>>(), true);
+            let outcomes = testing::outcomes(&outcomes.collect::<Vec<_>>(), true);
+            let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+            let by = BTreeMap::from([("v1".to_owned(), Definition::of(Task::Multiclass))]);
+            evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap().releases.remove("v1").unwrap()
+        };
+        let pairs = [("a", "a"), ("b", "a"), ("c", "c"), ("a", "b"), ("b", "b"), ("c", "a")];
+        let (whole, parts) = (judge(&pairs), [judge(&pairs[..1]), judge(&pairs[1..4]), judge(&pairs[4..])]);
+        for name in [
+            "macro_f1",
+            "macro_precision",
+            "macro_recall",
+            "weighted_precision",
+            "balanced_accuracy",
+            "accuracy",
+        ] {
+            let figure = Figure::named(name).unwrap();
+            let mut window = Windowed::new(figure);
+            parts.iter().for_each(|part| window.add(part));
+            let (found, expected) = (window.value().unwrap(), whole.figure(figure).unwrap());
+            assert!((found - expected).abs() < 1e-15, "{name}: {found} is not {expected}");
+            assert_eq!((window.days(), window.n()), (3, 6), "{name}");
+        }
     }
 }

@@ -80,6 +80,55 @@ impl Classes {
         self.average(figure, undefined, |class| class.real)
     }
 
+    /// Which class was taken for which of `judged` predictions: the real and the predicted class, and how often. Only the
+    /// most frequent classes are told apart; `None` is for all others.
+    pub fn matrix(&self, judged: u64) -> Vec<(Option<String>, Option<String>, u64)> {
+        let names: Vec<(&String, &ClassCounts)> = self.names.iter().collect();
+        let mut places: Vec<Option<usize>> = frequent(&self.names).into_iter().map(Some).collect();
+        places.sort_unstable();
+        places.push(None);
+        let confused = self.confused.iter();
+        let mut cells: BTreeMap<(usize, usize), u64> =
+            confused.map(|&(real, predicted, n)| ((real as usize, predicted as usize), n)).collect();
+        for &at in places.iter().flatten() {
+            cells.insert((at, at), names[at].1.correct);
+        }
+        // What is not counted apart is left of the counts of the classes, and of all.
+        let sum =
+            |cells: &mut dyn Iterator<Item = (&(usize, usize), &u64)>| cells.map(|(_, n)| n).sum::<u64>();
+        let count = |real: Option<usize>, predicted: Option<usize>| match (real, predicted) {
+            (Some(real), Some(predicted)) => cells.get(&(real, predicted)).copied().unwrap_or(0),
+            (Some(real), None) => {
+                let named = sum(&mut cells.iter().filter(|((of, _), _)| *of == real));
+                names[real].1.real.saturating_sub(named)
+            }
+            (None, Some(predicted)) => {
+                let named = sum(&mut cells.iter().filter(|((_, of), _)| *of == predicted));
+                names[predicted].1.predicted.saturating_sub(named)
+            }
+            (None, None) => 0,
+        };
+        let pairs = places.iter().flat_map(|real| places.iter().map(move |predicted| (*real, *predicted)));
+        let mut found: Vec<_> =
+            pairs.map(|(real, predicted)| (real, predicted, count(real, predicted))).collect();
+        let counted: u64 = found.iter().map(|(.., n)| n).sum();
+        if let Some((.., rest)) = found.last_mut() {
+            *rest = judged.saturating_sub(counted);
+        }
+        let name = |at: Option<usize>| at.map(|at| names[at].0.clone());
+        found.into_iter().map(|(real, predicted, n)| (name(real), name(predicted), n)).collect()
+    }
+
+    /// Adds the classes of other predictions. Which was taken for which is not added up.
+    pub fn add(&mut self, more: &Self) {
+        for (name, counts) in &more.names {
+            self.names.entry(name.clone()).or_default().add(*counts);
+        }
+        if let Some(rest) = more.rest {
+            self.rest.get_or_insert_default().add(rest);
+        }
+    }
+
     fn average(
         &self,
         figure: fn(&ClassCounts) -> Option<f64>,
@@ -96,6 +145,16 @@ impl Classes {
         });
         (weights > 0).then(|| sum / weights as f64)
     }
+}
+
+/// The places of the most frequent classes, the most frequent first.
+fn frequent(names: &BTreeMap<String, ClassCounts>) -> Vec<usize> {
+    let counts: Vec<u64> = names.values().map(|counts| counts.real + counts.predicted).collect();
+    let mut places: Vec<usize> = (0..counts.len()).collect();
+    // Stable, so of equally frequent ones the first by name.
+    places.sort_by_key(|&at| std::cmp::Reverse(counts[at]));
+    places.truncate(MAX_CONFUSED);
+    places
 }
 
 /// A class while it is counted.
@@ -237,21 +296,15 @@ impl Tally {
         let entry = |slot: u32| &self.entries[slot as usize];
         let mut slots = self.order.clone();
         slots.sort_unstable_by(|&one, &other| entry(one).label.cmp(&entry(other).label));
-        let mut frequent: Vec<usize> = (0..slots.len()).collect();
-        // Stable, so of equally frequent ones the first by name.
-        frequent.sort_by_key(|&at| {
-            let counts = entry(slots[at]).counts;
-            std::cmp::Reverse(counts.real + counts.predicted)
-        });
-        frequent.truncate(MAX_CONFUSED);
+        let names: BTreeMap<_, _> =
+            slots.iter().map(|&slot| (entry(slot).label.to_string(), entry(slot).counts)).collect();
+        let frequent = frequent(&names);
         let places: BTreeMap<u32, u32> = frequent.into_iter().map(|at| (slots[at], at as u32)).collect();
         let both = |(&(real, predicted), &n): (&(u32, u32), &u64)| {
             Some((*places.get(&real)?, *places.get(&predicted)?, n))
         };
         let mut confused: Vec<_> = self.confused.iter().filter_map(both).collect();
         confused.sort_unstable();
-        let names =
-            slots.into_iter().map(|slot| (entry(slot).label.to_string(), entry(slot).counts)).collect();
         Classes { names, rest: self.rest, confused }
     }
 }

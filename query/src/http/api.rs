@@ -73,8 +73,9 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
             says,
         ));
     }
-    if what == What::Evaluations {
-        parameters.extend(of_evaluations());
+    if what.is_judged() {
+        let all = of_evaluations().into_iter().map(ParameterBuilder::build);
+        parameters.extend(all.filter(|parameter| what.takes(&parameter.name)).map(ParameterBuilder::from));
     }
     if what == What::Rollups {
         let says = "By what they are broken down: by release (the default), by metric, by a tag, by all features or by one. Each has columns of its own; by a tag there is no release.";
@@ -95,7 +96,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     parameters
 }
 
-/// The parameters that only evaluations have.
+/// The parameters that only evaluations have, and what is made of them.
 fn of_evaluations() -> [ParameterBuilder; 9] {
     let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);

@@ -283,7 +283,7 @@ impl Sql {
     fn is_of_logs(&self, need: &Need) -> bool {
         match need.what {
             What::Rollups => false,
-            What::Evaluations => {
+            What::Evaluations | What::Classes | What::Confusion => {
                 need.window().ok().flatten().is_some_and(|window| self.request(need, window).is_of_logs())
             }
             What::Events(_) | What::Joined => true,

@@ -146,7 +146,7 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
     let kind = match what {
         What::Events(kind) => Some(kind),
         What::Joined => Some(Kind::Predictions),
-        What::Rollups | What::Evaluations => None,
+        What::Rollups | What::Evaluations | What::Classes | What::Confusion => None,
     };
     for name in names {
         if let Some(family) = kind.and_then(|kind| kind.family(name)) {

@@ -261,6 +261,14 @@ class Workspace:
         """
         return self.query("evaluations", since, until, **options)
 
+    def classes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """Precision, recall and F1 of each class, with its counts: see :meth:`evaluations` and :meth:`query`."""
+        return self.query("classes", since, until, **options)
+
+    def confusion(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """Which class was taken for which, and how often: see :meth:`evaluations` and :meth:`query`."""
+        return self.query("confusion", since, until, **options)
+
     def query(
         self,
         what: str,
@@ -380,6 +388,14 @@ class Release:
     def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """How good the predictions of this release were: see :meth:`Workspace.query`."""
         return self.workspace.evaluations(since, until, release=self.name, **options)
+
+    def classes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """Precision, recall and F1 of each class, with its counts: see :meth:`Workspace.classes`."""
+        return self.workspace.classes(since, until, release=self.name, **options)
+
+    def confusion(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """Which class was taken for which, and how often: see :meth:`Workspace.confusion`."""
+        return self.workspace.confusion(since, until, release=self.name, **options)
 
 
 def _column_or_value(data: Any, source: Any) -> Any:

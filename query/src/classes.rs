@@ -1,0 +1,103 @@
+//! What evaluations say of classes: the figures of each, and which was taken for which.
+
+use event::{Result, fields::FieldType};
+use fold::{
+    evaluation::{Class, ReleaseEvaluation, Taken},
+    metrics::ClassCounts,
+};
+use polars::prelude::DataFrame;
+
+use crate::{
+    budget::Hold,
+    column_type::ColumnType,
+    evaluation_rows::{EvaluationRow, Shown, cell, place_columns},
+    request::{Request, What},
+    rollups::OTHERS,
+    series::{Cell, series},
+};
+
+const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
+const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
+
+/// About how many bytes a row takes while the answer is made.
+const BYTES_OF_ROW: u64 = 512;
+
+/// The columns of classes, after those that say where a row stands.
+const CLASS_COLUMNS: [(&str, ColumnType); 7] = [
+    ("class", TEXT),
+    ("support", ColumnType::Count),
+    ("predicted", ColumnType::Count),
+    ("correct", ColumnType::Count),
+    ("precision", NUMBER),
+    ("recall", NUMBER),
+    ("f1", NUMBER),
+];
+
+/// Those of the confusion matrix.
+const CONFUSION_COLUMNS: [(&str, ColumnType); 3] =
+    [("truth", TEXT), ("predicted", TEXT), ("count", ColumnType::Count)];
+
+/// The columns of classes or of the confusion matrix, after those that say where a row stands.
+pub(crate) fn columns(what: What) -> &'static [(&'static str, ColumnType)] {
+    match what {
+        What::Classes => &CLASS_COLUMNS,
+        What::Confusion => &CONFUSION_COLUMNS,
+        _ => &[],
+    }
+}
+
+/// The rows of classes or of the confusion matrix as a dataframe.
+pub(crate) async fn frame_of(
+    rows: Vec<EvaluationRow<'_>>,
+    request: &Request,
+    hold: &Hold,
+) -> Result<DataFrame> {
+    let count: usize =
+        rows.iter().filter_map(|row| Some(cells_of(row.figures.release?, request).len())).sum();
+    hold.grow(count as u64 * BYTES_OF_ROW).await.map_err(|full| hold.budget().refusal(full))?;
+    let places: Vec<(&str, ColumnType, Shown)> = place_columns(request).collect();
+    let all: Vec<(&str, ColumnType)> = places
+        .iter()
+        .map(|(name, kind, _)| (*name, *kind))
+        .chain(columns(request.what).iter().copied())
+        .collect();
+    let mut made = Vec::with_capacity(count);
+    for row in &rows {
+        let place: Vec<Cell> = places.iter().map(|(.., shown)| cell(shown, row, request)).collect();
+        let Some(release) = row.figures.release else { continue };
+        let cells = cells_of(release, request).into_iter();
+        made.extend(cells.map(|cells| (row.day, place.iter().cloned().chain(cells).collect::<Vec<_>>())));
+    }
+    series(&all, &made, request)
+}
+
+/// The cells of each row that a release has.
+fn cells_of(release: &ReleaseEvaluation, request: &Request) -> Vec<Vec<Cell>> {
+    match request.what {
+        What::Confusion => release.confusion().into_iter().map(cells_of_taken).collect(),
+        _ => {
+            let zero = request.zero_division;
+            release.classes().into_iter().map(|(class, counts)| cells_of_class(class, counts, zero)).collect()
+        }
+    }
+}
+
+fn name(class: Class) -> Cell {
+    Cell::Text(Some(class.unwrap_or_else(|| OTHERS.to_owned())))
+}
+
+fn cells_of_class(class: Class, counts: ClassCounts, zero: Option<f64>) -> Vec<Cell> {
+    vec![
+        name(class),
+        Cell::Int(Some(counts.real)),
+        Cell::Int(Some(counts.predicted)),
+        Cell::Int(Some(counts.correct)),
+        Cell::Float(counts.precision().or(zero)),
+        Cell::Float(counts.recall().or(zero)),
+        Cell::Float(counts.f1().or(zero)),
+    ]
+}
+
+fn cells_of_taken(taken: Taken) -> Vec<Cell> {
+    vec![name(taken.truth), name(taken.predicted), Cell::Int(Some(taken.count))]
+}

@@ -1,0 +1,127 @@
+//! What can be read: events, and what is made of them.
+
+use event::{Error, Kind, Result};
+
+/// What to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Events of a kind.
+    Events(Kind),
+    /// Predictions with the outcomes that judge them.
+    Joined,
+    /// Daily counts and sums.
+    Rollups,
+    /// Daily figures of how good the predictions were.
+    Evaluations,
+    /// Daily figures of each class.
+    Classes,
+    /// Which class was taken for which on a day, and how often.
+    Confusion,
+}
+
+impl What {
+    /// All that can be read.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Kind::ALL.map(What::Events).into_iter().chain([
+            What::Joined,
+            What::Rollups,
+            What::Evaluations,
+            What::Classes,
+            What::Confusion,
+        ])
+    }
+
+    /// What there is to know of each before it is read.
+    pub(crate) fn facts(self) -> Facts {
+        const JUDGED: &[Kind] = &[Kind::Predictions, Kind::Outcomes];
+        let (name, kinds, is_stored, summary): (_, &[Kind], _, _) = match self {
+            What::Events(Kind::Predictions) => {
+                ("predictions", &[Kind::Predictions], false, "Query predictions of a window of days")
+            }
+            What::Events(Kind::Outcomes) => {
+                ("outcomes", &[Kind::Outcomes], false, "Query outcomes of a window of days")
+            }
+            What::Events(Kind::Metrics) => {
+                ("metrics", &[Kind::Metrics], false, "Query metrics of a window of days")
+            }
+            What::Events(Kind::Releases) => {
+                ("releases", &[Kind::Releases], false, "Query releases of a window of days")
+            }
+            What::Joined => ("joined", JUDGED, false, "Query predictions with the outcomes that judge them"),
+            What::Rollups => (
+                "rollups",
+                &[],
+                true,
+                "Query daily counts, sums and quantiles, by release, metric, tag or feature",
+            ),
+            What::Evaluations => {
+                ("evaluations", JUDGED, true, "Query how good the predictions were, by day and release")
+            }
+            What::Classes => (
+                "classes",
+                JUDGED,
+                true,
+                "Query how good the predictions of each class were, by day and release",
+            ),
+            What::Confusion => {
+                ("confusion", JUDGED, true, "Query which class was taken for which, by day and release")
+            }
+        };
+        Facts { name, kinds, is_stored, summary }
+    }
+
+    /// Its name, as in paths and commands.
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// The kinds of events that it is made of, when it is read from the logs; none, when it never is.
+    pub fn kinds(self) -> &'static [Kind] {
+        self.facts().kinds
+    }
+
+    /// Whether it is made of evaluations.
+    pub(crate) fn is_judged(self) -> bool {
+        matches!(self, What::Evaluations | What::Classes | What::Confusion)
+    }
+
+    /// Whether it takes a word that only what is made of evaluations takes.
+    pub(crate) fn takes(self, word: &str) -> bool {
+        match word {
+            "interval" => self == What::Evaluations,
+            "zero-division" => matches!(self, What::Evaluations | What::Classes),
+            _ => self.is_judged(),
+        }
+    }
+
+    /// What it answers, in the document of the API.
+    pub(crate) fn summary(self) -> &'static str {
+        self.facts().summary
+    }
+
+    /// Whether it can be asked for as it was known at another time.
+    pub(crate) fn has_history(self) -> bool {
+        !self.kinds().is_empty()
+    }
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// `Invalid`, naming what there is.
+    pub fn parse(name: &str) -> Result<Self> {
+        Self::all().find(|what| what.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Self::all().map(Self::name).collect();
+            Error::invalid(format!("`{name}` cannot be queried; there are {}", names.join(", ")))
+        })
+    }
+}
+
+/// What there is to know of something that can be read.
+pub(crate) struct Facts {
+    name: &'static str,
+    kinds: &'static [Kind],
+    /// Whether what is of now is read from the projections.
+    pub(crate) is_stored: bool,
+    /// What it answers, in the document of the API.
+    summary: &'static str,
+}
