@@ -4,7 +4,7 @@ use catalog::{Action, Happening, HistoryOf, ReleaseChange};
 use clap::Subcommand;
 use event::{Clock, Error, Timestamp};
 use ingest::Ingest;
-use query::Query;
+use query::{BoardWords, Query};
 use serde_json::{Value, json};
 use table::Cursor;
 
@@ -100,13 +100,29 @@ pub(crate) enum LifeCommand {
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
-    /// Rank releases by the primary metric of the workspace: those that are live, or those of a day.
+    /// Rank releases by the primary metric of the workspace: those that are live, those of a day, or those of a window by any
+    /// figure.
     Leaderboard {
         #[command(flatten)]
         workspace: InWorkspace,
         /// All that were judged on this day (UTC).
         #[arg(long)]
         day: Option<String>,
+        /// All that were judged from this day on (UTC), by a figure of all days together.
+        #[arg(long, requires = "to", conflicts_with = "day")]
+        from: Option<String>,
+        /// The last day of the window.
+        #[arg(long, requires = "from")]
+        to: Option<String>,
+        /// Of a window: the figure to rank by, instead of the primary metric.
+        #[arg(long, requires = "from")]
+        figure: Option<String>,
+        /// Of a window: with fewer judged predictions a release stands behind, instead of what is set.
+        #[arg(long, requires = "from")]
+        min_n: Option<u64>,
+        /// Of a window: judge only what was live in this environment when it predicted.
+        #[arg(long, requires = "from")]
+        environment: Option<String>,
         /// The most to show.
         #[arg(long, default_value_t = 20)]
         limit: usize,
@@ -125,8 +141,15 @@ pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Re
             let of = (environment.as_deref(), model.as_deref());
             history(config, &workspace, of, (limit, cursor.as_deref()), format).await
         }
-        LifeCommand::Leaderboard { workspace, day, limit, format } => {
-            leaderboard(config, &workspace, day.as_deref(), limit, format).await
+        LifeCommand::Leaderboard { workspace, day, from, to, figure, min_n, environment, limit, format } => {
+            let window = from.as_deref().zip(to.as_deref()).map(|(from, to)| BoardWords {
+                from,
+                to,
+                figure: figure.as_deref(),
+                min_n,
+                environment: environment.as_deref(),
+            });
+            leaderboard(config, &workspace, day.as_deref(), window, limit, format).await
         }
         change => self::change(config, change).await,
     }
@@ -237,14 +260,19 @@ async fn leaderboard(
     config: &Config,
     workspace: &str,
     day: Option<&str>,
+    window: Option<BoardWords<'_>>,
     limit: usize,
     format: ShowFormat,
 ) -> anyhow::Result<()> {
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(workspace).await?;
     let day: Option<event::Day> = day.map(str::parse).transpose()?;
-    if let Some(day) = day {
-        let (primary, places) = query.leaderboard_of(workspace.id(), day, limit).await?;
+    let ranked = match (day, window) {
+        (_, Some(window)) => Some(query.leaderboard_of_window(workspace.id(), &window, limit).await?),
+        (Some(day), None) => Some(query.leaderboard_of(workspace.id(), day, limit).await?),
+        (None, None) => None,
+    };
+    if let Some((primary, places)) = ranked {
         let metric = primary.metric.name;
         let rows = (1..).zip(places).map(|(place, of)| {
             json!({

@@ -7,6 +7,7 @@
 //! `docs/figures.md`, which a test compares with the table. A figure that follows from stored counts needs no new
 //! version of the stored state.
 
+mod gaps;
 mod statistics;
 mod table;
 mod window;
@@ -14,6 +15,7 @@ mod window;
 use std::fmt;
 
 use event::{Error, Result};
+pub use gaps::{GAPS, Gap};
 pub use statistics::{STATISTICS, Statistic, StatisticGetter};
 pub use table::FIGURES;
 pub use window::Windowed;

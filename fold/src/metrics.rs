@@ -73,6 +73,11 @@ impl Confusion {
         ratio(self.tp, self.tp + self.fp)
     }
 
+    /// (tp + fp) / n (`selection_rate` of fairlearn): the share that was predicted positive.
+    pub fn selection_rate(&self) -> Option<f64> {
+        ratio(self.tp + self.fp, self.n())
+    }
+
     /// tp / (tp + fn) (`recall_score`): of those really positive, the share that was found.
     pub fn recall(&self) -> Option<f64> {
         ratio(self.tp, self.tp + self.fn_)

@@ -1,14 +1,33 @@
-//! The leaderboard: of what is live, and of a given day, out of its evaluation.
+//! The leaderboard: of what is live, of a given day, out of its evaluation, and of a window, out of its events.
 
 use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
-use event::{Day, Error, Id, Result};
-use fold::{Evaluation, evaluation::Record};
+use event::{Day, Error, Id, Period, Result};
+use fold::{
+    Evaluation, Figure,
+    evaluation::{Record, ReleaseEvaluation},
+};
+use futures::FutureExt;
 use log::{
     active,
     evaluated::{self, At},
 };
 
-use crate::Query;
+use crate::{LiveIn, Point, Query, Request, What, breakdown::Breakdown, evaluations, window::days_between};
+
+/// By what the releases of a window are ranked.
+#[derive(Clone, Debug, Default)]
+pub struct BoardWords<'a> {
+    /// The first day.
+    pub from: &'a str,
+    /// The last day.
+    pub to: &'a str,
+    /// The figure; the primary metric of the workspace, when it is `None`.
+    pub figure: Option<&'a str>,
+    /// How many predictions must be judged to be ranked; as many as the workspace sets, when it is `None`.
+    pub min_n: Option<u64>,
+    /// Judge only what was live in this environment when it predicted.
+    pub environment: Option<&'a str>,
+}
 
 /// A release and its place on a day.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +58,46 @@ impl Query {
         Ok(board)
     }
 
+    /// The releases of a window, the best first, and the figure by which they are ranked. It is computed from the events
+    /// of all days together. Those of which too few predictions were judged stand behind.
+    ///
+    /// # Errors
+    /// `Invalid`, when a word is wrong or `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, when no figure is named and no primary
+    /// metric is set; as [`Query::run`].
+    pub async fn leaderboard_of_window(
+        &self,
+        workspace: &Id,
+        words: &BoardWords<'_>,
+        limit: usize,
+    ) -> Result<(PrimaryMetric, Vec<Place>)> {
+        if !(1..=MAX_BOARD).contains(&limit) {
+            return Err(Error::invalid(format!("the limit is 1 to {MAX_BOARD}")));
+        }
+        let settings = self.catalog.settings(workspace).await?;
+        let (min_n, primary) = (words.min_n.unwrap_or(settings.min_n()), settings.primary_metric);
+        let named = words.figure.map(Figure::to_rank_by).transpose()?;
+        let named = named.map(|(metric, ranking)| PrimaryMetric { metric, direction: ranking.better });
+        let unset = || Error::conflict("the workspace has no primary metric to rank by; name a figure");
+        let primary = named.or(primary).ok_or_else(unset)?;
+        let window = days_between(words.from, words.to)?;
+        let mut request = Request::of(What::Evaluations, window, Vec::new());
+        request.period = Period::All;
+        request.breakdown = Breakdown { by_release: true, ..Breakdown::default() };
+        if let Some(environment) = words.environment {
+            event::id::check_name(environment)?;
+            request.live = Some(LiveIn { environment: environment.to_owned(), is_live: true });
+        }
+        let (_turn, hold) = self.budget.enter().await?;
+        let (request, catalog) = (&request, &self.catalog);
+        let of_logs =
+            |reading| async move { evaluations::computed_periods(&reading, catalog, request).await }.boxed();
+        let ((periods, _), _) = self.out_of_logs(workspace, &Point::of(request), &hold, of_logs).await?;
+        let found = periods.into_iter().flat_map(|period| period.buckets.buckets);
+        let found: Vec<_> = found.map(|(bucket, of)| (bucket.name, of)).collect();
+        let places = ranked(found.iter().map(|(name, of)| (name, of)), &primary, min_n, limit);
+        Ok((primary, places))
+    }
+
     /// The releases of a day, the best first, and what they are ranked by. All that were judged by this
     /// metric are there, live or not; those of which too few were judged stand behind. It reads two items and the
     /// evaluation.
@@ -64,19 +123,30 @@ impl Query {
         };
         let evaluation = Evaluation::from_states(&states);
         let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
-        let place = |(release, of): (&String, &fold::evaluation::ReleaseEvaluation)| {
-            let value = of.figure(primary.metric)?;
-            let n = of.judged_by(primary.metric);
-            let (labelled, record, is_ranked) = (of.judged(), of.record, n >= settings.min_n());
-            Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
-        };
-        let mut places: Vec<Place> = evaluation.releases.iter().filter_map(place).collect();
-        // Those of one value stay in the order of their names.
-        places.sort_by(|a, b| {
-            let by_score = || primary.score(b.value).total_cmp(&primary.score(a.value));
-            b.is_ranked.cmp(&a.is_ranked).then_with(by_score)
-        });
-        places.truncate(limit);
+        let places = ranked(evaluation.releases.iter(), &primary, settings.min_n(), limit);
         Ok((primary, places))
     }
+}
+
+/// Releases in their places, the best first, and behind them those of which too few predictions were judged.
+fn ranked<'a>(
+    releases: impl Iterator<Item = (&'a String, &'a ReleaseEvaluation)>,
+    by: &PrimaryMetric,
+    min_n: u64,
+    limit: usize,
+) -> Vec<Place> {
+    let place = |(release, of): (&String, &ReleaseEvaluation)| {
+        let value = of.figure(by.metric)?;
+        let n = of.judged_by(by.metric);
+        let (labelled, record, is_ranked) = (of.judged(), of.record, n >= min_n);
+        Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
+    };
+    let mut places: Vec<Place> = releases.filter_map(place).collect();
+    // Those of one value stay in the order of their names.
+    places.sort_by(|a, b| {
+        let by_score = || by.score(b.value).total_cmp(&by.score(a.value));
+        b.is_ranked.cmp(&a.is_ranked).then_with(by_score)
+    });
+    places.truncate(limit);
+    places
 }

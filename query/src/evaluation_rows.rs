@@ -1,10 +1,12 @@
 //! The columns of evaluations, and their rows.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use event::{Day, Period, Result, fields::FieldType};
 use fold::{
     Figure,
-    evaluation::{Buckets, By, ReleaseEvaluation},
-    figure::{self, FIGURES, Getter},
+    evaluation::{Bucket, Buckets, By, Measures, ReleaseEvaluation, Value},
+    figure::{self, FIGURES, GAPS, Gap, Getter},
 };
 use polars::prelude::DataFrame;
 
@@ -21,6 +23,8 @@ use crate::{
 /// The column of the instant at which the hour of a row begins.
 pub(crate) const HOUR: &str = "hour";
 
+const SELECTION_RATE: &str = "selection_rate";
+
 /// What a column shows.
 pub(crate) enum Shown {
     Hour,
@@ -29,6 +33,9 @@ pub(crate) enum Shown {
     Value(usize),
     Figure(&'static Figure),
     Interval(&'static IntervalColumn),
+    /// The share that was predicted positive.
+    SelectionRate,
+    Gap(&'static Gap),
 }
 
 /// The columns that answers may have, after the day, but those whose names clients choose.
@@ -36,7 +43,13 @@ pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
     let more = [(HOUR, ColumnType::Field(FieldType::Time)), (MODEL, ColumnType::Field(FieldType::Text))];
     let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
     let intervals = intervals::columns().map(|column| (column.name.as_str(), column.kind()));
-    more.into_iter().chain(figures).chain(intervals).collect()
+    let gaps = fairness_columns().map(|name| (name, ColumnType::Field(FieldType::Float)));
+    more.into_iter().chain(figures).chain(intervals).chain(gaps).collect()
+}
+
+/// The columns of how fair predictions are, which an answer has that is broken down by columns.
+pub(crate) fn fairness_columns() -> impl Iterator<Item = &'static str> {
+    std::iter::once(SELECTION_RATE).chain(GAPS.iter().map(|gap| gap.name))
 }
 
 /// The columns that say where a row stands, after the day.
@@ -58,7 +71,13 @@ fn shown(request: &Request) -> Vec<(&str, ColumnType, Shown)> {
     let figures = figures.map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
     let intervals = intervals::columns().filter(|_| request.has_intervals);
     let intervals = intervals.map(|column| (column.name.as_str(), column.kind(), Shown::Interval(column)));
-    place_columns(request).chain(figures).chain(intervals).collect()
+    let number = ColumnType::Field(FieldType::Float);
+    let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
+    let has_groups = !request.breakdown.columns.is_empty();
+    let rate = (SELECTION_RATE, number, Shown::SelectionRate);
+    let gaps = GAPS.iter().map(|gap| (gap.name, number, Shown::Gap(gap)));
+    let fairness = std::iter::once(rate).chain(gaps).filter(|(name, ..)| has_groups || is_named(name));
+    place_columns(request).chain(figures).chain(intervals).chain(fairness).collect()
 }
 
 /// A row, and where it stands.
@@ -69,6 +88,8 @@ pub(crate) struct EvaluationRow<'a> {
     pub(crate) model: Option<&'a str>,
     pub(crate) values: Vec<String>,
     pub(crate) figures: figure::Row<'a>,
+    /// The results of all values of its period and release, those apart that are no value of their own.
+    pub(crate) groups: Arc<Vec<&'a ReleaseEvaluation>>,
 }
 
 /// A period with the results of its buckets.
@@ -84,7 +105,7 @@ pub(crate) struct PeriodBuckets {
 impl<'a> EvaluationRow<'a> {
     /// That of a release, or of no release, on a day.
     pub(crate) fn new(day: Day, figures: figure::Row<'a>) -> Self {
-        Self { day, hour: None, model: None, values: Vec::new(), figures }
+        Self { day, hour: None, model: None, values: Vec::new(), figures, groups: Arc::default() }
     }
 }
 
@@ -93,8 +114,8 @@ impl PeriodBuckets {
     /// with.
     pub(crate) fn rows<'a>(&'a self, request: &Request, by: &[By]) -> Vec<EvaluationRow<'a>> {
         let unmatched = self.is_of_days.then_some(self.buckets.unmatched);
-        let of_bucket = |(bucket, of): &'a (_, ReleaseEvaluation)| {
-            let bucket: &fold::evaluation::Bucket = bucket;
+        let groups = self.groups();
+        let of_bucket = |(bucket, of): &'a (Bucket, ReleaseEvaluation)| {
             let (model, name) = match request.breakdown.by_model {
                 true => (Some(bucket.name.as_str()), None),
                 false => (None, Some(bucket.name.as_str())),
@@ -102,7 +123,8 @@ impl PeriodBuckets {
             let values = by.iter().zip(&bucket.values).map(|(by, value)| breakdown::text_of(by, value));
             let figures = figure::Row { name, release: Some(of), unmatched };
             let hour = self.hours.get(bucket.period).copied();
-            EvaluationRow { day: self.day, hour, model, values: values.collect(), figures }
+            let groups = groups.get(&(bucket.period, &*bucket.name)).cloned().unwrap_or_default();
+            EvaluationRow { day: self.day, hour, model, values: values.collect(), figures, groups }
         };
         let alone = figure::Row { unmatched, ..figure::Row::default() };
         let is_alone = self.buckets.buckets.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0);
@@ -111,10 +133,28 @@ impl PeriodBuckets {
     }
 }
 
+/// Of each period and name, the results of the values.
+type Groups<'a> = BTreeMap<(usize, &'a str), Arc<Vec<&'a ReleaseEvaluation>>>;
+
+impl PeriodBuckets {
+    fn groups(&self) -> Groups<'_> {
+        let mut groups = Groups::new();
+        for (bucket, of) in &self.buckets.buckets {
+            let is_group = bucket.values.iter().all(|value| !matches!(value, Value::Others | Value::Null));
+            if is_group && !bucket.values.is_empty() {
+                Arc::make_mut(groups.entry((bucket.period, &bucket.name)).or_default()).push(of);
+            }
+        }
+        groups
+    }
+}
+
 /// What a column shows of a row.
 pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) -> Cell {
     let figures = &row.figures;
     match shown {
+        Shown::SelectionRate => Cell::Float(selection_rate(figures)),
+        Shown::Gap(gap) => Cell::Float(gap.between(&row.groups)),
         Shown::Hour => Cell::Time(row.hour),
         Shown::Model => Cell::Text(row.model.map(str::to_owned)),
         Shown::Value(at) => Cell::Text(row.values.get(*at).cloned()),
@@ -145,4 +185,11 @@ pub(crate) async fn frame_of(
     let rows: Vec<_> = rows.iter().map(|row| (row.day, cells(row))).collect();
     let columns: Vec<(&str, ColumnType)> = columns.iter().map(|(name, kind, _)| (*name, *kind)).collect();
     series(&columns, &rows, request)
+}
+
+fn selection_rate(row: &figure::Row<'_>) -> Option<f64> {
+    match &row.release?.measures {
+        Some(Measures::Binary(of)) => of.confusion.selection_rate(),
+        _ => None,
+    }
 }

@@ -8,7 +8,7 @@ use evaluate::{Failure, Unreadable, judge_day};
 use event::{Day, Error, ErrorKind, Id, Kind, Period, Result, Timestamp, Window, Zone};
 use fold::{
     Evaluation,
-    evaluation::{Buckets, Evaluator, Grouping, Judged},
+    evaluation::{Buckets, By, Evaluator, Grouping, Judged},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
@@ -70,6 +70,17 @@ pub(crate) async fn computed_evaluations(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
+    let (periods, by) = computed_periods(reading, catalog, request).await?;
+    let rows = periods.iter().flat_map(|period| period.rows(request, &by));
+    frame_of(rows.collect(), request, &reading.hold).await
+}
+
+/// The periods of a window with the results of their buckets, and how predictions were dealt to these.
+pub(crate) async fn computed_periods(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<(Vec<PeriodBuckets>, Vec<By>)> {
     // Those of then: a figure is judged by what had been said of its day by then.
     let definitions = catalog.definitions(&reading.workspace).await?;
     let is_of_now = request.as_of.is_none() && request.cut.is_none();
@@ -94,8 +105,7 @@ pub(crate) async fn computed_evaluations(
         Ok::<_, Error>(PeriodBuckets { day: part.from(), hours, buckets, is_of_days })
     });
     let periods: Vec<_> = stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await?;
-    let rows = periods.iter().flat_map(|period| period.rows(request, &grouping.by));
-    frame_of(rows.collect(), request, &reading.hold).await
+    Ok((periods, grouping.by))
 }
 
 /// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.

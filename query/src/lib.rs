@@ -56,6 +56,7 @@ mod series;
 pub mod sql;
 mod survey;
 mod what;
+mod window;
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ use self::{
 };
 
 pub use answer::Answer;
-pub use board::Place;
+pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use output::{Format, number_text, shorten};

@@ -16,7 +16,7 @@ use polars_io::{
     parquet::write::ParquetWriter,
 };
 
-use crate::{frame::failed, intervals, request::What, rollups};
+use crate::{evaluation_rows::fairness_columns, frame::failed, intervals, request::What, rollups};
 
 /// How many rows a table for people shows: the first half and the last.
 const TABLE_ROWS: usize = 60;
@@ -168,6 +168,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
     let is_short = |name: &str| match what {
         What::Evaluations => match intervals::named(name) {
             Some(column) => column.is_main(),
+            None if fairness_columns().any(|column| column == name) => false,
             None => Figure::named(name).is_none_or(|figure| figure.is_main),
         },
         _ => !rollups::is_rank(name),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use event::{Day, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
 use log::cut::Cut;
 
-use crate::{breakdown::Breakdown, intervals};
+use crate::{breakdown::Breakdown, intervals, window::days_between};
 
 pub use crate::what::What;
 
@@ -128,14 +128,7 @@ impl Request {
     /// `Invalid`, saying which word is wrong.
     pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
-        let from: Day = words.from.parse().map_err(|error| named("from", error))?;
-        let to: Day = words.to.parse().map_err(|error| named("to", error))?;
-        let window = Window::new(from, to)?;
-        if to.number() - from.number() >= MAX_WINDOW_DAYS {
-            return Err(Error::invalid(format!(
-                "the window is longer than {MAX_WINDOW_DAYS} days; ask for less"
-            )));
-        }
+        let window = days_between(words.from, words.to)?;
         let as_of = words.as_of.map(instant).transpose()?;
         let columns: Option<Vec<String>> =
             words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());

@@ -14,6 +14,7 @@ on_both_engines!(
     evaluations_are_broken_down_by_tags_and_bins,
     releases_of_a_model_are_judged_together,
     a_breakdown_is_the_same_in_little_memory_and_at_its_cut,
+    the_gaps_between_values_stand_in_each_row,
 );
 
 const DAY: &str = "2026-06-01";
@@ -166,4 +167,25 @@ async fn a_breakdown_is_the_same_in_little_memory_and_at_its_cut(world: World) {
     assert_ne!(rows(query.run(scene.id(), &request).await.unwrap()), expected);
     let again = Request::parse(What::Evaluations, &Words { cut: Some(&cut), ..words }).unwrap();
     assert_eq!(rows(query.run(scene.id(), &again).await.unwrap()), expected);
+}
+
+async fn the_gaps_between_values_stand_in_each_row(world: World) {
+    let scene = Scene::new(world).await;
+    predict(&scene, DAY, "v1", 60, tagged).await;
+    scene.project().await;
+    let columns = "tag.carrier,tp,fp,tn,fn,selection_rate,demographic_parity_difference,equalized_odds_ratio";
+    let found = rows(run(&scene, words("tag.carrier", columns)).await.unwrap());
+    let cells =
+        |row: &str| -> Vec<f64> { row.split(',').skip(1).map(|cell| cell.parse().unwrap()).collect() };
+    let [aa, ua, none] = [1, 2, 3].map(|row| cells(&found[row]));
+    for of in [&aa, &ua, &none] {
+        let rate = (of[0] + of[1]) / (of[0] + of[1] + of[2] + of[3]);
+        assert!((of[4] - rate).abs() < 1e-12, "{found:?}");
+        assert!((of[5] - (aa[4] - ua[4]).abs()).abs() < 1e-12, "no value is no group: {found:?}");
+    }
+    assert!(aa[6] > 0.0 && aa[6] < 1.0 && aa[6] == none[6], "{found:?}");
+    // Without values there is nothing between them, and no such column unless it is named.
+    let whole =
+        Words { from: DAY, to: DAY, columns: Some("day,demographic_parity_ratio"), ..Words::default() };
+    assert_eq!(rows(run(&scene, whole).await.unwrap()), ["day,demographic_parity_ratio", "2026-06-01,"]);
 }

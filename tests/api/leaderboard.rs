@@ -4,17 +4,18 @@ use catalog::{Patch, PrimaryMetric};
 use event::{Kind, Task};
 use fold::evaluation::Record;
 use log::key::EntityId;
-use query::{Request, What, Words};
+use query::{BoardWords, Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
     register::release_of,
-    scene::Scene,
+    scene::{NOW, Scene},
     world::{World, at, cost},
 };
 
 on_both_engines!(
     World::on:
+    a_window_is_ranked_by_any_figure_of_all_its_events,
     the_leaderboard_of_a_day_reads_one_evaluation,
     a_release_is_read_with_its_record,
     the_leaderboard_is_one_query_of_the_sparse_index,
@@ -196,4 +197,46 @@ async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
     scene.project().await;
     assert_eq!(board().await, [("lucky".to_owned(), true, 1, 1, 1.0), v1(9)]);
     assert!(set(32, 1).await.unwrap_err().to_string().contains("1 to 31 days"));
+}
+
+async fn a_window_is_ranked_by_any_figure_of_all_its_events(world: World) {
+    let scene = Scene::new(world).await;
+    for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {
+        scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
+        scene.observe_many(day, "1", 9, "2026-06-04T12:00:00Z").await;
+    }
+    // One right answer on the last day.
+    scene.predict_many("2026-06-03", "v2", 1, "2026-06-04T12:00:00Z").await;
+    scene.project().await;
+    let query = scene.query(at(NOW));
+    let words =
+        |figure, min_n| BoardWords { from: "2026-06-01", to: "2026-06-03", figure, min_n, environment: None };
+    let places = async |words: BoardWords<'_>| -> Vec<(String, u64, bool)> {
+        let (_, places) = query.leaderboard_of_window(scene.id(), &words, 10).await.unwrap();
+        places.into_iter().map(|place| (place.release, place.n, place.is_ranked)).collect()
+    };
+    let brier = |min_n| words(Some("brier"), Some(min_n));
+    assert_eq!(places(brier(10)).await, [("v1".to_owned(), 27, true), ("v2".to_owned(), 1, false)]);
+    assert!(places(brier(1)).await.iter().all(|(.., is_ranked)| *is_ranked));
+    let (primary, found) =
+        query.leaderboard_of_window(scene.id(), &words(Some("auc"), None), 10).await.unwrap();
+    assert_eq!((primary.metric.name, found.len()), ("auc", 1), "one class has no area");
+    let words_of_all = Words {
+        from: "2026-06-01",
+        to: "2026-06-03",
+        group_by: Some("all"),
+        release: Some("v1"),
+        columns: Some("auc"),
+        ..Words::default()
+    };
+    let request = Request::parse(What::Evaluations, &words_of_all).unwrap();
+    let frame = query.run(scene.id(), &request).await.unwrap().frame.clone();
+    assert_eq!(frame.column("auc").unwrap().f64().unwrap().get(0), Some(found[0].value));
+    let fails = async |words: BoardWords<'_>| {
+        query.leaderboard_of_window(scene.id(), &words, 10).await.unwrap_err().to_string()
+    };
+    let unset = "the workspace has no primary metric to rank by; name a figure";
+    assert_eq!(fails(words(None, None)).await, unset);
+    let live = BoardWords { environment: Some("production"), ..brier(1) };
+    assert_eq!(fails(live).await, "there is no environment `production`; there is none yet");
 }

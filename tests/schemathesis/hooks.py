@@ -175,6 +175,14 @@ def before_call(context, case, **kwargs):
         # No release is live, and what is not live is said of an environment.
         query.pop("environment", None)
         query.pop("shadow", None)
+    if case.path.endswith("/leaderboard") and not ("from" in query and "to" in query and "day" not in query):
+        # The other words are of a window, which has both ends.
+        for name in ("from", "to", "figure", "min-n", "environment"):
+            query.pop(name, None)
+    elif case.path.endswith("/leaderboard"):
+        # No release is live.
+        query.pop("environment", None)
+        query.setdefault("figure", "auc")
     if isinstance(body, dict):
         if body.get("primary_metric") is None and body.get("direction") in ("max", "min"):
             # A direction is that of a metric.

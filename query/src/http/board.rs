@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::MAX_BOARD;
-use event::Day;
+use event::{Day, Error};
 use fold::Figure;
 use serde::Deserialize;
 use serde_json::json;
@@ -20,7 +20,7 @@ use web::{
 };
 
 use super::api::ALWAYS;
-use crate::Query;
+use crate::{BoardWords, Query};
 
 const JSON: &str = "application/json";
 
@@ -31,7 +31,29 @@ const PLACES: usize = 100;
 #[serde(deny_unknown_fields)]
 pub(super) struct Words {
     day: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    figure: Option<String>,
+    #[serde(rename = "min-n")]
+    min_n: Option<u64>,
+    environment: Option<String>,
     limit: Option<usize>,
+}
+
+impl Words {
+    /// What is asked of a window, if one is named.
+    fn window(&self) -> event::Result<Option<BoardWords<'_>>> {
+        let (figure, environment) = (self.figure.as_deref(), self.environment.as_deref());
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) if self.day.is_none() => {
+                Ok(Some(BoardWords { from, to, figure, min_n: self.min_n, environment }))
+            }
+            (None, None) if figure.is_none() && environment.is_none() && self.min_n.is_none() => Ok(None),
+            _ => Err(Error::invalid(
+                "a window has both `from` and `to`, which the other words need, and no `day`",
+            )),
+        }
+    }
 }
 
 pub(super) type Asked = Result<axum::extract::Query<Words>, QueryRejection>;
@@ -52,6 +74,7 @@ pub(super) fn operation(named: Named) -> Operation {
         ("value", number().into()),
         ("day", schema::day().description(Some("The last of the days that the value is of.")).into()),
     ])
+    .property("from", schema::day().description(Some("The first day of the window that was asked for.")))
     .property("days", schema::count().description(Some("On how many days the release was judged.")))
     .property("model", schema::name())
     .property("environments", schema::array(schema::name()))
@@ -65,13 +88,19 @@ pub(super) fn operation(named: Named) -> Operation {
     .property("ties", schema::count().description(Some("How often it was equally near.")))
     .property("labelled", schema::count().description(Some("How many predictions were judged.")));
     let body: RefOr<Schema> = schema::object([("places", schema::array(place).into())]).into();
+    let figures = schema::one_of(Figure::ranking_ones().map(|figure| figure.name));
     let limit = schema::integer(1..=MAX_BOARD).default(Some(json!(PLACES)));
     named
         .operation(Operation::get, "/leaderboard", "leaderboard")
         .tag("releases")
         .summary("Rank the releases by the primary metric of the workspace, the best first")
-        .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set.")
+        .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set; with a window, all that were judged on its days, by any figure of all of them together, computed from the events.")
         .takes(parameter(ParameterIn::Query, "day", schema::day(), "Of this day."))
+        .takes(parameter(ParameterIn::Query, "from", schema::day(), "Of a window: its first day."))
+        .takes(parameter(ParameterIn::Query, "to", schema::day(), "Of a window: its last day."))
+        .takes(parameter(ParameterIn::Query, "figure", figures, "Of a window: the figure to rank by, instead of the primary metric."))
+        .takes(parameter(ParameterIn::Query, "min-n", schema::count(), "Of a window: with fewer judged predictions a release stands behind, instead of what is set."))
+        .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Of a window: judge only what was live in this environment when it predicted."))
         .takes(parameter(ParameterIn::Query, "limit", limit, "At most so many.").required(Required::False))
         .answers(StatusCode::OK, answer("The places.", JSON, body))
         .fails(&ALWAYS)
@@ -87,7 +116,19 @@ pub(super) async fn leaderboard(
         words.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
     let day = words.day.as_deref().map(str::parse::<Day>).transpose()?;
     let limit = words.limit.unwrap_or(PLACES);
+    let window = words.window()?;
     let workspace = query.catalog().workspace(&workspace).await?;
+    if let Some(window) = window {
+        let (primary, ranked) = query.leaderboard_of_window(workspace.id(), &window, limit).await?;
+        let places = (1..).zip(ranked).map(|(place, of)| {
+            json!({
+                "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n, "metric": primary.metric.name,
+                "value": of.value, "from": window.from, "day": window.to, "labelled": of.labelled,
+                "wins": of.record.wins, "losses": of.record.losses, "ties": of.record.ties,
+            })
+        });
+        return Ok(Json(json!({ "places": places.collect::<Vec<_>>() })).into_response());
+    }
     let mut places = Vec::new();
     match day {
         Some(day) => {
