@@ -14,7 +14,7 @@ use crate::{
 const ITEM_VERSION: i64 = 1;
 
 /// The most tokens of a principal.
-pub const MAX_TOKENS: usize = 100;
+pub const MAX_TOKENS: usize = 1_000;
 
 /// The longest that a token can be good for, in days.
 pub const MAX_DAYS: u32 = 3_660;
@@ -133,8 +133,8 @@ impl Tokens {
         if new.expires_at.is_some_and(|at| at <= now) {
             return Err(Error::invalid("the token would have expired already"));
         }
-        let others = self.list(principal).await?;
-        if others.iter().any(|other| other.name == new.name) {
+        let others = query_all(&*self.table, Query::table(key::tokens_of(principal))).await?;
+        if others.iter().any(|other| other.optional_text("name") == Some(&new.name)) {
             let message = format!("{principal} has a token called `{}` already", new.name);
             return Err(Error::conflict(message));
         }
@@ -155,6 +155,7 @@ impl Tokens {
         let item = record.to_item(&token.digest());
         let mut listed = Item::new(key::token_of(principal, &record.id))
             .with("v", ITEM_VERSION)
+            .with("name", record.name.as_str())
             .with("digest", token.digest().to_vec());
         if let Some(at) = record.expires_at {
             listed = listed.with("expires_at", at.micros().div_euclid(1_000_000));

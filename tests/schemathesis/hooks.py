@@ -31,6 +31,7 @@ ENTITIES = {
 }
 # What nobody has made may be deleted as often as one likes.
 NOBODY = {**{name: "nobody" for name in (*PATH, *ENTITIES)}, "workspace": "credit/nothing", "principal": "user:nobody"}
+NOBODY["token"] = "nothing"
 NOBODY.update({name: "credit/prod/nothing" for name in ("model", "configuration", "release")})
 SEEN = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/"
 RELEASE = {"type": "string", "enum": ["v1"]}
@@ -117,6 +118,11 @@ def narrow_catalog(path, method, operation):
             if method in ("post", "put") and name in properties:
                 nullable = [None] if "null" in properties[name].get("type", []) else []
                 properties[name] = {"enum": [value, *nullable]}
+        if path.startswith("/v1/tokens/"):
+            # What a token is limited to must be there.
+            for name, value in (("workspaces", "credit/prod"), ("categories", "credit")):
+                if name in properties:
+                    properties[name]["items"] = {"type": "string", "enum": [value]}
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}

@@ -32,6 +32,15 @@ const ALWAYS: [StatusCode; 3] =
 const OF_BODY: [StatusCode; 3] =
     [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
 
+/// A range of addresses: IPv4, or IPv6 written in full or as a prefix.
+const NETWORK_PATTERN: &str = concat!(
+    "^(",
+    "((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(/(3[0-2]|[12]?[0-9]))?",
+    "|",
+    "(([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|([0-9a-f]{1,4}:){1,6}:)(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?",
+    ")$"
+);
+
 /// What the routes need.
 #[derive(Debug)]
 struct Tokening {
@@ -95,7 +104,13 @@ fn limits() -> [(&'static str, RefOr<Schema>); 5] {
         ("categories", list_of(schema::string(), "Only on these categories and their workspaces.")),
         ("rights", list_of(schema::one_of(Right::ALL.map(Right::name)), "Only these rights.")),
         ("kinds", list_of(schema::one_of(Kind::ALL.map(Kind::name)), "Only events of these kinds.")),
-        ("addresses", list_of(schema::string(), "Only from these addresses, such as `10.0.0.0/8`.")),
+        (
+            "addresses",
+            list_of(
+                schema::string().pattern(Some(NETWORK_PATTERN)),
+                "Only from these addresses, such as `10.0.0.0/8` or `2001:db8::/32`.",
+            ),
+        ),
     ]
 }
 
