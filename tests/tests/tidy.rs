@@ -305,8 +305,7 @@ fn every_source(dir: &Path, into: &mut String) {
 }
 
 /// Dependencies that no source of their package names: the package, the dependency, and what it is there for.
-const NAMED_NOWHERE: [(&str, &str, &str); 5] = [
-    ("access", "jsonwebtoken", "for bearers of other issuers"),
+const NAMED_NOWHERE: [(&str, &str, &str); 4] = [
     ("almanac", "workspace-hack", "asks for features"),
     ("workspace-hack", "either", "asks for features"),
     ("workspace-hack", "rustix", "asks for features"),

@@ -1,6 +1,6 @@
 //! SQL over what a workspace holds: one SELECT on the tables that queries know by the same names.
 //!
-//! A statement is [admitted](admit) first; polars plans it, and the [plan](plan) says which columns and which days
+//! A statement is admitted first (`admit`); polars plans it, and the plan (`plan`) says which columns and which days
 //! it takes of each table. These are read as any query reads them, within the same bounds, and polars computes the rest.
 
 mod admit;
