@@ -70,7 +70,7 @@ enum Command {
     /// Append the events of files: NDJSON, JSON, CSV, Parquet or Arrow.
     Import(ImportArgs),
     /// Read a window of days.
-    Query(QueryArgs),
+    Query(Box<QueryArgs>),
     /// Ask a SQL statement.
     Sql(SqlArgs),
     /// Fold the log again and compare with what is stored.
@@ -162,7 +162,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Health { ready } => return probe::command(config, ready).await,
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
-        Command::Query(args) => query::command(config, args).await?,
+        Command::Query(args) => query::command(config, &args).await?,
         Command::Sql(args) => sql::command(config, args).await?,
         Command::Verify(args) => {
             if !verify::command(config, &args).await? {

@@ -33,6 +33,8 @@ pub(crate) struct QueryArgs {
     /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
     #[arg(long)]
     pub(crate) columns: Option<String>,
+    #[command(flatten)]
+    pub(crate) narrowed: NarrowedArgs,
     /// Break rollups down by release (the default), metric, tag.NAME, feature, or feature.NAME; evaluations by release (the
     /// default) or model, and by tag.NAME and feature.NAME. May be given several times.
     #[arg(long, value_delimiter = ',')]
@@ -74,6 +76,29 @@ pub(crate) struct QueryArgs {
     pub(crate) shown: Shown,
 }
 
+/// Which events are read.
+#[derive(Debug, Args)]
+pub(crate) struct NarrowedArgs {
+    /// Only events for which this holds: an expression of SQL over their columns, such as "score > 0.5".
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) filter: Option<String>,
+    /// Only events with this tag. May be given several times.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) tag: Vec<String>,
+    /// Only events of this key.
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Only the first so many events.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<String>,
+    /// Only events of this share of all keys, which are the same keys each time, such as 0.01.
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) sample: Option<String>,
+    /// oldest (the default: as they stand in the log) or newest: the last day first, of each day the latest event first.
+    #[arg(long)]
+    pub(crate) order: Option<String>,
+}
+
 /// How an answer is shown.
 #[derive(Debug, Args)]
 pub(crate) struct Shown {
@@ -88,14 +113,22 @@ pub(crate) struct Shown {
     pub(crate) output: Option<PathBuf>,
 }
 
-pub(crate) async fn command(config: &Config, args: QueryArgs) -> anyhow::Result<()> {
+pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result<()> {
     let format = args.shown.format()?;
     let by = (!args.by.is_empty()).then(|| args.by.join(","));
+    let narrowed = &args.narrowed;
+    let tag = (!narrowed.tag.is_empty()).then(|| narrowed.tag.join(","));
     let words = Words {
         from: &args.from,
         to: &args.to,
         release: args.release.as_deref(),
         columns: args.columns.as_deref(),
+        filter: narrowed.filter.as_deref(),
+        tag: tag.as_deref(),
+        key: narrowed.key.as_deref(),
+        limit: narrowed.limit.as_deref(),
+        sample: narrowed.sample.as_deref(),
+        order: narrowed.order.as_deref(),
         by: by.as_deref(),
         bins: args.bins.as_deref(),
         time_zone: args.time_zone.as_deref(),

@@ -2,16 +2,18 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    pin::pin,
     sync::Arc,
 };
 
 use event::{Columns, Error, Kind, Result, fields::FieldType};
-use futures::{Stream, TryStreamExt};
-use polars::prelude::{Column as Series, DataFrame, Expr};
+use futures::{Stream, StreamExt, TryStreamExt};
+use polars::prelude::{BooleanChunked, Column as Series, DataFrame, Expr, SortMultipleOptions};
 
 use crate::{
     concat::{concatenated, instants, nulls},
     frame::{days, failed, filtered, frame},
+    narrow::{KEY, Narrowed},
     read::{self, Filter, Made, Reading, RowBounds, Unpacked},
     request::Request,
 };
@@ -47,38 +49,120 @@ pub(crate) struct Wanted {
     pub(crate) predicate: Option<(Expr, Vec<String>)>,
     /// What is known of those rows.
     pub(crate) bounds: RowBounds,
+    /// How many, of which keys, and in which order.
+    pub(crate) narrowed: Narrowed,
 }
 
 impl Wanted {
-    /// What a request asks for.
+    /// What a request asks for, without its condition.
     pub(crate) fn of(kind: Kind, request: &Request) -> Self {
         let (columns, release) = (request.columns.clone(), request.release.clone());
-        Self { kind, columns, release, predicate: None, bounds: RowBounds::default() }
+        let narrowed = request.narrowed.clone();
+        Self { kind, columns, release, predicate: None, bounds: RowBounds::default(), narrowed }
     }
 
-    /// The columns that the predicate needs.
-    fn of_predicate(&self) -> &[String] {
-        self.predicate.as_ref().map_or(&[], |(_, columns)| columns)
+    /// The columns that are needed to choose rows and to order them.
+    fn working(&self) -> Vec<String> {
+        let of_predicate = self.predicate.iter().flat_map(|(_, columns)| columns.iter().cloned());
+        let of_sample = self.narrowed.sample.map(|_| KEY.to_owned());
+        let of_order = self.narrowed.newest.then(|| self.kind.time_field().to_owned());
+        of_predicate.chain(of_sample).chain(of_order).collect()
+    }
+
+    /// `names`, and what is needed besides.
+    fn with_working(&self, mut names: Vec<String>) -> Vec<String> {
+        for name in self.working() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The rows that are wanted of those of a day, or none when that are all.
+    fn chosen(&self, mut rows: DataFrame) -> Result<DataFrame> {
+        if let Some((predicate, _)) = &self.predicate {
+            rows = filtered(rows, predicate.clone())?;
+        }
+        if let Some(share) = self.narrowed.sample {
+            let keys = rows.column(KEY).and_then(Series::str).map_err(failed)?;
+            let is_in: BooleanChunked =
+                keys.iter().map(|key| key.is_some_and(|key| share.has(key))).collect();
+            rows = rows.filter(&is_in).map_err(failed)?;
+        }
+        if self.narrowed.newest {
+            let order = SortMultipleOptions::default()
+                .with_order_descending(true)
+                .with_nulls_last(true)
+                .with_maintain_order(true);
+            rows = rows.sort([self.kind.time_field()], order).map_err(failed)?;
+        }
+        if let Some(limit) = self.narrowed.limit {
+            rows = rows.head(Some(limit));
+        }
+        Ok(rows)
     }
 }
 
-/// The events of a window.
-pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
-    let kind = wanted.kind;
-    check_columns(kind, &[DAY, APPENDED_AT], wanted.columns.as_deref())?;
-    if kind == Kind::Outcomes && wanted.release.is_some() {
+/// Checks what is wanted.
+pub(crate) fn check(wanted: &Wanted) -> Result<()> {
+    check_columns(wanted.kind, &[DAY, APPENDED_AT], wanted.columns.as_deref())?;
+    if wanted.kind == Kind::Outcomes && wanted.release.is_some() {
         return Err(Error::invalid(
             "outcomes belong to keys, not to releases; ask for `joined` with a release",
         ));
     }
-    let blocks: Vec<Block> = blocks(reading, wanted).try_collect().await?;
+    Ok(())
+}
+
+/// The events of a window.
+pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
+    check(wanted)?;
+    let kind = wanted.kind;
+    let limit = wanted.narrowed.limit.unwrap_or(usize::MAX);
+    let (mut blocks, mut rows) = (Vec::new(), 0);
+    let mut days = pin!(self::blocks(reading, wanted));
+    while rows < limit
+        && let Some(block) = days.try_next().await?
+    {
+        rows += block.rows;
+        blocks.push(block);
+    }
     let members: BTreeSet<String> = blocks.iter().flat_map(|block| block.members.iter().cloned()).collect();
     let names = match &wanted.columns {
         Some(names) => names.clone(),
         None => all_names(kind, &members),
     };
-    check_members(kind, &names, &members, !blocks.is_empty())?;
-    check_members(kind, wanted.of_predicate(), &members, !blocks.is_empty())?;
+    // A member may occur in what was not read.
+    let is_whole = !blocks.is_empty() && rows < limit;
+    check_members(kind, &wanted.with_working(names.clone()), &members, is_whole)?;
+    let all = one_under_the_other(kind, &names, blocks)?;
+    Ok(if rows > limit { all.head(Some(limit)) } else { all })
+}
+
+/// The events of a window as a frame for each day that has some.
+pub(crate) fn frames(
+    reading: &Arc<Reading>,
+    wanted: &Wanted,
+) -> impl Stream<Item = Result<DataFrame>> + use<> {
+    let (kind, columns) = (wanted.kind, wanted.columns.clone());
+    let mut left = wanted.narrowed.limit.unwrap_or(usize::MAX);
+    blocks(reading, wanted)
+        .map(move |block| {
+            let block = block?;
+            let names = columns.clone().unwrap_or_else(|| all_names(kind, &block.members));
+            let frame = one_under_the_other(kind, &names, vec![block])?.head(Some(left));
+            left -= frame.height();
+            Ok((frame, left))
+        })
+        .scan(false, |has_ended, made| {
+            let goes_on = !std::mem::replace(has_ended, made.as_ref().map_or(true, |(_, left)| *left == 0));
+            std::future::ready(goes_on.then(|| made.map(|(frame, _)| frame)))
+        })
+}
+
+/// The columns `names` of blocks as one frame.
+fn one_under_the_other(kind: Kind, names: &[String], blocks: Vec<Block>) -> Result<DataFrame> {
     let rows = blocks.iter().map(|block| block.rows).sum();
     let mut series: Vec<Vec<Series>> = names.iter().map(|_| Vec::with_capacity(blocks.len())).collect();
     for block in blocks {
@@ -93,14 +177,12 @@ pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<Da
 
 /// The events of a window, day by day.
 fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<Block>> + use<> {
-    let needed = wanted.columns.as_ref().map(|columns| {
-        let more = wanted.of_predicate().iter().filter(|name| !columns.contains(name));
-        columns.iter().chain(more).cloned().collect()
-    });
+    let needed = wanted.columns.clone().map(|columns| wanted.with_working(columns));
     let Wanted { kind, release, bounds, .. } = wanted.clone();
     let filter = Filter { kind, columns: needed, release, bounds };
     let wanted = Arc::new(wanted.clone());
-    read::window(reading, &filter, move |segments| Block::of(&wanted, segments))
+    let newest = wanted.narrowed.newest;
+    read::window(reading, &filter, newest, move |segments| Block::of(&wanted, segments))
 }
 
 /// The names of all columns, with those of the members of families that occur.
@@ -127,10 +209,8 @@ impl Block {
     fn of(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<Made<Self>> {
         let kind = wanted.kind;
         let members = members_of(kind, segments.iter().map(|segment| &segment.columns));
-        let mut names = wanted.columns.clone().unwrap_or_else(|| all_names(kind, &members));
-        let more: Vec<String> =
-            wanted.of_predicate().iter().filter(|name| !names.contains(name)).cloned().collect();
-        names.extend(more);
+        let names = wanted.columns.clone().unwrap_or_else(|| all_names(kind, &members));
+        let names = wanted.with_working(names);
         let meta: Vec<_> = segments.iter().map(Meta::of).collect();
         let mut pieces: Vec<Columns> = segments.into_iter().map(|segment| segment.columns).collect();
         let rows = meta.iter().map(|piece| piece.rows).sum();
@@ -140,13 +220,12 @@ impl Block {
             _ => concatenated(&name, type_of(kind, &name), &mut pieces),
         });
         let columns: Vec<Series> = columns.collect();
-        let (rows, columns, kept) = match &wanted.predicate {
-            None => (rows, columns, None),
-            Some((predicate, _)) => {
-                let kept = filtered(frame(rows, columns)?, predicate.clone())?;
-                let bytes = kept.estimated_size() as u64;
-                (kept.height(), kept.into_columns(), Some(bytes))
-            }
+        let (rows, columns, kept) = if wanted.predicate.is_none() && wanted.narrowed == Narrowed::default() {
+            (rows, columns, None)
+        } else {
+            let kept = wanted.chosen(frame(rows, columns)?)?;
+            let bytes = kept.estimated_size() as u64;
+            (kept.height(), kept.into_columns(), Some(bytes))
         };
         let columns = columns.into_iter().map(|column| (column.name().to_string(), column));
         Ok((Self { rows, columns: columns.collect(), members }, kept))

@@ -48,10 +48,12 @@ pub mod http;
 mod intervals;
 mod joined;
 mod meters;
+mod narrow;
 pub mod output;
 mod read;
 pub mod request;
 mod rollups;
+mod scan;
 mod series;
 pub mod sql;
 mod survey;
@@ -79,8 +81,10 @@ pub use answer::Answer;
 pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
+pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
 pub use request::{By, LiveIn, Request, What, Words};
+pub use scan::Scan;
 pub use sql::{Sql, SqlWords};
 
 /// How often a window is read again in which days expired meanwhile.
@@ -204,10 +208,22 @@ impl Query {
         }
     }
 
+    /// Which events a request wants.
+    pub(crate) async fn wanted(&self, kind: Kind, request: &Request) -> Result<Wanted> {
+        let wanted = Wanted::of(kind, request);
+        let conditions = &request.narrowed.conditions;
+        if conditions.is_empty() {
+            return Ok(wanted);
+        }
+        let condition = sql::conditions(kind, conditions).await?;
+        let predicate = Some((condition.predicate, condition.columns));
+        Ok(Wanted { predicate, bounds: condition.bounds, ..wanted })
+    }
+
     /// What is read from the logs.
     async fn of_logs(&self, reading: Arc<Reading>, request: &Request) -> Result<DataFrame> {
         match request.what {
-            What::Events(kind) => events::events(&reading, &Wanted::of(kind, request)).await,
+            What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
             _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,
         }

@@ -101,6 +101,7 @@ pub(crate) struct Unpacked {
 pub(crate) fn window<T, M>(
     reading: &Arc<Reading>,
     filter: &Filter,
+    newest_first: bool,
     make: M,
 ) -> impl Stream<Item = Result<T>> + Send + 'static + use<T, M>
 where
@@ -108,9 +109,11 @@ where
     M: Fn(Vec<Unpacked>) -> Result<Made<T>> + Clone + Send + 'static,
 {
     let (reading, filter) = (Arc::clone(reading), filter.clone());
-    let bounds = filter.bounds.clone();
-    let days = reading.window.days().filter(move |day| bounds.may_be_of(*day));
-    let reads = days.map(move |day| {
+    let mut days: Vec<Day> = reading.window.days().filter(|day| filter.bounds.may_be_of(*day)).collect();
+    if newest_first {
+        days.reverse();
+    }
+    let reads = days.into_iter().map(move |day| {
         let (reading, filter, make) = (Arc::clone(&reading), filter.clone(), make.clone());
         async move { day_with(&reading, day, &filter, make).await }
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use event::{Day, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
 use log::cut::Cut;
 
-use crate::{breakdown::Breakdown, intervals, window::days_between};
+use crate::{breakdown::Breakdown, intervals, narrow::Narrowed, window::days_between};
 
 pub use crate::what::What;
 
@@ -71,6 +71,8 @@ pub struct Request {
     pub zone: Option<Zone>,
     /// Whether only what was live in an environment is judged, or what was not.
     pub live: Option<LiveIn>,
+    /// Which events are kept.
+    pub narrowed: Narrowed,
     /// Only what had been appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
     /// Only what an earlier answer was read from.
@@ -96,6 +98,18 @@ pub struct Words<'a> {
     pub release: Option<&'a str>,
     /// Names of columns with commas between.
     pub columns: Option<&'a str>,
+    /// A condition on events: an expression of SQL over their columns.
+    pub filter: Option<&'a str>,
+    /// Tags that events have, as `NAME=VALUE` with commas between.
+    pub tag: Option<&'a str>,
+    /// The key of events.
+    pub key: Option<&'a str>,
+    /// The most events.
+    pub limit: Option<&'a str>,
+    /// A share of keys.
+    pub sample: Option<&'a str>,
+    /// `oldest` or `newest` first.
+    pub order: Option<&'a str>,
     /// By what rollups are broken down: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`; or by what evaluations
     /// are, with commas between: `release` or `model`, `tag.NAME`, `feature.NAME`.
     pub by: Option<&'a str>,
@@ -173,6 +187,7 @@ impl Request {
             breakdown,
             zone,
             live,
+            narrowed: Narrowed::parse(what, words)?,
             release: words.release.map(str::to_owned),
             columns,
             cut,
@@ -205,6 +220,7 @@ impl Request {
             columns: Some(columns),
             by: By::Release,
             breakdown: Breakdown::default(),
+            narrowed: Narrowed::default(),
             as_of: None,
             cut: None,
             threshold: None,

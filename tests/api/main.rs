@@ -19,6 +19,7 @@ mod identity;
 mod leaderboard;
 mod lists;
 mod live;
+mod narrow;
 mod operations;
 mod pages;
 mod past;

@@ -1,9 +1,12 @@
-//! Statements over HTTP and on the command line.
+//! Statements, and conditions on events, over HTTP and on the command line.
 
 use crate::support::{Place, Service, ndjson, on_both_engines, register, run, run_ok};
 use serde_json::{Value, json};
 
-on_both_engines!(a_statement_is_answered_over_http_and_on_the_command_line);
+on_both_engines!(
+    a_statement_is_answered_over_http_and_on_the_command_line,
+    some_of_the_events_are_asked_for_over_http_and_on_the_command_line,
+);
 
 const PATH: &str = "/v1/workspaces/credit/prod/sql";
 const STATEMENT: &str =
@@ -64,4 +67,55 @@ fn a_statement_is_answered_over_http_and_on_the_command_line(place: &Place) {
     let refused = run(place, &["sql", "select * from read_csv('/etc/passwd')", "-w", "credit/prod"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("there is no table read_csv"));
+}
+
+fn some_of_the_events_are_asked_for_over_http_and_on_the_command_line(place: &Place) {
+    let prediction = |n: u32| {
+        let branch = if n.is_multiple_of(2) { "north, east" } else { "south" };
+        let tags = json!({ "branch": branch });
+        let at = format!("2026-06-01T0{n}:30:00Z");
+        json!({ "key": format!("k{n}"), "predicted_at": at, "release": "v1", "score": f64::from(n) / 10.0, "tags": tags })
+    };
+    let predictions: String = (1..=6).map(|n| format!("{}\n", prediction(n))).collect();
+    let service = Service::start(place);
+    register(&service);
+    let appended =
+        service.post("/v1/workspaces/credit/prod/predictions", "application/x-ndjson", None, &predictions);
+    assert_eq!(appended.status, 201, "{}", appended.text());
+    let of = |more: &str| {
+        service.get(&format!(
+            "/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01&columns=key&format=csv&{more}"
+        ))
+    };
+    for (parameters, arguments, keys) in [
+        (
+            "where=score%20%3E%200.25%20and%20tag.branch%20%3D%20%27south%27",
+            &["--where", "score > 0.25 and tag.branch = 'south'"][..],
+            "k3 k5",
+        ),
+        ("tag=branch%3Dsouth&limit=2", &["--tag", "branch=south", "--limit", "2"], "k1 k3"),
+        ("key=k4", &["--key", "k4"], "k4"),
+        ("order=newest&limit=2", &["--order", "newest", "--limit", "2"], "k6 k5"),
+        ("sample=1&where=key%20%3C%20%27k3%27", &["--sample", "1", "--where", "key < 'k3'"], "k1 k2"),
+    ] {
+        let answer = of(parameters);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.text().lines().skip(1).collect::<Vec<_>>().join(" "), keys, "{parameters}");
+        let window =
+            ["query", "predictions", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-01"];
+        let shown = ["--columns", "key", "--format", "csv"];
+        assert_eq!(run_ok(place, &[&window[..], &shown, arguments].concat()), answer.text());
+    }
+    for (wrong, why) in [
+        ("where=score%20%3E", "sql: "),
+        ("where=read_csv(key)%20%3D%201", "there is no function read_csv"),
+        ("tag=branch", "`branch` is not NAME=VALUE"),
+        ("limit=0", "`0` is not a number of events"),
+    ] {
+        let answer = of(wrong);
+        assert_eq!(answer.status, 400, "{wrong}");
+        assert!(answer.text().contains(why), "{}", answer.text());
+        let head = format!("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01&{wrong}");
+        assert_eq!(service.send("HEAD", &head, &[], None).status, 400, "{wrong}");
+    }
 }

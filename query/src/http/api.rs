@@ -1,7 +1,10 @@
 //! What the OpenAPI document says of the query service.
 
 use axum::http::StatusCode;
-use event::{Period, fields::FieldType};
+use event::{
+    Kind, Period,
+    fields::{FieldType, TAG_PREFIX},
+};
 use fold::evaluation::MAX_BY;
 use serde_json::{Value, json};
 use web::{
@@ -19,8 +22,10 @@ use super::{media_type, said};
 use crate::{
     breakdown,
     column_type::ColumnType,
+    narrow::{KEY, OLDEST, ORDERS},
     output::Format,
     request::{MAX_WINDOW_DAYS, What, ZERO_DIVISIONS},
+    sql::MAX_STATEMENT_BYTES,
 };
 
 /// What any request may be answered.
@@ -73,6 +78,9 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
             says,
         ));
     }
+    if let What::Events(kind) = what {
+        parameters.extend(of_events(kind));
+    }
     if what.is_judged() {
         let all = of_evaluations().into_iter().map(ParameterBuilder::build);
         parameters.extend(all.filter(|parameter| what.takes(&parameter.name)).map(ParameterBuilder::from));
@@ -93,6 +101,40 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         false => "The format of the answer.",
     };
     parameters.push(parameter("format", format.into(), None, says));
+    parameters
+}
+
+/// The parameters that only events have.
+fn of_events(kind: Kind) -> Vec<ParameterBuilder> {
+    let parameter = |name: &str, schema: RefOr<Schema>, says: &str| {
+        web::parameter(ParameterIn::Query, name, schema, says)
+    };
+    let says = format!(
+        "Only events for which this holds: an expression of SQL over their columns, such as `{} >= '2026-06-01T12:00:00Z'`.",
+        kind.time_field()
+    );
+    let text = || schema::string().min_length(Some(1));
+    let mut parameters =
+        vec![parameter("where", text().max_length(Some(MAX_STATEMENT_BYTES / 2)).into(), &says)];
+    if kind.families().iter().any(|family| family.prefix == TAG_PREFIX) {
+        let tag = text().pattern(Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,127}=[^,]*$"));
+        parameters.push(parameter(
+            "tag",
+            tag.into(),
+            "Only events with these tags, as `NAME=VALUE` with commas between.",
+        ));
+    }
+    if kind.field(KEY).is_some() {
+        parameters.push(parameter("key", text().into(), "Only events of this key."));
+        let share = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).maximum(Some(1));
+        let says = "Only events of this share of all keys, which are the same keys each time.";
+        parameters.push(parameter("sample", share.into(), says));
+    }
+    let limit = schema::integer(1..=u32::MAX as usize);
+    parameters.push(parameter("limit", limit.into(), "Only the first so many."));
+    let says = "In which order they come: as they stand in the log (the default), or the last day first and of each day the latest first.";
+    let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
+    parameters.push(parameter("order", orders.into(), says));
     parameters
 }
 

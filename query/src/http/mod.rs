@@ -62,6 +62,13 @@ struct Parameters {
     to: String,
     release: Option<String>,
     columns: Option<String>,
+    #[serde(rename = "where")]
+    filter: Option<String>,
+    tag: Option<String>,
+    key: Option<String>,
+    limit: Option<String>,
+    sample: Option<String>,
+    order: Option<String>,
     by: Option<String>,
     bins: Option<String>,
     #[serde(rename = "time-zone")]
@@ -113,6 +120,12 @@ async fn read(
         to: &parameters.to,
         release: parameters.release.as_deref(),
         columns: parameters.columns.as_deref(),
+        filter: parameters.filter.as_deref(),
+        tag: parameters.tag.as_deref(),
+        key: parameters.key.as_deref(),
+        limit: parameters.limit.as_deref(),
+        sample: parameters.sample.as_deref(),
+        order: parameters.order.as_deref(),
         by: parameters.by.as_deref(),
         bins: parameters.bins.as_deref(),
         time_zone: parameters.time_zone.as_deref(),
@@ -132,6 +145,9 @@ async fn read(
         [(header::CONTENT_TYPE, format.map_or(HeaderValue::from_static(said::CUT_TYPE), content_type))];
     if method == Method::HEAD {
         query.check_release(workspace.id(), &request).await?;
+        if let What::Events(kind) = what {
+            query.wanted(kind, &request).await?;
+        }
         // The length of a stream is not known, so none is claimed.
         return Ok((content_type, Body::from_stream(futures::stream::empty::<Result<Vec<u8>, Error>>()))
             .into_response());

@@ -85,6 +85,39 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
     })
 }
 
+/// Reads conditions on the rows of a table, which must all hold, and admits them as those of a statement that reads it. It
+/// must run where the stack is large.
+///
+/// # Errors
+/// `Invalid`, saying what is not admitted.
+pub(crate) fn admit_conditions(table: &str, conditions: &[String]) -> Result<Admitted> {
+    let conditions = conditions.iter().map(|text| condition(text)).collect::<Result<Vec<_>>>()?;
+    admit(&format!("select * from {table} where {}", conditions.join(" and ")))
+}
+
+/// One condition in parentheses.
+fn condition(text: &str) -> Result<String> {
+    check_size(text)?;
+    let mut parser = parser(text)?;
+    let condition = parser.parse_expr().map_err(|error| refused(error.to_string()))?;
+    if parser.peek_token().token != Token::EOF {
+        return Err(refused(format!("unexpected `{}` in a condition", parser.peek_token().token)));
+    }
+    let looked = sqlparser::ast::visit_expressions(&condition, |expr| match expr {
+        Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => ControlFlow::Break("a query"),
+        Expr::Function(function) if functions::is_of_rows(function) => {
+            ControlFlow::Break("a function of several rows")
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    match looked {
+        ControlFlow::Break(what) => {
+            Err(refused(format!("a condition on single rows has no place for {what}")))
+        }
+        ControlFlow::Continue(()) => Ok(format!("({condition})")),
+    }
+}
+
 /// What a client sees that names no table, or another.
 pub(crate) fn names_of_tables() -> String {
     What::all().map(What::name).collect::<Vec<_>>().join(", ")

@@ -1,5 +1,7 @@
 //! The functions that statements may call.
 
+use sqlparser::ast::Function;
+
 /// Functions of several rows.
 const AGGREGATES: &[&str] = &[
     "avg",
@@ -106,4 +108,10 @@ fn is_one_of(names: &[&str], name: &str) -> bool {
 /// Whether a statement may call the function of this name.
 pub(super) fn is_known(name: &str) -> bool {
     [AGGREGATES, WINDOWS, SCALARS].into_iter().any(|names| is_one_of(names, name))
+}
+
+/// Whether a function is of several rows.
+pub(super) fn is_of_rows(function: &Function) -> bool {
+    let name = function.name.to_string();
+    function.over.is_some() || is_one_of(AGGREGATES, &name) || is_one_of(WINDOWS, &name)
 }

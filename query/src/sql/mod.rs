@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use self::{
     admit::Admitted,
-    plan::{Need, Plan},
+    plan::{Condition, Need, Plan},
     stack::on_large_stack,
 };
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
     events::{self, Wanted},
     frame::filtered,
     joined,
+    narrow::Narrowed,
     read::{Reading, RowBounds},
     request::{self, MAX_WINDOW_DAYS, Request, What},
 };
@@ -87,6 +88,15 @@ impl Sql {
         let (statement, all_days) = (words.statement.to_owned(), words.all_days);
         Ok(Self { statement, all_days, as_of, cut: cut.map(Arc::new) })
     }
+}
+
+/// What conditions say of the events of a kind.
+///
+/// # Errors
+/// `Invalid`, when one is not admitted or polars refuses it.
+pub(crate) async fn conditions(kind: Kind, conditions: &[String]) -> Result<Condition> {
+    let conditions = conditions.to_vec();
+    on_large_stack(move || plan::condition(&admit::admit_conditions(kind.name(), &conditions)?)).await
 }
 
 impl Query {
@@ -220,6 +230,7 @@ impl Query {
                 release: None,
                 predicate,
                 bounds,
+                narrowed: Narrowed::default(),
             };
             let predicate = need.predicate.clone();
             frames.push(match need.what {

@@ -27,6 +27,7 @@ use crate::{
     events::DAY,
     frame::{self, refused},
     intervals,
+    read::RowBounds,
     request::What,
 };
 
@@ -40,6 +41,17 @@ pub(crate) struct Plan {
     /// What it takes of the tables.
     pub(crate) needs: Vec<Need>,
     sources: BTreeMap<&'static str, Arc<Source>>,
+    /// Whether the statement does nothing but scan a table.
+    is_scan: bool,
+}
+
+/// What a condition says of the rows of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    pub(crate) predicate: Expr,
+    /// The columns that it needs.
+    pub(crate) columns: Vec<String>,
+    pub(crate) bounds: RowBounds,
 }
 
 /// What a statement takes of a table in one place.
@@ -117,7 +129,23 @@ pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
     }
     let frame = context.execute(&admitted.text).map_err(refused)?;
     let optimized = frame.clone().to_alp_optimized().map_err(refused)?;
-    Ok(Plan { needs: needs(&optimized)?, frame, sources })
+    let is_scan = matches!(optimized.root(), IR::Scan { .. });
+    Ok(Plan { needs: needs(&optimized)?, frame, sources, is_scan })
+}
+
+/// Plans the statement of a condition. It must run where the stack is large.
+///
+/// # Errors
+/// `Invalid`, when polars refuses it, or it is not one on single rows.
+pub(crate) fn condition(admitted: &Admitted) -> Result<Condition> {
+    let mut plan = plan(admitted)?;
+    let need = plan.needs.pop().filter(|_| plan.is_scan);
+    let Some((need, predicate)) = need.and_then(|mut need| need.predicate.take().map(|of| (need, of))) else {
+        return Err(Error::invalid("sql: a condition says something of the columns of single rows"));
+    };
+    let columns = columns_of(&predicate).collect::<BTreeSet<_>>().into_iter().collect();
+    let bounds = RowBounds { days: need.days.map(Arc::new), releases: need.releases.map(Arc::new) };
+    Ok(Condition { predicate, columns, bounds })
 }
 
 impl Plan {

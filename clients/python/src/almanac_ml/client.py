@@ -277,6 +277,12 @@ class Workspace:
         *,
         release: Optional[str] = None,
         columns: Optional[Sequence[str]] = None,
+        where: Optional[str] = None,
+        tags: Optional[Mapping[str, str]] = None,
+        key: Optional[str] = None,
+        limit: Optional[int] = None,
+        sample: Optional[float] = None,
+        order: Optional[str] = None,
         as_of: Optional[Instant] = None,
         by: Union[str, Sequence[str], None] = None,
         bins: Union[int, Sequence[float], None] = None,
@@ -291,6 +297,9 @@ class Workspace:
     ) -> Any:
         """A frame of a window of UTC days, ``until`` included (one day without it).
 
+        Of events ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
+        keys and ``limit`` the first; ``order="newest"`` begins with the latest.
+
         ``as_of`` asks for what was known at that instant. ``frames`` chooses the library of the frame.
         """
         library = _frames.library_for(frames or self.client.frames)
@@ -298,6 +307,12 @@ class Workspace:
         asked = {
             "release": release,
             "columns": None if columns is None else ",".join(columns),
+            "where": where,
+            "tag": None if not tags else ",".join(f"{name}={value}" for name, value in tags.items()),
+            "key": key,
+            "limit": None if limit is None else str(limit),
+            "sample": None if sample is None else repr(float(sample)),
+            "order": order,
             "as-of": None if as_of is None else _instant(as_of),
             "by": by if by is None or isinstance(by, str) else ",".join(by),
             "bins": None if bins is None else str(bins) if isinstance(bins, int) else ",".join(map(repr, map(float, bins))),

@@ -1,0 +1,92 @@
+//! Which events of a window a request keeps: those for which a condition holds, a share of keys, the first so many.
+
+use event::{Error, Kind, Result, Share, fields::TAG_PREFIX};
+
+use crate::request::{What, Words};
+
+/// The field by which a share of the events is taken.
+pub(crate) const KEY: &str = "key";
+
+/// The orders in which events come.
+pub(crate) const ORDERS: [&str; 2] = [OLDEST, NEWEST];
+pub(crate) const OLDEST: &str = "oldest";
+pub(crate) const NEWEST: &str = "newest";
+
+/// Which events are kept, and in which order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Narrowed {
+    /// Only events for which these hold: expressions of SQL over their columns.
+    pub conditions: Vec<String>,
+    /// Only the first so many.
+    pub limit: Option<usize>,
+    /// Only events of these keys.
+    pub sample: Option<Share>,
+    /// The last day first, and of each day the latest event first.
+    pub newest: bool,
+}
+
+impl Narrowed {
+    /// Reads what a request says of it.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong.
+    pub(crate) fn parse(what: What, words: &Words<'_>) -> Result<Self> {
+        let said = [
+            ("where", words.filter),
+            ("tag", words.tag),
+            ("key", words.key),
+            ("limit", words.limit),
+            ("sample", words.sample),
+            ("order", words.order),
+        ];
+        let Some((first, _)) = said.iter().find(|(_, word)| word.is_some()) else {
+            return Ok(Self::default());
+        };
+        let What::Events(kind) = what else {
+            return Err(Error::invalid(format!(
+                "{first}: only events have it; `sql` asks more of {}",
+                what.name()
+            )));
+        };
+        let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
+        let sample = words.sample.map(str::parse::<Share>).transpose();
+        let sample = sample.map_err(|error| named("sample", error))?;
+        if (words.key.is_some() || sample.is_some()) && kind.field(KEY).is_none() {
+            let name = if words.key.is_some() { "key" } else { "sample" };
+            return Err(Error::invalid(format!("{name}: {} have no key", kind.name())));
+        }
+        let limit = words.limit.map(|word| {
+            let limit = word.parse().ok().filter(|limit| *limit > 0);
+            limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of events")))
+        });
+        let newest = match words.order {
+            None | Some(OLDEST) => false,
+            Some(NEWEST) => true,
+            Some(other) => {
+                return Err(Error::invalid(format!("order: `{other}` is none of {}", ORDERS.join(", "))));
+            }
+        };
+        Ok(Self { conditions: conditions(kind, words)?, limit: limit.transpose()?, sample, newest })
+    }
+}
+
+/// All conditions, each an expression of its own.
+fn conditions(kind: Kind, words: &Words<'_>) -> Result<Vec<String>> {
+    let mut parts: Vec<String> = words.filter.iter().map(|filter| (*filter).to_owned()).collect();
+    for pair in words.tag.iter().flat_map(|tags| tags.split(',')) {
+        let Some((name, value)) = pair.split_once('=') else {
+            return Err(Error::invalid(format!("tag: `{pair}` is not NAME=VALUE")));
+        };
+        let column = format!("{TAG_PREFIX}{}", name.trim());
+        if kind.family(&column).is_none() {
+            return Err(Error::invalid(format!("tag: {} have no tag `{name}`", kind.name())));
+        }
+        parts.push(format!("\"{column}\" = {}", quoted(value)));
+    }
+    parts.extend(words.key.map(|key| format!("{KEY} = {}", quoted(key))));
+    Ok(parts)
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}

@@ -1,0 +1,163 @@
+//! A scan: the events of a window as frames, for programs.
+
+use std::sync::Arc;
+
+use event::{Clock, Error, Id, Kind, Result, Share, Timestamp, Window};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use polars::prelude::DataFrame;
+use table::Table;
+
+use crate::{
+    Point, Query, events,
+    request::{Request, What},
+};
+
+/// The events of a kind in a window of days: predictions, all columns, in the order of the log, unless it is told otherwise.
+///
+/// ```
+/// use almanac_query::Scan;
+/// use catalog::Catalog;
+/// use event::{Clock, Kind, Window};
+/// use futures::TryStreamExt;
+/// use table::{Table, sqlite::SqliteTable};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("almanac.db");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let clock = Clock::system();
+/// let table: std::sync::Arc<dyn Table> = std::sync::Arc::new(SqliteTable::open(&path, clock.clone())?);
+/// let workspace = Catalog::new(table.clone()).ensure_workspace("credit/prod", clock.now()).await?;
+///
+/// let window = Window::new("2026-06-01".parse()?, "2026-06-30".parse()?)?;
+/// let scan = Scan::new(table, workspace.id(), window).kind(Kind::Predictions).columns(["key", "score"]);
+/// let days = scan.clone().filter("score > 0.5 and tag.branch = 'north'").frames().await?;
+/// let rows: usize = days.map_ok(|day| day.height()).try_fold(0, async |all, rows| Ok(all + rows)).await?;
+/// assert_eq!(rows, 0);
+/// assert_eq!(scan.collect().await?.shape(), (0, 2));
+/// # Ok::<(), event::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scan {
+    query: Query,
+    workspace: Id,
+    request: Request,
+}
+
+impl Scan {
+    /// The predictions of a window. It takes as much memory as it needs; see [`Scan::of`].
+    pub fn new(table: Arc<dyn Table>, workspace: &Id, window: Window) -> Self {
+        Self::of(Query::new(table, Clock::system()), workspace, window)
+    }
+
+    /// The same, within the bounds and by the clock of a service.
+    pub fn of(query: Query, workspace: &Id, window: Window) -> Self {
+        let request =
+            Request { columns: None, ..Request::of(What::Events(Kind::Predictions), window, Vec::new()) };
+        Self { query, workspace: workspace.clone(), request }
+    }
+
+    /// Events of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.request.what = What::Events(kind);
+        self
+    }
+
+    /// Only these columns, in this order.
+    #[must_use]
+    pub fn columns<C: Into<String>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        self.request.columns = Some(columns.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only events of this release.
+    #[must_use]
+    pub fn release(mut self, release: &str) -> Self {
+        self.request.release = Some(release.to_owned());
+        self
+    }
+
+    /// Only events for which this holds: an expression of SQL over their columns, besides those before.
+    #[must_use]
+    pub fn filter(mut self, condition: &str) -> Self {
+        self.request.narrowed.conditions.push(condition.to_owned());
+        self
+    }
+
+    /// Only events of a share of keys, which is the same each time.
+    #[must_use]
+    pub fn sample(mut self, share: Share) -> Self {
+        self.request.narrowed.sample = Some(share);
+        self
+    }
+
+    /// Only the first so many.
+    #[must_use]
+    pub fn limit(mut self, rows: usize) -> Self {
+        self.request.narrowed.limit = Some(rows);
+        self
+    }
+
+    /// The last day first, and of each day the latest event first.
+    #[must_use]
+    pub fn newest(mut self) -> Self {
+        self.request.narrowed.newest = true;
+        self
+    }
+
+    /// Only what had been appended by then.
+    #[must_use]
+    pub fn as_of(mut self, as_of: Timestamp) -> Self {
+        self.request.as_of = Some(as_of);
+        self
+    }
+
+    /// A frame for each day that has events. Without [`Scan::columns`] each has the columns of the kind, and of tags, scores
+    /// and features those that occur on its day. What it holds is given back as the next frame is asked for; a few days
+    /// are read ahead.
+    ///
+    /// # Errors
+    /// `Invalid`, when it names what does not exist; those of the table. A frame is an error also when days of
+    /// the window expired while it was read, or when all queries together hold too much.
+    pub async fn frames(self) -> Result<impl Stream<Item = Result<DataFrame>>> {
+        let Self { query, workspace, request } = self;
+        let What::Events(kind) = request.what else {
+            return Err(Error::invalid("only events are scanned"));
+        };
+        let (turn, hold) = query.budget.enter().await?;
+        query.check_release(&workspace, &request).await?;
+        let point = Point::of(&request);
+        let kept = query.kept(&workspace, &point).await?;
+        let reading = query.reading(&workspace, &point, kept.clone(), &hold).await?;
+        let wanted = query.wanted(kind, &request).await?;
+        events::check(&wanted)?;
+        let frames = events::frames(&reading, &wanted);
+        let mut given = 0;
+        let frames = frames.inspect(move |frame| {
+            let bytes = frame.as_ref().map_or(0, DataFrame::estimated_size) as u64;
+            reading.hold.shrink(std::mem::replace(&mut given, bytes));
+        });
+        let end = stream::once(async move {
+            let now = query.kept(&workspace, &point).await?;
+            drop(turn);
+            match now == kept {
+                true => Ok(None),
+                false => {
+                    Err(Error::unavailable("days of the window expired while it was read; scan it again"))
+                }
+            }
+        });
+        Ok(frames.map_ok(Some).chain(end).try_filter_map(|frame| std::future::ready(Ok(frame))))
+    }
+
+    /// All of it as one frame.
+    ///
+    /// # Errors
+    /// As [`Scan::frames`] and its frames.
+    pub async fn collect(self) -> Result<DataFrame> {
+        Ok(self.query.run(&self.workspace, &self.request).await?.frame)
+    }
+}

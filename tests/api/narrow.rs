@@ -1,0 +1,176 @@
+//! Some of the events of a window: by a condition, a tag, a key, a share of keys, the first so many; streamed and collected.
+//! Each on a SQLite file and on DynamoDB Local.
+
+use event::{Kind, Share, Window};
+use futures::TryStreamExt;
+use query::{Format, Request, Scan, What, Words};
+use serde_json::json;
+use tests::{on_both_engines, scene::Scene, world::at};
+
+on_both_engines!(
+    Scene::on:
+    events_are_narrowed_by_each_word_and_by_all_together,
+    a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why,
+    what_is_streamed_is_what_is_collected,
+    the_first_so_many_cost_no_more_days_than_they_come_from,
+);
+
+/// All of June.
+fn june() -> Words<'static> {
+    Words { from: "2026-06-01", to: "2026-06-30", ..Words::default() }
+}
+
+/// Four predictions on each of `days` days, of two releases; only those of Ulm have a tag.
+async fn filled(scene: &Scene, days: u32) {
+    for day in 1..=days {
+        let prediction = |n: u32| {
+            let tags = if n.is_multiple_of(2) { json!({ "city": "Ulm" }) } else { json!({}) };
+            json!({
+                "key": format!("k{n}"), "predicted_at": format!("2026-06-{day:02}T0{}:00:00Z", 9 - n),
+                "release": if n < 3 { "v1" } else { "v2" }, "score": f64::from(n) / 4.0, "tags": tags,
+            })
+        };
+        scene
+            .append(Kind::Predictions, (1..=4).map(prediction).collect(), "2026-06-30T12:00:00Z")
+            .await
+            .unwrap();
+    }
+}
+
+async fn asked(scene: &Scene, words: &Words<'_>) -> event::Result<(String, String)> {
+    let request = Request::parse(What::Events(Kind::Predictions), words)?;
+    let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await?;
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    Ok((String::from_utf8(text).unwrap(), answer.cut.unwrap().to_string()))
+}
+
+async fn events_are_narrowed_by_each_word_and_by_all_together(scene: Scene) {
+    filled(&scene, 3).await;
+    let columns = Some("day,key");
+    let words = Words { columns, ..june() };
+    let cases = [
+        (
+            Words { filter: Some("score > 0.5 and day < '2026-06-03'"), ..words.clone() },
+            "1 k3, 1 k4, 2 k3, 2 k4",
+        ),
+        (
+            Words { filter: Some("tag.city is null and release = 'v1' -- Bern"), ..words.clone() },
+            "1 k1, 2 k1, 3 k1",
+        ),
+        (Words { filter: Some("predicted_at >= '2026-06-03T07:00:00Z'"), ..words.clone() }, "3 k1, 3 k2"),
+        (Words { tag: Some("city=Ulm"), release: Some("v2"), ..words.clone() }, "1 k4, 2 k4, 3 k4"),
+        (Words { key: Some("k'; drop"), ..words.clone() }, ""),
+        (Words { key: Some("k2"), limit: Some("2"), ..words.clone() }, "1 k2, 2 k2"),
+        (Words { key: Some("k2"), limit: Some("2"), order: Some("newest"), ..words.clone() }, "3 k2, 2 k2"),
+        (Words { limit: Some("5"), order: Some("newest"), ..words.clone() }, "3 k1, 3 k2, 3 k3, 3 k4, 2 k1"),
+        (Words { sample: Some("0"), ..words.clone() }, ""),
+        (
+            Words {
+                filter: Some("score < 1 or key = 'k9'"),
+                tag: Some("city=Ulm"),
+                key: Some("k2"),
+                sample: Some("1"),
+                ..words.clone()
+            },
+            "1 k2, 2 k2, 3 k2",
+        ),
+    ];
+    for (words, expected) in cases {
+        let (text, cut) = asked(&scene, &words).await.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        let rows: Vec<String> =
+            text.lines().skip(1).map(|line| line["2026-06-0".len()..].replace(',', " ")).collect();
+        assert_eq!(rows.join(", "), expected, "{words:?}");
+        let (again, _) = asked(&scene, &Words { cut: Some(&cut), ..words.clone() }).await.unwrap();
+        assert_eq!(again, text, "{words:?}");
+        // All columns are there, also those that only choose.
+        let (all, _) = asked(&scene, &Words { columns: None, ..words.clone() }).await.unwrap();
+        assert!(
+            all.starts_with("day,key,predicted_at,release,score,")
+                && all.lines().count() == text.lines().count()
+        );
+    }
+    // A share of keys is the same each time, and is in every greater one.
+    let of_share =
+        async |share: &str| asked(&scene, &Words { sample: Some(share), ..words.clone() }).await.unwrap().0;
+    let half = of_share("0.5").await;
+    let keys =
+        ["k1", "k2", "k3", "k4"].into_iter().filter(|key| "0.5".parse::<Share>().unwrap().has(key)).count();
+    assert_eq!(half.lines().count(), 1 + 3 * keys);
+    let greater = of_share("0.9").await;
+    assert!(half.lines().all(|line| greater.lines().any(|other| other == line)));
+}
+
+async fn a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why(scene: Scene) {
+    filled(&scene, 3).await;
+    let words = Words { columns: Some("day,key"), ..june() };
+    let refusals = [
+        Words { filter: Some("score >"), ..words.clone() },
+        Words { filter: Some("avg(score) > 1"), ..words.clone() },
+        Words { filter: Some("key in (select key from outcomes)"), ..words.clone() },
+        Words { filter: Some("score > 0.5) or (score < 2"), ..words.clone() },
+        Words { filter: Some("nothing = 1"), ..words.clone() },
+        Words { filter: Some("tag.planet = 'x'"), ..words.clone() },
+        Words { tag: Some("city"), ..words.clone() },
+        Words { limit: Some("0"), ..words.clone() },
+        Words { sample: Some("2"), ..words.clone() },
+        Words { order: Some("last"), ..words.clone() },
+    ];
+    let mut said = Vec::new();
+    for words in refusals {
+        said.push(asked(&scene, &words).await.unwrap_err().to_string());
+    }
+    let of = |what| Request::parse(what, &Words { key: Some("k"), ..june() }).unwrap_err().to_string();
+    said.extend([of(What::Joined), of(What::Events(Kind::Releases))]);
+    insta::assert_snapshot!("narrow_refusals", said.join("\n"));
+}
+
+async fn what_is_streamed_is_what_is_collected(scene: Scene) {
+    filled(&scene, 5).await;
+    let window = Window::new("2026-06-01".parse().unwrap(), "2026-06-30".parse().unwrap()).unwrap();
+    let scan = || Scan::of(scene.query(at("2026-07-02T00:00:00Z")), scene.id(), window);
+    let half: Share = "0.6".parse().unwrap();
+    let scans = [
+        scan(),
+        scan().columns(["key", "tag.city", "day"]),
+        scan().filter("score > 0.3").filter("day <> '2026-06-02'").columns(["score"]),
+        scan().sample(half).newest().limit(7),
+        scan().release("v1").limit(3),
+        scan().limit(8).as_of(at("2026-06-30T13:00:00Z")),
+        scan().kind(Kind::Metrics),
+    ];
+    for scan in scans {
+        let frames: Vec<_> = scan.clone().frames().await.unwrap().try_collect().await.unwrap();
+        let all = scan.clone().collect().await.unwrap();
+        let rows: usize = frames.iter().map(|frame| frame.height()).sum();
+        assert_eq!(rows, all.height(), "{scan:?}");
+        let csv = |mut frame| {
+            let mut text = Vec::new();
+            Format::Csv.write(&mut frame, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let lines: Vec<String> = frames
+            .into_iter()
+            .flat_map(|frame| csv(frame).lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+        assert_eq!(lines, csv(all).lines().skip(1).collect::<Vec<_>>(), "{scan:?}");
+    }
+    let wrong = scan().filter("nothing = 1").frames().await.err().unwrap().to_string();
+    assert!(wrong.contains("nothing"), "{wrong}");
+    assert!(scan().release("v9").frames().await.is_err());
+}
+
+async fn the_first_so_many_cost_no_more_days_than_they_come_from(scene: Scene) {
+    filled(&scene, 20).await;
+    let segments = async |words: Words<'_>| {
+        let (answer, reads) = scene.world.reads(asked(&scene, &words)).await;
+        (answer.unwrap().0.lines().count() - 1, reads.items)
+    };
+    let (all, of_all) = segments(june()).await;
+    let (few, of_few) = segments(Words { limit: Some("3"), order: Some("newest"), ..june() }).await;
+    let (one, of_one) = segments(Words { filter: Some("day = '2026-06-07'"), ..june() }).await;
+    assert_eq!((all, few, one), (80, 3, 4));
+    // Some days are read ahead.
+    assert!(of_all - of_few >= 10, "{of_all} {of_few}");
+    assert_eq!(of_all - of_one, 19, "a segment a day");
+}
