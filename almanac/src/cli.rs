@@ -71,7 +71,7 @@ enum Command {
     Import(ImportArgs),
     /// Read a window of days.
     Query(Box<QueryArgs>),
-    /// Ask a SQL statement.
+    /// Answer a SQL statement.
     Sql(SqlArgs),
     /// Fold the log again and compare with what is stored.
     Verify(VerifyArgs),

@@ -42,6 +42,11 @@ REGISTERED = {
 MAX_BYTES = {}
 NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 EVENT_ID = re.compile("[!-~]{1,256}")
+# Statements that are admitted, and read the log.
+STATEMENTS = [
+    "select release, avg(score) from predictions where day between '2026-06-01' and '2026-06-30' group by release",
+    "select count(*) from joined where day = '2026-06-01'",
+]
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
 # Columns that rollups have only by metric or by feature.
@@ -123,6 +128,10 @@ def narrow_catalog(path, method, operation):
             for name, value in (("workspaces", "credit/prod"), ("categories", "credit")):
                 if name in properties:
                     properties[name]["items"] = {"type": "string", "enum": [value]}
+        if path.endswith("/sql"):
+            # JSON Schema cannot say what a statement is, and hardly any cut is one that there is.
+            properties["sql"] = {"type": "string", "enum": STATEMENTS}
+            properties.pop("cut", None)
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}

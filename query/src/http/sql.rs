@@ -54,12 +54,13 @@ pub(super) fn operation(named: Named) -> Operation {
     let says = "Only what had been appended by this instant, or by the beginning of this day.";
     let as_of =
         schema::any_of([schema::time().description(Some(says.to_owned())).into(), schema::day().into()]);
+    let cut = "Only what an earlier answer of this statement was read from: what its header `Almanac-Cut` said. It takes the place of `as_of`.";
     let formats = Format::ALL.map(Format::name).into_iter().chain([said::CUT_FORMAT]);
     let body: RefOr<Schema> = schema::closed()
         .property("sql", text("The statement.").min_length(Some(1)).max_length(Some(MAX_STATEMENT_BYTES)))
         .property("all_days", flag("Read all days of tables of which the statement does not say the days."))
         .property("as_of", as_of)
-        .property("cut", text("Only what an earlier answer of this statement was read from: what its header `Almanac-Cut` said."))
+        .property("cut", text(cut).pattern(Some("^[A-Za-z0-9_-]+$")))
         .property("format", schema::one_of(formats).default(Some(json!(Format::Ndjson.name()))))
         .required("sql")
         .into();
@@ -70,7 +71,7 @@ pub(super) fn operation(named: Named) -> Operation {
     let operation = named
         .operation(Operation::post, "/sql", "sql")
         .tag("query")
-        .summary("Ask a SQL statement")
+        .summary("Answer a SQL statement")
         .description(format!(
             "One SELECT, with common table expressions, joins and unions, on the tables {}. Their columns are those of the operations of the same names. For each table the statement must say which days it reads, with conditions on `day` alone, unless it asks for all days. Functions that read files, and statements that change something, are refused. It ends when it takes more memory than queries may hold, or {MAX_SECONDS} seconds.",
             What::all().map(|what| format!("`{}`", what.name())).collect::<Vec<_>>().join(", ")
