@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use web::{
     InPath, Named, Operation, Problem, RequestContext, Whole, content, json_object,
@@ -38,9 +38,17 @@ struct Words {
     sql: String,
     #[serde(default)]
     all_days: bool,
+    #[serde(default, deserialize_with = "text")]
     as_of: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     cut: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     format: Option<String>,
+}
+
+/// What is there is a string, and not null.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(from).map(Some)
 }
 
 pub(super) fn operation(named: Named) -> Operation {
