@@ -94,8 +94,12 @@ def before_load_schema(context, raw_schema):
 
 def narrow_catalog(path, method, operation):
     parameters = operation.get("parameters", [])
-    # A version, a cursor or a cut that fits the schema is hardly ever one that there is.
-    parameters = [one for one in parameters if one["name"] not in ("If-Match", "cursor", "cut")]
+    # A version, a cursor, a cut or a tag that fits the schema is hardly ever one that there is. Only features have bins, and
+    # nothing is broken down by one.
+    parameters = [one for one in parameters if one["name"] not in ("If-Match", "cursor", "cut", "tag", "bins")]
+    if path.endswith(("/evaluations", "/classes", "/confusion")):
+        # No release is live, and what is not live is said of an environment.
+        parameters = [one for one in parameters if one["name"] not in ("environment", "shadow")]
     for parameter in parameters:
         if method == "delete" and parameter["in"] == "path":
             parameter["schema"] = {"type": "string", "enum": [NOBODY[parameter["name"]]]}
@@ -187,12 +191,6 @@ def before_call(context, case, **kwargs):
     if "environment" in query and NAME.fullmatch(str(query.get("model", ""))):
         # The history is of either.
         del query["model"]
-    # Only features have bins, and nothing is broken down by one.
-    query.pop("bins", None)
-    if case.path.endswith(("/evaluations", "/classes", "/confusion")):
-        # No release is live, and what is not live is said of an environment.
-        query.pop("environment", None)
-        query.pop("shadow", None)
     if case.path.endswith("/leaderboard") and not ("from" in query and "to" in query and "day" not in query):
         # The other words are of a window, which has both ends.
         for name in ("from", "to", "figure", "min-n", "environment"):
