@@ -35,6 +35,8 @@ impl fmt::Display for Principal {
 pub struct Caller {
     /// Who it is.
     pub principal: Principal,
+    /// The id of its token, if that is one of the table.
+    pub token: Option<Id>,
     /// Its rights by where they hold, by its own roles and those of its groups.
     pub(crate) rights: BTreeMap<Scope, Rights>,
     /// What its token is limited to.
@@ -50,6 +52,7 @@ impl Caller {
     pub(crate) fn preset() -> Self {
         Self {
             principal: Principal::Preset,
+            token: None,
             rights: BTreeMap::from([(Scope::Server, Rights::all())]),
             limits: Limits::default(),
             categories: BTreeMap::new(),

@@ -153,7 +153,14 @@ impl Access {
         }
         let name = principal.entity().name.clone();
         let principal = Principal::Known(record.principal, name);
-        Ok(Some(Caller { principal, rights, limits: record.limits, categories, until: record.expires_at }))
+        Ok(Some(Caller {
+            principal,
+            token: Some(record.id),
+            rights,
+            limits: record.limits,
+            categories,
+            until: record.expires_at,
+        }))
     }
 
     /// The rights of a principal by its own roles and those of its groups.

@@ -12,7 +12,7 @@ use hyper_util::{
 use meter::{InFlight, catalogue::HTTP_CONNECTIONS};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tower::ServiceExt;
-use web::Peer;
+use web::Asker;
 
 use crate::patient::Patient;
 
@@ -66,9 +66,9 @@ pub(crate) async fn serve(
         // Answers are small and go out at once.
         _ = stream.set_nodelay(true);
         let router = router.clone();
-        let peer = Peer(peer.ip());
+        let peer = peer.ip();
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(Asker { address: Some(peer), ..Asker::default() });
             router.clone().oneshot(request.map(Body::new))
         });
         let connection =

@@ -13,6 +13,7 @@
 //! assert_eq!(problem.status(), StatusCode::NOT_FOUND);
 //! ```
 
+mod asker;
 mod body;
 mod demand;
 mod operation;
@@ -30,13 +31,14 @@ use event::{Error, ErrorKind, RowProblem};
 use serde::Serialize;
 use utoipa::openapi::{Content, RefOr, Schema};
 
+pub use asker::Asker;
 pub use body::{Whole, json_object};
 pub use demand::{About, Demand, Need, Place};
 pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
 pub use request_context::RequestContext;
 pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
-pub use workspace::{InPath, Peer};
+pub use workspace::InPath;
 
 /// How long a client should wait before it tries again, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";

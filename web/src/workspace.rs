@@ -1,17 +1,11 @@
 //! The workspace that a path names.
 
-use std::net::IpAddr;
-
 use axum::{
     extract::{FromRequestParts, Path},
     http::{StatusCode, request::Parts},
 };
 
 use crate::Problem;
-
-/// The address that a request comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(pub IpAddr);
 
 /// The id or the path of a workspace, out of the one or two parameters that a path has for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

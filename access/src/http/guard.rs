@@ -11,7 +11,7 @@ use axum::{
 use catalog::{Catalog, Sight};
 use event::{Error, Right, Rights};
 use log::key::EntityKind;
-use web::{About, Demand, Demands, Need, Peer, Problem, Routes};
+use web::{About, Asker, Demand, Demands, Need, Problem, Routes};
 
 use super::words::Words;
 use crate::{
@@ -100,9 +100,9 @@ impl Guard {
         request: Request,
     ) -> Result<Request, Box<Response>> {
         let refuse = |problem: Problem| Box::new(problem.into_response());
-        let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
+        let address = request.extensions().get::<Asker>().and_then(|asker| asker.address);
         let found = match bearer(request.headers()) {
-            Ok(bearer) => self.access.caller(bearer, peer).await.map_err(|error| refuse(error.into()))?,
+            Ok(bearer) => self.access.caller(bearer, address).await.map_err(|error| refuse(error.into()))?,
             Err(refusal) => Err(refusal),
         };
         let caller = found.map_err(|refusal| Box::new(unknown(&refusal)))?;
@@ -119,6 +119,9 @@ impl Guard {
         if let sight @ Sight::Only(_) = caller.sight() {
             request.extensions_mut().insert(sight);
         }
+        let asker = request.extensions_mut().get_or_insert_default::<Asker>();
+        asker.principal = Some(caller.principal.to_string().into());
+        asker.token = caller.token.as_ref().map(|id| id.as_str().into());
         request.extensions_mut().insert(caller);
         Ok(request)
     }

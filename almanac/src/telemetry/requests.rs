@@ -30,7 +30,7 @@ use meter::{
 };
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{RequestContext, openapi::Paths};
+use web::{Asker, RequestContext, openapi::Paths};
 
 use super::report::Traffic;
 use crate::paths::PROBES;
@@ -146,9 +146,11 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     let id = requests.ids.of(request.headers());
     let route = requests.route_of(&request);
     let method = request.method().clone();
-    let (request, received) = counted_request(request, &requests.request_bytes);
-    let text = id.to_str().unwrap_or_default().to_owned();
-    let span = tracing::error_span!("request", request_id = text);
+    let (mut request, received) = counted_request(request, &requests.request_bytes);
+    let text: Arc<str> = id.to_str().unwrap_or_default().into();
+    let asker = request.extensions_mut().get_or_insert_default::<Asker>();
+    asker.request_id = Arc::clone(&text);
+    let span = tracing::error_span!("request", request_id = &*text);
     let response = next.run(request).instrument(span).await;
     let took = began.elapsed();
     let (mut response, sent) = counted_response(response, &requests.response_bytes);
