@@ -17,8 +17,14 @@ pub const SKIPPED: &str = "skipped";
 /// The attribute of a dead letter that says what refused its segment.
 pub const REFUSED: &str = "refused";
 
-/// What refused a segment that counts and sums leave out as well.
+/// What refused a segment: the fold of the rollup. When it is skipped, every reader leaves it out.
 pub const BY_ROLLUP: &str = "rollup";
+
+/// What refused a segment: the evaluation. When it is skipped, what judges predictions leaves it out.
+pub const BY_EVALUATION: &str = "evaluation";
+
+/// What refused a segment: the breakdown by feature, which alone leaves it out when it is skipped.
+pub const BY_FEATURES: &str = "features";
 
 /// The segments from day `from` to day `to` that were skipped in a version of the projections, of those for which
 /// `counts` is true of what refused them.

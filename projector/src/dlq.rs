@@ -8,12 +8,13 @@
 use std::{collections::BTreeSet, fmt};
 
 use event::{Error, Id, Result, Timestamp};
+use fold::rollup::Folding;
 use log::{
     active,
     key::{self, LogId},
-    projection::Projected,
+    projection::{Applied, Projected},
 };
-use table::{Condition, Item, Query, Table, Write, item::Value, query_all};
+use table::{Condition, Item, KeyRange, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 pub use crate::letter::LetterState;
 
@@ -28,25 +29,34 @@ const ITEM_VERSION: i64 = 1;
 /// The attribute by which two operators cannot overrule each other.
 pub(crate) const STATE: &str = log::skipped::STATE;
 
-/// What refused a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What refused a segment. When an operator skips the segment, it is left out of that and of all before it in this
+/// order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refused {
-    /// The fold of the rollup. Its log is not folded any further.
-    Rollup,
+    /// The breakdown by feature, which reads the columns of features. Only the breakdown stands still.
+    Features,
     /// The evaluation, which reads other columns. Only the day's evaluation stands still.
     Evaluation,
+    /// The fold of the rollup. Its log is not folded any further.
+    Rollup,
 }
 
 impl Refused {
-    /// Both.
-    pub const ALL: &'static [Self] = &[Self::Rollup, Self::Evaluation];
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Features, Self::Evaluation, Self::Rollup];
 
     /// Its name, as stored and printed.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Features => log::skipped::BY_FEATURES,
+            Self::Evaluation => log::skipped::BY_EVALUATION,
             Self::Rollup => log::skipped::BY_ROLLUP,
-            Self::Evaluation => "evaluation",
         }
+    }
+
+    /// Whether a segment that was skipped when `self` refused it is left out of `other` as well.
+    pub(crate) fn reaches(self, other: Self) -> bool {
+        self >= other
     }
 }
 
@@ -120,6 +130,19 @@ impl DeadLetter {
         })
     }
 
+    /// Deletes it, unless it was skipped or speaks of another refusal by now.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub(crate) async fn delete(&self, table: &dyn Table) -> Result<()> {
+        let key = key::dead_letter(&self.log, self.version, self.seq);
+        let same = Condition::All(vec![
+            Condition::Equals(STATE, Value::from(LetterState::Stopped.name())),
+            Condition::Equals(log::skipped::REFUSED, Value::from(self.refused.name())),
+        ]);
+        unless_overtaken(table.delete(&key, same).await).map(|_| ())
+    }
+
     /// Its day.
     pub(crate) fn day(&self) -> WorkspaceDay {
         WorkspaceDay { workspace: self.log.workspace.clone(), day: self.log.day }
@@ -134,12 +157,81 @@ pub(crate) fn is_skipped(skipped: &Skipped, log: &LogId, seq: u64) -> bool {
     !skipped.is_empty() && skipped.contains(&(log.name(), seq))
 }
 
-/// Records a dead letter, unless the segment has one; whether it was new.
+/// The segments that a fold leaves out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Those that it leaves out whatever they hold.
+    pub(crate) always: Skipped,
+    /// Those that it leaves out if it cannot fold them.
+    pub(crate) unreadable: Skipped,
+}
+
+impl LeftOut {
+    /// The segments that a fold of a day leaves out, be it that of the rollup or that of the breakdown by feature.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub(crate) async fn of(
+        table: &dyn Table,
+        version: u32,
+        day: &WorkspaceDay,
+        folding: Folding,
+    ) -> Result<Self> {
+        let skipped = async |refused| skipped(table, version, day, refused).await;
+        Ok(match folding {
+            Folding::Rollup => Self { always: skipped(&[Refused::Rollup]).await?, ..Self::default() },
+            // A segment that the evaluation refused may have been sketched before it was skipped: it stays counted.
+            Folding::Features => Self {
+                always: skipped(&[Refused::Rollup, Refused::Features]).await?,
+                unreadable: skipped(&[Refused::Evaluation]).await?,
+            },
+        })
+    }
+
+    /// Whether a segment that cannot be folded is left out.
+    pub(crate) fn is_unreadable(&self, log: &LogId, seq: u64) -> bool {
+        is_skipped(&self.always, log, seq) || is_skipped(&self.unreadable, log, seq)
+    }
+}
+
+/// Records a dead letter, unless the segment has one; whether it was new. A segment has one letter: that of the
+/// refusal whose skip leaves the segment out of more takes the place of another one.
 ///
 /// # Errors
 /// Those of the table.
 pub async fn record(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
-    letter::record(table, letter.to_item()).await
+    let item = letter.to_item();
+    if letter::record(table, item.clone()).await? {
+        return Ok(true);
+    }
+    match find_version(table, letter.version, &letter.log, letter.seq).await? {
+        Some(there) if there.refused < letter.refused => {
+            let before = Condition::Equals(log::skipped::REFUSED, Value::from(there.refused.name()));
+            unless_overtaken(table.put(item, before).await).map(|put| put.is_some())
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Deletes the letters of a day that say that `refused` stops, where it covers their segments by now.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub(crate) async fn clear(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    refused: Refused,
+    covered: &Applied,
+) -> Result<()> {
+    let letters =
+        list_within(table, key::dead_letters_between(&day.workspace, version, day.day, day.day)).await?;
+    let is_past = |letter: &DeadLetter| covered.get(&letter.log.name()).is_some_and(|seq| *seq >= letter.seq);
+    let is_stopped = |letter: &DeadLetter| letter.refused == refused && letter.state == LetterState::Stopped;
+    for letter in letters.iter().filter(|letter| is_stopped(letter) && is_past(letter)) {
+        letter.delete(table).await?;
+    }
+    Ok(())
 }
 
 /// All dead letters of a workspace, in the version that is read.
@@ -153,7 +245,12 @@ pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<DeadLetter>> 
 
 /// All dead letters of a version.
 pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<DeadLetter>> {
-    let items = query_all(table, Query::table(key::dead_letters(workspace, version))).await?;
+    list_within(table, key::dead_letters(workspace, version)).await
+}
+
+/// All dead letters of segments in a range.
+async fn list_within(table: &dyn Table, range: KeyRange) -> Result<Vec<DeadLetter>> {
+    let items = query_all(table, Query::table(range)).await?;
     let of_segments = items.iter().filter(|item| key::parse_unwritten(&item.key).is_none());
     of_segments.map(DeadLetter::from_item).collect()
 }
@@ -190,28 +287,27 @@ pub(crate) async fn find_version(
     table.get(&key::dead_letter(log, version, seq)).await?.as_ref().map(DeadLetter::from_item).transpose()
 }
 
-/// Leaves a segment out: `applied` moves past it in the same write as its dead letter's state.
+/// Leaves a segment out: of the rollup `applied` moves past it in the same write as its dead letter's state. The
+/// evaluation and the breakdown by feature come past it when they are made the next time.
 ///
 /// # Errors
-/// `Conflict`, when it was left out already, or the log does not stand still before it.
+/// `Conflict`, when it was left out already, or what refused it does not stand still before it.
 pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
     if letter.state == LetterState::Skipped {
         return Err(Error::conflict(format!("{letter} was skipped already")));
     }
     let skipped = DeadLetter { state: LetterState::Skipped, ..letter.clone() };
     let before = Condition::Equals(STATE, Value::from(LetterState::Stopped.name()));
-    if letter.refused == Refused::Evaluation {
-        return table.put(skipped.to_item(), before).await;
-    }
     let day = letter.day();
-    let key = key::rollup(&day.workspace, letter.version, day.day);
-    let (stored, state) = match table.get(&key).await? {
-        Some(item) => {
-            let stored = Projected::from_item(&item)?;
-            let state = stored.state.clone();
-            (stored, state)
-        }
-        None => (Projected::empty(), fold::Rollup::default().to_state()),
+    let head_of = match letter.refused {
+        Refused::Evaluation => return table.put(skipped.to_item(), before).await,
+        Refused::Features => key::features,
+        Refused::Rollup => key::rollup,
+    };
+    let key = head_of(&day.workspace, letter.version, day.day);
+    let stored = match table.get(&key).await? {
+        Some(item) => Projected::from_item(&item)?,
+        None => Projected { state: fold::Rollup::default().to_state(), ..Projected::empty() },
     };
     let applied = stored.applied.get(&letter.log.name()).copied().unwrap_or(0);
     if applied + 1 != letter.seq {
@@ -220,10 +316,15 @@ pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
             letter.log, letter.seq
         )));
     }
-    let mut past = stored.applied.clone();
-    past.insert(letter.log.name(), letter.seq);
-    let (rollup, unchanged) = stored.replace(key, &past, state);
-    table.transact(vec![Write::Put(rollup, unchanged), Write::Put(skipped.to_item(), before)]).await
+    let head = if letter.refused == Refused::Rollup {
+        let mut past = stored.applied.clone();
+        past.insert(letter.log.name(), letter.seq);
+        let (rollup, unchanged) = stored.replace(key, &past, stored.state.clone());
+        Write::Put(rollup, unchanged)
+    } else {
+        Write::Check(key, Condition::unchanged(stored.ver))
+    };
+    table.transact(vec![head, Write::Put(skipped.to_item(), before)]).await
 }
 
 #[cfg(test)]

@@ -18,8 +18,11 @@ use table::{Policy, Table, unless_overtaken};
 
 use crate::{
     WorkspaceDay, caught,
-    dlq::{self, Skipped, Stopped},
+    dlq::{self, Refused, Skipped, Stopped},
 };
+
+/// What is skipped of an evaluation.
+pub(crate) const SKIPPED: &[Refused] = &[Refused::Rollup, Refused::Evaluation];
 
 /// Predictions and outcomes that are held unpacked at a time. A day with more is read partition by partition: it takes
 /// no more memory, but is unpacked once for each partition.
@@ -46,15 +49,15 @@ pub(crate) fn covers(applied: &Applied, wanted: &Applied) -> bool {
     wanted.iter().all(|(log, seq)| applied.get(log).is_some_and(|known| known >= seq))
 }
 
-/// What evaluating a day took.
+/// What evaluating a day took, or sketching its features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Rows that were joined.
     pub rows: u64,
     /// How often somebody else wrote in between.
     pub retries: u64,
-    /// A segment that cannot be evaluated; then nothing was stored.
-    pub stopped: Option<Stopped>,
+    /// Segments that cannot be read. No evaluation was stored then, and the features only of what stands before them.
+    pub stopped: Vec<Stopped>,
 }
 
 /// Evaluates a day up to `applied` and stores it, unless what is stored covers it already. The definitions are read
@@ -105,10 +108,10 @@ pub async fn evaluate(
             }
         }
         let by = definitions.covered(&wanted).of(day.day);
-        let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
+        let skipped = dlq::skipped(table, version, day, SKIPPED).await?;
         let (evaluation, rows) = match compute(table, day, &wanted, &by, &skipped).await {
             Ok(Ok(computed)) => computed,
-            Ok(Err(stopped)) => return Ok(Effort { stopped: Some(stopped), ..effort }),
+            Ok(Err(stopped)) => return Ok(Effort { stopped: vec![stopped], ..effort }),
             Err(error) if error.kind() == ErrorKind::Incomplete && is_gone().await? => return Ok(effort),
             Err(error) => return Err(error),
         };
@@ -117,6 +120,7 @@ pub async fn evaluate(
         let new = Content { applied: wanted.clone(), rows: Some(rows), states };
         let written = evaluated::write(table, at, &stored, new, OfGone::Refused).await;
         if unless_overtaken(written)?.is_some() {
+            dlq::clear(table, version, day, Refused::Evaluation, &wanted).await?;
             return Ok(effort);
         }
     }

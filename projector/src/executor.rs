@@ -162,8 +162,11 @@ impl Shared {
         if active::load(table, &day.workspace).await?.version != pending.version {
             return Ok(Made::Outdated);
         }
-        let retries = features::sketch(table, pending.version, day, &pending.applied).await?;
-        Ok(Made::Stored(Effort { retries, ..Effort::default() }))
+        let effort = features::sketch(table, pending.version, day, &pending.applied).await?;
+        for stopped in &effort.stopped {
+            self.note(pending.version, stopped, Refused::Features).await?;
+        }
+        Ok(Made::Stored(effort))
     }
 
     async fn evaluate(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Made> {
@@ -172,7 +175,7 @@ impl Shared {
             return Ok(Made::Outdated);
         }
         let effort = evaluate::evaluate(table, pending.version, day, &pending.applied).await?;
-        if let Some(stopped) = &effort.stopped {
+        for stopped in &effort.stopped {
             self.note(pending.version, stopped, Refused::Evaluation).await?;
         }
         if effort.rows > 0 {
@@ -234,7 +237,7 @@ impl Shared {
                     "{} written",
                     of.writes().name()
                 );
-                if effort.stopped.is_none() {
+                if effort.stopped.is_empty() {
                     self.written(day, of.writes()).await;
                 }
                 self.schedule().made(&step, &pending, (started, now));

@@ -4,11 +4,10 @@
 //! rollup puts an empty head, before it moves past the first segment with features: so a day has a head if and
 //! only if it has features, and whatever the head lacks of what the rollup covers is found by a sweep.
 
-use event::{Error, Kind, Result};
+use event::{Error, ErrorKind, Kind, Result};
 use fold::{Rollup, rollup::Folding};
 use log::{
-    expired,
-    key::{self},
+    expired, key,
     projection::{Applied, Projected},
     scan,
 };
@@ -17,8 +16,8 @@ use table::{Policy, Table, unless_overtaken};
 use crate::{
     WorkspaceDay,
     day::DayFold,
-    dlq::{self, Refused},
-    evaluate::covers,
+    dlq::{self, LeftOut, Refused, Stopped},
+    evaluate::{Effort, covers},
     project::fold_from,
 };
 
@@ -66,46 +65,37 @@ pub(crate) async fn head(
     Ok(Some((stored, rollup)))
 }
 
-/// Brings the breakdown by feature of a day up to what its rollup covers; returns how often somebody else wrote in
-/// between. It leaves out what an operator had the rollup leave out.
+/// Brings the breakdown by feature of a day up to what its rollup covers, without what an operator skipped. A segment
+/// whose features cannot be read stops its own log only, and is reported.
 ///
 /// # Errors
-/// Those of the table, `Incomplete` when segments are lost, and `Corrupt` for those that cannot be read.
-pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup: &Applied) -> Result<u64> {
+/// Those of the table, `Incomplete` when segments are lost, and `Corrupt` for a breakdown that cannot be read.
+pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup: &Applied) -> Result<Effort> {
     let wanted = wanted(rollup);
     let is_gone = async || Ok::<_, Error>(expired::load(table, &day.workspace, day.day).await?.is_some());
     let key = key::features(&day.workspace, version, day.day);
+    let mut effort = Effort::default();
     let mut tries = Policy::of(&key).tries();
     loop {
         tries.next().await?;
-        let Some((stored, counted)) = head(table, version, day).await? else { break };
+        effort.retries = tries.retries();
+        let Some((stored, counted)) = head(table, version, day).await? else { return Ok(effort) };
         // What is gone cannot be folded again: what is stored of it stays.
         if covers(&stored.applied, &wanted) || is_gone().await? {
-            break;
+            return Ok(effort);
         }
-        let skipped = dlq::skipped(table, version, day, &[Refused::Rollup]).await?;
+        let left_out = LeftOut::of(table, version, day, Folding::Features).await?;
         let mut fold = DayFold::stored(table, version, day, (Folding::Features, counted));
-        let mut applied = stored.applied.clone();
-        for (name, last) in &wanted {
-            let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
-            let before = stored.applied.get(name).copied().unwrap_or(0);
-            if before >= *last {
-                continue;
+        let applied = match fold_up_to(table, day, (&stored.applied, &wanted), &left_out, &mut fold).await {
+            Ok((applied, stopped)) => {
+                effort.stopped = stopped;
+                applied
             }
-            match fold_from(table, &log, before, *last, &skipped, &mut fold).await? {
-                (_, Some(stopped)) => {
-                    let (seq, reason) = (stopped.seq, stopped.reason);
-                    return Err(Error::corrupt(format!("{log}: segment {seq} cannot be read: {reason}")));
-                }
-                (folded, None) if folded < *last => {
-                    if is_gone().await? {
-                        return Ok(tries.retries());
-                    }
-                    let message = format!("{log} ends at {folded}, the rollup covers it up to {last}");
-                    return Err(Error::new(event::ErrorKind::Incomplete, message));
-                }
-                (folded, None) => applied.insert(name.clone(), folded),
-            };
+            Err(error) if error.kind() == ErrorKind::Incomplete && is_gone().await? => return Ok(effort),
+            Err(error) => return Err(error),
+        };
+        if applied == stored.applied {
+            return Ok(effort);
         }
         let written = async {
             fold.write_parts().await?;
@@ -113,8 +103,39 @@ pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup:
             table.put(item, condition).await
         };
         if unless_overtaken(written.await)?.is_some() {
-            break;
+            dlq::clear(table, version, day, Refused::Features, &applied).await?;
+            return Ok(effort);
         }
     }
-    Ok(tries.retries())
+}
+
+/// Folds what stands between two prefixes; returns how far it came, and what stopped it.
+///
+/// # Errors
+/// Those of the table, and `Incomplete` when a log ends before `to`.
+async fn fold_up_to(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    (from, to): (&Applied, &Applied),
+    left_out: &LeftOut,
+    fold: &mut DayFold<'_>,
+) -> Result<(Applied, Vec<Stopped>)> {
+    let (mut applied, mut all_stopped) = (from.clone(), Vec::new());
+    for (name, last) in to {
+        let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
+        let before = from.get(name).copied().unwrap_or(0);
+        if before >= *last {
+            continue;
+        }
+        let (folded, stopped) = fold_from(table, &log, before, *last, left_out, fold).await?;
+        if stopped.is_none() && folded < *last {
+            let message = format!("{log} ends at {folded}, the rollup covers it up to {last}");
+            return Err(Error::new(ErrorKind::Incomplete, message));
+        }
+        if folded > before {
+            applied.insert(name.clone(), folded);
+        }
+        all_stopped.extend(stopped);
+    }
+    Ok((applied, all_stopped))
 }

@@ -11,7 +11,7 @@ pub(crate) const MAX_REASON_BYTES: usize = 1_000;
 /// What is being done about a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetterState {
-    /// Nothing yet: the log or the evaluation stands still.
+    /// Nothing yet: what refused the segment stands still.
     Stopped,
     /// The segment was left out.
     Skipped,

@@ -19,7 +19,7 @@ use table::{Policy, Table, unless_overtaken};
 use crate::{
     WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
-    dlq::{self, Skipped, Stopped, is_skipped},
+    dlq::{LeftOut, Skipped, Stopped, is_skipped},
     features,
     unwritten::{self, Unwritten},
 };
@@ -71,9 +71,9 @@ async fn rewritten<'a>(
     table: &'a dyn Table,
     version: u32,
     day: &'a WorkspaceDay,
-) -> Result<(DayFold<'a>, Skipped)> {
-    let skipped = dlq::skipped(table, version, day, &[dlq::Refused::Rollup]).await?;
-    Ok((DayFold::rewritten(table, version, day), skipped))
+) -> Result<(DayFold<'a>, LeftOut)> {
+    let left_out = LeftOut::of(table, version, day, Folding::Rollup).await?;
+    Ok((DayFold::rewritten(table, version, day), left_out))
 }
 
 /// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`. A segment that
@@ -94,9 +94,9 @@ pub async fn project(
         tries.next().await?;
         let (stored, rollup) = read(table, version, day).await?;
         let is_rewritten = !is_current(&stored.state) && !rewriting_failed;
-        let (mut fold, skipped) = match is_rewritten {
+        let (mut fold, left_out) = match is_rewritten {
             true => rewritten(table, version, day).await?,
-            false => (DayFold::stored(table, version, day, (Folding::Rollup, rollup)), Skipped::new()),
+            false => (DayFold::stored(table, version, day, (Folding::Rollup, rollup)), LeftOut::default()),
         };
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
@@ -106,10 +106,11 @@ pub async fn project(
             let known = applied.get(&log.name()).copied().unwrap_or(0);
             let before = if is_rewritten { 0 } else { known };
             fold.segments = 0;
-            let (last, stop) = fold_from(table, &log, before, u64::MAX, &skipped, &mut fold).await?;
+            let (last, stop) = fold_from(table, &log, before, u64::MAX, &left_out, &mut fold).await?;
             // Events that are gone cannot be folded again: what is stored goes on as it is.
-            let left_out = skipped.iter().filter(|(name, seq)| *name == log.name() && *seq <= last).count();
-            rewriting_failed |= last < known || is_rewritten && fold.segments + (left_out as u64) < last;
+            let is_before = |(name, seq): &&(String, u64)| *name == log.name() && *seq <= last;
+            let skipped = left_out.always.iter().filter(is_before).count() as u64;
+            rewriting_failed |= last < known || is_rewritten && fold.segments + skipped < last;
             segments += last.saturating_sub(known);
             stopped.extend(stop);
             if last > 0 {
@@ -231,14 +232,14 @@ fn folded(folding: Folding, segment: &Segment) -> (std::result::Result<Delta, St
     (folded, has_features.get())
 }
 
-/// Folds the segments of a log after `applied` up to `last`, without those that are `skipped`;
+/// Folds the segments of a log after `applied` up to `last`, without those that are `left_out`;
 /// returns the last one that was folded, and the one that could not be.
 pub(crate) async fn fold_from(
     table: &dyn Table,
     log: &LogId,
     applied: u64,
     last: u64,
-    skipped: &Skipped,
+    left_out: &LeftOut,
     into: &mut DayFold<'_>,
 ) -> Result<(u64, Option<Stopped>)> {
     let mut applied = applied;
@@ -252,17 +253,17 @@ pub(crate) async fn fold_from(
                 at_once = 1;
                 continue;
             }
-            Err(error) if error.kind() == ErrorKind::Corrupt => match is_skipped(skipped, log, applied + 1) {
-                true => {
-                    applied += 1;
-                    continue;
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                match left_out.is_unreadable(log, applied + 1) {
+                    true => applied += 1,
+                    false => return stop(applied + 1, error.to_string()),
                 }
-                false => return stop(applied + 1, error.to_string()),
-            },
+                continue;
+            }
             segments => segments?,
         };
         for segment in &segments {
-            if !is_skipped(skipped, log, segment.seq) {
+            if !is_skipped(&left_out.always, log, segment.seq) {
                 let (folded, has_features) = folded(into.folding, segment);
                 into.has_features |= has_features;
                 match folded {
@@ -270,6 +271,7 @@ pub(crate) async fn fold_from(
                         into.add(log, segment.seq, &delta).await?;
                         into.taken.note(segment);
                     }
+                    Err(_) if left_out.is_unreadable(log, segment.seq) => {}
                     Err(reason) => return stop(segment.seq, reason),
                 }
             }

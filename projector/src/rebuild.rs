@@ -104,6 +104,7 @@ pub async fn rebuild(
         report: Report::default(),
         stopped: BTreeSet::new(),
         unevaluated: BTreeSet::new(),
+        unsketched: BTreeSet::new(),
     };
     let found = active::load(table, workspace).await?;
     if found.building.is_none() && found.oldest < found.version {
@@ -140,6 +141,8 @@ struct Rebuild<'a> {
     stopped: BTreeSet<LogId>,
     /// Days that cannot be evaluated.
     unevaluated: BTreeSet<WorkspaceDay>,
+    /// Days whose breakdown by feature cannot be made.
+    unsketched: BTreeSet<WorkspaceDay>,
 }
 
 impl Rebuild<'_> {
@@ -175,7 +178,7 @@ impl Rebuild<'_> {
             let logs = behind.logs.keys().filter(|log| !self.stopped.contains(*log));
             let mut days = behind.evaluations;
             days.retain(|day| !self.unevaluated.contains(day));
-            days.extend(behind.features);
+            days.extend(behind.features.into_iter().filter(|day| !self.unsketched.contains(day)));
             days.extend(logs.map(of));
             if days.is_empty() {
                 return Ok(());
@@ -206,16 +209,18 @@ impl Rebuild<'_> {
                 continue;
             }
             let effort = evaluate(self.table, version, day, &projection.applied).await?;
-            if self.refused(version, effort.stopped.into_iter().collect(), Refused::Evaluation).await? {
+            if self.refused(version, effort.stopped, Refused::Evaluation).await? {
                 continue;
             }
-            sketch(self.table, version, day, &projection.applied).await?;
-            return Ok(segments);
+            let effort = sketch(self.table, version, day, &projection.applied).await?;
+            if !self.refused(version, effort.stopped, Refused::Features).await? {
+                return Ok(segments);
+            }
         }
     }
 
     /// Notes what was refused; whether any of it is left out as it was in the active version, so that
-    /// it is worth going on.
+    /// it is worth going on. Nothing is left out of more than it was there.
     async fn refused(&self, version: u32, stopped: Vec<Stopped>, refused: Refused) -> Result<bool> {
         let mut goes_on = false;
         for stopped in stopped {
@@ -223,8 +228,12 @@ impl Rebuild<'_> {
             let before = dlq::find_version(self.table, active, &stopped.log, stopped.seq).await?;
             let letter = DeadLetter::new(version, stopped, refused, self.pace.clock.now());
             dlq::record(self.table, &letter).await?;
-            if before.is_some_and(|before| before.state == LetterState::Skipped && before.version != version)
-            {
+            let is_skipped = |before: DeadLetter| {
+                before.version != version
+                    && before.state == LetterState::Skipped
+                    && before.refused.reaches(refused)
+            };
+            if before.is_some_and(is_skipped) {
                 dlq::skip(self.table, &letter).await?;
                 goes_on = true;
             }
@@ -239,6 +248,7 @@ impl Rebuild<'_> {
             match letter.refused {
                 Refused::Rollup => _ = self.stopped.insert(letter.log),
                 Refused::Evaluation => _ = self.unevaluated.insert(day.clone()),
+                Refused::Features => _ = self.unsketched.insert(day.clone()),
             }
         }
         Ok(())
@@ -264,7 +274,8 @@ impl Rebuild<'_> {
                 let covered = new_days.get(&day).and_then(|logs| logs.get(log)).copied().unwrap_or(0);
                 let id = scan::log_named(self.workspace, day, log);
                 let is_stopped = id.is_some_and(|id| self.stopped.contains(&id))
-                    || (what == "evaluate" && self.unevaluated.iter().any(|stopped| stopped.day == day));
+                    || (what == "evaluate" && self.unevaluated.iter().any(|stopped| stopped.day == day))
+                    || (what == "sketch" && self.unsketched.iter().any(|stopped| stopped.day == day));
                 if covered < seq && (is_stopped || is_point) {
                     let kind = if is_stopped { ErrorKind::Corrupt } else { ErrorKind::Incomplete };
                     return Err(Error::new(

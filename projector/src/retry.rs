@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use catalog::Catalog;
 use event::{Error, Result, Timestamp};
 use log::{
-    key::{self, OfDay, OfWorkspace},
+    key::{OfDay, OfWorkspace},
     projection::Applied,
 };
-use table::{Condition, Table, item::Value};
+use table::Table;
 
 use crate::{
     WorkspaceDay, board, caught,
     counters::move_old,
-    dlq::{self, DeadLetter, STATE, Stopped},
-    evaluate,
+    dlq::{self, DeadLetter, Refused, Stopped},
+    evaluate::{self, Effort},
     expire::expire,
     features,
     letter::LetterState,
@@ -38,17 +38,26 @@ pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> 
     }
     let (day, logs) = (letter.day(), BTreeSet::from([letter.log.clone()]));
     let projection = project::project(table, letter.version, &day, &logs).await?;
-    let is_it = |stopped: &&Stopped| stopped.log == letter.log && stopped.seq == letter.seq;
-    if let Some(stopped) = projection.stopped.iter().find(is_it) {
-        return Ok(Retried::Refused(stopped.reason.clone()));
+    let reason_of = |stopped: Vec<Stopped>| {
+        let mut stopped = stopped.into_iter();
+        stopped.find(|stopped| stopped.log == letter.log && stopped.seq == letter.seq).map(|it| it.reason)
+    };
+    let mut still = reason_of(projection.stopped).map(|reason| (Refused::Rollup, reason));
+    if still.is_none() {
+        let effort = evaluate::evaluate(table, letter.version, &day, &projection.applied).await?;
+        still = reason_of(effort.stopped).map(|reason| (Refused::Evaluation, reason));
     }
-    let effort = evaluate::evaluate(table, letter.version, &day, &projection.applied).await?;
-    if let Some(stopped) = effort.stopped.as_ref().filter(is_it) {
-        return Ok(Retried::Refused(stopped.reason.clone()));
+    if still.is_none() {
+        let effort = features::sketch(table, letter.version, &day, &projection.applied).await?;
+        still = reason_of(effort.stopped).map(|reason| (Refused::Features, reason));
     }
-    let key = key::dead_letter(&letter.log, letter.version, letter.seq);
-    table.delete(&key, Condition::Equals(STATE, Value::from(LetterState::Stopped.name()))).await?;
-    Ok(Retried::Done)
+    // What it says is no longer so: what refuses the segment now may be another projection.
+    if still.as_ref().is_none_or(|(refused, _)| *refused != letter.refused) {
+        letter.delete(table).await?;
+    }
+    let Some((refused, reason)) = still else { return Ok(Retried::Done) };
+    dlq::record(table, &DeadLetter { refused, reason: reason.clone(), ..letter.clone() }).await?;
+    Ok(Retried::Refused(reason))
 }
 
 /// Tries again what could not be written, and deletes its letter if it can be now.
@@ -69,14 +78,15 @@ pub async fn projection(table: &dyn Table, letter: &Unwritten) -> Result<Retried
 /// Writes it; or says what stands in its way.
 async fn written(table: &dyn Table, letter: &Unwritten) -> Result<Option<String>> {
     let (version, day) = (letter.version, &letter.day);
+    let reason = |effort: Effort| effort.stopped.into_iter().next().map(|stopped| stopped.reason);
     let projection = project::project(table, version, day, &BTreeSet::new()).await?;
     match letter.what {
         OfDay::Rollup => Ok(None),
         OfDay::Evaluation => {
             let effort = evaluate::evaluate(table, version, day, &projection.applied).await?;
-            Ok(effort.stopped.map(|stopped| stopped.reason))
+            Ok(reason(effort))
         }
-        OfDay::Features => features::sketch(table, version, day, &projection.applied).await.map(|_| None),
+        OfDay::Features => features::sketch(table, version, day, &projection.applied).await.map(reason),
         OfDay::Live => still_unrecorded(table, version, day, &projection.applied).await,
     }
 }
@@ -88,7 +98,7 @@ async fn still_unrecorded(
     day: &WorkspaceDay,
     applied: &Applied,
 ) -> Result<Option<String>> {
-    let skipped = dlq::skipped(table, version, day, dlq::Refused::ALL).await?;
+    let skipped = dlq::skipped(table, version, day, Refused::ALL).await?;
     let left = record_releases(table, day, &Applied::new(), applied, &skipped).await?;
     Ok(left.into_iter().next().map(|stopped| stopped.reason))
 }

@@ -28,8 +28,8 @@ mod gone;
 use crate::{
     WorkspaceDay, counters,
     day::{DayFold, PartFold, stored_parts},
-    dlq::{self, Refused},
-    evaluate::{compute, covers, judged, wanted},
+    dlq::{self, LeftOut, Refused},
+    evaluate::{self, compute, covers, judged, wanted},
     features,
     project::{fold_from, read},
     sweep::applied,
@@ -229,14 +229,14 @@ impl DayCheck<'_> {
 
     async fn refold(&mut self, folding: Folding, applied: &Applied) -> Result<DayFold<'static>> {
         let mut fresh = DayFold::fresh(folding);
-        let skipped = dlq::skipped(self.table, self.version, self.day, &[Refused::Rollup]).await?;
+        let left_out = LeftOut::of(self.table, self.version, self.day, folding).await?;
         if folding == Folding::Rollup {
-            self.report.skipped += skipped.len() as u64;
+            self.report.skipped += left_out.always.len() as u64;
         }
         for (name, last) in applied {
             let wrong = || Error::corrupt(format!("`applied` names `{name}`, which is no log"));
             let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
-            let (folded, stopped) = fold_from(self.table, &log, 0, *last, &skipped, &mut fresh).await?;
+            let (folded, stopped) = fold_from(self.table, &log, 0, *last, &left_out, &mut fresh).await?;
             if let Some(stopped) = stopped {
                 self.fault(format_args!("{} cannot be folded at {}: {}", log, stopped.seq, stopped.reason));
             } else if folded != *last {
@@ -336,7 +336,7 @@ impl DayCheck<'_> {
         // By the definitions that it says it knew; that there are others by now is no fault.
         let definitions = catalog.definitions(&self.day.workspace).await?;
         let by = definitions.covered(&stored.applied).of(self.day.day);
-        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
+        let skipped = dlq::skipped(self.table, self.version, self.day, evaluate::SKIPPED).await?;
         let told = Evaluation::from_states(&states);
         let told = told.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
         match compute(self.table, self.day, &stored.applied, &by, &skipped).await? {

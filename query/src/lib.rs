@@ -275,8 +275,10 @@ impl Query {
         let left_out = match (&point.cut, point.window) {
             (Some(cut), _) => cut.left_out.clone(),
             (None, window) => {
-                // As the projections do: sums lack what their fold refused, evaluations what any refused.
-                let counts = |refused: &str| !point.is_raw || refused == skipped::BY_ROLLUP;
+                // As the projections do: sums lack what their fold refused, evaluations what they refused as well.
+                let counts = |refused: &str| {
+                    refused == skipped::BY_ROLLUP || !point.is_raw && refused == skipped::BY_EVALUATION
+                };
                 let version = active::load(&*self.table, workspace).await?.version;
                 let days = (window.from(), window.to());
                 skipped::between(&*self.table, workspace, version, days, counts).await?

@@ -5,15 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use event::{Column, ErrorKind, Kind, Values};
 use log::{key, projection::Applied};
 use projector::{
+    dlq::{self, DeadLetter, LetterState, Refused, Stopped},
+    evaluate::evaluate,
     features::sketch,
     project::project,
     rebuild::{Pace, rebuild},
+    retry::{self, Retried},
     sweep::sweep_version,
 };
-use table::{Condition, Item, Query, query_all};
+use table::{Condition, Item, Query, item::Value, query_all};
 use tests::{on_both_engines, world::at};
 
-use crate::bench::{Bench, day};
+use crate::{
+    bench::{Bench, day},
+    letters::{until, work},
+};
 
 on_both_engines!(
     Bench::on:
@@ -21,6 +27,10 @@ on_both_engines!(
     a_breakdown_by_feature_that_is_ahead_of_its_head_counts_nothing_twice,
     a_rebuild_and_expiry_keep_the_breakdown_by_feature,
     features_of_segments_that_are_lost_are_an_error,
+    a_segment_with_damaged_features_holds_up_features_alone_until_it_is_skipped,
+    a_rebuild_leaves_out_of_the_features_what_was_skipped_for_them,
+    a_segment_whose_features_can_be_read_again_has_no_letter_any_more,
+    a_segment_has_one_letter_of_the_refusal_that_reaches_furthest,
 );
 
 /// A segment of two predictions, with these numbers of a feature.
@@ -51,6 +61,10 @@ async fn fold(bench: &Bench) -> Applied {
     let projection = project(&*bench.table, 1, &bench.workspace_day(), &logs).await.unwrap();
     assert!(projection.has_features || stored(bench, 1).await.is_empty());
     projection.applied
+}
+
+fn pace() -> Pace {
+    Pace { share: 1.0, clock: event::Clock::from_fn(|| at("2026-07-01T00:00:00Z")) }
 }
 
 async fn faults(bench: &Bench) -> Vec<String> {
@@ -109,14 +123,13 @@ async fn a_rebuild_and_expiry_keep_the_breakdown_by_feature(bench: Bench) {
     bench.append(Kind::Outcomes, 1, &["v0".into()]).await;
     bench.project(1).await;
     let before = stored(&bench, 1).await;
-    let pace = Pace { share: 1.0, clock: event::Clock::from_fn(|| at("2026-07-01T00:00:00Z")) };
-    rebuild(&*bench.table, bench.id(), &pace, |_| {}).await.unwrap();
+    rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
     let rebuilt = stored(&bench, 2).await;
     assert_eq!(said(&rebuilt), said(&before));
     assert_eq!(stored(&bench, 1).await, [], "the old version is deleted");
     bench.expire().await;
     assert_eq!(log::scan::heads(&*bench.table, bench.id()).await.unwrap(), []);
-    rebuild(&*bench.table, bench.id(), &pace, |_| {}).await.unwrap();
+    rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
     assert_eq!(said(&stored(&bench, 3).await), said(&before), "carried over, as the events are gone");
     let report = bench.verify().await;
     assert_eq!((report.faults, report.expired), (vec![], 1));
@@ -132,4 +145,181 @@ async fn features_of_segments_that_are_lost_are_an_error(bench: Bench) {
     assert_eq!(error.kind(), ErrorKind::Incomplete);
     assert!(error.to_string().contains("p/00 ends at 1, the rollup covers it up to 2"), "{error}");
     assert_eq!(stored(&bench, 1).await.len(), 1, "nothing is made of a part of it");
+}
+
+/// How many predictions a segment has whose features stand in a block of their own.
+const MANY: usize = 40;
+
+/// A segment of many predictions with a feature.
+async fn append_many(bench: &Bench, seq: u64) {
+    let numbers = (0..MANY).map(|row| ((row * 7 + 1) as f64 * seq as f64).sqrt());
+    let column = Column::new("feature.distance", Values::Float(numbers.collect()));
+    bench.append_with(Kind::Predictions, seq, &vec!["v0".into(); MANY], vec![column]).await;
+}
+
+/// Damages the last column of a segment of predictions, which is the feature; returns the segment as it was.
+async fn damage(bench: &Bench, seq: u64) -> Item {
+    let item = bench.table.get(&key::segment(&bench.log(Kind::Predictions), seq)).await.unwrap().unwrap();
+    let mut data = item.bytes("data").unwrap().to_vec();
+    *data.last_mut().unwrap() ^= 0x55;
+    bench.table.put(item.clone().with("data", Value::B(data)), Condition::Exists).await.unwrap();
+    item
+}
+
+/// Three segments of predictions with a feature, of which the second is damaged, and the second as it was.
+async fn append_damaged(bench: &Bench) -> Item {
+    for seq in 1..=3 {
+        append_many(bench, seq).await;
+    }
+    bench.append(Kind::Outcomes, 1, &["v0".into()]).await;
+    damage(bench, 2).await
+}
+
+/// The dead letters: the segment, what refused it, what is done about it.
+async fn letters(bench: &Bench) -> Vec<(u64, Refused, LetterState)> {
+    let letters = dlq::list(&*bench.table, bench.id()).await.unwrap();
+    letters.iter().map(|letter| (letter.seq, letter.refused, letter.state)).collect()
+}
+
+async fn letter(bench: &Bench) -> DeadLetter {
+    dlq::find(&*bench.table, &bench.log(Kind::Predictions), 2).await.unwrap()
+}
+
+impl Bench {
+    /// Records that the second segment of predictions is refused; whether that is new.
+    async fn refuse(&self, refused: Refused) -> bool {
+        let stopped = Stopped { log: self.log(Kind::Predictions), seq: 2, reason: "damaged".into() };
+        let letter = DeadLetter::new(1, stopped, refused, at("2026-06-02T00:00:00Z"));
+        dlq::record(&*self.table, &letter).await.unwrap()
+    }
+}
+
+/// How far the breakdown by feature covers the predictions.
+async fn sketched(bench: &Bench, version: u32) -> Option<u64> {
+    let head = bench.table.get(&key::features(bench.id(), version, day())).await.unwrap()?;
+    log::projection::Projected::applied_of(&head).unwrap().get("p/00").copied()
+}
+
+async fn a_segment_with_damaged_features_holds_up_features_alone_until_it_is_skipped(bench: Bench) {
+    const ROWS: u64 = 3 * MANY as u64 + 1;
+    append_damaged(&bench).await;
+    let (_, stop) = work(&bench.table);
+    until("the letter", async || letters(&bench).await == [(2, Refused::Features, LetterState::Stopped)])
+        .await;
+    until("the evaluation", async || {
+        bench.evaluation(1).await.is_some_and(|(head, _)| head.rows == Some(ROWS))
+    })
+    .await;
+    until("the features before it", async || sketched(&bench, 1).await == Some(1)).await;
+    stop.send(()).unwrap();
+    let refused = letter(&bench).await;
+    assert!(refused.reason.contains("feature.distance"), "{}", refused.reason);
+    assert_eq!(fold(&bench).await, Applied::from([("o/00".into(), 1), ("p/00".into(), 3)]));
+
+    let report = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!((report.version, report.stopped.len()), (2, 1), "a rebuild ends, and stands where it stood");
+    assert_eq!(letters(&bench).await, [(2, Refused::Features, LetterState::Stopped)]);
+    assert_eq!(sketched(&bench, 2).await, Some(1));
+    bench.expire().await;
+    assert_eq!(log::scan::heads(&*bench.table, bench.id()).await.unwrap().len(), 2, "it waits");
+    assert!(matches!(retry::segment(&*bench.table, &letter(&bench).await).await, Ok(Retried::Refused(_))));
+
+    dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap();
+    let again = dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Conflict);
+    bench.project(2).await;
+    assert_eq!(sketched(&bench, 2).await, Some(3));
+    assert_eq!(bench.evaluation(2).await.unwrap().0.rows, Some(ROWS), "its events count");
+    let report = bench.verify().await;
+    assert_eq!((report.faults, report.skipped, report.behind), (vec![], 0, 0));
+    bench.expire().await;
+    assert_eq!(log::scan::heads(&*bench.table, bench.id()).await.unwrap(), []);
+    let report = bench.verify().await;
+    assert_eq!((report.faults, report.expired), (vec![], 1));
+}
+
+async fn a_rebuild_leaves_out_of_the_features_what_was_skipped_for_them(bench: Bench) {
+    append_damaged(&bench).await;
+    bench.project(1).await;
+    assert!(bench.refuse(Refused::Features).await);
+    dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap();
+    bench.project(1).await;
+    let before = stored(&bench, 1).await;
+    let report = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!((report.version, report.stopped), (2, vec![]));
+    assert_eq!(letters(&bench).await, [(2, Refused::Features, LetterState::Skipped)]);
+    assert_eq!(said(&stored(&bench, 2).await), said(&before));
+    assert_eq!(faults(&bench).await, Vec::<String>::new());
+
+    // What was skipped for the features is no word on the events: the rollup of the next version lacks none silently.
+    let item = bench.table.get(&key::segment(&bench.log(Kind::Predictions), 2)).await.unwrap().unwrap();
+    bench.table.put(item.with("data", Value::B(vec![1, 2, 3])), Condition::Exists).await.unwrap();
+    let error = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("version 3 can fold 2026-06-01 p/00 only up to segment 1"), "{error}");
+}
+
+async fn a_segment_whose_features_can_be_read_again_has_no_letter_any_more(bench: Bench) {
+    for retries in [true, false] {
+        let whole = match retries {
+            true => append_damaged(&bench).await,
+            false => damage_next(&bench).await,
+        };
+        let seq = if retries { 2 } else { 4 };
+        let applied = fold(&bench).await;
+        let effort = sketch(&*bench.table, 1, &bench.workspace_day(), &applied).await.unwrap();
+        assert_eq!(effort.stopped.iter().map(|stopped| stopped.seq).collect::<Vec<_>>(), [seq]);
+        let stopped = effort.stopped[0].clone();
+        let found = DeadLetter::new(1, stopped, Refused::Features, at("2026-06-02T00:00:00Z"));
+        assert!(dlq::record(&*bench.table, &found).await.unwrap());
+        assert_eq!(sketched(&bench, 1).await, Some(seq - 1));
+        bench.table.put(whole, Condition::Exists).await.unwrap();
+        match retries {
+            true => assert_eq!(retry::segment(&*bench.table, &found).await.unwrap(), Retried::Done),
+            false => bench.project(1).await,
+        }
+        assert_eq!(letters(&bench).await, []);
+        bench.project(1).await;
+        assert_eq!(faults(&bench).await, Vec::<String>::new());
+    }
+}
+
+/// A fourth segment that is damaged, and as it was.
+async fn damage_next(bench: &Bench) -> Item {
+    append_many(bench, 4).await;
+    damage(bench, 4).await
+}
+
+async fn a_segment_has_one_letter_of_the_refusal_that_reaches_furthest(bench: Bench) {
+    for seq in 1..=2 {
+        append_many(&bench, seq).await;
+    }
+    bench.append(Kind::Outcomes, 1, &["v0".into()]).await;
+    fold(&bench).await;
+    let begun = stored(&bench, 1).await.remove(0);
+    bench.project(1).await;
+    let before = stored(&bench, 1).await;
+    for (refused, is_new) in
+        [(Refused::Features, true), (Refused::Evaluation, true), (Refused::Features, false)]
+    {
+        assert_eq!(bench.refuse(refused).await, is_new);
+    }
+    assert_eq!(letters(&bench).await, [(2, Refused::Evaluation, LetterState::Stopped)]);
+    // Its features were counted before and can be read: they stay, and a fold of them says the same.
+    dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap();
+    bench.table.delete(&bench.at(1).key(), Condition::None).await.unwrap();
+    let applied = fold(&bench).await;
+    evaluate(&*bench.table, 1, &bench.workspace_day(), &applied).await.unwrap();
+    assert_eq!(bench.evaluation(1).await.unwrap().0.rows, Some(MANY as u64 + 1), "without the second");
+    assert_eq!(stored(&bench, 1).await, before);
+    assert_eq!(faults(&bench).await, Vec::<String>::new());
+    // A fold that cannot read them goes past them.
+    damage(&bench, 2).await;
+    bench.table.put(begun.with("ver", 1), Condition::Exists).await.unwrap();
+    for item in query_all(&*bench.table, Query::table(key::all_features(bench.id(), 1))).await.unwrap() {
+        bench.table.delete(&item.key, Condition::None).await.unwrap();
+    }
+    let effort = sketch(&*bench.table, 1, &bench.workspace_day(), &applied).await.unwrap();
+    assert_eq!((effort.stopped, sketched(&bench, 1).await), (vec![], Some(2)));
+    assert_eq!(faults(&bench).await, Vec::<String>::new());
 }

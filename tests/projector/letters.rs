@@ -35,7 +35,7 @@ on_both_engines!(
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begin = tokio::time::Instant::now();
     while !holds().await {
         assert!(begin.elapsed() < PATIENCE, "{what} never came");
@@ -44,7 +44,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 /// A worker, and what stops it.
-fn work(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
+pub(crate) fn work(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
     let options = Options { period: Duration::from_millis(100), ..Options::new(Clock::system()) };
     let projector = Projector::new(Arc::clone(table), options);
     let (stop, stopped) = oneshot::channel();
