@@ -10,11 +10,12 @@ use std::{
 use serde_json::Value;
 
 /// Each room, and the rooms that its code may use. A room stands below those that use it, so there is no circle.
-const ROOMS: [(&str, &[&str]); 16] = [
+const ROOMS: [(&str, &[&str]); 17] = [
     ("event", &[]),
     ("meter", &[]),
     ("segment", &["event"]),
     ("fold", &["event"]),
+    ("plot", &["event"]),
     ("table", &["event", "meter"]),
     ("log", &["event", "segment", "table"]),
     ("web", &["event"]),
@@ -35,6 +36,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "ingest",
             "log",
             "meter",
+            "plot",
             "projector",
             "query",
             "segment",

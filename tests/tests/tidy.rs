@@ -8,7 +8,7 @@ use std::{
 
 const MAX_FILE_LINES: usize = 400;
 const MAX_FUNCTION_LINES: usize = 70;
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "access",
     "meter",
     "event",
@@ -19,6 +19,7 @@ const CRATES: [&str; 14] = [
     "catalog",
     "evaluate",
     "ingest",
+    "plot",
     "projector",
     "query",
     "web",

@@ -1,0 +1,54 @@
+//! From numbers to places.
+
+/// A range of numbers that is spread over a length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl Scale {
+    /// The range between two finite numbers; around them, if they are one.
+    pub(crate) fn new(from: f64, to: f64) -> Self {
+        if from < to {
+            return Self { from, to };
+        }
+        let room = (from.abs() * 0.05).max(f64::MIN_POSITIVE * 4.0);
+        // A number alone stands in the middle; zero, and what is nearly zero, has room of its own.
+        let room = if from.abs() < 1e-300 { 0.5 } else { room };
+        Self { from: (from - room).max(f64::MIN), to: (from + room).min(f64::MAX) }
+    }
+
+    /// The least range that holds all numbers; that from 0 to 1 if there is none.
+    pub(crate) fn around(numbers: impl Iterator<Item = f64>) -> Self {
+        let wider = |(from, to): (f64, f64), number: f64| (from.min(number), to.max(number));
+        match numbers.fold((f64::INFINITY, f64::NEG_INFINITY), wider) {
+            (from, to) if from <= to => Self::new(from, to),
+            _ => Self { from: 0.0, to: 1.0 },
+        }
+    }
+
+    /// Where a number stands in the range: 0 at its beginning, 1 at its end. Halves are taken, since the length of the range may
+    /// be more than the greatest double.
+    pub(crate) fn share(self, number: f64) -> f64 {
+        (number / 2.0 - self.from / 2.0) / (self.to / 2.0 - self.from / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_a_length_whatever_the_numbers_are() {
+        for numbers in
+            [&[][..], &[0.0], &[-3.0, -3.0], &[f64::MAX, f64::MIN], &[f64::MAX], &[1e-310], &[5e-324]]
+        {
+            let scale = Scale::around(numbers.iter().copied());
+            assert!(scale.from < scale.to, "{numbers:?}: {scale:?}");
+            for number in numbers {
+                assert!((0.0..=1.0).contains(&scale.share(*number)), "{numbers:?}: {scale:?}");
+            }
+        }
+    }
+}

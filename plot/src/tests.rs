@@ -1,0 +1,85 @@
+use event::Day;
+use proptest::prelude::*;
+
+use super::*;
+
+fn line(name: &str, from: &str, values: &[Option<f64>]) -> Line {
+    let first: Day = from.parse().unwrap();
+    let days = std::iter::successors(Some(first), |day| day.next());
+    let points = days.zip(values).map(|(day, value)| Point::new(day.start(), *value)).collect();
+    Line { name: name.to_owned(), points }
+}
+
+fn two() -> Chart {
+    let wave =
+        |phase: f64| (0..30).map(|day| Some(0.8 + 0.1 * (f64::from(day) / 4.0 + phase).sin())).collect();
+    let (mut first, second): (Vec<_>, Vec<_>) = (wave(0.0), wave(1.5));
+    first[12] = None;
+    let mut lines = vec![line("v1", "2013-06-01", &first), line("v2", "2013-06-01", &second)];
+    for point in &mut lines[1].points {
+        *point = point.within(point.value.map(|value| value - 0.02), point.value.map(|value| value + 0.03));
+    }
+    Chart { title: "auc, flights/nyc".into(), lines }
+}
+
+#[test]
+fn a_line_is_drawn_in_dots() {
+    let mut chart = two();
+    chart.lines.truncate(1);
+    insta::assert_snapshot!(chart.terminal(72, 14, false));
+}
+
+#[test]
+fn several_lines_have_marks_where_there_are_no_colours() {
+    insta::assert_snapshot!(two().terminal(72, 16, false));
+}
+
+#[test]
+fn several_lines_have_colours() {
+    let text = two().terminal(60, 10, true);
+    assert!(text.contains("\u{1b}[34m") && text.contains("\u{1b}[33m"), "{text}");
+    assert_eq!(text.matches("\u{1b}[0m").count(), text.matches("\u{1b}[3").count());
+}
+
+#[test]
+fn an_image_is_made() {
+    insta::assert_snapshot!(two().svg());
+}
+
+#[test]
+fn names_are_text_in_an_image() {
+    let chart = Chart {
+        title: "</title><script>alert(1)</script>".into(),
+        lines: vec![line("a\"&\u{7}", "2013-06-01", &[Some(1.0)]), line("b", "2013-06-01", &[])],
+    };
+    let svg = chart.svg();
+    assert!(!svg.contains("<script") && svg.contains("a&quot;&amp;\u{fffd}"), "{svg}");
+}
+
+#[test]
+fn a_chart_without_numbers_says_so() {
+    let chart = Chart { title: "auc".into(), lines: vec![line("v1", "2013-06-01", &[None, Some(f64::NAN)])] };
+    assert!(chart.is_empty() && chart.svg().contains("no numbers"));
+    assert!(chart.terminal(40, 8, false).contains("2013-06-01"));
+    assert!(Chart::default().svg().contains("no numbers"));
+    Chart::default().terminal(0, 0, true);
+}
+
+proptest! {
+    #[test]
+    fn any_chart_is_drawn(
+        lines in prop::collection::vec(prop::collection::vec(prop::option::of(any::<f64>()), 0..20), 0..10),
+        width in 0usize..200,
+        height in 0usize..60,
+        colour: bool,
+    ) {
+        let lines = lines.iter().map(|values| line("release", "2024-02-20", values)).collect();
+        let chart = Chart { title: "any".into(), lines };
+        let text = chart.terminal(width, height, colour);
+        prop_assert!(colour || text.lines().all(|line| line.chars().count() <= width.max(48)), "{}", text);
+        let svg = chart.svg();
+        prop_assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", svg);
+        let count = |what: &str| svg.matches(what).count();
+        prop_assert_eq!(count("<g "), count("</g>"));
+    }
+}
