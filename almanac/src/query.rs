@@ -18,6 +18,22 @@ use crate::{config::Config, open};
 pub(crate) struct QueryArgs {
     /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes or confusion.
     pub(crate) what: String,
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
+    /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
+    #[arg(long)]
+    pub(crate) columns: Option<String>,
+    #[command(flatten)]
+    pub(crate) narrowed: NarrowedArgs,
+    #[command(flatten)]
+    pub(crate) figures: FiguresArgs,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// Which days are read, of what.
+#[derive(Debug, Args)]
+pub(crate) struct WindowArgs {
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     pub(crate) workspace: String,
@@ -30,11 +46,11 @@ pub(crate) struct QueryArgs {
     /// Only this release.
     #[arg(long)]
     pub(crate) release: Option<String>,
-    /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
-    #[arg(long)]
-    pub(crate) columns: Option<String>,
-    #[command(flatten)]
-    pub(crate) narrowed: NarrowedArgs,
+}
+
+/// How figures are made of what is read.
+#[derive(Debug, Args)]
+pub(crate) struct FiguresArgs {
     /// Break rollups down by release (the default), metric, tag.NAME, feature, or feature.NAME; evaluations by release (the
     /// default) or model, and by tag.NAME and feature.NAME. May be given several times.
     #[arg(long, value_delimiter = ',')]
@@ -72,8 +88,6 @@ pub(crate) struct QueryArgs {
     /// Say how sure each figure is: columns FIGURE_n, FIGURE_low and FIGURE_high, a 95% interval.
     #[arg(long)]
     pub(crate) interval: bool,
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
 /// Which events are read.
@@ -115,13 +129,9 @@ pub(crate) struct Shown {
 
 pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result<()> {
     let format = args.shown.format()?;
-    let by = (!args.by.is_empty()).then(|| args.by.join(","));
     let narrowed = &args.narrowed;
-    let tag = (!narrowed.tag.is_empty()).then(|| narrowed.tag.join(","));
+    let (by, tag) = (list(&args.figures.by), list(&narrowed.tag));
     let words = Words {
-        from: &args.from,
-        to: &args.to,
-        release: args.release.as_deref(),
         columns: args.columns.as_deref(),
         filter: narrowed.filter.as_deref(),
         tag: tag.as_deref(),
@@ -129,27 +139,43 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         limit: narrowed.limit.as_deref(),
         sample: narrowed.sample.as_deref(),
         order: narrowed.order.as_deref(),
-        by: by.as_deref(),
-        bins: args.bins.as_deref(),
-        time_zone: args.time_zone.as_deref(),
-        environment: args.environment.as_deref(),
-        shadow: args.shadow,
-        as_of: args.as_of.as_deref(),
-        cut: args.cut.as_deref(),
-        threshold: args.threshold.as_deref(),
-        group_by: args.group_by.as_deref(),
-        zero_division: args.zero_division.as_deref(),
-        interval: args.interval,
+        ..words(&args.window, &args.figures, by.as_deref())
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     let query = Query::new(open::existing(config).await?, Clock::system());
-    let workspace = query.catalog().workspace(&args.workspace).await?;
+    let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let mut answer = query.run(workspace.id(), &request).await?;
     args.shown.say(&answer, request.as_of);
     if format == Format::Table && request.columns.is_none() {
         query::shorten(&mut answer.frame, request.what);
     }
     args.shown.write(format, &mut answer)
+}
+
+/// Several words as one, with commas between.
+pub(crate) fn list(words: &[String]) -> Option<String> {
+    (!words.is_empty()).then(|| words.join(","))
+}
+
+/// The words of a query of figures.
+pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Option<&'a str>) -> Words<'a> {
+    Words {
+        from: &window.from,
+        to: &window.to,
+        release: window.release.as_deref(),
+        by,
+        bins: figures.bins.as_deref(),
+        time_zone: figures.time_zone.as_deref(),
+        environment: figures.environment.as_deref(),
+        shadow: figures.shadow,
+        as_of: figures.as_of.as_deref(),
+        cut: figures.cut.as_deref(),
+        threshold: figures.threshold.as_deref(),
+        group_by: figures.group_by.as_deref(),
+        zero_division: figures.zero_division.as_deref(),
+        interval: figures.interval,
+        ..Words::default()
+    }
 }
 
 impl Shown {
