@@ -9,7 +9,7 @@ use catalog::{Place, Sight};
 use event::{Id, Right, Rights, Timestamp};
 use log::key::{EntityId, Scope};
 
-use crate::limits::Limits;
+use crate::{limits::Limits, token::Digest};
 
 /// Who somebody is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Caller {
     pub principal: Principal,
     /// The id of its token, if that is one of the table.
     pub token: Option<Id>,
+    /// The digest of its token, if that is good for one append only.
+    pub(crate) once: Option<Digest>,
     /// Its rights by where they hold, by its own roles and those of its groups.
     pub(crate) rights: BTreeMap<Scope, Rights>,
     /// What its token is limited to.
@@ -53,6 +55,7 @@ impl Caller {
         Self {
             principal: Principal::Preset,
             token: None,
+            once: None,
             rights: BTreeMap::from([(Scope::Server, Rights::all())]),
             limits: Limits::default(),
             categories: BTreeMap::new(),

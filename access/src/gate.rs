@@ -2,14 +2,17 @@
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
-use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, Place};
-use event::{Clock, Error, Id, Result, Rights};
+use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, Place, new::NewRoot};
+use event::{Clock, Error, ErrorKind, Id, Result, Rights, Timestamp};
 use futures::future::try_join_all;
 use log::key::{EntityId, EntityKind, Scope};
+use sha2::{Digest as _, Sha256};
 use table::Table;
 
 use crate::{
     caller::{Caller, Principal},
+    limits::Limits,
+    oidc::{Claims, Oidc, Wrong},
     token::{Digest, Token, is_same},
     tokens::Tokens,
 };
@@ -28,16 +31,20 @@ pub enum Refusal {
     Unknown,
     /// The token is not good at the caller's address.
     Address,
+    /// This is wrong with what an issuer signed.
+    Bearer(Wrong),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        let says = match self {
             Self::Nothing => "say who you are, by a token in the header `Authorization: Bearer`",
             Self::Malformed => "the header Authorization holds no whole token; it was cut or mistyped",
             Self::Unknown => "the token is not good: it is unknown, revoked or expired",
             Self::Address => "the token is not good at this address",
-        })
+            Self::Bearer(wrong) => return write!(f, "the bearer of the issuer is not good: {wrong}"),
+        };
+        f.write_str(says)
     }
 }
 
@@ -48,6 +55,7 @@ pub struct Access {
     tokens: Tokens,
     clock: Clock,
     preset: Option<Digest>,
+    oidc: Option<Arc<Oidc>>,
     notes_use: bool,
     callers: Cached<Digest, Arc<Caller>>,
     places: Cached<String, Place>,
@@ -61,6 +69,7 @@ impl Access {
             tokens: Tokens::new(table),
             clock,
             preset: None,
+            oidc: None,
             notes_use: true,
             callers: Cached::new(CACHED_SECONDS),
             places: Cached::new(CACHED_SECONDS),
@@ -71,6 +80,12 @@ impl Access {
     #[must_use]
     pub fn with_preset(self, token: Option<&Token>) -> Self {
         Self { preset: token.map(Token::digest), ..self }
+    }
+
+    /// The same, which also believes what an issuer signed.
+    #[must_use]
+    pub fn with_oidc(self, oidc: Option<Arc<Oidc>>) -> Self {
+        Self { oidc, ..self }
     }
 
     /// The same, which writes nothing: not even that a token was used.
@@ -104,6 +119,9 @@ impl Access {
         address: Option<IpAddr>,
     ) -> Result<Result<Arc<Caller>, Refusal>> {
         let Some(bearer) = bearer else { return Ok(Err(Refusal::Nothing)) };
+        if let Some(oidc) = self.oidc.as_ref().filter(|_| Oidc::is_alike(bearer)) {
+            return self.signed_caller(oidc, bearer).await;
+        }
         let Some(token) = Token::parse(bearer) else { return Ok(Err(Refusal::Malformed)) };
         let digest = token.digest();
         if self.preset.as_ref().is_some_and(|preset| is_same(preset, &digest)) {
@@ -115,7 +133,7 @@ impl Access {
         // What is not there is not kept, so nobody fills the memory with it.
         let caller = match self.callers.get(digest, now, read).await {
             Ok(caller) => caller,
-            Err(error) if error.kind() == event::ErrorKind::NotFound => return Ok(Err(Refusal::Unknown)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(Refusal::Unknown)),
             Err(error) => return Err(error),
         };
         if caller.until.is_some_and(|until| until <= now) {
@@ -137,7 +155,7 @@ impl Access {
         if principal.entity().archived_at.is_some() {
             return Ok(None);
         }
-        let rights = self.rights(&record.principal).await?;
+        let rights = self.rights(&record.principal, Vec::new()).await?;
         let mut categories = BTreeMap::new();
         if let Some(scopes) = &record.limits.scopes {
             for scope in scopes.iter().chain(rights.keys()) {
@@ -156,6 +174,7 @@ impl Access {
         Ok(Some(Caller {
             principal,
             token: Some(record.id),
+            once: record.is_once.then_some(*digest),
             rights,
             limits: record.limits,
             categories,
@@ -163,15 +182,19 @@ impl Access {
         }))
     }
 
-    /// The rights of a principal by its own roles and those of its groups.
-    async fn rights(&self, principal: &EntityId) -> Result<BTreeMap<Scope, Rights>> {
+    /// The rights of a principal by its own roles, those of its groups and those of `groups`.
+    async fn rights(
+        &self,
+        principal: &EntityId,
+        mut groups: Vec<EntityId>,
+    ) -> Result<BTreeMap<Scope, Rights>> {
         let mut grants = self.catalog.grants_of(principal).await?;
         if principal.kind() == EntityKind::User {
-            let groups = self.catalog.memberships(principal).await?;
-            for some in groups.chunks(READS_AT_ONCE) {
-                let of_each = try_join_all(some.iter().map(|one| self.catalog.grants_of(&one.group))).await?;
-                grants.extend(of_each.into_iter().flatten());
-            }
+            groups.extend(self.catalog.memberships(principal).await?.into_iter().map(|one| one.group));
+        }
+        for some in groups.chunks(READS_AT_ONCE) {
+            let of_each = try_join_all(some.iter().map(|group| self.catalog.grants_of(group))).await?;
+            grants.extend(of_each.into_iter().flatten());
         }
         let mut rights = BTreeMap::<Scope, Rights>::new();
         for grant in grants {
@@ -179,6 +202,71 @@ impl Access {
             *all = all.or(grant.role.rights());
         }
         Ok(rights)
+    }
+
+    /// Who calls with a bearer that an issuer signed.
+    async fn signed_caller(&self, oidc: &Oidc, bearer: &str) -> Result<Result<Arc<Caller>, Refusal>> {
+        let (now, mut wrong) = (self.clock.now(), Wrong::Expired);
+        let read = async {
+            let caller = match oidc.verify(bearer, now).await? {
+                Ok(claims) => self.claimed(oidc, claims, now).await?,
+                Err(wrong) => Err(wrong),
+            };
+            caller.map(Arc::new).map_err(|found| {
+                wrong = found;
+                Error::not_found("the bearer is not good")
+            })
+        };
+        match self.callers.get(Sha256::digest(bearer).into(), now, read).await {
+            Ok(caller) if caller.until.is_some_and(|until| until <= now) => {
+                Ok(Err(Refusal::Bearer(Wrong::Expired)))
+            }
+            Ok(caller) => Ok(Ok(caller)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Err(Refusal::Bearer(wrong))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The caller that claims are of.
+    async fn claimed(&self, oidc: &Oidc, claims: Claims, now: Timestamp) -> Result<Result<Caller, Wrong>> {
+        let unknown = Wrong::Principal(claims.name.clone());
+        let named = |kind| self.catalog.principal_named(kind, &claims.name);
+        let at = match (named(EntityKind::User).await?, named(EntityKind::System).await?) {
+            (Some(_), Some(_)) => return Ok(Err(unknown)),
+            (Some(at), None) | (None, Some(at)) => at,
+            // Who only reads creates nobody.
+            (None, None) if oidc.settings().creates_users && self.notes_use => {
+                let new = NewRoot { name: claims.name.clone(), attributes: None };
+                match new.create(EntityKind::User, &self.catalog, now).await {
+                    Ok(user) => user.at(),
+                    // Another request of the same user was faster; the next one finds it.
+                    Err(error) if error.is_conflict() => {
+                        return Err(Error::unavailable("the user is just being created").because(error));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            (None, None) => return Ok(Err(unknown)),
+        };
+        let Some(found) = self.catalog.find(&at).await?.filter(|any| any.entity().archived_at.is_none())
+        else {
+            return Ok(Err(unknown));
+        };
+        let mut groups = Vec::new();
+        for some in claims.groups.chunks(READS_AT_ONCE) {
+            let named = |name| self.catalog.principal_named(EntityKind::Group, name);
+            groups.extend(try_join_all(some.iter().map(|name| named(name))).await?.into_iter().flatten());
+        }
+        let rights = self.rights(&at, groups).await?;
+        Ok(Ok(Caller {
+            principal: Principal::Known(at, found.entity().name.clone()),
+            token: None,
+            once: None,
+            rights,
+            limits: Limits::default(),
+            categories: BTreeMap::new(),
+            until: Some(claims.until),
+        }))
     }
 
     async fn category(&self, workspace: &Id) -> Result<Option<Id>> {

@@ -18,7 +18,7 @@
 //! let table = std::sync::Arc::new(SqliteTable::open(&path, clock)?);
 //! let ann = Catalog::new(table.clone()).create(NewEntity::new("ann", New::User), now).await?;
 //! let tokens = Tokens::new(table);
-//! let new = NewToken { name: "laptop".into(), expires_at: None, limits: Limits::default() };
+//! let new = NewToken { name: "laptop".into(), expires_at: None, limits: Limits::default(), is_once: false };
 //! let (token, record) = tokens.create(&ann.at(), new, now).await?;
 //! assert_eq!(Token::parse(token.text()).as_ref(), Some(&token));
 //! assert_eq!(tokens.find(&token.digest()).await?, Some(record));
@@ -27,6 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Callers may also come with what an OpenID Connect issuer signed: [`oidc`].
+//!
 //! It knows nothing of ingest, projector or query.
 
 mod caller;
@@ -34,6 +36,8 @@ mod gate;
 pub mod http;
 mod limits;
 mod network;
+pub mod oidc;
+mod once;
 mod token;
 mod tokens;
 
@@ -41,5 +45,6 @@ pub use caller::{Caller, Principal};
 pub use gate::{Access, Refusal};
 pub use limits::{Limits, MAX_LISTED};
 pub use network::Network;
+pub use once::{MAX_DAYS_ONCE, Use};
 pub use token::{Digest, PREFIX, TOKEN_BYTES, Token};
 pub use tokens::{MAX_DAYS, MAX_TOKENS, NewToken, TokenRecord, Tokens};

@@ -8,6 +8,7 @@ use table::{Condition, Item, Query, Table, Update, Write, query_all};
 
 use crate::{
     limits::Limits,
+    once::SPENT,
     token::{Digest, Token},
 };
 
@@ -31,6 +32,8 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
     /// What it is limited to.
     pub limits: Limits,
+    /// Whether it is good for one append only.
+    pub is_once: bool,
 }
 
 /// What is known of a token.
@@ -50,6 +53,10 @@ pub struct TokenRecord {
     pub used_at: Option<Timestamp>,
     /// What it is limited to.
     pub limits: Limits,
+    /// Whether it is good for one append only.
+    pub is_once: bool,
+    /// When that append was done.
+    pub spent_at: Option<Timestamp>,
 }
 
 /// The tokens in a table.
@@ -74,6 +81,9 @@ impl TokenRecord {
         if let Some(at) = self.expires_at {
             item = item.with("until", at.micros()).with("expires_at", at.micros().div_euclid(1_000_000));
         }
+        if self.is_once {
+            item = item.with("once", 1);
+        }
         self.limits.note(item)
     }
 
@@ -95,6 +105,8 @@ impl TokenRecord {
             expires_at: some("until")?,
             used_at: some("used_at")?,
             limits: Limits::of(item)?,
+            is_once: item.attributes.contains_key("once"),
+            spent_at: some(SPENT)?,
         })
     }
 }
@@ -103,6 +115,10 @@ impl Tokens {
     /// The tokens in `table`.
     pub fn new(table: Arc<dyn Table>) -> Self {
         Self { table }
+    }
+
+    pub(crate) fn table(&self) -> &dyn Table {
+        &*self.table
     }
 
     /// Whether callers must have a token: since the first one was made.
@@ -126,6 +142,9 @@ impl Tokens {
     ) -> Result<(Token, TokenRecord)> {
         check_name(&new.name)?;
         new.limits.check()?;
+        if new.is_once {
+            new.check_once(now)?;
+        }
         if !matches!(principal.kind(), EntityKind::User | EntityKind::System) {
             let message = format!("a {} has no tokens; a user or a system can", principal.kind());
             return Err(Error::invalid(message));
@@ -151,6 +170,8 @@ impl Tokens {
             expires_at: new.expires_at,
             used_at: None,
             limits: new.limits,
+            is_once: new.is_once,
+            spent_at: None,
         };
         let item = record.to_item(&token.digest());
         let mut listed = Item::new(key::token_of(principal, &record.id))

@@ -14,6 +14,7 @@ mod config;
 mod demo;
 mod dlq;
 mod embed;
+mod fetch;
 mod follow;
 mod health;
 mod import;

@@ -48,7 +48,8 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     telemetry::install();
     let table = open::create(config).await?;
     let writes = args.roles.is_empty() || args.roles.contains(&Role::Ingest);
-    let access = args.asking.access(&table, config.listen.value.ip(), writes).await?;
+    let oidc = config.oidc.settings.as_ref();
+    let access = args.asking.access(&table, config.listen.value.ip(), oidc, writes).await?;
     let listener = TcpListener::bind(config.listen.value).await.with_context(|| {
         format!("cannot listen on {}; --listen names another address", config.listen.value)
     })?;

@@ -76,7 +76,7 @@ impl Server {
 
     async fn token(&self, name: &str, days: Option<i64>, limits: Limits) -> Token {
         let expires_at = days.map(|days| self.clock.now().plus_seconds(days * 86_400));
-        let new = NewToken { name: name.to_owned(), expires_at, limits };
+        let new = NewToken { name: name.to_owned(), expires_at, limits, is_once: false };
         self.tokens.create(&self.ann, new, self.clock.now()).await.unwrap().0
     }
 
@@ -104,8 +104,12 @@ async fn a_token_is_good_until_it_expires_or_is_revoked(server: Server) {
     server.clock.forward(5);
     assert_eq!(server.caller(long.text()).await, Err(Refusal::Unknown), "it was revoked 5 seconds ago");
     assert!(server.tokens.revoke(&server.ann, "long").await.is_err(), "there is none any more");
-    let again =
-        NewToken { name: "again".into(), expires_at: Some(server.clock.now()), limits: Limits::default() };
+    let again = NewToken {
+        name: "again".into(),
+        expires_at: Some(server.clock.now()),
+        limits: Limits::default(),
+        is_once: false,
+    };
     assert!(
         server.tokens.create(&server.ann, again, server.clock.now()).await.is_err(),
         "it would be good never"
@@ -128,11 +132,13 @@ async fn what_is_no_token_is_refused(server: Server) {
         assert_eq!(server.caller(text).await, Err(refusal), "{} letters", text.len());
     }
     assert_eq!(server.access.caller(None, None).await.unwrap(), Err(Refusal::Nothing));
-    let twice = NewToken { name: "laptop".into(), expires_at: None, limits: Limits::default() };
+    let twice =
+        NewToken { name: "laptop".into(), expires_at: None, limits: Limits::default(), is_once: false };
     assert!(server.tokens.create(&server.ann, twice, server.clock.now()).await.unwrap_err().is_conflict());
     let group =
         server.catalog.create(NewEntity::new("risk", New::Group), server.clock.now()).await.unwrap().at();
-    let of_group = NewToken { name: "all".into(), expires_at: None, limits: Limits::default() };
+    let of_group =
+        NewToken { name: "all".into(), expires_at: None, limits: Limits::default(), is_once: false };
     assert!(
         server.tokens.create(&group, of_group, server.clock.now()).await.is_err(),
         "a group calls nobody"
@@ -201,6 +207,7 @@ async fn a_token_is_limited_to_what_it_was_made_for(server: Server) {
         name: "none".into(),
         expires_at: None,
         limits: Limits { rights: Some(BTreeSet::new()), ..Limits::default() },
+        is_once: false,
     };
     assert!(
         server.tokens.create(&server.ann, empty, server.clock.now()).await.is_err(),
@@ -258,7 +265,7 @@ async fn who_is_gone_is_nobody(server: Server) {
     server.catalog.delete(&server.ann, None, server.clock.now()).await.unwrap();
     server.clock.forward(5);
     assert_eq!(server.caller(token.text()).await, Err(Refusal::Unknown), "ann is deleted");
-    let new = NewToken { name: "again".into(), expires_at: None, limits: Limits::default() };
+    let new = NewToken { name: "again".into(), expires_at: None, limits: Limits::default(), is_once: false };
     assert!(server.tokens.create(&server.ann, new, server.clock.now()).await.is_err());
 }
 

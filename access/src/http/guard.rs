@@ -13,7 +13,7 @@ use event::{Error, Right, Rights};
 use log::key::EntityKind;
 use web::{About, Asker, Demand, Demands, Need, Problem, Routes};
 
-use super::words::Words;
+use super::{once, words::Words};
 use crate::{
     caller::Caller,
     gate::{Access, Refusal},
@@ -56,9 +56,13 @@ async fn guarded(
     if demand.is_nothing() {
         return next.run(request).await;
     }
-    match guard.let_in(demand, path, request).await {
-        Ok(request) => next.run(request).await,
-        Err(refused) => *refused,
+    let request = match guard.let_in(demand, path, request).await {
+        Ok(request) => request,
+        Err(refused) => return *refused,
+    };
+    match request.extensions().get::<Arc<Caller>>().and_then(|caller| caller.once) {
+        Some(digest) => once::used(&guard.access, digest, request, next).await,
+        None => next.run(request).await,
     }
 }
 
@@ -114,6 +118,10 @@ impl Guard {
         }
         if let Some(kind) = demand.kinds().iter().find(|kind| !caller.limits.has_kind(**kind)) {
             let detail = format!("the token is not for {kind}");
+            return Err(refuse(Problem::new(StatusCode::FORBIDDEN, detail)));
+        }
+        if caller.once.is_some() && !once::is_append(demand) {
+            let detail = "the token is for one append and nothing else";
             return Err(refuse(Problem::new(StatusCode::FORBIDDEN, detail)));
         }
         if let sight @ Sight::Only(_) = caller.sight() {

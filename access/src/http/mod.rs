@@ -1,6 +1,7 @@
 //! Access over HTTP: the guard before all routes, and the tokens.
 
 mod guard;
+mod once;
 mod tokens;
 mod words;
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
     About, Demand, Operation, Place, Problem, Routes, Whole, answer, content, in_path, json_object,
-    openapi::{RefOr, Response as Answered, Schema},
+    openapi::{ObjectBuilder, RefOr, Response as Answered, Schema, Type},
     schema,
 };
 
@@ -59,6 +59,8 @@ struct Asked {
     rights: Option<Vec<String>>,
     kinds: Option<Vec<String>>,
     addresses: Option<Vec<String>>,
+    #[serde(default)]
+    once: bool,
 }
 
 /// The routes of tokens, and of what a caller is told of itself.
@@ -92,6 +94,10 @@ fn principal(method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Ope
         .fails(&[StatusCode::NOT_FOUND])
 }
 
+fn boolean() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean)
+}
+
 fn list_of(items: impl Into<RefOr<Schema>>, says: &str) -> RefOr<Schema> {
     let all = schema::array(items).min_items(Some(1)).max_items(Some(MAX_LISTED)).unique_items(true);
     all.description(Some(says)).into()
@@ -117,7 +123,11 @@ fn limits() -> [(&'static str, RefOr<Schema>); 5] {
 fn create_operation() -> Operation {
     let days = schema::integer(1..=MAX_DAYS as usize)
         .description(Some("For how many days it is good; for ever when it is not given."));
-    let new = schema::object([("name", schema::name().into())]).property("expires_in_days", days);
+    let once = boolean().description(Some(
+        "Whether it is good for one append: of one kind of events, to one workspace, within 7 days (1, when nothing else is said).",
+    ));
+    let new = schema::object([("name", schema::name().into())]);
+    let new = new.property("expires_in_days", days).property("once", once);
     let new = limits().into_iter().fold(new, |new, (name, schema)| new.property(name, schema));
     let example =
         json!({ "name": "laptop", "expires_in_days": 90, "workspaces": ["credit/prod"], "rights": ["read"] });
@@ -167,6 +177,8 @@ fn record_schema() -> RefOr<Schema> {
         ("created_at", schema::time().into()),
         ("expires_at", maybe(schema::time())),
         ("used_at", maybe(schema::time())),
+        ("once", boolean().into()),
+        ("spent_at", maybe(schema::time())),
     ]);
     let record = record.additional_properties::<Schema>(None);
     limits().into_iter().fold(record, |record, (name, schema)| record.property(name, schema)).into()
@@ -178,7 +190,7 @@ pub fn record(record: &TokenRecord) -> Value {
     let mut value = json!({
         "id": record.id.as_str(), "name": record.name, "principal": record.principal.to_string(),
         "created_at": record.created_at.to_string(), "expires_at": time(record.expires_at),
-        "used_at": time(record.used_at),
+        "used_at": time(record.used_at), "once": record.is_once, "spent_at": time(record.spent_at),
     });
     let limits = &record.limits;
     let mut list = |name: &str, texts: Option<Vec<String>>| {
@@ -228,8 +240,8 @@ impl Asked {
         let is_good = |days: &f64| days.fract() == 0.0 && (1.0..=f64::from(MAX_DAYS)).contains(days);
         let days =
             self.expires_in_days.map(|days| Some(days).filter(is_good).ok_or_else(wrong)).transpose()?;
-        let expires_at = days.map(|days| service.clock().now().plus_seconds(days as i64 * 24 * 60 * 60));
-        Ok(NewToken { name: self.name, expires_at, limits })
+        let expires_at = NewToken::expiry(days.map(|days| days as u32), self.once, service.clock().now());
+        Ok(NewToken { name: self.name, expires_at, limits, is_once: self.once })
     }
 }
 

@@ -36,7 +36,8 @@ pub(crate) async fn init(config: &Config, args: &InitArgs) -> anyhow::Result<()>
         }
     };
     catalog.grant(&Scope::Server, &user, Role::Admin, now).await?;
-    let new = NewToken { name: FIRST.to_owned(), expires_at: None, limits: Limits::default() };
+    let new =
+        NewToken { name: FIRST.to_owned(), expires_at: None, limits: Limits::default(), is_once: false };
     let (token, _) = tokens.create(&user, new, now).await?;
     eprintln!(
         "The user {} may do everything, by this token. It is shown once; services that start now ask for tokens.",

@@ -8,11 +8,16 @@ mod token;
 
 use std::{fs, net::IpAddr, path::PathBuf, sync::Arc};
 
-use ::access::{Access, Token, Tokens};
+use ::access::{
+    Access, Token, Tokens,
+    oidc::{Oidc, OidcSettings},
+};
 use anyhow::{Context, bail};
 use clap::Args;
 use event::{Clock, Error};
 use table::Table;
+
+use crate::fetch::Web;
 
 pub(crate) use self::{
     init::{InitArgs, init},
@@ -44,21 +49,22 @@ impl Asking {
         &self,
         table: &Arc<dyn Table>,
         listen: IpAddr,
+        oidc: Option<&OidcSettings>,
         writes: bool,
     ) -> anyhow::Result<Option<Arc<Access>>> {
         let preset = self.preset()?;
         if self.insecure {
             return Ok(None);
         }
-        if preset.is_some() || Tokens::new(Arc::clone(table)).are_asked_for().await? {
+        if preset.is_some() || oidc.is_some() || Tokens::new(Arc::clone(table)).are_asked_for().await? {
             let access = Access::new(Arc::clone(table), Clock::system());
-            let access = access.with_preset(preset.as_ref());
+            let access = access.with_preset(preset.as_ref()).with_oidc(oidc.map(issuer).transpose()?);
             return Ok(Some(Arc::new(if writes { access } else { access.reading_only() })));
         }
         if !listen.is_loopback() {
             bail!(Error::invalid(format!(
                 "others could reach {listen}, and there is no token yet to know them by: `almanac init` makes the first one, \
-                 {ADMIN_TOKEN} can hold one, and --insecure lets everybody do everything"
+                 {ADMIN_TOKEN} can hold one, an issuer of bearers can be named, and --insecure lets everybody do everything"
             )));
         }
         Ok(None)
@@ -93,4 +99,12 @@ impl Asking {
         let wrong = || Error::invalid(format!("{place} holds no token; `almanac token generate` prints one"));
         Ok(Some(Token::parse(text.trim()).ok_or_else(wrong)?))
     }
+}
+
+/// The issuer that is believed. It is asked for its keys when the first bearer comes.
+fn issuer(settings: &OidcSettings) -> anyhow::Result<Arc<Oidc>> {
+    // A key is never asked for without encryption, unless the issuer itself is on this machine.
+    let has_tls = !settings.issuer.starts_with("http://");
+    let web = Web::new(has_tls).context("no certificates of authorities to know the issuer by")?;
+    Ok(Arc::new(Oidc::new(settings.clone(), Arc::new(web))?))
 }

@@ -23,6 +23,8 @@ use self::expected::{is_tried, refused};
 use crate::up::{Options, Services};
 
 mod expected;
+mod oidc;
+mod once;
 
 /// The header of an answer whose request the guard has let in.
 const LET_IN: &str = "let-in";
@@ -146,7 +148,12 @@ impl House {
                 };
                 catalog.grant(&scope, &at, role, now).await.unwrap();
             }
-            let new = NewToken { name: "first".into(), expires_at: None, limits: Limits::default() };
+            let new = NewToken {
+                name: "first".into(),
+                expires_at: None,
+                limits: Limits::default(),
+                is_once: false,
+            };
             let (token, _) = tokens.create(&at, new, now).await.unwrap();
             callers.push((name, token.text().to_owned(), given));
         }

@@ -61,6 +61,9 @@ pub(crate) struct CreateArgs {
     /// Only from these addresses, such as 10.0.0.0/8. May be repeated.
     #[arg(long = "address")]
     addresses: Vec<String>,
+    /// Good for one append, of one kind to one workspace, within at most 7 days [default: 1].
+    #[arg(long)]
+    once: bool,
 }
 
 impl CreateArgs {
@@ -79,15 +82,19 @@ impl CreateArgs {
         };
         let kinds = self.kinds.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
         let networks = self.addresses.iter().map(|text| text.parse()).collect::<Result<Vec<_>, _>>()?;
+        // A single use is an append, and need not be said twice.
+        let rights = match self.rights.is_empty() && self.once {
+            true => vec![Right::Append],
+            false => self.rights.clone(),
+        };
         let limits = Limits {
             scopes: some(scopes).map(|all| all.into_iter().collect()),
-            rights: some(self.rights.clone()).map(|all| all.into_iter().collect()),
+            rights: some(rights).map(|all| all.into_iter().collect()),
             kinds: some(kinds),
             networks: some(networks),
         };
-        let seconds = self.days.map(|days| i64::from(days) * 24 * 60 * 60);
-        let expires_at = seconds.map(|seconds| service.clock().now().plus_seconds(seconds));
-        Ok(NewToken { name: self.name.clone(), expires_at, limits })
+        let expires_at = NewToken::expiry(self.days, self.once, service.clock().now());
+        Ok(NewToken { name: self.name.clone(), expires_at, limits, is_once: self.once })
     }
 }
 
@@ -116,7 +123,7 @@ pub(crate) async fn tokens(config: &Config, command: TokenCommand) -> anyhow::Re
         TokenCommand::List { principal, shown } => {
             let principal = service.principal(&principal).await?;
             let rows: Vec<_> = tokens.list(&principal).await?.iter().map(record).collect();
-            show(&["id", "name", "created_at", "expires_at", "used_at"], &rows, shown.format);
+            show(&["id", "name", "created_at", "expires_at", "used_at", "spent_at"], &rows, shown.format);
         }
         TokenCommand::Revoke { principal, token } => {
             let of = service.principal(&principal).await?;

@@ -1,6 +1,7 @@
 //! The configuration file, in TOML.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
@@ -10,7 +11,7 @@ use event::{Error, Result};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{CONFIG, Origin, Setting};
+use super::{CONFIG, Origin, Setting, oidc};
 
 /// The keys as they stand in the file. Another key is a mistake.
 #[derive(Debug, Default, Deserialize)]
@@ -24,6 +25,8 @@ struct Text {
     log_format: Option<Spanned<String>>,
     query_memory: Option<Spanned<String>>,
     feature_sample: Option<Spanned<String>>,
+    #[serde(default)]
+    oidc: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
 }
 
 /// The values of a file, each with its line.
@@ -37,6 +40,7 @@ pub(super) struct Keys {
     pub(super) log_format: Option<Setting<OsString>>,
     pub(super) query_memory: Option<Setting<OsString>>,
     pub(super) feature_sample: Option<Setting<OsString>>,
+    pub(super) oidc: oidc::Values,
 }
 
 /// Reads the file that was named, or `default` if it is there.
@@ -79,6 +83,18 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
             Setting { value: value.into_inner().into(), origin: Origin::File { path: path.to_owned(), line } }
         })
     };
+    let mut of_oidc = oidc::Values::new();
+    for (name, value) in found.oidc {
+        let line = line(name.span().start);
+        let wrong = |what: &str| {
+            Error::invalid(format!("{}, line {line}: oidc.{}: {what}", path.display(), name.get_ref()))
+        };
+        let key = oidc::key(name.get_ref()).ok_or_else(|| wrong("unknown key"))?;
+        let value = plain(value.into_inner())
+            .ok_or_else(|| wrong("neither text, nor a list of texts, nor true or false"))?;
+        let origin = Origin::File { path: path.to_owned(), line };
+        of_oidc.insert(key, Setting { value: value.into(), origin });
+    }
     Ok(Keys {
         store: setting(found.store),
         data: setting(found.data),
@@ -88,5 +104,16 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
         log_format: setting(found.log_format),
         query_memory: setting(found.query_memory),
         feature_sample: setting(found.feature_sample),
+        oidc: of_oidc,
     })
+}
+
+/// A value as a variable of the environment would have it.
+fn plain(value: toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text),
+        toml::Value::Boolean(value) => Some(value.to_string()),
+        toml::Value::Array(all) => Some(all.into_iter().map(plain).collect::<Option<Vec<_>>>()?.join(",")),
+        _ => None,
+    }
 }

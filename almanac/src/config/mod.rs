@@ -2,7 +2,7 @@
 //!
 //! Each setting has one name: `store` is the flag `--store`, the variable `ALMANAC_STORE` and the key
 //! `store` of the file. A value keeps where it came from, for `almanac config show` and for the line
-//! that refuses it. There are no secrets among them: credentials of AWS are found by its SDK.
+//! that refuses it. The settings of the table `oidc` have no flags. There are no secrets among them: credentials of AWS are found by its SDK.
 
 use std::{
     ffi::OsString,
@@ -24,6 +24,7 @@ pub(crate) use self::{
 };
 
 mod file;
+mod oidc;
 mod origin;
 mod place;
 mod show;
@@ -111,6 +112,7 @@ struct Given {
     log_format: Option<Setting<OsString>>,
     query_memory: Option<Setting<OsString>>,
     feature_sample: Option<Setting<OsString>>,
+    oidc: oidc::Values,
 }
 
 /// The effective values.
@@ -134,6 +136,8 @@ pub(crate) struct Config {
     pub(crate) query_memory: Setting<Size>,
     /// Of which keys the features are kept.
     pub(crate) feature_sample: Setting<Share>,
+    /// Which issuer of bearers is believed.
+    pub(crate) oidc: oidc::Oidc,
 }
 
 impl Flags {
@@ -152,6 +156,7 @@ impl Flags {
             log_format: given(&LOG_FORMAT, self.log_format.as_ref(), matches),
             query_memory: given(&QUERY_MEMORY, self.query_memory.as_ref(), matches),
             feature_sample: given(&FEATURE_SAMPLE, self.feature_sample.as_ref(), matches),
+            oidc: oidc::in_environment(),
         };
         Config::resolve(given, Path::new(DEFAULT_FILE))
     }
@@ -206,7 +211,19 @@ impl Config {
             })?,
             None => Setting { value: Share::ALL, origin: Origin::Default },
         };
-        Ok(Self { file, store, data, region, endpoint, listen, log_format, query_memory, feature_sample })
+        let oidc = oidc::resolve(given.oidc, keys.oidc)?;
+        Ok(Self {
+            file,
+            store,
+            data,
+            region,
+            endpoint,
+            listen,
+            log_format,
+            query_memory,
+            feature_sample,
+            oidc,
+        })
     }
 }
 

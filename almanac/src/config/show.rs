@@ -4,8 +4,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::{
-    CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, LISTEN, LOG_FORMAT, Name, Origin, QUERY_MEMORY, REGION,
-    STORE,
+    CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, LISTEN, LOG_FORMAT, Origin, QUERY_MEMORY, REGION, STORE,
 };
 use crate::shown::{ShowFormat, aligned, print};
 
@@ -49,27 +48,31 @@ pub(crate) fn show(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn rows(config: &Config) -> [Row; 9] {
+fn rows(config: &Config) -> Vec<Row> {
     let file = config.file.value.as_ref().map(|path| path.display().to_string());
-    [
-        row(&CONFIG, file, &config.file.origin),
-        row(&STORE, Some(config.store.value.to_string()), &config.store.origin),
-        row(&DATA, Some(config.data.value.display().to_string()), &config.data.origin),
-        row(&REGION, config.region.value.clone(), &config.region.origin),
-        row(&ENDPOINT, config.endpoint.value.clone(), &config.endpoint.origin),
-        row(&LISTEN, Some(config.listen.value.to_string()), &config.listen.origin),
-        row(&LOG_FORMAT, Some(config.log_format.value.to_string()), &config.log_format.origin),
-        row(&QUERY_MEMORY, Some(config.query_memory.value.to_string()), &config.query_memory.origin),
-        row(&FEATURE_SAMPLE, Some(config.feature_sample.value.to_string()), &config.feature_sample.origin),
-    ]
+    let mut rows = vec![
+        row(CONFIG.key, file, &config.file.origin),
+        row(STORE.key, Some(config.store.value.to_string()), &config.store.origin),
+        row(DATA.key, Some(config.data.value.display().to_string()), &config.data.origin),
+        row(REGION.key, config.region.value.clone(), &config.region.origin),
+        row(ENDPOINT.key, config.endpoint.value.clone(), &config.endpoint.origin),
+        row(LISTEN.key, Some(config.listen.value.to_string()), &config.listen.origin),
+        row(LOG_FORMAT.key, Some(config.log_format.value.to_string()), &config.log_format.origin),
+        row(QUERY_MEMORY.key, Some(config.query_memory.value.to_string()), &config.query_memory.origin),
+        row(FEATURE_SAMPLE.key, Some(config.feature_sample.value.to_string()), &config.feature_sample.origin),
+    ];
+    rows.extend(
+        config.oidc.all.iter().map(|(key, setting)| row(key, setting.value.clone(), &setting.origin)),
+    );
+    rows
 }
 
-fn row(name: &Name, value: Option<String>, origin: &Origin) -> Row {
+fn row(setting: &'static str, value: Option<String>, origin: &Origin) -> Row {
     let (from, place, line) = match origin {
         Origin::Flag(flag) => ("flag", Some((*flag).to_owned()), None),
         Origin::Environment(variable) => ("environment", Some((*variable).to_owned()), None),
         Origin::File { path, line } => ("file", Some(path.display().to_string()), Some(*line)),
         Origin::Default => ("default", None, None),
     };
-    Row { setting: name.key, value, from, name: place, line, origin: origin.to_string() }
+    Row { setting, value, from, name: place, line, origin: origin.to_string() }
 }

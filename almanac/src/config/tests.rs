@@ -143,6 +143,13 @@ fn each_refusal_is_one_line_that_says_where() {
         "data = ''\n",
         "listen = 'localhost'\n",
         "log_format = 'xml'\n",
+        "[oidc]\nissuer = 'https://issuer'\naudience = 'a'\nisuer = 'x'\n",
+        "[oidc]\nissuer = 'https://issuer'\n",
+        "[oidc]\naudience = 'a'\n",
+        "[oidc]\nissuer = 'http://issuer'\naudience = 'a'\n",
+        "[oidc]\nissuer = 'https://issuer'\naudience = 7\n",
+        "[oidc]\nissuer = 'https://issuer'\naudience = 'a'\nalgorithms = ['RS256', 'HS256']\n",
+        "[oidc]\nissuer = 'https://issuer'\naudience = 'a'\ncreate_users = 'yes'\n",
     ] {
         _ = writeln!(said, "{content:?}\n  {}", Folder::with(content).refusal(Given::default()));
     }
@@ -170,6 +177,24 @@ fn each_refusal_is_one_line_that_says_where() {
         _ = writeln!(said, "{refusal}");
     }
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn an_issuer_has_what_it_needs_and_defaults() {
+    let folder =
+        Folder::with("[oidc]\nissuer = 'https://issuer'\naudience = ['a', 'b']\ncreate_users = true\n");
+    let audience = Setting { value: "c".into(), origin: Origin::Environment("ALMANAC_OIDC_AUDIENCE") };
+    let given = Given { oidc: [("oidc.audience", audience)].into(), ..Given::default() };
+    let of_file = folder.resolve(Given::default()).unwrap().oidc.settings.unwrap();
+    assert_eq!((&*of_file.issuer, of_file.audiences), ("https://issuer", vec!["a".to_owned(), "b".into()]));
+    assert!(of_file.creates_users && of_file.jwks_url.is_none());
+    assert_eq!((&*of_file.principal_claim, of_file.groups_claim.as_deref()), ("sub", Some("groups")));
+    let names: Vec<String> = of_file.algorithms.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["RS256", "ES256", "EdDSA"]);
+    let over = folder.resolve(given).unwrap().oidc;
+    assert_eq!(over.settings.unwrap().audiences, ["c"]);
+    assert_eq!(over.all[1].1.origin, Origin::Environment("ALMANAC_OIDC_AUDIENCE"));
+    assert!(Folder::with("").resolve(Given::default()).unwrap().oidc.settings.is_none());
 }
 
 #[cfg(unix)]

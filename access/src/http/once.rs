@@ -1,0 +1,68 @@
+//! A request with a token that is good for one append.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::Request,
+    http::{HeaderName, HeaderValue, StatusCode},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use event::{Error, ErrorKind, Right};
+use tracing::Instrument;
+use web::{Demand, Problem};
+
+use crate::{gate::Access, once::Use, token::Digest};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");
+
+/// Whether the demand of an operation is the append that the token is for.
+pub(super) fn is_append(demand: &Demand) -> bool {
+    !demand.kinds().is_empty() && demand.needs().iter().all(|need| need.right == Right::Append)
+}
+
+/// The answer to the request, if this is the one use of its token. The token names the batch, whatever the request says.
+pub(super) async fn used(access: &Arc<Access>, digest: Digest, mut request: Request, next: Next) -> Response {
+    let begun = access.clock().now();
+    let key = match access.tokens().begin_use(&digest, begun).await {
+        Ok(Use::Begun(id)) => {
+            HeaderValue::try_from(id.as_str()).map_err(|_| Error::corrupt("the id is no text"))
+        }
+        Ok(Use::Busy) => {
+            let detail =
+                "the token is good for one use, and is being used; nothing was stored by this request";
+            return Problem::new(StatusCode::CONFLICT, detail).into_response();
+        }
+        Ok(Use::Spent) => {
+            let detail = "the token is good for one use, and was used";
+            return Problem::new(StatusCode::FORBIDDEN, detail).into_response();
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Problem::new(StatusCode::UNAUTHORIZED, error.to_string()).into_response();
+        }
+        Err(error) => Err(error),
+    };
+    let key = match key {
+        Ok(key) => key,
+        Err(error) => return Problem::from(error).into_response(),
+    };
+    request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+    request.headers_mut().remove(ALMANAC_REPEAT);
+    let access = Arc::clone(access);
+    // The use is ended when the client hangs up, too.
+    let answering = async move {
+        let response = next.run(request).await;
+        let is_done = response.status().is_success();
+        // What was appended is appended: the answer says so. Until the use counts as broken off the token stays busy, and then its
+        // idempotency key knows the append.
+        if let Err(error) = access.tokens().end_use(&digest, begun, is_done, access.clock().now()).await {
+            tracing::warn!(%error, "the use of a token cannot be ended");
+        }
+        response
+    };
+    match tokio::spawn(answering.in_current_span()).await {
+        Ok(response) => response,
+        Err(_) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed").into_response(),
+    }
+}

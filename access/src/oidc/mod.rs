@@ -1,0 +1,254 @@
+//! Bearers that an OpenID Connect issuer signed (JSON Web Tokens), as people and programs get them where they log in.
+
+mod claims;
+mod keys;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use event::{Error, Result, Timestamp};
+use futures::future::BoxFuture;
+use jsonwebtoken::{Algorithm, Validation, decode, decode_header, errors::ErrorKind};
+use serde_json::{Map, Value};
+
+pub(crate) use self::claims::Claims;
+use self::keys::Keys;
+
+/// The longest bearer that is looked at.
+const MAX_BEARER_BYTES: usize = 16 * 1024;
+
+/// By how many seconds the clocks of an issuer and of this machine may differ.
+const SKEW_SECONDS: i64 = 60;
+
+/// The names of the algorithms that there are. Each has a public key, so no issuer's published key is also a secret; `none` and
+/// those of the HMAC family are not among them.
+const ALGORITHMS: [(&str, Algorithm); 9] = [
+    ("RS256", Algorithm::RS256),
+    ("RS384", Algorithm::RS384),
+    ("RS512", Algorithm::RS512),
+    ("PS256", Algorithm::PS256),
+    ("PS384", Algorithm::PS384),
+    ("PS512", Algorithm::PS512),
+    ("ES256", Algorithm::ES256),
+    ("ES384", Algorithm::ES384),
+    ("EdDSA", Algorithm::EdDSA),
+];
+
+/// Gets what is at a URL of the issuer.
+pub trait Fetch: fmt::Debug + Send + Sync {
+    /// The body of the answer to `GET url`, when that is a success.
+    fn get<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>>>;
+}
+
+/// An algorithm by which bearers may be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signing(Algorithm);
+
+impl Signing {
+    /// Those that are taken, unless others are named.
+    pub fn usual() -> Vec<Self> {
+        vec![Self(Algorithm::RS256), Self(Algorithm::ES256), Self(Algorithm::EdDSA)]
+    }
+}
+
+impl FromStr for Signing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = ALGORITHMS.iter().find(|(name, _)| *name == text);
+        known.map(|(_, algorithm)| Self(*algorithm)).ok_or_else(|| {
+            let names = ALGORITHMS.map(|(name, _)| name).join(", ");
+            Error::invalid(format!("`{text}` is no algorithm with a public key: {names}"))
+        })
+    }
+}
+
+impl fmt::Display for Signing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// Which issuer is believed, and what its claims mean here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OidcSettings {
+    /// The issuer, as its bearers name it.
+    pub issuer: String,
+    /// Bearers for one of these audiences are for Almanac.
+    pub audiences: Vec<String>,
+    /// Where its keys are, when they are not to be found by `/.well-known/openid-configuration`.
+    pub jwks_url: Option<String>,
+    /// The algorithms that are taken.
+    pub algorithms: Vec<Signing>,
+    /// The claim that names the user or the system.
+    pub principal_claim: String,
+    /// Where the claim is an address such as `ann@example.com`: the domain whose people are users by the part before it.
+    pub domain: Option<String>,
+    /// The claim that names groups.
+    pub groups_claim: Option<String>,
+    /// Whether a name that is not known becomes a user.
+    pub creates_users: bool,
+}
+
+impl OidcSettings {
+    /// Checks what the settings say.
+    ///
+    /// # Errors
+    /// `Invalid`, saying what is wrong.
+    pub fn check(&self) -> Result<()> {
+        if self.audiences.is_empty() || self.algorithms.is_empty() || self.principal_claim.is_empty() {
+            let message = "an issuer needs an audience, an algorithm and the claim that names the principal";
+            return Err(Error::invalid(message));
+        }
+        check_url(&self.issuer, &self.issuer)?;
+        self.jwks_url.as_ref().map_or(Ok(()), |url| check_url(url, &self.issuer))
+    }
+}
+
+/// What is asked without encryption could be forged on the way, so that is for issuers on this machine only.
+fn check_url(url: &str, issuer: &str) -> Result<()> {
+    let is_good = match url.split_once("://") {
+        Some(("https", rest)) => !rest.is_empty() && !rest.starts_with('/'),
+        Some(("http", _)) => is_loopback(url) && is_loopback(issuer),
+        _ => false,
+    };
+    if is_good && !url.contains('@') {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("`{url}` should begin with https://, or be on this machine like its issuer")))
+}
+
+fn is_loopback(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// What is wrong with a bearer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It is no JSON Web Token, or too long.
+    Form,
+    /// It is signed by an algorithm that is not taken.
+    Algorithm,
+    /// The issuer has no such key.
+    Key,
+    /// The signature is not that of the key.
+    Signature,
+    /// Another issuer made it.
+    Issuer,
+    /// It is for another audience.
+    Audience,
+    /// It has expired.
+    Expired,
+    /// It is not good yet.
+    Early,
+    /// This claim is missing, or says what cannot be used.
+    Claim(String),
+    /// There is no such user or system, or there are both.
+    Principal(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form => f.write_str("it is no JSON Web Token"),
+            Self::Algorithm => f.write_str("it is signed by an algorithm that is not taken"),
+            Self::Key => f.write_str("the issuer has no such key"),
+            Self::Signature => f.write_str("its signature is wrong"),
+            Self::Issuer => f.write_str("another issuer made it"),
+            Self::Audience => f.write_str("it is for another audience"),
+            Self::Expired => f.write_str("it has expired"),
+            Self::Early => f.write_str("it is not good yet"),
+            Self::Claim(name) => write!(f, "its claim `{name}` is missing or cannot be used"),
+            Self::Principal(name) => write!(f, "there is no user `{name}` and no system, or there are both"),
+        }
+    }
+}
+
+/// An issuer whose bearers are believed.
+#[derive(Debug)]
+pub struct Oidc {
+    settings: OidcSettings,
+    keys: Arc<Keys>,
+}
+
+impl Oidc {
+    /// The issuer of `settings`, which `fetch` asks for its keys.
+    ///
+    /// # Errors
+    /// Those of [`OidcSettings::check`].
+    pub fn new(settings: OidcSettings, fetch: Arc<dyn Fetch>) -> Result<Self> {
+        settings.check()?;
+        let keys = Arc::new(Keys::new(&settings, fetch));
+        Ok(Self { settings, keys })
+    }
+
+    /// What it was made with.
+    pub fn settings(&self) -> &OidcSettings {
+        &self.settings
+    }
+
+    /// Whether a text looks like a bearer of an issuer.
+    pub(crate) fn is_alike(text: &str) -> bool {
+        text.starts_with("ey") && text.bytes().filter(|byte| *byte == b'.').count() == 2
+    }
+
+    /// What a bearer claims, when it is good.
+    ///
+    /// # Errors
+    /// `Unavailable`, when the keys of the issuer are not known.
+    pub(crate) async fn verify(&self, bearer: &str, now: Timestamp) -> Result<Result<Claims, Wrong>> {
+        if bearer.len() > MAX_BEARER_BYTES {
+            return Ok(Err(Wrong::Form));
+        }
+        let header = match decode_header(bearer) {
+            Ok(header) => header,
+            Err(error) => return Ok(Err(wrong(error.kind(), Wrong::Form))),
+        };
+        // An extension that must be understood is not.
+        if header.crit.is_some() {
+            return Ok(Err(Wrong::Form));
+        }
+        if !self.settings.algorithms.contains(&Signing(header.alg)) {
+            return Ok(Err(Wrong::Algorithm));
+        }
+        let Some(key) = self.keys.find(header.kid.as_deref(), header.alg).await? else {
+            return Ok(Err(Wrong::Key));
+        };
+        let decoded = decode::<Map<String, Value>>(bearer, &key, &self.validation(header.alg));
+        Ok(match decoded {
+            Ok(decoded) => Claims::read(&decoded.claims, &self.settings, now),
+            Err(error) => Err(wrong(error.kind(), Wrong::Signature)),
+        })
+    }
+
+    fn validation(&self, algorithm: Algorithm) -> Validation {
+        let mut validation = Validation::new(algorithm);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.set_issuer(&[&self.settings.issuer]);
+        validation.set_audience(&self.settings.audiences);
+        // By our clock, in `Claims::read`.
+        validation.validate_exp = false;
+        validation
+    }
+}
+
+fn wrong(kind: &ErrorKind, else_: Wrong) -> Wrong {
+    match kind {
+        // A word that is no algorithm, such as `none`, is an error of JSON.
+        ErrorKind::InvalidAlgorithm | ErrorKind::InvalidAlgorithmName => Wrong::Algorithm,
+        ErrorKind::InvalidIssuer => Wrong::Issuer,
+        ErrorKind::InvalidAudience => Wrong::Audience,
+        ErrorKind::MissingRequiredClaim(name) | ErrorKind::InvalidClaimFormat(name) => {
+            Wrong::Claim(name.clone())
+        }
+        ErrorKind::InvalidSignature => Wrong::Signature,
+        _ => else_,
+    }
+}

@@ -1,0 +1,239 @@
+//! Bearers of an issuer, from its keys over HTTP to the answer of a service.
+
+use std::sync::Arc;
+
+use ::access::{
+    Access,
+    http::guard,
+    oidc::{Oidc, OidcSettings, Signing},
+};
+use axum::{
+    Json, Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::StatusCode,
+    routing::get,
+};
+use catalog::{Catalog, New, NewEntity, Patch, Role};
+use event::Clock;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
+use log::key::{EntityId, EntityKind, Scope};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
+use serde_json::{Value, json};
+use table::Table;
+use tests::{
+    conformance::TestClock,
+    engine::{Engine, Fresh},
+    on_both_engines,
+};
+use tokio::{net::TcpListener, sync::watch};
+use tower::ServiceExt;
+
+use crate::{
+    fetch::Web,
+    serve::{WRITE_WITHIN, serve},
+    up::{Options, Services},
+};
+
+/// Before the key of RFC 8017 in that of PKCS #8, for 2,048 bits.
+const RSA_HEADER_BYTES: usize = 26;
+
+/// A key of the issuer, for each algorithm.
+struct Signer {
+    algorithm: Algorithm,
+    secret: EncodingKey,
+}
+
+impl Signer {
+    fn all() -> Vec<Self> {
+        let der = |algorithm| KeyPair::generate_for(algorithm).unwrap().serialize_der();
+        let rsa = der(&PKCS_RSA_SHA256);
+        vec![
+            Self { algorithm: Algorithm::RS256, secret: EncodingKey::from_rsa_der(&rsa[RSA_HEADER_BYTES..]) },
+            Self {
+                algorithm: Algorithm::ES256,
+                secret: EncodingKey::from_ec_der(&der(&PKCS_ECDSA_P256_SHA256)),
+            },
+            Self {
+                algorithm: Algorithm::EdDSA,
+                secret: ed25519(&KeyPair::generate_for(&PKCS_ED25519).unwrap()),
+            },
+        ]
+    }
+
+    fn id(&self) -> String {
+        format!("{:?}", self.algorithm)
+    }
+
+    fn public(&self) -> Jwk {
+        let mut jwk = Jwk::from_encoding_key(&self.secret, self.algorithm).unwrap();
+        jwk.common.key_id = Some(self.id());
+        jwk
+    }
+
+    fn sign(&self, claims: &Value) -> String {
+        let header = Header { kid: Some(self.id()), ..Header::new(self.algorithm) };
+        encode(&header, claims, &self.secret).unwrap()
+    }
+}
+
+/// The first version of PKCS #8, without the public key after the secret one.
+fn ed25519(pair: &KeyPair) -> EncodingKey {
+    let mut der = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20".to_vec();
+    der.extend(&pair.serialize_der()[16..48]);
+    EncodingKey::from_ed_der(&der)
+}
+
+/// An issuer on a port of its own, and a service that believes it.
+struct House {
+    issuer: String,
+    signers: Vec<Signer>,
+    clock: TestClock,
+    catalog: Catalog,
+    table: Arc<dyn Table>,
+    ann: EntityId,
+    workspace: Scope,
+    _fresh: Fresh,
+    stop: watch::Sender<bool>,
+}
+
+impl House {
+    async fn on(engine: Engine) -> Self {
+        let clock = TestClock::new(Clock::system().now());
+        let fresh = engine.fresh(clock.clock()).await;
+        let table = Arc::clone(&fresh.table);
+        let catalog = Catalog::new(Arc::clone(&table));
+        let workspace = catalog.ensure_workspace("credit/prod", clock.now()).await.unwrap();
+        let workspace = Scope::Workspace(workspace.entity.id);
+        let ann = catalog.create(NewEntity::new("ann", New::User), clock.now()).await.unwrap().at();
+        let signers = Signer::all();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = format!("http://{}", listener.local_addr().unwrap());
+        let keys = json!({ "keys": signers.iter().map(Signer::public).collect::<Vec<_>>() });
+        let found = json!({ "issuer": issuer, "jwks_uri": format!("{issuer}/keys") });
+        let router = Router::new()
+            .route("/.well-known/openid-configuration", get(async || Json(found)))
+            .route("/keys", get(async || Json(keys)));
+        let (stop, mut stopped) = watch::channel(false);
+        let end = async move { _ = stopped.wait_for(|stop| *stop).await };
+        tokio::spawn(serve(listener, router, WRITE_WITHIN, end));
+        Self { issuer, signers, clock, catalog, table, ann, workspace, _fresh: fresh, stop }
+    }
+
+    fn settings(&self) -> OidcSettings {
+        OidcSettings {
+            issuer: self.issuer.clone(),
+            audiences: vec!["almanac".to_owned()],
+            jwks_url: None,
+            algorithms: Signing::usual(),
+            principal_claim: "email".to_owned(),
+            domain: Some("example.com".to_owned()),
+            groups_claim: Some("groups".to_owned()),
+            creates_users: false,
+        }
+    }
+
+    /// The service, as it is when it starts.
+    fn service(&self, settings: OidcSettings) -> Router {
+        let options = Options::new(self.clock.clock());
+        let routes = Services::new(Arc::clone(&self.table), &options).routes(&options, self.stop.subscribe());
+        let oidc = Oidc::new(settings, Arc::new(Web::new(false).unwrap())).unwrap();
+        let access = Access::new(Arc::clone(&self.table), self.clock.clock());
+        guard(routes, Arc::new(access.with_oidc(Some(Arc::new(oidc))))).into_router()
+    }
+
+    fn claims(&self, email: &str) -> Value {
+        let expires = self.clock.now().micros() / 1_000_000 + 3_600;
+        json!({ "iss": self.issuer, "aud": "almanac", "exp": expires, "email": email })
+    }
+
+    async fn create(&self, name: &str, what: New) -> EntityId {
+        self.catalog.create(NewEntity::new(name, what), self.clock.now()).await.unwrap().at()
+    }
+}
+
+async fn get_of(router: &Router, path: &str, bearer: &str) -> (StatusCode, Value) {
+    let request = Request::get(path).header("Authorization", format!("Bearer {bearer}"));
+    let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let status = answer.status();
+    let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+on_both_engines!(
+    House::on:
+    people_and_programs_of_an_issuer_are_users_and_systems,
+    groups_of_the_catalog_and_of_claims_give_their_roles,
+    who_is_not_known_is_created_where_that_is_set,
+);
+
+async fn people_and_programs_of_an_issuer_are_users_and_systems(house: House) {
+    let service = house.service(house.settings());
+    for signer in &house.signers {
+        let (status, said) =
+            get_of(&service, "/v1/whoami", &signer.sign(&house.claims("ann@example.com"))).await;
+        assert_eq!((status, &said["principal"]), (StatusCode::OK, &json!("user:ann")), "{said}");
+    }
+    let signer = &house.signers[1];
+    house.create("nightly", New::System).await;
+    let (_, said) = get_of(&service, "/v1/whoami", &signer.sign(&house.claims("nightly"))).await;
+    assert_eq!(said["principal"], "system:nightly");
+    let refused = async |email: &str| {
+        let (status, said) = get_of(&service, "/v1/whoami", &signer.sign(&house.claims(email))).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{said}");
+        said["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(refused("bob@example.com").await.contains("no user `bob`"));
+    assert!(refused("ann@example.org").await.contains("`email`"));
+    house.create("nightly", New::User).await;
+    house.clock.forward(5);
+    assert!(refused("nightly").await.contains("or there are both"));
+    let expired = signer.sign(&house.claims("ann@example.com"));
+    assert_eq!(get_of(&service, "/v1/whoami", &expired).await.0, StatusCode::OK);
+    house.clock.forward(3_600 + 60);
+    let (status, said) = get_of(&service, "/v1/whoami", &expired).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    assert!(said["detail"].as_str().unwrap().contains("expired"), "{said}");
+    let good = signer.sign(&house.claims("ann@example.com"));
+    assert_eq!(get_of(&service, "/v1/whoami", &good).await.0, StatusCode::OK);
+    house.catalog.change(&house.ann, &Patch::archive(true), None, house.clock.now()).await.unwrap();
+    house.clock.forward(5);
+    assert_eq!(get_of(&service, "/v1/whoami", &good).await.0, StatusCode::UNAUTHORIZED, "ann is archived");
+    house.stop.send_replace(true);
+}
+
+async fn groups_of_the_catalog_and_of_claims_give_their_roles(house: House) {
+    let service = house.service(house.settings());
+    let [own, claimed] = [house.create("own", New::Group).await, house.create("claimed", New::Group).await];
+    house.catalog.grant(&house.workspace, &own, Role::Reader, house.clock.now()).await.unwrap();
+    house.catalog.grant(&house.workspace, &claimed, Role::Reader, house.clock.now()).await.unwrap();
+    let signer = &house.signers[1];
+    let plain = signer.sign(&house.claims("ann@example.com"));
+    let sees = async |bearer: &str| get_of(&service, "/v1/workspaces/credit/prod", bearer).await.0;
+    assert_eq!(sees(&plain).await, StatusCode::NOT_FOUND);
+    let mut claims = house.claims("ann@example.com");
+    claims["groups"] = json!(["nobody-knows-it", "claimed"]);
+    assert_eq!(sees(&signer.sign(&claims)).await, StatusCode::OK);
+    claims["groups"] = json!(["claimed"]);
+    claims["aud"] = json!("another");
+    assert_eq!(sees(&signer.sign(&claims)).await, StatusCode::UNAUTHORIZED);
+    house.catalog.add_member(&own, &house.ann, house.clock.now()).await.unwrap();
+    house.clock.forward(5);
+    assert_eq!(sees(&plain).await, StatusCode::OK, "5 seconds after ann joined the group");
+    house.catalog.remove_member(&own, &house.ann, house.clock.now()).await.unwrap();
+    house.clock.forward(5);
+    assert_eq!(sees(&plain).await, StatusCode::NOT_FOUND, "5 seconds after ann left the group");
+    house.stop.send_replace(true);
+}
+
+async fn who_is_not_known_is_created_where_that_is_set(house: House) {
+    let settings = OidcSettings { creates_users: true, ..house.settings() };
+    let service = house.service(settings);
+    let bearer = house.signers[1].sign(&house.claims("bob@example.com"));
+    let (status, said) = get_of(&service, "/v1/whoami", &bearer).await;
+    assert_eq!((status, &said["principal"]), (StatusCode::OK, &json!("user:bob")), "{said}");
+    assert!(house.catalog.principal_named(EntityKind::User, "bob").await.unwrap().is_some());
+    let (status, _) = get_of(&service, "/v1/workspaces/credit/prod", &bearer).await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "bob is known and may do nothing yet");
+    house.stop.send_replace(true);
+}

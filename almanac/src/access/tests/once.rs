@@ -1,0 +1,226 @@
+//! Tokens for one append: used by many at one time, broken off at each step, and with something else to do.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use ::access::{Access, Limits, NewToken, Token, Tokens, Use, http::guard};
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::StatusCode,
+};
+use catalog::{Catalog, New, NewEntity, Role};
+use event::{Clock, ErrorKind, Kind, Right};
+use futures::future::join_all;
+use log::key::{self, EntityId, Scope};
+use serde_json::Value;
+use table::Table;
+use tests::{
+    conformance::TestClock,
+    engine::{Engine, Fresh},
+    hooked::{Asked, Hooked, Turn},
+    on_both_engines,
+};
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+use crate::up::{Options, Services};
+
+/// The writes of tokens that still pass; all do at first.
+const ALL: usize = usize::MAX;
+
+struct Scene {
+    engine: Engine,
+    clock: TestClock,
+    tokens: Tokens,
+    ann: EntityId,
+    workspace: Scope,
+    router: Router,
+    writes_left: Arc<AtomicUsize>,
+    _fresh: Fresh,
+    _stop: watch::Sender<bool>,
+}
+
+impl Scene {
+    async fn on(engine: Engine) -> Self {
+        // Appends compare the clock with that of the engine.
+        let clock = TestClock::new(Clock::system().now());
+        let fresh = engine.fresh(clock.clock()).await;
+        let writes_left = Arc::new(AtomicUsize::new(ALL));
+        let left = Arc::clone(&writes_left);
+        let table: Arc<dyn Table> = Hooked::new(Arc::clone(&fresh.table), move |asked| match asked {
+            Asked::Write(written) if written.pk.starts_with("token#") => {
+                let take = |left: usize| if left == ALL { Some(left) } else { left.checked_sub(1) };
+                match left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
+                    Ok(_) => Turn::Pass,
+                    Err(_) => Turn::Fail(ErrorKind::Unavailable),
+                }
+            }
+            _ => Turn::Pass,
+        });
+        let catalog = Catalog::new(Arc::clone(&table));
+        let workspace = catalog.ensure_workspace("credit/prod", clock.now()).await.unwrap().entity.id;
+        let workspace = Scope::Workspace(workspace);
+        let ann = catalog.create(NewEntity::new("ann", New::User), clock.now()).await.unwrap().at();
+        catalog.grant(&Scope::Server, &ann, Role::Admin, clock.now()).await.unwrap();
+        let options = Options::new(clock.clock());
+        let (stop, stopping) = watch::channel(false);
+        let routes = Services::new(Arc::clone(&table), &options).routes(&options, stopping);
+        let access = Access::new(Arc::clone(&table), clock.clock());
+        let router = guard(routes, Arc::new(access)).into_router();
+        let tokens = Tokens::new(table);
+        Self { engine, clock, tokens, ann, workspace, router, writes_left, _fresh: fresh, _stop: stop }
+    }
+
+    fn asked_for(&self) -> NewToken {
+        let limits = Limits {
+            scopes: Some(BTreeSet::from([self.workspace.clone()])),
+            rights: Some(BTreeSet::from([Right::Append])),
+            kinds: Some(vec![Kind::Metrics]),
+            networks: None,
+        };
+        let expires_at = NewToken::expiry(None, true, self.clock.now());
+        NewToken { name: "upload".into(), expires_at, limits, is_once: true }
+    }
+
+    /// A token for one append, whose use was noted, so that only the append writes it.
+    async fn token(&self) -> Token {
+        let (token, _) = self.tokens.create(&self.ann, self.asked_for(), self.clock.now()).await.unwrap();
+        assert_eq!(self.send(&token, "GET", "/v1/whoami", "").await.0, StatusCode::FORBIDDEN);
+        token
+    }
+
+    async fn send(&self, token: &Token, method: &str, path: &str, body: &str) -> (StatusCode, Value) {
+        let request = Request::builder().method(method).uri(path);
+        let request = request
+            .header("Authorization", format!("Bearer {}", token.text()))
+            .header("Idempotency-Key", "of-the-client")
+            .header("Content-Type", "application/x-ndjson");
+        let answer = self.router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap());
+        let answer = answer.await.unwrap();
+        let status = answer.status();
+        let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// Appends a metric of this name.
+    async fn append(&self, token: &Token, name: &str) -> (StatusCode, Value) {
+        let row = format!(r#"{{"name":"{name}","measured_at":"2026-06-01T04:30:00Z","value":1}}"#);
+        self.send(token, "POST", "/v1/workspaces/credit/prod/metrics", &row).await
+    }
+}
+
+on_both_engines!(
+    Scene::on:
+    many_uses_at_one_time_give_one_success,
+    a_use_that_was_broken_off_may_be_begun_again,
+    what_was_appended_is_answered_though_the_use_cannot_be_ended,
+    a_use_that_stored_nothing_is_given_back,
+    a_token_for_one_append_is_for_nothing_else,
+);
+
+async fn many_uses_at_one_time_give_one_success(scene: Scene) {
+    let token = scene.token().await;
+    // The emulator turns away what comes too fast; a 503 is no success.
+    let uses = match scene.engine {
+        Engine::Sqlite => 1_000,
+        Engine::DynamodbLocal => 30,
+    };
+    let names: Vec<String> = (0..uses).map(|n| format!("m{n}")).collect();
+    let answers = join_all(names.iter().map(|name| scene.append(&token, name))).await;
+    let count = |wanted: &[StatusCode]| answers.iter().filter(|(status, _)| wanted.contains(status)).count();
+    assert_eq!(count(&[StatusCode::CREATED]), 1, "{answers:?}");
+    let refused = [StatusCode::CONFLICT, StatusCode::FORBIDDEN, StatusCode::SERVICE_UNAVAILABLE];
+    assert_eq!(count(&refused), uses - 1, "{answers:?}");
+    assert_eq!(scene.append(&token, "late").await.0, StatusCode::FORBIDDEN);
+    let listed = scene.tokens.list(&scene.ann).await.unwrap();
+    assert!(listed[0].is_once && listed[0].spent_at.is_some());
+}
+
+async fn a_use_that_was_broken_off_may_be_begun_again(scene: Scene) {
+    let token = scene.token().await;
+    let begun = scene.tokens.begin_use(&token.digest(), scene.clock.now()).await.unwrap();
+    assert!(matches!(begun, Use::Begun(_)));
+    assert_eq!(scene.append(&token, "a").await.0, StatusCode::CONFLICT, "it is being used");
+    scene.clock.forward(59);
+    assert_eq!(scene.append(&token, "a").await.0, StatusCode::CONFLICT);
+    scene.clock.forward(1);
+    match scene.engine {
+        Engine::Sqlite => {
+            assert_eq!(scene.append(&token, "a").await.0, StatusCode::CREATED);
+            assert_eq!(scene.append(&token, "b").await.0, StatusCode::FORBIDDEN, "it was used");
+        }
+        // The clock of the emulator is not moved, so an append would be refused for that.
+        Engine::DynamodbLocal => {
+            let again = scene.tokens.begin_use(&token.digest(), scene.clock.now()).await.unwrap();
+            assert!(matches!(again, Use::Begun(_)));
+        }
+    }
+    // The first use, which was only slow, ends nothing any more.
+    let late = scene.clock.now().plus_seconds(-60);
+    assert!(scene.tokens.end_use(&token.digest(), late, false, scene.clock.now()).await.is_err());
+}
+
+async fn what_was_appended_is_answered_though_the_use_cannot_be_ended(scene: Scene) {
+    let token = scene.token().await;
+    // Its use is begun; that it ended cannot be written.
+    scene.writes_left.store(1, Ordering::SeqCst);
+    let (status, first) = scene.append(&token, "a").await;
+    assert_eq!(status, StatusCode::CREATED, "{first}");
+    scene.writes_left.store(ALL, Ordering::SeqCst);
+    assert_eq!(scene.append(&token, "a").await.0, StatusCode::CONFLICT, "it may still be under way");
+    if matches!(scene.engine, Engine::Sqlite) {
+        scene.clock.forward(60);
+        let (status, other) = scene.append(&token, "b").await;
+        assert_eq!(status, StatusCode::CONFLICT, "the key of the token is of another batch: {other}");
+        let (status, again) = scene.append(&token, "a").await;
+        assert!(status.is_success(), "{again}");
+        assert_eq!((&again["batch"], &again["appended"]), (&first["batch"], &Value::from(0)), "{again}");
+        assert_eq!(scene.append(&token, "a").await.0, StatusCode::FORBIDDEN, "now it is spent");
+    }
+}
+
+async fn a_use_that_stored_nothing_is_given_back(scene: Scene) {
+    let token = scene.token().await;
+    let path = "/v1/workspaces/credit/prod/metrics";
+    let (status, said) = scene.send(&token, "POST", path, "{\"name\":").await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{said}");
+    assert_eq!(scene.append(&token, "a").await.0, StatusCode::CREATED);
+}
+
+async fn a_token_for_one_append_is_for_nothing_else(scene: Scene) {
+    let token = scene.token().await;
+    for (method, path) in [
+        ("GET", "/v1/whoami"),
+        ("GET", "/v1/workspaces/credit/prod"),
+        ("POST", "/v1/counters/workspace/credit%2Fprod/spare"),
+        ("POST", "/v1/workspaces/credit/prod/outcomes"),
+        ("POST", "/v1/workspaces/credit/prod/sql"),
+    ] {
+        assert_eq!(scene.send(&token, method, path, "{}").await.0, StatusCode::FORBIDDEN, "{method} {path}");
+    }
+    assert_eq!(scene.append(&token, "a").await.0, StatusCode::CREATED, "none of it was the use");
+    let good = scene.asked_for();
+    let limited = |limits: Limits| NewToken { name: "other".into(), limits, ..good.clone() };
+    let week = scene.clock.now().plus_seconds(7 * 24 * 60 * 60);
+    for wrong in [
+        limited(Limits::default()),
+        limited(Limits { scopes: Some(BTreeSet::from([Scope::Server])), ..good.limits.clone() }),
+        limited(Limits { kinds: Some(vec![Kind::Metrics, Kind::Outcomes]), ..good.limits.clone() }),
+        limited(Limits { rights: Some(BTreeSet::from([Right::Append, Right::Read])), ..good.limits.clone() }),
+        NewToken { expires_at: None, ..limited(good.limits.clone()) },
+        NewToken { expires_at: Some(week.plus_seconds(1)), ..limited(good.limits.clone()) },
+    ] {
+        let made = scene.tokens.create(&scene.ann, wrong.clone(), scene.clock.now()).await;
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::Invalid, "{wrong:?}");
+    }
+    let revoked = scene.tokens.begin_use(&Token::new().digest(), scene.clock.now()).await;
+    assert_eq!(revoked.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(key::token(&token.digest()).pk.split('#').next(), Some("token"));
+}
