@@ -123,6 +123,9 @@ pub(crate) enum LifeCommand {
         /// Of a window: judge only what was live in this environment when it predicted.
         #[arg(long, requires = "from")]
         environment: Option<String>,
+        /// Of a window: judge by what had been appended by this instant (or by the beginning of this day).
+        #[arg(long, value_name = "TIME", requires = "from")]
+        as_of: Option<String>,
         /// The most to show.
         #[arg(long, default_value_t = 20)]
         limit: usize,
@@ -141,13 +144,25 @@ pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Re
             let of = (environment.as_deref(), model.as_deref());
             history(config, &workspace, of, (limit, cursor.as_deref()), format).await
         }
-        LifeCommand::Leaderboard { workspace, day, from, to, figure, min_n, environment, limit, format } => {
+        LifeCommand::Leaderboard {
+            workspace,
+            day,
+            from,
+            to,
+            figure,
+            min_n,
+            environment,
+            as_of,
+            limit,
+            format,
+        } => {
             let window = from.as_deref().zip(to.as_deref()).map(|(from, to)| BoardWords {
                 from,
                 to,
                 figure: figure.as_deref(),
                 min_n,
                 environment: environment.as_deref(),
+                as_of: as_of.as_deref(),
             });
             leaderboard(config, &workspace, day.as_deref(), window, limit, format).await
         }

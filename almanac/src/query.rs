@@ -81,6 +81,10 @@ pub(crate) struct FiguresArgs {
     /// Judge predictions with a score as positive from this score on, whatever their labels and definitions say.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub(crate) threshold: Option<String>,
+    /// What a prediction of a binary model gains (tp, tn) and costs (fp, fn), such as tp=10,fp=2,fn=50, whatever its definition
+    /// says; what is not named is 0.
+    #[arg(long)]
+    pub(crate) costs: Option<String>,
     /// What precision, recall, F1, specificity and the means of classes say where they divide by zero: 0, 1 or null (the
     /// default).
     #[arg(long, value_name = "VALUE")]
@@ -171,6 +175,7 @@ pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Op
         as_of: figures.as_of.as_deref(),
         cut: figures.cut.as_deref(),
         threshold: figures.threshold.as_deref(),
+        costs: figures.costs.as_deref(),
         group_by: figures.group_by.as_deref(),
         zero_division: figures.zero_division.as_deref(),
         interval: figures.interval,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Error, ErrorKind, Result, Timestamp, id::check_name};
+use event::{Definition, Error, ErrorKind, Result, Timestamp, id::check_name};
 use log::key::{EntityId, EntityKind};
 use table::{Condition, Update, Write, item::Value, unless_overtaken};
 
@@ -183,7 +183,7 @@ impl Catalog {
 /// beside it and change nothing.
 fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
     let own: &[&str] = match kind {
-        EntityKind::Model => &["task", "positive_label", "threshold"],
+        EntityKind::Model => &Definition::FIELDS,
         EntityKind::Release => &["model", "configuration", "environment"],
         _ => &[],
     };
@@ -191,7 +191,7 @@ fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
         return Ok(());
     }
     let how = match (kind, name) {
-        (EntityKind::Model, "task" | "positive_label" | "threshold") => {
+        (EntityKind::Model, name) if Definition::FIELDS.contains(&name) => {
             "`almanac model define` changes it from a day on"
         }
         (EntityKind::Release, "model" | "configuration" | "environment") => "a release never changes",

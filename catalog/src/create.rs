@@ -1,6 +1,6 @@
 //! Creating entities: the entity, the guard of its name, the pointer of its id, and its parent's count.
 
-use event::{Error, ErrorKind, Id, Result, Task, Timestamp, id::check_name, task::POSITIVE_SCORE};
+use event::{Definition, Error, ErrorKind, Id, Result, Timestamp, id::check_name};
 use log::key::{self, EntityId, EntityKind};
 use table::{Condition, Item, Policy, Update, Write, unless_overtaken};
 
@@ -40,8 +40,8 @@ pub enum New {
     Model {
         /// The workspace.
         workspace: Id,
-        /// What its predictions say.
-        task: Task,
+        /// How its predictions are judged.
+        definition: Definition,
     },
     /// A configuration in a workspace.
     Configuration {
@@ -137,9 +137,9 @@ impl Catalog {
                 let children = EntityKind::Workspace.children().map(|kind| (kind, 0)).collect::<Children>();
                 AnyEntity::Workspace(Workspace { entity, category, path, children })
             }
-            New::Model { workspace, task } => {
-                let task = task.plain();
-                AnyEntity::Model(Model { entity, workspace, task, threshold: POSITIVE_SCORE })
+            New::Model { workspace, definition } => {
+                let definition = Definition { from: None, ..definition.plain() };
+                AnyEntity::Model(Model { entity, workspace, definition })
             }
             New::Configuration { workspace } => AnyEntity::Configuration(Configuration { entity, workspace }),
             New::Release { workspace, model, configuration, environment, details } => {

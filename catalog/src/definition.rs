@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use event::{
-    Columns, Day, Definition, Error, Id, Kind, Result, Task, Timestamp,
+    Columns, Day, Definition, Error, Id, Kind, Result, Said, Task, Timestamp,
     lane::{Place, Placed},
     task::POSITIVE_SCORE,
 };
@@ -31,9 +31,6 @@ use super::{Action, AnyEntity, Catalog, change::update, first::First};
 /// What an evaluation covers of the definitions stands among the logs that it covers, under this name: the number
 /// of the last one that concerns its day.
 pub const DEFINED: &str = "def";
-
-/// The attributes of a model that say how its predictions are judged.
-const TASK: &[&str] = &["task", "positive_label", "threshold"];
 
 /// The attribute of one whose segment was not placed by keys.
 const BY_BATCH: &str = "by_batch";
@@ -76,21 +73,22 @@ impl Defined {
     }
 
     fn in_columns(columns: &Columns, segment: &Segment) -> Result<Vec<Self>> {
-        let text = |name, row| columns.column(name).and_then(|column| column.text(row));
+        let text = |name: &str, row| columns.column(name).and_then(|column| column.text(row));
         let mut found = Vec::new();
         for row in 0..columns.rows {
             if text("action", row) != Some(Action::Define.name()) {
                 continue;
             }
-            let threshold = columns.column("threshold").and_then(|column| column.float(row));
+            let number = |name: &str| columns.column(name).and_then(|column| column.float(row));
             let (task, from) = (text("task", row), text("effective_from", row));
-            let (Some(release), Some(task), Some(_)) = (text("release", row), task, from) else {
+            let (Some(release), Some(_), Some(_)) = (text("release", row), task, from) else {
                 return Err(Error::corrupt(format!("row {row} is a definition and lacks a field")));
             };
-            let definition = Definition::parse(task, text("positive_label", row), threshold, from);
+            let definition = Definition::read(|name| text(name, row), number);
+            let definition = definition.map_err(|error| Error::corrupt(error.to_string()))?;
             found.push(Self {
                 release: release.to_owned(),
-                definition: definition.map_err(|error| Error::corrupt(error.to_string()))?,
+                definition: definition.plain(),
                 log: segment.log.clone(),
                 place: segment.place(),
                 row: row as u32,
@@ -104,27 +102,16 @@ impl Defined {
         let item = Item::new(key::definition(&self.log.workspace, number))
             .with("v", ITEM_VERSION)
             .with("release", self.release.as_str())
-            .with("task", self.definition.task.name())
             .with("log", self.log.to_string())
             .with("seq", self.place.seq as i64)
             .with("row", i64::from(self.row))
             .with("appended_at", self.appended_at.micros());
-        let item = with_threshold(item, self.definition.threshold);
-        let item = if self.place.placed == Placed::ByBatch { item.with(BY_BATCH, 1) } else { item };
-        let texts = [
-            ("positive_label", self.definition.task.positive_label().map(str::to_owned)),
-            ("effective_from", self.definition.from.map(|day| day.to_string())),
-        ];
-        texts.into_iter().fold(item, |item, (name, text)| match text {
-            Some(text) => item.with(name, text),
-            None => item,
-        })
+        let item = with_definition(item, &self.definition);
+        if self.place.placed == Placed::ByBatch { item.with(BY_BATCH, 1) } else { item }
     }
 
     fn from_item(workspace: &Id, item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
-        let task = Task::parse(item.text("task")?, item.optional_text("positive_label"))?;
-        let from = item.optional_text("effective_from").map(str::parse::<Day>).transpose()?;
         let log = key::parse_log(workspace, item.text("log")?);
         let log = log.ok_or_else(|| item.corrupt("`log` is no log"))?;
         let is_by_batch = item.attributes.contains_key(BY_BATCH);
@@ -133,7 +120,7 @@ impl Defined {
             |name: &str| item.int(name).and_then(|n| u64::try_from(n).map_err(|_| item.corrupt(name)));
         Ok(Self {
             release: item.text("release")?.to_owned(),
-            definition: Definition { task, threshold: threshold(item)?, from },
+            definition: definition(item)?,
             place: Place { placed, lane: log.lane, seq: number("seq")? },
             log,
             row: u32::try_from(number("row")?).map_err(|_| item.corrupt("`row` is too large"))?,
@@ -143,15 +130,26 @@ impl Defined {
     }
 }
 
-/// An item with its threshold, unless that is the usual one. As text: it is any double.
-pub(super) fn with_threshold(item: Item, threshold: f64) -> Item {
-    if threshold == POSITIVE_SCORE { item } else { item.with("threshold", threshold.to_string()) }
+/// An item with what a definition says. Numbers are texts: they are any doubles.
+pub(super) fn with_definition(item: Item, definition: &Definition) -> Item {
+    definition.said().into_iter().fold(item, |item, (name, said)| match said {
+        Said::Text(text) => item.with(name, text),
+        // The usual one.
+        Said::Number(POSITIVE_SCORE) if name == "threshold" => item,
+        Said::Number(number) => item.with(name, number.to_string()),
+    })
 }
 
-/// The threshold of an item.
-pub(super) fn threshold(item: &Item) -> Result<f64> {
-    let Some(text) = item.optional_text("threshold") else { return Ok(POSITIVE_SCORE) };
-    text.parse().map_err(|_| item.corrupt("`threshold` is no number"))
+/// What the definition of an item says.
+pub(super) fn definition(item: &Item) -> Result<Definition> {
+    item.text("task")?;
+    for name in ["threshold", "interval_level"] {
+        if item.optional_text(name).is_some_and(|text| text.parse::<f64>().is_err()) {
+            return Err(item.corrupt(format_args!("`{name}` is no number")));
+        }
+    }
+    let number = |name: &str| item.optional_text(name)?.parse().ok();
+    Definition::read(|name| item.optional_text(name), number).map_err(|error| item.corrupt(error))
 }
 
 /// The definitions of a workspace.
@@ -187,7 +185,8 @@ impl Definitions {
     /// How each release is judged on a day.
     pub fn of(&self, day: Day) -> BTreeMap<String, Definition> {
         let first = self.first.iter();
-        let mut of: BTreeMap<_, _> = first.map(|(name, first)| (name.clone(), first.definition())).collect();
+        let mut of: BTreeMap<_, _> =
+            first.map(|(name, first)| (name.clone(), first.definition.clone())).collect();
         let concerns = |one: &&Defined| one.definition.from.is_none_or(|from| from <= day);
         let mut defined: Vec<&Defined> = self.defined.iter().filter(concerns).collect();
         defined.sort_by_key(|one| one.order());
@@ -249,7 +248,7 @@ impl Definitions {
 
     /// The tasks that any release was ever judged by.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
-        let first = self.first.values().map(|first| &first.task);
+        let first = self.first.values().map(|first| &first.definition.task);
         first.chain(self.defined.iter().map(|one| &one.definition.task))
     }
 
@@ -322,17 +321,15 @@ impl Catalog {
             let AnyEntity::Model(model) = &before else {
                 return Err(Error::invalid(format!("`{at}` is no model")));
             };
-            let known = Definition { task: model.task.clone(), threshold: model.threshold, from: None };
-            let Definition { task, threshold, .. } = change(&known)?;
             let mut after = model.clone();
-            (after.task, after.threshold) = (task, threshold);
+            after.definition = Definition { from: None, ..change(&model.definition)? };
             if after == *model {
                 return Ok(());
             }
             after.entity.version += 1;
             after.entity.updated_at = now;
             let after = AnyEntity::Model(after);
-            let write = Write::Update(update(&before, &after, TASK));
+            let write = Write::Update(update(&before, &after, &Definition::FIELDS));
             if unless_overtaken(self.table.transact(vec![write]).await)?.is_some() {
                 return Ok(());
             }

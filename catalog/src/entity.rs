@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use event::{Id, Result, Task, Timestamp};
+use event::{Definition, Id, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};
 use table::{Item, item::Value};
 
 use super::{
     closing::CLOSING,
-    definition,
+    definition::{definition, with_definition},
     release::{Release, ReleaseDetails},
 };
 
@@ -142,11 +142,9 @@ pub struct Model {
     pub entity: Entity,
     /// The workspace that it is in.
     pub workspace: Id,
-    /// What the predictions of its releases say, as it is for releases that come; those that are there have
+    /// How the predictions of its releases are judged, as it is for releases that come; those that are there have
     /// definitions of their own ([`super::Definitions`]).
-    pub task: Task,
-    /// From which score on a prediction without a label is one of the positive class, likewise.
-    pub threshold: f64,
+    pub definition: Definition,
 }
 
 /// How a model is set up.
@@ -160,7 +158,6 @@ pub struct Configuration {
 
 /// Any entity.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "few exist at a time, and none for long")]
 pub enum AnyEntity {
     /// A category.
     Category(Category),
@@ -258,13 +255,7 @@ impl AnyEntity {
             Self::Workspace(workspace) => {
                 item.with("category", workspace.category.as_str()).with("path", workspace.path.as_str())
             }
-            Self::Model(model) => {
-                let item = definition::with_threshold(item.with("task", model.task.name()), model.threshold);
-                match model.task.positive_label() {
-                    Some(label) => item.with("positive_label", label),
-                    None => item,
-                }
-            }
+            Self::Model(model) => with_definition(item, &model.definition),
             Self::Release(release) => release.to_item(item),
             _ => item,
         };
@@ -292,9 +283,7 @@ impl AnyEntity {
                 children: children(item, EntityKind::Workspace)?,
             }),
             EntityId::Model(workspace, _) => {
-                let task = Task::parse(item.text("task")?, item.optional_text("positive_label"))?;
-                let threshold = definition::threshold(item)?;
-                Self::Model(Model { entity, workspace, task, threshold })
+                Self::Model(Model { entity, workspace, definition: definition(item)? })
             }
             EntityId::Configuration(workspace, _) => Self::Configuration(Configuration { entity, workspace }),
             EntityId::Release(workspace, _) => Self::Release(Release {

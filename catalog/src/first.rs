@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Definition, Error, ErrorKind, Id, Result, Task};
+use event::{Definition, Error, ErrorKind, Id, Result};
 use log::key::{self, EntityId};
 use table::{Condition, Index, Item, Policy, Query, Table, Update, Write, query_all, unless_overtaken};
 
@@ -26,10 +26,8 @@ pub struct First {
     pub model: String,
     /// The model.
     pub model_id: Id,
-    /// What its predictions say.
-    pub task: Task,
-    /// From which score on a prediction without a label is one of the positive class.
-    pub threshold: f64,
+    /// How its predictions were judged.
+    pub definition: Definition,
     /// Whether events may name it.
     pub is_used: bool,
 }
@@ -40,8 +38,7 @@ impl First {
         Ok(Self {
             model: item.text("model")?.to_owned(),
             model_id: Id::parse(item.text("model_id")?)?,
-            task: Task::parse(item.text("task")?, item.optional_text("positive_label"))?,
-            threshold: definition::threshold(item)?,
+            definition: definition::definition(item)?,
             is_used: item.attributes.contains_key(USED),
         })
     }
@@ -50,13 +47,8 @@ impl First {
         let item = Item::new(key::first_definition(workspace, release))
             .with("v", ITEM_VERSION)
             .with("model", self.model.as_str())
-            .with("model_id", self.model_id.as_str())
-            .with("task", self.task.name());
-        let item = definition::with_threshold(item, self.threshold);
-        let item = match self.task.positive_label() {
-            Some(label) => item.with("positive_label", label),
-            None => item,
-        };
+            .with("model_id", self.model_id.as_str());
+        let item = definition::with_definition(item, &self.definition);
         if self.is_used { item.with(USED, 1) } else { item }
     }
 
@@ -65,15 +57,9 @@ impl First {
         Self {
             model: model.entity.name.clone(),
             model_id: model.entity.id.clone(),
-            task: model.task.clone(),
-            threshold: model.threshold,
+            definition: model.definition.clone(),
             is_used: false,
         }
-    }
-
-    /// What it says.
-    pub fn definition(&self) -> Definition {
-        Definition { task: self.task.clone(), threshold: self.threshold, from: None }
     }
 
     /// The name is unused, and it is still that of this model.

@@ -1,6 +1,6 @@
 //! Entities as JSON.
 
-use event::Timestamp;
+use event::{Definition, Said, Timestamp};
 use log::key::{Counted, EntityId, EntityKind};
 use serde_json::{Map, Value, json};
 use table::item::Number;
@@ -69,14 +69,32 @@ pub fn any(any: &AnyEntity) -> Value {
     match any {
         AnyEntity::Workspace(workspace) => value["path"] = workspace.path.as_str().into(),
         AnyEntity::Model(model) => {
-            value["task"] = model.task.name().into();
-            value["positive_label"] = json!(model.task.positive_label());
+            let said = definition(&model.definition);
+            OF_MODEL.iter().for_each(|name| value[*name] = said.get(*name).cloned().unwrap_or_default());
         }
         AnyEntity::Release(release) => release_parts(release, &mut value),
         _ => {}
     }
     value
 }
+
+/// What a definition says, by its fields: the splits as a list, numbers as they are.
+pub fn definition(of: &Definition) -> Map<String, Value> {
+    let said = of.said().into_iter().map(|(name, said)| {
+        let value = match said {
+            Said::Number(number) => number.into(),
+            Said::Text(_) if name == "splits" => {
+                of.splits.iter().map(|split| json!(split.to_string())).collect()
+            }
+            Said::Text(text) => text.into(),
+        };
+        (name.to_owned(), value)
+    });
+    said.collect()
+}
+
+/// What a model shows of its definition.
+const OF_MODEL: [&str; 6] = ["task", "positive_label", "threshold", "costs", "interval_level", "splits"];
 
 /// Only some fields of an entity; its id and name always.
 pub fn only(value: Value, fields: Option<&[String]>) -> Value {
@@ -177,7 +195,9 @@ pub fn fields(kind: EntityKind) -> Vec<&'static str> {
         EntityKind::Workspace => {
             &["category", "path", "count_of_models", "count_of_configurations", "count_of_releases"]
         }
-        EntityKind::Model => &["workspace", "task", "positive_label"],
+        EntityKind::Model => {
+            &["workspace", "task", "positive_label", "threshold", "costs", "interval_level", "splits"]
+        }
         EntityKind::Configuration => &["workspace"],
         EntityKind::Release => &[
             "workspace",

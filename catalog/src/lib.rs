@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use almanac_catalog::Catalog;
-//! use event::{Clock, Task};
+//! use event::{Definition, Clock, Task};
 //! use table::sqlite::SqliteTable;
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -65,7 +65,7 @@ mod sight;
 
 use std::{sync::Arc, time::Duration};
 
-use event::{Error, Id, Result, Task, Timestamp, id::check_name};
+use event::{Definition, Error, Id, Result, Task, Timestamp, id::check_name};
 use log::key::{self, EntityId, EntityKind};
 use table::{Index, Query, Table, query_all};
 
@@ -183,12 +183,33 @@ impl Catalog {
         task: &Task,
         now: Timestamp,
     ) -> Result<Model> {
+        self.ensure_defined_model(workspace, name, &Definition::of(task.clone()), now).await
+    }
+
+    /// The same, judged as a definition says.
+    ///
+    /// # Errors
+    /// `Conflict`, when there is one that is judged otherwise; `NotFound`, when the workspace is gone.
+    pub async fn ensure_defined_model(
+        &self,
+        workspace: &Id,
+        name: &str,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Result<Model> {
         let parent = EntityId::Workspace(workspace.clone());
-        let what = New::Model { workspace: workspace.clone(), task: task.clone() };
+        let wanted = definition.clone().plain();
+        let what = New::Model { workspace: workspace.clone(), definition: wanted.clone() };
         match self.ensure(Some(&parent), NewEntity::new(name, what), now).await? {
-            AnyEntity::Model(model) if model.task.plain() == task.plain() => Ok(model),
+            AnyEntity::Model(model) if wanted.asks_no_more_than(&model.definition) => Ok(model),
             AnyEntity::Model(model) => {
-                let message = format!("the model `{name}` exists with another task ({})", model.task);
+                let known = model.definition;
+                let message = match known.task.plain() == wanted.task {
+                    true => format!(
+                        "the model `{name}` exists and is judged otherwise; `model define` changes that"
+                    ),
+                    false => format!("the model `{name}` exists with another task ({})", known.task),
+                };
                 Err(Error::conflict(message))
             }
             other => Err(unexpected(&other)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Error, Result, Task, Timestamp, Window};
+use event::{Error, NewDefinition, Result, Timestamp, Window};
 use log::key::EntityKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -47,6 +47,14 @@ pub struct NewModel {
     pub task: String,
     /// The label that a binary model's score is the probability of.
     pub positive_label: Option<String>,
+    /// From which score on a prediction without a label is positive.
+    pub threshold: Option<f64>,
+    /// What predictions gain and cost.
+    pub costs: Option<String>,
+    /// The share of real numbers that predicted intervals are to hold.
+    pub interval_level: Option<f64>,
+    /// By what evaluations are stored.
+    pub splits: Option<Vec<String>>,
     /// What people note of it.
     pub attributes: Attributes,
 }
@@ -158,10 +166,13 @@ impl NewModel {
     /// # Errors
     /// Those of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
-        let task = Task::parse(&self.task, self.positive_label.as_deref())?;
+        let Self { positive_label, threshold, costs, interval_level, splits, .. } = self;
+        let new =
+            NewDefinition { positive_label, threshold, costs, interval_level, splits, ..Default::default() };
+        let definition = new.first(&self.task)?;
         let attributes = attributes_of(&self.attributes)?;
         let workspace = catalog.workspace(&self.workspace).await?.entity.id;
-        let what = New::Model { workspace, task };
+        let what = New::Model { workspace, definition };
         catalog.create(NewEntity { name: self.name, attributes, what }, now).await
     }
 }

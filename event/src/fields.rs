@@ -14,7 +14,7 @@ use std::fmt;
 
 pub use self::{
     label::{plain_label, same_label},
-    rule::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Rule},
+    rule::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule},
     table::{FEATURE_PREFIX, SCORE_PREFIX, TAG_PREFIX},
 };
 

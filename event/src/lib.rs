@@ -1,7 +1,7 @@
 //! What an event is: the words that every other room shares.
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
-//! travel; the [`task`] by which predictions are judged; the [`lane`] of an event, and the one order of all
+//! travel; the [`task`] and the [`Definition`] by which predictions are judged; the [`lane`] of an event, and the one order of all
 //! events of a day; the [`Right`]s that somebody may have; a [`Share`] of all keys; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
 //!
 //! ```
@@ -20,6 +20,8 @@
 //! It knows no storage and no HTTP.
 
 pub mod columns;
+mod costs;
+mod definition;
 mod error;
 pub mod fields;
 pub mod id;
@@ -28,11 +30,14 @@ mod period;
 mod right;
 mod row_problem;
 mod share;
+mod split;
 pub mod task;
 pub mod time;
 mod zone;
 
 pub use columns::{Column, Columns, Values};
+pub use costs::Costs;
+pub use definition::{Definition, NOTHING, NewDefinition, Said};
 pub use error::{Error, ErrorKind, Result};
 pub use fields::Kind;
 pub use id::Id;
@@ -40,6 +45,7 @@ pub use period::Period;
 pub use right::{Right, Rights};
 pub use row_problem::RowProblem;
 pub use share::Share;
-pub use task::{Definition, Task};
+pub use split::{MAX_SPLIT_EDGES, MAX_SPLITS, Split};
+pub use task::Task;
 pub use time::{Clock, Day, Timestamp, Window};
 pub use zone::Zone;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Day, Error, Result, fields::plain_label, id::MAX_NAME_BYTES};
+use crate::{Error, Result, fields::plain_label, id::MAX_NAME_BYTES};
 
 /// A prediction without a label is taken as one of the positive class from this score on, unless its definition
 /// says another one.
@@ -84,45 +84,5 @@ impl fmt::Display for Task {
             Some(label) => write!(f, "{}, positive `{label}`", self.name()),
             None => f.write_str(self.name()),
         }
-    }
-}
-
-/// How the predictions of a release are judged.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Definition {
-    /// What they say.
-    pub task: Task,
-    /// From which score on a prediction without a label is one of the positive class.
-    pub threshold: f64,
-    /// The day from which this holds; `None` from the beginning.
-    pub from: Option<Day>,
-}
-
-impl Definition {
-    /// That of a task, from the beginning.
-    pub fn of(task: Task) -> Self {
-        Self { task, threshold: POSITIVE_SCORE, from: None }
-    }
-
-    /// Reads a definition from the words of an event.
-    ///
-    /// # Errors
-    /// `Invalid`, when a word is no good or does not belong to the task.
-    pub fn parse(
-        task: &str,
-        positive_label: Option<&str>,
-        threshold: Option<f64>,
-        from: Option<&str>,
-    ) -> Result<Self> {
-        let task = Task::parse(task, positive_label)?.plain();
-        if threshold.is_some() && task.positive_label().is_none() {
-            let name = task.name();
-            return Err(Error::invalid(format!("a threshold belongs to a binary task, not to `{name}`")));
-        }
-        if threshold.is_some_and(|threshold| !threshold.is_finite()) {
-            return Err(Error::invalid("a threshold is a finite number"));
-        }
-        let from = from.map(str::parse::<Day>).transpose()?;
-        Ok(Self { task, threshold: threshold.unwrap_or(POSITIVE_SCORE), from })
     }
 }

@@ -18,14 +18,15 @@ mod versions;
 
 use std::collections::BTreeMap;
 
-use event::{Day, Definition, Kind, fields::SCORE_PREFIX};
+use event::{Costs, Day, Definition, Kind, fields::SCORE_PREFIX};
 use serde::{Deserialize, Serialize};
 use versions::EVALUATION;
 
 use crate::{
     LogSegment, Result,
     metrics::{
-        Bounds, CALIBRATION_BINS, CalibrationBin, ClassScores, Classes, Confusion, ErrorDetail, Ranks, ratio,
+        Bounds, CALIBRATION_BINS, CalibrationBin, ClassScores, Classes, Confusion, ErrorDetail, Ranks, Worth,
+        ratio,
     },
     state,
 };
@@ -198,6 +199,12 @@ pub struct Binary {
     /// The other figures of the scores. Version 2 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Ranks>,
+    /// What predictions gain and cost, if that is known. Version 4 did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
+    /// What they were worth by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worth: Option<Worth>,
 }
 
 /// Results of a classification into several classes.
@@ -235,6 +242,10 @@ pub struct Regression {
     /// What their intervals say. Version 3 did not look at them.
     #[serde(default = "state::nothing", skip_serializing_if = "state::is_nothing")]
     pub bounds: Option<Bounds>,
+    /// The share of real numbers that these intervals are to hold, if that is known and the same of all. Version 4 did not
+    /// say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<f64>,
 }
 
 impl Evaluation {

@@ -65,6 +65,8 @@ pub enum Of {
     Scored,
     /// Of those with both ends of an interval.
     Bounded,
+    /// Of those with a class whose gain or cost is known.
+    Priced,
 }
 
 /// How the 95% interval of a figure is computed. Where keys repeat, predictions are not independent of each other, and each
@@ -117,6 +119,8 @@ pub enum Merge {
     Mean,
     /// It is the mean of the days, weighted by rows, for what cannot be merged, such as AUC.
     MeanOfDays,
+    /// It is the sum of the days, which is exact.
+    Sum,
     /// It is the root of the mean of the days' squares, weighted by rows, which is exact.
     RootMeanSquare,
 }
@@ -259,6 +263,7 @@ impl ReleaseEvaluation {
         match (self.measures.as_ref(), figure.of) {
             (Some(Measures::Binary(of)), Of::Judged) => of.confusion.n(),
             (Some(Measures::Binary(of)), Of::Scored) => of.scored,
+            (Some(Measures::Binary(of)), Of::Priced) => of.worth.map_or(0, |worth| worth.n),
             (Some(Measures::Multiclass(of)), Of::Judged) => of.judged,
             (Some(Measures::Multiclass(of)), Of::Scored) => of.scores.map_or(0, |scores| scores.scored),
             (Some(Measures::Regression(of)), Of::Judged) => of.judged,

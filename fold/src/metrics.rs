@@ -10,6 +10,7 @@ mod classes;
 mod errors;
 mod interval;
 mod scores;
+mod value;
 
 use std::ops::AddAssign;
 
@@ -23,7 +24,9 @@ pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
 pub(crate) use errors::quantile;
 pub use errors::{ErrorDetail, ErrorFigures, Errors};
 pub(crate) use interval::{NORMAL_975, delong, student_975, wilson};
-pub use scores::{Ranks, Scores};
+pub use scores::{Ranked, Ranks, Scores};
+pub(crate) use value::value;
+pub use value::{Best, Worth};
 
 /// How many equal bins of [0, 1] the calibration has.
 pub const CALIBRATION_BINS: usize = 10;

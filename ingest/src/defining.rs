@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use catalog::{Action, Definitions, Effect, ReleaseSpec, WorkspacePage};
-use event::{Day, Definition, Kind, fields::same_label};
+use event::{Day, Definition, Kind, Said, fields::same_label};
 
 use crate::batch::{Batch, RowIssue};
-
-/// The fields of an event that say how predictions are judged.
-const FIELDS: [&str; 4] = ["task", "positive_label", "threshold", "effective_from"];
 
 /// The days to which a batch adds definitions.
 pub(crate) fn days_of(batch: &Batch) -> BTreeSet<Day> {
@@ -22,12 +19,12 @@ pub(crate) fn text<'a>(batch: &'a Batch, name: &str, row: usize) -> Option<&'a s
     batch.columns.column(name)?.text(row)
 }
 
-fn threshold(batch: &Batch, row: usize) -> Option<f64> {
-    batch.columns.column("threshold")?.float(row)
+fn number(batch: &Batch, name: &str, row: usize) -> Option<f64> {
+    batch.columns.column(name)?.float(row)
 }
 
 fn has(batch: &Batch, name: &str, row: usize) -> bool {
-    text(batch, name, row).is_some() || (name == "threshold" && threshold(batch, row).is_some())
+    text(batch, name, row).is_some() || number(batch, name, row).is_some()
 }
 
 /// What is wrong with the definition that an event makes, or has and should not.
@@ -42,16 +39,14 @@ pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Opti
                     "is missing; a definition says the task, and from which day on".into(),
                 ));
             }
-            let (label, from) = (text(batch, "positive_label", row), text(batch, "effective_from", row));
-            let task = text(batch, "task", row).unwrap_or_default();
-            let parsed = Definition::parse(task, label, threshold(batch, row), from);
-            parsed.err().map(|error| (row, "task", error.to_string()))
+            let read = Definition::read(|name| text(batch, name, row), |name| number(batch, name, row));
+            read.err().map(|error| (row, "task", error.to_string()))
         }
         Some(Effect::Registers) => has(batch, "effective_from", row).then(|| {
             (row, "effective_from", "does not belong here; a release begins from the beginning".into())
         }),
         _ => {
-            let found = FIELDS.into_iter().find(|name| has(batch, name, row))?;
+            let found = Definition::FIELDS.into_iter().find(|name| has(batch, name, row))?;
             Some((
                 row,
                 found,
@@ -62,6 +57,11 @@ pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Opti
             ))
         }
     }
+}
+
+/// Whether two texts of a field are one label.
+fn is_label(name: &str, one: &str, other: &str) -> bool {
+    name == "positive_label" && same_label(one, other)
 }
 
 /// Why a release cannot be registered as an event says: its name stays with another model, or it says another
@@ -78,13 +78,17 @@ pub(crate) fn differs(
     if let Some(Err(error)) = first.map(|first| first.check(&release.name, &model.entity.id)) {
         return Some((row, "release", error.to_string()));
     }
-    let own = Definition { task: model.task.clone(), threshold: model.threshold, from: None };
-    let begins = first.filter(|first| first.is_used).map_or(own, |first| first.definition());
-    let task = text(batch, "task", row).unwrap_or(begins.task.name());
-    let is_same = task == begins.task.name()
-        && text(batch, "positive_label", row)
-            .is_none_or(|label| begins.task.positive_label().is_some_and(|own| same_label(label, own)))
-        && threshold(batch, row).is_none_or(|threshold| threshold == begins.threshold);
+    let begins = first.filter(|first| first.is_used).map_or(&model.definition, |first| &first.definition);
+    let said = begins.said();
+    let is_said =
+        |name: &str, is: &dyn Fn(&Said) -> bool| said.iter().any(|(known, said)| *known == name && is(said));
+    let is_same = Definition::FIELDS.into_iter().all(|name| {
+        let is_same_text = text(batch, name, row).is_none_or(|text| {
+            is_said(name, &|said| matches!(said, Said::Text(own) if own == text || is_label(name, own, text)))
+        });
+        let number = number(batch, name, row);
+        is_same_text && number.is_none_or(|number| is_said(name, &|said| *said == Said::Number(number)))
+    });
     let message = || {
         let (name, task) = (&release.name, &begins.task);
         format!("is not what `{name}` begins with ({task}); register it without, and define it from a day on")

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use catalog::{Action, Definitions, Workspace};
-use event::{Column, Day, Definition, Error, Id, Kind, Task, fields::same_label};
+pub use event::NewDefinition;
+use event::{Column, Day, Definition, Error, Id, Kind, Said, Task, fields::same_label};
 use log::key::EntityId;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     Batch, Ingest, Remember, SubmitError,
@@ -14,40 +15,25 @@ use crate::{
     releases::{batch, check_note},
 };
 
-/// What is changed. What is not given stays as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NewDefinition {
-    /// What the predictions say.
-    pub task: Option<String>,
-    /// The positive label of a binary task.
-    pub positive_label: Option<String>,
-    /// From which score on a prediction without a label is one of the positive class.
-    pub threshold: Option<f64>,
-    /// The first day for which this holds.
-    pub from: Option<Day>,
-    /// A remark.
-    pub note: Option<String>,
+/// Adds to a release event what a definition says.
+pub(crate) fn say(event: &mut Value, definition: &Definition) {
+    for (name, said) in definition.said() {
+        event[name] = match said {
+            Said::Text(text) => text.into(),
+            Said::Number(number) => number.into(),
+        };
+    }
 }
 
-impl NewDefinition {
-    /// What holds then, where `known` held before.
-    fn after(&self, known: &Definition, from: Day) -> Result<Definition, Error> {
-        let task = self.task.as_deref().unwrap_or(known.task.name());
-        let is_binary = task == Task::NAMES[0];
-        let label = self.positive_label.as_deref().or(known.task.positive_label().filter(|_| is_binary));
-        let threshold = self.threshold.or(Some(known.threshold).filter(|_| is_binary));
-        Definition::parse(task, label, threshold, Some(&from.to_string()))
+fn check(new: &NewDefinition) -> Result<(), Error> {
+    check_note(new.note.as_deref())?;
+    if new.is_empty() {
+        return Err(Error::invalid(
+            "a definition says something of the task, the positive label, the threshold, the costs, the level of \
+             intervals or the splits",
+        ));
     }
-
-    fn check(&self) -> Result<(), Error> {
-        check_note(self.note.as_deref())?;
-        if self.task.is_none() && self.positive_label.is_none() && self.threshold.is_none() {
-            return Err(Error::invalid(
-                "a definition says something of the task, the positive label or the threshold",
-            ));
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Labels of fewer outcomes say little about whether the positive label is right.
@@ -71,7 +57,7 @@ impl Ingest {
         release: &str,
         new: &NewDefinition,
     ) -> Result<Vec<DefinedRelease>, SubmitError> {
-        new.check()?;
+        check(new)?;
         let page = self.catalog().page(workspace.id()).await?;
         let found = page.releases.iter().find(|known| known.entity.name == release);
         let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
@@ -90,13 +76,13 @@ impl Ingest {
         model: &str,
         new: &NewDefinition,
     ) -> Result<Vec<DefinedRelease>, SubmitError> {
-        new.check()?;
+        check(new)?;
         // Those that an older Almanac registered begin with what their model says before it changes.
         let known = self.adopted(workspace.id()).await?;
         let at = self.catalog().model_named(workspace.id(), model).await?;
         let at = EntityId::Model(workspace.id().clone(), at);
         let now = self.clock().now();
-        let change = |definition: &Definition| new.after(definition, self.from(new));
+        let change = |definition: &Definition| new.after(definition, Some(self.from(new)));
         self.catalog().define_model(&at, change, now).await?;
         // The model comes first, so a release that is registered in this moment either has its definition or
         // is found here.
@@ -127,18 +113,15 @@ impl Ingest {
         let from = self.from(new);
         // One that was registered in this moment begins with it.
         let Some(before) = known.of_release(release, from) else { return Ok(None) };
-        let after = new.after(&before, from)?;
-        let is_said = |known: &Definition| (&known.task, known.threshold) == (&after.task, after.threshold);
-        if known.of_release_from(release, from).iter().all(is_said) {
+        let after = new.after(&before, Some(from))?;
+        if known.of_release_from(release, from).iter().all(|known| known.is_like(&after)) {
             return Ok(None);
         }
-        let event = json!({
+        let mut event = json!({
             "release": release, "released_at": self.clock().now().to_string(), "model": model,
-            "action": Action::Define.name(), "note": new.note, "task": after.task.name(),
-            "positive_label": after.task.positive_label(),
-            "threshold": after.task.is_binary().then_some(after.threshold),
-            "effective_from": from.to_string(),
+            "action": Action::Define.name(), "note": new.note,
         });
+        say(&mut event, &after);
         self.submit(workspace, batch(event, self)?, None, Remember::Week).await?;
         Ok(Some((release.to_owned(), after)))
     }

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Action, DetailedSpec, First, Release, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage};
-use event::{Error, Kind, Task};
+use catalog::{Action, DetailedSpec, Release, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage};
+use event::{Error, Kind};
 use serde_json::{Value, json};
 
-use crate::{Batch, Ingest, Refused, Remember, SubmitError, json::read_json_array, limits::MAX_NOTE_BYTES};
+use crate::{
+    Batch, Ingest, Refused, Remember, SubmitError, definitions::say, json::read_json_array,
+    limits::MAX_NOTE_BYTES,
+};
 
 /// The most releases that one batch may register by naming them.
 pub const MAX_NEW_RELEASES: usize = 100;
@@ -261,16 +264,16 @@ impl Ingest {
     /// the creation, so that a repeat after a failure is the same event.
     async fn register_event(&self, release: &Release) -> Result<Value, Error> {
         let definitions = self.catalog().definitions(&release.workspace).await?;
-        let first = definitions.first(&release.entity.name).map(First::definition);
-        let task = first.as_ref().map(|first| &first.task);
-        Ok(json!({
+        let mut event = json!({
             "release": release.entity.name, "released_at": release.entity.created_at.to_string(),
             "model": release.model, "action": Action::Register.name(),
             "configuration": release.configuration, "environment": release.environment,
             "note": release.details.notes,
-            "task": task.map(Task::name), "positive_label": task.and_then(Task::positive_label),
-            "threshold": first.as_ref().filter(|_| task.is_some_and(Task::is_binary)).map(|first| first.threshold),
-        }))
+        });
+        if let Some(first) = definitions.first(&release.entity.name) {
+            say(&mut event, &first.definition);
+        }
+        Ok(event)
     }
 }
 

@@ -12,7 +12,10 @@ use log::{
     evaluated::{self, At},
 };
 
-use crate::{LiveIn, Point, Query, Request, What, breakdown::Breakdown, evaluations, window::days_between};
+use crate::{
+    LiveIn, Point, Query, Request, What, breakdown::Breakdown, evaluations, request::instant,
+    window::days_between,
+};
 
 /// By what the releases of a window are ranked.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +30,8 @@ pub struct BoardWords<'a> {
     pub min_n: Option<u64>,
     /// Judge only what was live in this environment when it predicted.
     pub environment: Option<&'a str>,
+    /// Judge by what had been appended by then: an instant, or a day that stands for its beginning.
+    pub as_of: Option<&'a str>,
 }
 
 /// A release and its place on a day.
@@ -81,6 +86,7 @@ impl Query {
         let primary = named.or(primary).ok_or_else(unset)?;
         let window = days_between(words.from, words.to)?;
         let mut request = Request::of(What::Evaluations, window, Vec::new());
+        request.as_of = words.as_of.map(instant).transpose()?;
         request.period = Period::All;
         request.breakdown = Breakdown { by_release: true, ..Breakdown::default() };
         if let Some(environment) = words.environment {

@@ -153,6 +153,7 @@ async fn evaluate_part(
     let grouping = Grouping { borders: borders.to_vec(), ..way.grouping.clone() };
     let mut evaluator = Evaluator::new(BTreeMap::new())
         .at_threshold(request.threshold)
+        .at_costs(request.costs)
         .with_intervals(request.has_intervals)
         .grouped(Arc::new(grouping));
     let (mut rows, mut bytes) = (0, 0);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use event::{Day, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
+use event::{Costs, Day, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
 use log::cut::Cut;
 
 use crate::{breakdown::Breakdown, intervals, narrow::Narrowed, window::days_between};
@@ -79,6 +79,8 @@ pub struct Request {
     pub cut: Option<Arc<Cut>>,
     /// From which score on predictions are judged as positive, instead of what their definitions say.
     pub threshold: Option<f64>,
+    /// What predictions gain and cost, instead of what their definitions say.
+    pub costs: Option<Costs>,
     /// Of how many days evaluations are.
     pub period: Period,
     /// What evaluations say where scikit-learn divides by zero; nothing, when that is `None`.
@@ -127,6 +129,8 @@ pub struct Words<'a> {
     pub cut: Option<&'a str>,
     /// A score.
     pub threshold: Option<&'a str>,
+    /// Gains and costs, as [`Costs::parse`] reads them.
+    pub costs: Option<&'a str>,
     /// A period: `day`, `week`, `month`, `quarter` or `all`.
     pub group_by: Option<&'a str>,
     /// `0`, `1` or `null`.
@@ -193,6 +197,7 @@ impl Request {
             cut,
             has_intervals,
             threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
+            costs: words.costs.map(|word| costs_of(what, word)).transpose()?,
             period: words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
@@ -224,6 +229,7 @@ impl Request {
             as_of: None,
             cut: None,
             threshold: None,
+            costs: None,
             period: Period::Day,
             zero_division: None,
             has_intervals,
@@ -240,7 +246,8 @@ impl Request {
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         let is_of_then = self.as_of.is_some() || self.cut.is_some();
-        let is_of_days = self.threshold.is_none() && self.period == Period::Day && !self.has_intervals;
+        let is_as_defined = self.threshold.is_none() && self.costs.is_none();
+        let is_of_days = is_as_defined && self.period == Period::Day && !self.has_intervals;
         let is_of_days =
             is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.live.is_none();
         let is_stored = self.what.facts().is_stored && is_of_days;
@@ -270,6 +277,11 @@ fn threshold_of(what: What, word: &str) -> Result<f64> {
     of_evaluations(what, "threshold")?;
     let number = word.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| Error::invalid(format!("threshold: `{word}` is not a number")))
+}
+
+fn costs_of(what: What, word: &str) -> Result<Costs> {
+    of_evaluations(what, "costs")?;
+    Costs::parse(word).map_err(|error| Error::invalid(format!("costs: {error}")))
 }
 
 fn period_of(what: What, word: &str) -> Result<Period> {
@@ -353,6 +365,8 @@ mod tests {
             evaluations(Words { threshold: Some("half"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { threshold: Some("NaN"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { zero_division: Some("2"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { costs: Some("fp"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Words { costs: Some("fp=1"), ..words("2013-03-01", "2013-03-01") }),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }

@@ -88,7 +88,7 @@ impl What {
     /// Whether it takes a word that only what is made of evaluations takes.
     pub(crate) fn takes(self, word: &str) -> bool {
         match word {
-            "interval" => self == What::Evaluations,
+            "interval" | "costs" => self == What::Evaluations,
             "zero-division" => matches!(self, What::Evaluations | What::Classes),
             _ => self.is_judged(),
         }

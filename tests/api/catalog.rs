@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use catalog::{AnyEntity, Catalog, New, NewEntity, Patch, Role};
-use event::{Clock, ErrorKind, Task, Timestamp};
+use event::{Clock, Definition, ErrorKind, Task, Timestamp};
 use log::key::{self, EntityId, EntityKind, Scope};
 use proptest::prelude::*;
 use table::{
@@ -36,7 +36,10 @@ async fn workspace(catalog: &Catalog) -> EntityId {
 }
 
 fn model(workspace: &EntityId, name: &str) -> NewEntity {
-    NewEntity::new(name, New::Model { workspace: workspace.id().clone(), task: Task::Regression })
+    NewEntity::new(
+        name,
+        New::Model { workspace: workspace.id().clone(), definition: Definition::of(Task::Regression) },
+    )
 }
 
 /// Names, guards, counts and pointers of the models of a workspace agree; returns the names.

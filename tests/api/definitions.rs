@@ -71,7 +71,7 @@ async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
     // Releases that come begin with it, those before keep what they began with.
     scene.register("v3", "m").await.unwrap();
     let first = scene.world.catalog.definitions(scene.id()).await.unwrap();
-    let label = |name: &str| first.first(name).unwrap().task.positive_label().unwrap().to_owned();
+    let label = |name: &str| first.first(name).unwrap().definition.task.positive_label().unwrap().to_owned();
     assert_eq!((label("v1"), label("v3")), ("1".to_owned(), "yes".to_owned()));
     // And it may be changed back, for some days of it.
     scene.define("v1", "1", "2026-06-03", "2026-06-07T00:00:00Z").await;

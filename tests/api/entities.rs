@@ -1,7 +1,7 @@
 //! Entities: their ids, the keys of children, their counts on the parent, their names and their size.
 
 use catalog::{ListOptions, New, NewEntity, Patch};
-use event::{ErrorKind, Task, Timestamp};
+use event::{Definition, ErrorKind, Task, Timestamp};
 use log::key::{EntityId, EntityKind};
 use table::item::Value;
 use tests::{
@@ -31,7 +31,10 @@ async fn every_entity_has_an_id_and_is_found_by_it(world: World) {
     let category = catalog.get(&at).await.unwrap().parent().unwrap();
     let mut all = vec![(category, "credit"), (at.clone(), "credit/prod")];
     for (what, path) in [
-        (New::Model { workspace: within(), task: Task::Multiclass }, "credit/prod/next"),
+        (
+            New::Model { workspace: within(), definition: Definition::of(Task::Multiclass) },
+            "credit/prod/next",
+        ),
         (New::Configuration { workspace: within() }, "credit/prod/deep"),
         (release(&at, "churn"), "credit/prod/churn@v1"),
         (New::User, "ann"),
@@ -90,7 +93,10 @@ async fn a_child_counts_on_its_parent_or_is_not_made(world: World) {
     assert_eq!(category.children()[&EntityKind::Workspace], 1);
     // Never on a parent that does not exist.
     let nowhere = EntityId::Workspace(first.id().clone());
-    let new = NewEntity::new("x", New::Model { workspace: nowhere.id().clone(), task: Task::Multiclass });
+    let new = NewEntity::new(
+        "x",
+        New::Model { workspace: nowhere.id().clone(), definition: Definition::of(Task::Multiclass) },
+    );
     assert_eq!(catalog.create(new, now()).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(catalog.find(&nowhere).await.unwrap(), None);
     assert!(
@@ -108,7 +114,10 @@ async fn names_are_unique_and_found(world: World) {
     let catalog = &world.catalog;
     let at = world.workspace().await;
     let churn = world.model(&at, "churn", now()).await;
-    let again = NewEntity::new("churn", New::Model { workspace: at.id().clone(), task: Task::Multiclass });
+    let again = NewEntity::new(
+        "churn",
+        New::Model { workspace: at.id().clone(), definition: Definition::of(Task::Multiclass) },
+    );
     assert!(catalog.create(again, now()).await.unwrap_err().is_conflict());
     // Among siblings of one type: a configuration may have the same name.
     catalog.ensure_configuration(at.id(), "churn", now()).await.unwrap();
@@ -130,7 +139,7 @@ async fn each_child_has_its_own_400_kb(world: World) {
     let large = |bytes: usize| {
         let mut new = NewEntity::new(
             &format!("m{bytes}"),
-            New::Model { workspace: at.id().clone(), task: Task::Regression },
+            New::Model { workspace: at.id().clone(), definition: Definition::of(Task::Regression) },
         );
         let text = Value::L(vec![Value::from("x".repeat(bytes)), Value::Ss(["a".to_owned()].into())]);
         new.attributes.insert("large".into(), Value::M([("in".to_owned(), text)].into()));

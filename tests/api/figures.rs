@@ -1,8 +1,9 @@
 //! Figures of evaluations that are asked for otherwise than they are stored.
 
-use event::{Column, Columns, Day, ErrorKind, Kind, Values};
+use event::{Column, Columns, Day, ErrorKind, Kind, NewDefinition, Values};
 use log::{key::LogId, segment_item::Segment};
 use query::{Bounds, Format, Request, What, Words};
+use serde_json::json;
 use table::Condition;
 use tests::{
     on_both_engines,
@@ -18,6 +19,8 @@ on_both_engines!(
     what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next,
     a_query_draws_no_more_for_its_intervals_than_it_may,
     classes_are_shown_as_they_are_stored_and_of_any_period,
+    costs_hold_from_a_day_on_and_a_query_may_name_others,
+    the_level_of_intervals_is_defined,
 );
 
 const DAY: &str = "2026-06-01";
@@ -59,6 +62,94 @@ async fn figures_are_computed_at_any_threshold(world: World) {
     for (word, expected) in [("null", ",0.0,0.0,1.0"), ("0", "0.0,0.0,0.0,1.0"), ("1", "1.0,0.0,0.0,1.0")] {
         assert_eq!(Asked { zero_division: Some(word), ..shares }.csv(&scene).await, expected, "{word}");
     }
+}
+
+async fn csv_of(scene: &Scene, words: Words<'_>) -> Vec<String> {
+    let words = Words { from: "2026-06-01", to: "2026-06-03", ..words };
+    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    String::from_utf8(text).unwrap().lines().skip(1).map(str::to_owned).collect()
+}
+
+async fn costs_hold_from_a_day_on_and_a_query_may_name_others(world: World) {
+    let scene = Scene::new(world).await;
+    for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {
+        scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
+        scene.observe_many(day, "1", 9, "2026-06-04T12:00:00Z").await;
+    }
+    scene.project().await;
+    let ingest = scene.ingest(at("2026-06-05T00:00:00Z"));
+    let define = async |costs: &str, from: &str| {
+        let new = NewDefinition {
+            costs: Some(costs.into()),
+            from: Some(from.parse().unwrap()),
+            ..NewDefinition::default()
+        };
+        ingest.define_model(&scene.workspace, "m", &new).await.unwrap().len()
+    };
+    assert_eq!(define("tp=10,fp=2,fn=5", "2026-06-02").await, 2);
+    assert_eq!(define("fn=5,fp=2,tp=10", "2026-06-02").await, 0, "it is said already");
+    assert_eq!(define("fp=1", "2026-06-03").await, 2);
+    scene.project().await;
+    // 3 true positives, 2 false ones, 2 true negatives and 2 false ones a day.
+    let columns = Some("costs,value,value_per_prediction,best_threshold,best_value,threshold");
+    let daily = csv_of(&scene, Words { columns, ..Words::default() }).await;
+    assert_eq!(
+        daily,
+        [
+            ",,,,,0.5",
+            "\"tp=10,tn=0,fp=2,fn=5\",16.0,1.7777777777777777,0.1,42.0,0.5",
+            "\"tp=0,tn=0,fp=1,fn=0\",-2.0,-0.2222222222222222,0.9000000000000001,0.0,0.5"
+        ]
+    );
+    // Over all days, of the 18 predictions whose costs are known; no threshold is best by two costs.
+    let all = Words { columns, group_by: Some("all"), ..Words::default() };
+    assert_eq!(csv_of(&scene, all.clone()).await, ["\"tp=0,tn=0,fp=1,fn=0\",14.0,0.7777777777777778,,,0.5"]);
+    let named =
+        Words { columns: Some("value,best_threshold,best_value"), costs: Some("tp=10,fp=2,fn=5"), ..all };
+    assert_eq!(csv_of(&scene, named.clone()).await, ["48.0,0.1,126.0"]);
+    let at_best = Words { threshold: Some("0.1"), ..named };
+    assert_eq!(csv_of(&scene, at_best).await, ["126.0,0.1,126.0"]);
+    let then = Words { columns, as_of: Some("2026-06-04T23:00:00Z"), ..Words::default() };
+    assert_eq!(csv_of(&scene, then).await, [",,,,,0.5"; 3], "nothing was said of costs then");
+    assert_eq!(define("none", "2026-06-02").await, 2);
+    scene.project().await;
+    assert_eq!(csv_of(&scene, Words { columns, ..Words::default() }).await[1], ",,,,,0.5");
+    scene.assert_verified().await;
+}
+
+async fn the_level_of_intervals_is_defined(world: World) {
+    let scene = Scene::new(world).await;
+    let ingest = scene.ingest(at("2026-06-04T00:00:00Z"));
+    let regression = NewDefinition {
+        task: Some("regression".into()),
+        interval_level: Some(0.8),
+        from: DAY.parse().ok(),
+        ..NewDefinition::default()
+    };
+    ingest.define_release(&scene.workspace, "v1", &regression).await.unwrap();
+    let prediction = |key: &str, lower: f64, upper: f64| json!({ "key": key, "predicted_at": format!("{DAY}T01:00:00Z"), "release": "v1", "value": lower, "lower": lower, "upper": upper });
+    let predictions = json!([prediction("a", 1.0, 3.0), prediction("b", 2.0, 4.0)]);
+    scene.append(Kind::Predictions, predictions, "2026-06-04T12:00:00Z").await.unwrap();
+    let outcome = |key: &str, value: f64| json!({ "key": key, "predicted_on": DAY, "observed_at": "2026-06-04T00:00:00Z", "value": value });
+    let outcomes = json!([outcome("a", 2.0), outcome("b", 5.0)]);
+    scene.append(Kind::Outcomes, outcomes, "2026-06-04T12:00:00Z").await.unwrap();
+    scene.project().await;
+    let columns = Some("coverage,interval_level,pinball");
+    // The lower ends lose 0.1 and 0.3, the upper ones 0.1 and 0.9.
+    let found = csv_of(&scene, Words { columns, ..Words::default() }).await;
+    assert_eq!(found.len(), 1);
+    let numbers: Vec<f64> = found[0].split(',').map(|number| number.parse().unwrap()).collect();
+    assert_eq!(numbers[..2], [0.5, 0.8]);
+    assert!((numbers[2] - 0.35).abs() < 1e-12, "{numbers:?}");
+    let unknown =
+        NewDefinition { interval_level: Some(0.0), from: DAY.parse().ok(), ..NewDefinition::default() };
+    ingest.define_release(&scene.workspace, "v1", &unknown).await.unwrap();
+    scene.project().await;
+    assert_eq!(csv_of(&scene, Words { columns, ..Words::default() }).await, ["0.5,,"]);
+    scene.assert_verified().await;
 }
 
 async fn figures_of_a_period_are_those_of_all_its_events(world: World) {

@@ -209,8 +209,9 @@ async fn a_window_is_ranked_by_any_figure_of_all_its_events(world: World) {
     scene.predict_many("2026-06-03", "v2", 1, "2026-06-04T12:00:00Z").await;
     scene.project().await;
     let query = scene.query(at(NOW));
+    let words_of_window = BoardWords { from: "2026-06-01", to: "2026-06-03", ..BoardWords::default() };
     let words =
-        |figure, min_n| BoardWords { from: "2026-06-01", to: "2026-06-03", figure, min_n, environment: None };
+        |figure, min_n| BoardWords { from: "2026-06-01", to: "2026-06-03", figure, min_n, ..words_of_window };
     let places = async |words: BoardWords<'_>| -> Vec<(String, u64, bool)> {
         let (_, places) = query.leaderboard_of_window(scene.id(), &words, 10).await.unwrap();
         places.into_iter().map(|place| (place.release, place.n, place.is_ranked)).collect()
@@ -237,6 +238,12 @@ async fn a_window_is_ranked_by_any_figure_of_all_its_events(world: World) {
     };
     let unset = "the workspace has no primary metric to rank by; name a figure";
     assert_eq!(fails(words(None, None)).await, unset);
+    // By what was known before anything was posted, and after it.
+    let early = BoardWords { as_of: Some("2026-06-04"), ..brier(1) };
+    assert_eq!(places(early).await, []);
+    let late = BoardWords { as_of: Some("2026-06-05"), ..brier(1) };
+    assert_eq!(places(late).await, places(brier(1)).await);
+    assert!(fails(BoardWords { as_of: Some("noon"), ..brier(1) }).await.starts_with("as-of: "));
     let live = BoardWords { environment: Some("production"), ..brier(1) };
     assert_eq!(fails(live).await, "there is no environment `production`; there is none yet");
 }

@@ -1,7 +1,7 @@
 //! Lists of children: by page, by time, by column, and by an index.
 
 use catalog::{AnyEntity, ListOptions, New, NewEntity};
-use event::Task;
+use event::{Definition, Task};
 use log::key::EntityKind;
 use tests::{
     on_both_engines,
@@ -23,7 +23,7 @@ async fn children_are_listed_by_page_by_time_and_by_column(world: World) {
     for day in days {
         let mut new = NewEntity::new(
             &format!("m-{day}"),
-            New::Model { workspace: workspace.id().clone(), task: Task::Regression },
+            New::Model { workspace: workspace.id().clone(), definition: Definition::of(Task::Regression) },
         );
         new.attributes.insert("large".into(), "x".repeat(1_000).into());
         catalog.create(new, at(&format!("{day}T12:00:00Z"))).await.unwrap();

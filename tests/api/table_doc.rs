@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{Catalog, New, NewEntity, ReleaseDetails, Role};
-use event::{Clock, Day, Task, Timestamp, Window};
+use event::{Clock, Day, Definition, Task, Timestamp, Window};
 use log::key::{self, EntityId, Scope};
 use serde_json::{Value as Json, json};
 use table::{
@@ -109,7 +109,7 @@ async fn the_page_shows_what_is_stored() {
     let workspace = create("prod", New::Workspace { category: category.id().clone() }).await;
     let within = || workspace.id().clone();
     let task = Task::Binary { positive_label: "default".into() };
-    let model = create("churn", New::Model { workspace: within(), task }).await;
+    let model = create("churn", New::Model { workspace: within(), definition: Definition::of(task) }).await;
     let configuration = create("deep", New::Configuration { workspace: within() }).await;
     let user = create("ann", New::User).await;
     let release = New::Release {

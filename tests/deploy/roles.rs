@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 use catalog::{Alert, Catalog, New, NewEntity, Patch, Pin, PrimaryMetric, ReleaseSpec, Role, Workspace};
-use event::{Clock, Kind, Task, Timestamp};
+use event::{Clock, Definition, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
     counted,
@@ -57,7 +57,7 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     let (user, group) = (create("ann", New::User).await, create("team", New::Group).await);
     create("nightly", New::System).await;
     let task = Task::Binary { positive_label: "1".into() };
-    let spare = create("spare", New::Model { workspace: id.clone(), task }).await;
+    let spare = create("spare", New::Model { workspace: id.clone(), definition: Definition::of(task) }).await;
     catalog.change(&spare, &Patch::rename("unused"), None, now).await.unwrap();
     catalog.change(&spare, &Patch::archive(true), None, now).await.unwrap();
     catalog.delete(&spare, None, now).await.unwrap();

@@ -14,7 +14,8 @@ A case is a file data/NAME.csv with a row for each prediction and what is said o
 A key that comes again in the same release is a repeat; the last row counts. figures.json has the figures of each case and
 release. Where the library answers with a warning, or only by a convention of its own, the figure is null; what it says with
 `zero_division` of 0 and 1 stands apart. `intervals` has how many predictions each figure is of and its 95% interval, for
-figures whose interval has a formula. `thresholds` has what is said of binary scores at other thresholds.
+figures whose interval has a formula. `thresholds` has what is said of binary scores at other thresholds. All binary
+predictions gain and cost COSTS, and all predicted intervals are to hold the share LEVEL of the real numbers.
 """
 
 import csv
@@ -42,6 +43,8 @@ DEMO = HERE.parent.parent / "demo" / "data" / "flights"
 COLUMNS = ["release", "key", "score", "label", "value", "outcome", "outcome_label", "outcome_value"]
 BINS = 10
 CLOSE = 1e-9
+COSTS = {"tp": 2.5, "tn": 0.25, "fp": 1.0, "fn": 4.0}
+LEVEL = 0.8
 
 
 def row(release, key, outcome=True, **more):
@@ -321,6 +324,23 @@ def nannyml_auc(frame):
     return float(result[("roc_auc", "value")].iloc[0])
 
 
+def worth(said, real):
+    """What each prediction gains, or costs."""
+    said, real = np.array(said, dtype=bool), np.array(real, dtype=bool)
+    of_real = np.where(said, COSTS["tp"], -COSTS["fn"])
+    return np.where(real, of_real, np.where(said, -COSTS["fp"], COSTS["tn"]))
+
+
+def best(late, score):
+    """The threshold with the greatest value: of the scores, and one above all of them; of equal ones the greatest."""
+    if not len(score):
+        return {}
+    thresholds = [math.nextafter(score.max(), math.inf), *sorted(set(score.tolist()), reverse=True)]
+    values = [worth(score >= threshold, late).sum() for threshold in thresholds]
+    at = int(np.argmax(values))
+    return {"best_threshold": thresholds[at], "best_value": values[at]}
+
+
 def binary(rows, threshold=0.5):
     judged = [one for one in rows if one.get("outcome_label") is not None]
     late = [one["outcome_label"] == "late" for one in judged]
@@ -374,6 +394,9 @@ def binary(rows, threshold=0.5):
         "zero_division": zero_division,
         "intervals": binary_intervals(said, real, truth, score),
         "mcc": metrics.matthews_corrcoef(real, said) if has_all else None,
+        "value": worth(said, real).sum() if real else None,
+        "value_per_prediction": worth(said, real).mean() if real else None,
+        **best(truth, score),
         **of_scores(truth, score),
     }
 
@@ -459,7 +482,25 @@ def of_intervals(rows):
     return {
         "coverage": np.mean([lower <= real <= upper for lower, upper, real in whole]),
         "interval_width": number(sum(widths) / len(widths)),
+        "pinball": pinball(rows),
+        "interval_level": LEVEL,
     }
+
+
+def pinball(rows):
+    """The mean of the losses of both ends as quantiles; each is of the predictions that have it."""
+    losses = []
+    for name, alpha in (("lower", (1 - LEVEL) / 2), ("upper", (1 + LEVEL) / 2)):
+        pairs = [[one.get(name), one.get("outcome_value")] for one in rows]
+        pairs = [pair for pair in pairs if None not in pair]
+        apart = [Fraction(real) - Fraction(end) for end, real in pairs]
+        exact = Fraction(alpha)
+        loss = number(sum(max(exact * d, (exact - 1) * d) for d in apart) / len(apart))
+        end, real = np.array(pairs).T
+        if np.max(np.abs(pairs)) < 1e100:
+            assert abs(loss - metrics.mean_pinball_loss(real, end, alpha=alpha)) < CLOSE
+        losses.append(loss)
+    return sum(losses) / 2
 
 
 def interval_intervals(rows):
@@ -688,6 +729,7 @@ def binary_intervals(said, real, truth, score):
         "log_loss": student(-np.log(p)),
         "brier": student((score - truth) ** 2),
         "auc": delong(truth, score),
+        "value_per_prediction": student(worth(said, real)),
     }
 
 
@@ -713,7 +755,8 @@ def at_threshold(rows, threshold):
     without = [dict(one, label=None) if one.get("score") is not None else one for one in rows]
     figures = binary(without, threshold)
     names = ("threshold", "tp", "fp", "tn", "fn", "accuracy", "precision", "recall", "f1", "specificity", "mcc", "auc")
-    return {name: figures[name] if isinstance(figures[name], int) else defined(figures[name]) for name in names}
+    names += ("value", "value_per_prediction", "best_threshold", "best_value")
+    return {name: figures[name] if isinstance(figures.get(name), int) else defined(figures.get(name)) for name in names}
 
 
 def evaluate(task, rows):
@@ -748,7 +791,8 @@ def main():
                 writer.writerow([text(cells.get(column)) for column in columns])
         made[name] = {"task": task, "releases": evaluate(task, rows)}
     versions = {package.__name__: package.__version__ for package in (np, pd, scipy, sklearn, nannyml)}
-    reference = {"made_with": versions, "cases": made}
+    costs = ",".join(f"{name}={number:g}" for name, number in COSTS.items())
+    reference = {"made_with": versions, "costs": costs, "interval_level": LEVEL, "cases": made}
     (HERE / "figures.json").write_text(json.dumps(reference, indent=1, allow_nan=False) + "\n")
 
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{Catalog, New, NewEntity};
-use event::{Clock, Task, Timestamp};
+use event::{Clock, Definition, Task, Timestamp};
 use log::key::EntityId;
 use table::Table;
 
@@ -56,7 +56,8 @@ impl World {
     /// # Panics
     /// When it cannot be made.
     pub async fn model(&self, workspace: &EntityId, name: &str, now: Timestamp) -> EntityId {
-        let what = New::Model { workspace: workspace.id().clone(), task: Task::Regression };
+        let what =
+            New::Model { workspace: workspace.id().clone(), definition: Definition::of(Task::Regression) };
         self.catalog.create(NewEntity::new(name, what), now).await.expect("a model").at()
     }
 }

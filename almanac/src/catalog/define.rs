@@ -2,7 +2,7 @@
 
 use catalog::{AnyEntity, Workspace};
 use clap::Args;
-use event::{Clock, Error};
+use event::{Clock, Error, Said};
 use ingest::{
     Ingest,
     definitions::{DefinedRelease, NewDefinition},
@@ -22,15 +22,42 @@ pub(crate) struct DefineArgs {
     /// The label whose probability is the score of a binary model.
     #[arg(long, value_name = "LABEL")]
     pub(crate) positive_label: Option<String>,
-    /// The least score of a prediction without a label that counts as positive.
-    #[arg(long, value_name = "SCORE")]
-    pub(crate) threshold: Option<f64>,
+    #[command(flatten)]
+    pub(crate) judging: JudgingArgs,
     /// The first day for which this holds; today when it is not given.
     #[arg(long, value_name = "DAY")]
     pub(crate) from: Option<String>,
     /// A remark.
     #[arg(long)]
     pub(crate) note: Option<String>,
+}
+
+/// What may be said of how predictions are judged, whatever their task.
+#[derive(Debug, Args)]
+pub(crate) struct JudgingArgs {
+    /// The least score of a prediction without a label that counts as positive.
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) threshold: Option<f64>,
+    /// What a prediction of a binary model gains (tp, tn) and costs (fp, fn), such as tp=10,fp=2,fn=50; what is not named is
+    /// 0. none takes them away.
+    #[arg(long)]
+    pub(crate) costs: Option<String>,
+    /// The share of real numbers that predicted intervals are to hold, such as 0.8; 0 when it is not known.
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) interval_level: Option<f64>,
+    /// A tag or feature by which evaluations are stored beside by release: tag.NAME, or feature.NAME:EDGE:EDGE with the
+    /// numbers at which new bins begin. Up to 8, with commas between; none takes them away.
+    #[arg(long = "split", value_name = "COLUMN", value_delimiter = ',')]
+    pub(crate) splits: Vec<String>,
+}
+
+impl JudgingArgs {
+    /// What they say.
+    pub(crate) fn said(self) -> NewDefinition {
+        let Self { threshold, costs, interval_level, splits } = self;
+        let splits = (!splits.is_empty()).then_some(splits);
+        NewDefinition { threshold, costs, interval_level, splits, ..NewDefinition::default() }
+    }
 }
 
 /// Defines what all releases of a model are judged by.
@@ -51,8 +78,8 @@ pub(super) async fn release(config: &Config, args: DefineArgs) -> anyhow::Result
 
 fn definition(args: DefineArgs) -> Result<NewDefinition, Error> {
     let from = args.from.as_deref().map(str::parse).transpose()?;
-    let DefineArgs { task, positive_label, threshold, note, .. } = args;
-    Ok(NewDefinition { task, positive_label, threshold, from, note })
+    let DefineArgs { task, positive_label, judging, note, .. } = args;
+    Ok(NewDefinition { task, positive_label, from, note, ..judging.said() })
 }
 
 /// The workspace of an entity, and its name.
@@ -67,18 +94,23 @@ async fn named(ingest: &Ingest, kind: EntityKind, entity: &str) -> anyhow::Resul
     }
 }
 
+/// What is said with the task, and with the day.
+const IN_TASK: [&str; 3] = ["task", "positive_label", "effective_from"];
+
 fn say(defined: &[DefinedRelease]) {
     if defined.is_empty() {
         println!("nothing changes: the releases are judged like this already, or there are none");
     }
     for (release, definition) in defined {
         let from = definition.from.map_or_else(String::new, |day| format!(" from {day} on"));
-        let threshold = if definition.task.is_binary() {
-            format!(", threshold {}", definition.threshold)
-        } else {
-            String::new()
-        };
-        println!("release {release}: {}{threshold}{from}", definition.task);
+        let own = definition.said().into_iter().filter(|(name, _)| !IN_TASK.contains(name));
+        let own: String = own
+            .map(|(name, said)| match said {
+                Said::Text(text) => format!(", {name} {text}"),
+                Said::Number(number) => format!(", {name} {number}"),
+            })
+            .collect();
+        println!("release {release}: {}{own}{from}", definition.task);
     }
     if !defined.is_empty() {
         println!("`almanac up` evaluates the days from then on again");

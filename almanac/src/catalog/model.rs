@@ -3,12 +3,12 @@
 use ::catalog::new;
 use catalog::AnyEntity;
 use clap::Subcommand;
-use event::Task;
+use event::NewDefinition;
 use log::key::EntityKind;
 
 use super::{
     created,
-    define::{self, DefineArgs},
+    define::{self, DefineArgs, JudgingArgs},
     entity::{EntityCommand, Noted, ReadCommand, change, parse_attributes, read},
     existing,
 };
@@ -33,6 +33,8 @@ pub(crate) enum ModelCommand {
         #[arg(long)]
         positive_label: Option<String>,
         #[command(flatten)]
+        judging: JudgingArgs,
+        #[command(flatten)]
         noted: Noted,
     },
     #[command(flatten)]
@@ -44,24 +46,37 @@ pub(crate) enum ModelCommand {
 pub(crate) async fn command(config: &Config, command: ModelCommand) -> anyhow::Result<()> {
     let service = existing(config).await?;
     match command {
-        ModelCommand::Create { name, workspace, task, positive_label, noted } => {
+        ModelCommand::Create { name, workspace, task, positive_label, judging, noted } => {
             let attributes = parse_attributes(noted.attributes.as_deref())?;
             let (catalog, now) = (service.catalog(), service.clock().now());
+            let said = NewDefinition { positive_label, ..judging.said() };
             let any = match attributes {
                 // The same model again is left as it is.
                 None => {
-                    let task = Task::parse(&task, positive_label.as_deref())?;
-                    let workspace = catalog.workspace(&workspace).await?;
-                    AnyEntity::Model(catalog.ensure_model(workspace.id(), &name, &task, now).await?)
+                    let definition = said.first(&task)?;
+                    let workspace = catalog.workspace(&workspace).await?.entity.id;
+                    let model = catalog.ensure_defined_model(&workspace, &name, &definition, now).await?;
+                    AnyEntity::Model(model)
                 }
                 attributes => {
                     let name = name.clone();
-                    let new = new::NewModel { workspace, name, task, positive_label, attributes };
+                    let NewDefinition { positive_label, threshold, costs, interval_level, splits, .. } = said;
+                    let new = new::NewModel {
+                        workspace,
+                        name,
+                        task,
+                        positive_label,
+                        threshold,
+                        costs,
+                        interval_level,
+                        splits,
+                        attributes,
+                    };
                     new.create(catalog, now).await?
                 }
             };
             let AnyEntity::Model(model) = &any else { return Ok(()) };
-            created(&any, &format!("{name} ({})", model.task), noted.shown.format);
+            created(&any, &format!("{name} ({})", model.definition.task), noted.shown.format);
             Ok(())
         }
         ModelCommand::Define(args) => define::model(config, args).await,

@@ -225,7 +225,7 @@ fn show(page: &WorkspacePage) {
     println!("{}  {at}  created {}\n", workspace.path, workspace.entity.created_at);
     let mut models = aligned(&["model", "task"], &[]);
     for model in &page.models {
-        models.add_row([model.entity.name.clone(), model.task.to_string()]);
+        models.add_row([model.entity.name.clone(), model.definition.task.to_string()]);
     }
     print(&models);
     let kinds = Kind::ALL.map(|kind| kind.name());

@@ -1,7 +1,7 @@
 //! What the OpenAPI document says of entities.
 
 use axum::http::StatusCode;
-use event::{Task, id::MAX_NAME_BYTES, lane::MAX_LANES};
+use event::{Task, lane::MAX_LANES};
 use log::key::EntityKind;
 use serde_json::{Value, json};
 use web::{
@@ -11,12 +11,14 @@ use web::{
         content::ContentBuilder,
         example::ExampleBuilder,
         path::{ParameterBuilder, ParameterIn, ParameterStyle},
-        schema::ObjectBuilder,
     },
     parameter, schema,
 };
 
-use super::schemas::{self, new_entity, page_name};
+use super::{
+    judging::of_task,
+    schemas::{self, new_entity, page_name},
+};
 use crate::{MAX_ATTRIBUTES_BYTES, MAX_PAGE, json};
 
 pub(super) const JSON: &str = "application/json";
@@ -240,26 +242,14 @@ pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
 }
 
 pub(super) fn create_model(named: Named) -> Operation {
-    let [binary, others @ ..] = Task::NAMES;
-    let label = || schema::string().min_length(Some(1)).max_length(Some(MAX_NAME_BYTES));
-    let new = |tasks: &[&str], label: ObjectBuilder| -> RefOr<Schema> {
-        schema::object([
-            ("name", schema::name().into()),
-            ("task", schema::one_of(tasks.iter().copied()).into()),
-        ])
-        .property("positive_label", label)
-        .into()
-    };
-    let new = schema::any_of([
-        new(&[binary], label().schema_type(schema::types(&[Type::String], true))),
-        new(&others, ObjectBuilder::new().schema_type(Type::Null)),
-    ]);
+    let new = || schema::object([("name", schema::name().into())]);
+    let new = schema::any_of(Task::NAMES.map(|task| of_task(new(), task)));
     let example = json!({ "name": "risk", "task": "binary", "positive_label": "default" });
     named
         .operation(Operation::post, "/models", "ensure_model")
         .tag("catalog")
         .summary("Create a model, if it is new")
-        .description("The same model again is left as it is; with another task it is a conflict. The positive label of a binary task is `1` unless it is given.")
+        .description("The same model again is left as it is; judged otherwise it is a conflict. The positive label of a binary task is `1` unless it is given.")
         .body("Its name and what it predicts.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::CREATED, answer("The model.", JSON, schema::component("Model")))
         .fails(&ALWAYS)

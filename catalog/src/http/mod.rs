@@ -14,6 +14,7 @@ mod api;
 mod demands;
 mod entity;
 mod follow;
+mod judging;
 mod live;
 mod people;
 mod people_api;
@@ -23,6 +24,7 @@ mod settings;
 mod workspace;
 
 pub use entity::{created, instant, parent_kind};
+pub use judging::{costs, judging};
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.

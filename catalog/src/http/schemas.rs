@@ -1,6 +1,6 @@
 //! The schemas of entities, as they are answered and as they are asked for.
 
-use event::{Task, id::MAX_NAME_BYTES};
+use event::{Task, fields::MAX_WORDS_BYTES, id::MAX_NAME_BYTES};
 use log::key::EntityKind;
 use web::{
     openapi::{
@@ -10,6 +10,7 @@ use web::{
     schema,
 };
 
+use super::judging::of_task;
 use crate::{MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Role, json};
 
 /// The component of an entity of a type.
@@ -36,11 +37,11 @@ pub(super) fn page_name(kind: EntityKind) -> String {
     format!("{}Page", name(kind))
 }
 
-fn maybe(schema: ObjectBuilder, kind: Type) -> RefOr<Schema> {
+pub(super) fn maybe(schema: ObjectBuilder, kind: Type) -> RefOr<Schema> {
     schema.schema_type(schema::types(&[kind], true)).into()
 }
 
-fn text(most: usize) -> ObjectBuilder {
+pub(super) fn text(most: usize) -> ObjectBuilder {
     schema::string().min_length(Some(1)).max_length(Some(most))
 }
 
@@ -71,6 +72,9 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "attributes" => attributes().into(),
         "task" => schema::one_of(Task::NAMES).into(),
         "positive_label" => maybe(text(MAX_NAME_BYTES), Type::String),
+        "threshold" | "interval_level" => maybe(ObjectBuilder::new(), Type::Number),
+        "costs" => maybe(text(MAX_WORDS_BYTES), Type::String),
+        "splits" => schema::array(schema::string()).schema_type(schema::types(&[Type::Array], true)).into(),
         "configuration" | "environment" => maybe(schema::name(), Type::String),
         "snapshot_from" | "snapshot_to" => maybe(schema::day(), Type::String),
         "metrics" => numbers(MAX_METRICS).into(),
@@ -110,18 +114,11 @@ pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
             schema::object([("path", schema::path().into())]).property("attributes", attributes()).into()
         }
         EntityKind::Model => {
-            let [binary, others @ ..] = Task::NAMES;
-            let new = |tasks: &[&str], label: RefOr<Schema>| -> RefOr<Schema> {
-                let task = schema::one_of(tasks.iter().copied()).into();
-                schema::object([("workspace", workspace()), ("name", name()), ("task", task)])
-                    .property("positive_label", label)
+            let new = || {
+                schema::object([("workspace", workspace()), ("name", name())])
                     .property("attributes", attributes())
-                    .into()
             };
-            schema::any_of([
-                new(&[binary], maybe(text(MAX_NAME_BYTES), Type::String)),
-                new(&others, ObjectBuilder::new().schema_type(Type::Null).into()),
-            ])
+            schema::any_of(Task::NAMES.map(|task| of_task(new(), task)))
         }
         EntityKind::Configuration => schema::object([("workspace", workspace()), ("name", name())])
             .property("attributes", attributes())

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Task, lane::MAX_LANES};
+use event::{NewDefinition, lane::MAX_LANES};
 use serde::Deserialize;
 use serde_json::json;
 use web::{InPath, Problem, Whole, json_object};
@@ -21,6 +21,10 @@ struct NewModel {
     name: String,
     task: String,
     positive_label: Option<String>,
+    threshold: Option<f64>,
+    costs: Option<String>,
+    interval_level: Option<f64>,
+    splits: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -36,11 +40,13 @@ pub(super) async fn create_model(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewModel = json_object(&headers, body)?;
+    let NewModel { name, task, positive_label, threshold, costs, interval_level, splits } =
+        json_object(&headers, body)?;
     let workspace = service.catalog().workspace(&workspace).await?;
-    let task = Task::parse(&new.task, new.positive_label.as_deref())?;
-    let now = service.clock().now();
-    let model = service.catalog().ensure_model(workspace.id(), &new.name, &task, now).await?;
+    let new =
+        NewDefinition { positive_label, threshold, costs, interval_level, splits, ..Default::default() };
+    let (definition, now) = (new.first(&task)?, service.clock().now());
+    let model = service.catalog().ensure_defined_model(workspace.id(), &name, &definition, now).await?;
     Ok((StatusCode::CREATED, Json(json::any(&AnyEntity::Model(model)))).into_response())
 }
 

@@ -10,6 +10,8 @@ pub const MAX_KEY_BYTES: usize = 256;
 pub const MAX_TEXT_BYTES: usize = 128;
 /// The most bytes in a note.
 pub const MAX_NOTE_BYTES: usize = 4096;
+/// The most bytes in a text of several words that a definition has.
+pub const MAX_WORDS_BYTES: usize = 8192;
 
 /// What the values of a field must keep to, besides their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub enum Rule {
     Label,
     /// What the predictions of a release say.
     Task,
+    /// Words of a definition, with commas between.
+    Words,
     /// A day, `2026-06-01`.
     Day,
     /// The value of a tag: a short text, possibly empty.
@@ -45,6 +49,7 @@ impl Rule {
             Rule::Key => MAX_KEY_BYTES,
             Rule::Note => MAX_NOTE_BYTES,
             Rule::Name => MAX_NAME_BYTES,
+            Rule::Words => MAX_WORDS_BYTES,
             _ => MAX_TEXT_BYTES,
         }
     }

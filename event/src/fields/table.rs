@@ -105,6 +105,13 @@ pub(super) const RELEASES: &[Field] = &[
     text("task", Rule::Task, "What the predictions of the release say."),
     text("positive_label", Rule::Label, "The positive label of a binary task."),
     number("threshold", "From which score on a prediction without a label is positive."),
+    text("costs", Rule::Words, "What predictions of a binary task gain and cost: `tp=10,tn=0,fp=2,fn=50`."),
+    number("interval_level", "The share of real numbers that predicted intervals are to hold."),
+    text(
+        "splits",
+        Rule::Words,
+        "By which tags and features evaluations are stored: `tag.carrier,feature.distance:500`.",
+    ),
     text("effective_from", Rule::Day, "The day from which a definition holds."),
 ];
 

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
-use event::{Day, Definition, Task, fields::same_label};
+use event::{Costs, Day, Definition, Task, fields::same_label};
 
 use super::{
     Bucket, Evaluation, Grouping, MAX_BUCKETS, Record, ReleaseEvaluation,
     fields::{Fields, View},
     head_to_head::{self, Contender},
     interval::{GoOn, Rows},
-    judge::{BinaryJudge, Judge},
+    judge::{BinaryJudge, Instead, Judge},
 };
 use crate::{
     ExactSum, FoldError, LogSegment, Result,
@@ -43,8 +43,7 @@ pub struct Buckets {
 /// What is asked for beside what is stored.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
-    /// The threshold by which all scores are judged, whatever the definitions say.
-    threshold: Option<f64>,
+    instead: Instead,
     has_intervals: bool,
 }
 
@@ -76,7 +75,15 @@ impl Evaluator {
     /// its definition say.
     #[must_use]
     pub fn at_threshold(self, threshold: Option<f64>) -> Self {
-        Self { options: Options { threshold, ..self.options }, ..self }
+        let instead = Instead { threshold, ..self.options.instead };
+        Self { options: Options { instead, ..self.options }, ..self }
+    }
+
+    /// The same, and predictions gain and cost that, whatever their definitions say.
+    #[must_use]
+    pub fn at_costs(self, costs: Option<Costs>) -> Self {
+        let instead = Instead { costs, ..self.options.instead };
+        Self { options: Options { instead, ..self.options }, ..self }
     }
 
     /// The same, and with or without [intervals](super::Intervals).
@@ -266,9 +273,9 @@ struct Release {
 
 impl Release {
     fn new(definition: Option<&Definition>, options: Options) -> Self {
-        let judge = definition.map(|definition| Judge::new(definition, options.threshold));
+        let judge = definition.map(|definition| Judge::new(definition, options.instead));
         let rows = definition.filter(|_| options.has_intervals);
-        let rows = rows.map(|definition| Rows::new(definition, options.threshold));
+        let rows = rows.map(|definition| Rows::new(definition, options.instead));
         Self {
             predictions: 0,
             repeated: 0,
@@ -311,7 +318,7 @@ impl Release {
                 (self.judge, self.rows) = (judge, rows);
             }
             Some(judge) => {
-                if !judge.go_on(definition, options.threshold) {
+                if !judge.go_on(definition, options.instead) {
                     return false;
                 }
             }

@@ -10,7 +10,7 @@ use event::Definition;
 use super::{
     Measures, ReleaseEvaluation,
     fields::{Fields, Kept},
-    judge::Judge,
+    judge::{Instead, Judge},
 };
 use crate::{
     Figure,
@@ -93,7 +93,7 @@ pub(super) struct Rows {
 struct Definitions {
     /// Those of the days, in their order.
     definitions: Vec<Definition>,
-    threshold: Option<f64>,
+    instead: Instead,
     /// A judge that has judged nothing.
     fresh: Judge,
 }
@@ -107,7 +107,7 @@ impl Definitions {
             if row.by != by {
                 by = row.by;
                 // They are of one kind of task.
-                judge.go_on(&self.definitions[by], self.threshold);
+                judge.go_on(&self.definitions[by], self.instead);
             }
             judge.add(row.prediction.fields(), row.outcome.fields());
         }
@@ -116,9 +116,9 @@ impl Definitions {
 }
 
 impl Rows {
-    pub(super) fn new(definition: &Definition, threshold: Option<f64>) -> Self {
-        let (definitions, fresh) = (vec![definition.clone()], Judge::new(definition, threshold));
-        let by = Definitions { definitions, threshold, fresh };
+    pub(super) fn new(definition: &Definition, instead: Instead) -> Self {
+        let (definitions, fresh) = (vec![definition.clone()], Judge::new(definition, instead));
+        let by = Definitions { definitions, instead, fresh };
         Self { rows: Some(Vec::new()), work: 0, by, current: 0 }
     }
 

@@ -2,12 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use event::{Definition, Task, fields::same_label};
+use event::{Costs, Definition, Task, fields::same_label};
 
 use super::{Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, fields::Fields};
 use crate::metrics::{
-    ClassProbabilities, Confusion, ErrorFigures, Errors, Intervals, Probabilities, Scores, Tally, ratio,
+    ClassProbabilities, Confusion, ErrorFigures, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
+    Worth, ratio, value,
 };
+
+/// What is asked for instead of what definitions say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Instead {
+    /// The threshold by which all scores are judged.
+    pub(super) threshold: Option<f64>,
+    /// What predictions gain and cost.
+    pub(super) costs: Option<Costs>,
+}
 
 /// Judges the predictions of a release.
 #[derive(Clone, Debug)]
@@ -28,6 +38,9 @@ pub(super) struct RegressionJudge {
     errors: Errors,
     /// `None` as long as there are none.
     intervals: Option<Box<Intervals>>,
+    /// The share of real numbers that the intervals are to hold which come now, and by which those that came were made.
+    level: Option<f64>,
+    levels: Vec<Option<f64>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,34 +53,44 @@ pub(super) struct BinaryJudge {
     positives: u64,
     /// Labels of outcomes while none was positive.
     instead: BTreeSet<String>,
+    /// What predictions gain and cost now, and which of them there were.
+    costs: Option<Costs>,
     confusion: Confusion,
+    /// The same of those with other costs.
+    others: Vec<(Option<Costs>, Confusion)>,
     ranked: Scores,
     probabilities: Probabilities,
 }
 
 impl Judge {
-    /// Has judged nothing yet. A threshold that is given counts before that of the definition, and scores before labels.
-    pub(super) fn new(definition: &Definition, threshold: Option<f64>) -> Self {
+    /// Has judged nothing yet. A threshold that is asked for counts before that of the definition, and scores before labels.
+    pub(super) fn new(definition: &Definition, instead: Instead) -> Self {
         match &definition.task {
             Task::Binary { positive_label } => Self::Binary(Box::new(BinaryJudge {
                 positive: positive_label.clone(),
-                threshold: threshold.unwrap_or(definition.threshold),
-                is_by_score: threshold.is_some(),
+                threshold: instead.threshold.unwrap_or(definition.threshold),
+                is_by_score: instead.threshold.is_some(),
+                costs: instead.costs.or(definition.costs),
                 ..Default::default()
             })),
             Task::Multiclass => Self::Multiclass(Box::default()),
-            Task::Regression => Self::Regression(Box::default()),
+            Task::Regression => Self::Regression(Box::new(RegressionJudge {
+                level: definition.interval_level,
+                ..Default::default()
+            })),
         }
     }
 
     /// Judges by another definition from now on. Says whether it can: the task must be of the same kind.
-    pub(super) fn go_on(&mut self, definition: &Definition, threshold: Option<f64>) -> bool {
+    pub(super) fn go_on(&mut self, definition: &Definition, instead: Instead) -> bool {
         match (self, &definition.task) {
             (Self::Binary(judge), Task::Binary { positive_label }) => {
                 judge.positive.clone_from(positive_label);
-                judge.threshold = threshold.unwrap_or(definition.threshold);
+                judge.threshold = instead.threshold.unwrap_or(definition.threshold);
+                judge.go_on_by(instead.costs.or(definition.costs));
             }
-            (Self::Multiclass(_), Task::Multiclass) | (Self::Regression(_), Task::Regression) => {}
+            (Self::Regression(judge), Task::Regression) => judge.level = definition.interval_level,
+            (Self::Multiclass(_), Task::Multiclass) => {}
             _ => return false,
         }
         true
@@ -118,7 +141,7 @@ impl Judge {
                 })
             }
             Self::Regression(judge) => {
-                let RegressionJudge { errors, intervals } = *judge;
+                let RegressionJudge { errors, intervals, levels, .. } = *judge;
                 let ErrorFigures { n, mae, rmse, bias, detail } = errors.judge();
                 Measures::Regression(Regression {
                     judged: n,
@@ -127,6 +150,7 @@ impl Judge {
                     bias,
                     detail: Some(detail),
                     bounds: Some(intervals.map(|intervals| intervals.judge()).unwrap_or_default()),
+                    level: if let [level] = levels[..] { level } else { None },
                 })
             }
         }
@@ -153,6 +177,9 @@ impl RegressionJudge {
         }
         if prediction.lower.is_some() || prediction.upper.is_some() {
             self.intervals.get_or_insert_default().add(prediction.lower, prediction.upper, real);
+            if !self.levels.contains(&self.level) {
+                self.levels.push(self.level);
+            }
         }
     }
 }
@@ -180,6 +207,17 @@ impl BinaryJudge {
         }
     }
 
+    /// What comes now gains and costs that.
+    fn go_on_by(&mut self, costs: Option<Costs>) {
+        if costs == self.costs {
+            return;
+        }
+        let known = self.others.iter().position(|(known, _)| *known == costs);
+        let confusion = known.map(|at| self.others.swap_remove(at).1).unwrap_or_default();
+        self.others.push((self.costs, std::mem::replace(&mut self.confusion, confusion)));
+        self.costs = costs;
+    }
+
     /// Notes a label that is not the positive one, if it is among the first in the order of their bytes.
     fn doubt(&mut self, label: &str) {
         let is_full = self.instead.len() >= MAX_DOUBTED_LABELS;
@@ -196,8 +234,16 @@ impl BinaryJudge {
     fn finish(self) -> Binary {
         let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
         let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
-        let (confusion, probabilities) = (self.confusion, self.probabilities);
-        let (auc, ranks) = self.ranked.judge();
+        let mut parts = self.others;
+        parts.push((self.costs, self.confusion));
+        parts.retain(|(_, confusion)| confusion.n() > 0);
+        let (mut confusion, probabilities) = (Confusion::default(), self.probabilities);
+        parts.iter().for_each(|(_, part)| confusion += *part);
+        let only = if let [(costs, _)] = &parts[..] { *costs } else { None };
+        let Ranked { auc, ranks, best } = self.ranked.judge(only);
+        let priced = || parts.iter().filter_map(|(costs, part)| Some((costs.as_ref()?, part)));
+        let n = priced().map(|(_, part)| part.n()).sum();
+        let worth = (n > 0).then(|| Worth { n, value: value(priced()), best });
         Binary {
             positive: self.positive,
             threshold: self.threshold,
@@ -216,6 +262,8 @@ impl BinaryJudge {
             ece: probabilities.ece(),
             calibration: probabilities.calibration(),
             ranks: Some(ranks),
+            costs: self.costs,
+            worth,
         }
     }
 }

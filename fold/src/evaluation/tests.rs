@@ -109,6 +109,7 @@ fn without_outcomes_nothing_is_defined() {
         bias: None,
         detail: Some(ErrorDetail::default()),
         bounds: Some(Bounds::default()),
+        level: None,
     });
     assert_eq!(evaluation.releases["number"].measures, Some(number));
     let empty = Evaluation { outcomes: Some(0), unmatched: Some(0), ..Evaluation::default() };
@@ -160,9 +161,9 @@ fn the_state_is_golden() {
     ];
     let evaluation =
         judge(&rows, &[observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)]);
-    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":4,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}],"ranks":{"average_precision":1.0,"ks":null,"lift_at_10":1.0,"ece_sklearn":0.6000000000000001,"ece_guo":0.6000000000000001}}}},"classes":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"multiclass":{"judged":1,"correct":0,"accuracy":0.0,"classes":{"names":{"late":{"real":1,"predicted":0,"correct":0},"on time":{"real":0,"predicted":1,"correct":0}},"confused":[[0,1,1]]}}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998,"detail":{"mse":0.039999999999999994,"mape":1.9999999999999998,"smape":0.9999999999999999,"msle":0.027907067202648295,"r2":null,"median_absolute_error":0.19999999999999998,"error_p10":0.19999999999999998,"error_p50":0.19999999999999998,"error_p90":0.19999999999999998}}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
+    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":5,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}],"ranks":{"average_precision":1.0,"ks":null,"lift_at_10":1.0,"ece_sklearn":0.6000000000000001,"ece_guo":0.6000000000000001}}}},"classes":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"multiclass":{"judged":1,"correct":0,"accuracy":0.0,"classes":{"names":{"late":{"real":1,"predicted":0,"correct":0},"on time":{"real":0,"predicted":1,"correct":0}},"confused":[[0,1,1]]}}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998,"detail":{"mse":0.039999999999999994,"mape":1.9999999999999998,"smape":0.9999999999999999,"msle":0.027907067202648295,"r2":null,"median_absolute_error":0.19999999999999998,"error_p10":0.19999999999999998,"error_p50":0.19999999999999998,"error_p90":0.19999999999999998}}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
     assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
-    assert!(Evaluation::from_state("{\"v\":5,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
+    assert!(Evaluation::from_state("{\"v\":6,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
     assert!(Evaluation::from_state("{\"v\":1}").is_err());
     assert!(Evaluation::from_state("{\"v\":0,\"releases\":{}}").unwrap_err().to_string().contains("never"));
 }
@@ -342,9 +343,9 @@ fn a_threshold_decides_the_class_and_is_told() {
         testing::outcomes(&[observed("a", Some("late"), None), observed("b", Some("late"), None)], true),
     );
     let from = "2026-06-02".parse().unwrap();
-    let definition = Definition::parse("binary", Some("late"), Some(0.3), Some("2026-06-02"))
-        .map(|one| ("binary".to_owned(), one));
-    let by = BTreeMap::from([definition.unwrap()]);
+    let task = Task::Binary { positive_label: "late".into() };
+    let definition = Definition { threshold: 0.3, from: Some(from), ..Definition::of(task) };
+    let by = BTreeMap::from([("binary".to_owned(), definition)]);
     let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
     let evaluation = evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap();
     assert_eq!(binary(&evaluation).confusion, Confusion { tp: 1, fp: 0, tn: 0, fn_: 1 });

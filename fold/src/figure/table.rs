@@ -4,7 +4,8 @@ use super::{Direction, Figure, Getter, Merge, Method, Of, Ranking, Row};
 use crate::{
     evaluation::{Measures, Multiclass, Regression},
     metrics::{
-        Bounds, ClassCounts, ClassScores, Classes, Confusion, ErrorDetail, Ranks, calibration_error, ratio,
+        Bounds, ClassCounts, ClassScores, Classes, Confusion, ErrorDetail, Ranks, Worth, calibration_error,
+        ratio,
     },
 };
 
@@ -153,6 +154,22 @@ pub static FIGURES: &[Figure] = &[
         .of(Of::Bounded)
         .within(Method::Student)
         .ranked(Direction::Min, Merge::Mean),
+    number("pinball", pinball)
+        .of(Of::Bounded)
+        .within(Method::Bootstrap)
+        .ranked(Direction::Min, Merge::MeanOfDays),
+    number("interval_level", |row| regression(row)?.level),
+    text("costs", |row| Some(row.binary()?.costs?.to_string())),
+    number("value", |row| Some(worth(row)?.value))
+        .of(Of::Priced)
+        .within(Method::Bootstrap)
+        .ranked(Direction::Max, Merge::Sum),
+    number("value_per_prediction", |row| Some(worth(row)?.value / worth(row)?.n as f64))
+        .of(Of::Priced)
+        .within(Method::Student)
+        .ranked(Direction::Max, Merge::Mean),
+    number("best_threshold", |row| Some(worth(row)?.best?.threshold)),
+    number("best_value", |row| Some(worth(row)?.best?.value)).of(Of::Scored).within(Method::Bootstrap),
 ];
 
 fn accuracy(row: &Row<'_>) -> Option<f64> {
@@ -212,6 +229,18 @@ fn top_accuracy(row: &Row<'_>, at: usize) -> Option<f64> {
 
 fn bounds(row: &Row<'_>) -> Option<Bounds> {
     regression(row)?.bounds
+}
+
+/// The mean of the losses of both ends as quantiles: between them lies the share that intervals are to hold.
+fn pinball(row: &Row<'_>) -> Option<f64> {
+    let (bounds, level) = (bounds(row)?, regression(row)?.level?);
+    let (lower, upper) =
+        (bounds.lower.pinball((1.0 - level) / 2.0)?, bounds.upper.pinball((1.0 + level) / 2.0)?);
+    Some(lower / 2.0 + upper / 2.0)
+}
+
+fn worth(row: &Row<'_>) -> Option<Worth> {
+    row.binary()?.worth
 }
 
 fn regression<'a>(row: &Row<'a>) -> Option<&'a Regression> {

@@ -64,8 +64,11 @@ impl Windowed {
         self.only = (self.days == 0).then_some(value);
         self.days += 1;
         self.n += n;
-        let is_root = matches!(merge, Some(Merge::RootMeanSquare));
-        self.sum += n as f64 * if is_root { value * value } else { value };
+        self.sum += match merge {
+            Some(Merge::Sum) => value,
+            Some(Merge::RootMeanSquare) => n as f64 * (value * value),
+            _ => n as f64 * value,
+        };
         match binary {
             Some(of) => {
                 self.bins.resize(of.calibration.len(), CalibrationBin::default());
@@ -102,6 +105,7 @@ impl Windowed {
         match merge {
             _ if counted.is_some() => counted,
             Merge::Calibration(of) => of(&self.bins),
+            Merge::Sum => Some(self.sum),
             Merge::RootMeanSquare => Some((self.sum / n).sqrt()),
             Merge::Confusion(_) | Merge::Classes(_) | Merge::Both(..) | Merge::Mean | Merge::MeanOfDays => {
                 Some(self.sum / n)
@@ -114,7 +118,7 @@ impl Windowed {
 mod tests {
     use std::collections::BTreeMap;
 
-    use event::{Definition, Task, lane::Place};
+    use event::{Costs, Definition, Task, lane::Place};
 
     use super::*;
     use crate::{
@@ -140,7 +144,10 @@ mod tests {
         let predictions =
             testing::predictions(&KEYS.iter().zip(rows).map(prediction).collect::<Vec<_>>(), true);
         let outcomes = testing::outcomes(&KEYS.iter().zip(rows).map(outcome).collect::<Vec<_>>(), true);
-        let definition = Definition::of(Task::Binary { positive_label: "late".into() });
+        let definition = Definition {
+            costs: Costs::parse("tp=2,fp=1,fn=4").ok(),
+            ..Definition::of(Task::Binary { positive_label: "late".into() })
+        };
         let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
         let by = BTreeMap::from([("v1".to_owned(), definition)]);
         evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap()

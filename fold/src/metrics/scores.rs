@@ -1,8 +1,9 @@
 //! The figures that need all scores in their order.
 
+use event::Costs;
 use serde::{Deserialize, Serialize};
 
-use super::{Bins, CALIBRATION_BINS};
+use super::{Best, Bins, CALIBRATION_BINS, value::Search};
 use crate::ExactSum;
 
 /// Of how many predictions one is among those with the highest scores, of which the lift is.
@@ -37,6 +38,21 @@ pub struct Ranks {
     pub ece_guo: Option<f64>,
 }
 
+/// All that the order of the scores says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ranked {
+    /// Area under the receiver operating characteristic (`roc_auc_score`): the probability that a positive scores above a
+    /// negative, a tie counting one half; `None` unless there are both.
+    ///
+    /// It is computed as the statistic of Mann and Whitney (1947) with midranks for ties, in whole numbers up
+    /// to the one division at the end.
+    pub auc: Option<f64>,
+    /// The other figures.
+    pub ranks: Ranks,
+    /// The threshold that would have been best, where there are costs.
+    pub best: Option<Best>,
+}
+
 impl Scores {
     /// Takes one score in [0, 1] and whether it is of a positive.
     #[inline]
@@ -50,20 +66,20 @@ impl Scores {
         size_of_val(self.ranked.as_slice())
     }
 
-    /// Area under the receiver operating characteristic (`roc_auc_score`), and the other figures. The area is the
-    /// probability that a positive scores above a negative, a tie counting one half; `None` unless there are both.
-    ///
-    /// It is computed as the statistic of Mann and Whitney (1947) with midranks for ties, in whole numbers up
-    /// to the one division at the end.
-    pub fn judge(mut self) -> (Option<f64>, Ranks) {
+    /// What their order says; with costs, also which threshold would have been best.
+    pub fn judge(mut self, costs: Option<Costs>) -> Ranked {
         self.ranked.sort_unstable();
         let positives = self.ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
         let mut walk = Walk::new(self.ranked.len() as u64, positives);
         let mut calibration = [Bins::default(), Bins::default()];
+        let mut search = costs.map(Search::new);
         for tied in self.ranked.chunk_by(|a, b| a >> 1 == b >> 1).rev() {
             let tied_positives = tied.iter().map(|ranked| ranked & 1).sum::<u64>();
             walk.pass(tied_positives, tied.len() as u64 - tied_positives);
             let score = f64::from_bits(tied[0] >> 1);
+            if let Some(search) = &mut search {
+                search.pass(score, walk.passed.positives, walk.passed.negatives);
+            }
             let says_positive = score > 0.5;
             let confidence = if says_positive { score } else { 1.0 - score };
             let (bin, bin_of_confidence) = (bin_of(score), bin_of(confidence));
@@ -80,7 +96,8 @@ impl Scores {
             ece_sklearn: calibration[0].error(),
             ece_guo: calibration[1].error(),
         };
-        (walk.auc(), ranks)
+        let best = search.and_then(|search| search.best(walk.positives, walk.negatives));
+        Ranked { auc: walk.auc(), ranks, best }
     }
 }
 
@@ -227,7 +244,7 @@ mod tests {
         let judged = |rows: &[(f64, bool)]| {
             let mut scores = Scores::default();
             rows.iter().for_each(|&(score, positive)| scores.add(score, positive));
-            scores.judge().1
+            scores.judge(None).ranks
         };
         // The example of scikit-learn's `average_precision_score`.
         let ranks = judged(&[(0.1, false), (0.4, false), (0.35, true), (0.8, true)]);

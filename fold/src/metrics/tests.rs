@@ -10,7 +10,7 @@ fn close(a: Option<f64>, b: f64) {
 fn auc(rows: &[(f64, bool)]) -> Option<f64> {
     let mut scores = Scores::default();
     rows.iter().for_each(|&(score, positive)| scores.add(score, positive));
-    scores.judge().0
+    scores.judge(None).auc
 }
 
 fn probabilities(rows: &[(f64, bool)]) -> Probabilities {

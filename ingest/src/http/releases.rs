@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use catalog::{Action, AnyEntity, ReleaseChange, new::NewRelease};
+use catalog::{Action, AnyEntity, ReleaseChange, http::judging, new::NewRelease};
 use event::{Error, Task};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,6 +50,9 @@ struct Said {
     task: Option<String>,
     positive_label: Option<String>,
     threshold: Option<f64>,
+    costs: Option<String>,
+    interval_level: Option<f64>,
+    splits: Option<Vec<String>>,
     from: Option<String>,
     note: Option<String>,
 }
@@ -98,7 +101,6 @@ pub(super) fn roll_back_operation(named: Named) -> Operation {
 
 pub(super) fn define_operation(named: Named) -> Operation {
     let said = |says| schema::nullable(schema::string().min_length(Some(1))).description(Some(says));
-    let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     let body = schema::closed()
         .property("release", schema::nullable(schema::name()).description(Some("This release.")))
         .property(
@@ -109,14 +111,11 @@ pub(super) fn define_operation(named: Named) -> Operation {
         .property("task", said("binary, multiclass or regression."))
         .property("positive_label", said("The positive label of a binary task."))
         .property(
-            "threshold",
-            number.description(Some("From which score on a prediction without a label is positive.")),
-        )
-        .property(
             "from",
             schema::nullable(schema::day()).description(Some("From this day on; today, when none is given.")),
         )
         .property("note", note());
+    let body = judging().into_iter().fold(body, |body, (name, schema)| body.property(name, schema));
     let example = json!({ "model": "risk", "positive_label": "default", "from": "2026-06-01" });
     let defined = schema::object([
         ("release", schema::name().into()),
@@ -124,7 +123,10 @@ pub(super) fn define_operation(named: Named) -> Operation {
         ("from", schema::day().into()),
     ])
     .property("positive_label", schema::nullable(schema::string()))
-    .property("threshold", ObjectBuilder::new().schema_type(Type::Number));
+    .property("threshold", ObjectBuilder::new().schema_type(Type::Number))
+    .property("costs", schema::string())
+    .property("interval_level", ObjectBuilder::new().schema_type(Type::Number))
+    .property("splits", schema::array(schema::string()));
     let answered = schema::object([("definitions", schema::array(defined).into())]);
     operation(named, Action::Define, "define")
         .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
@@ -217,21 +219,22 @@ pub(super) async fn define(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let Said { release, model, task, positive_label, threshold, from, note } = json_object(&headers, new)?;
+    let said: Said = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
-    let from = from.as_deref().map(str::parse).transpose()?;
-    let new = NewDefinition { task, positive_label, threshold, from, note };
+    let from = said.from.as_deref().map(str::parse).transpose()?;
+    let Said { release, model, task, positive_label, threshold, costs, interval_level, splits, note, .. } =
+        said;
+    let new = NewDefinition { task, positive_label, threshold, costs, interval_level, splits, from, note };
     let defined = match (release, model) {
         (Some(release), None) => ingest.define_release(&workspace, &release, &new).await?,
         (None, Some(model)) => ingest.define_model(&workspace, &model, &new).await?,
         _ => return Err(Error::invalid("name either a release or a model").into()),
     };
     let said = |(release, definition): DefinedRelease| {
-        json!({
-            "release": release, "task": definition.task.name(),
-            "positive_label": definition.task.positive_label(), "threshold": definition.threshold,
-            "from": definition.from.map(|day| day.to_string()),
-        })
+        let mut said = catalog::json::definition(&definition);
+        let from = said.remove("effective_from").unwrap_or_default();
+        said.extend([("release".to_owned(), release.into()), ("from".to_owned(), from)]);
+        Value::Object(said)
     };
     Ok(Json(json!({ "definitions": defined.into_iter().map(said).collect::<Vec<_>>() })).into_response())
 }

@@ -139,10 +139,12 @@ fn of_events(kind: Kind) -> Vec<ParameterBuilder> {
 }
 
 /// The parameters that only evaluations have, and what is made of them.
-fn of_evaluations() -> [ParameterBuilder; 9] {
+fn of_evaluations() -> [ParameterBuilder; 10] {
     let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);
     let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
+    let says = "What a prediction of a binary task gains (tp, tn) and costs (fp, fn), whatever the definition of its release says; what is not named is 0. The figures are computed from the events.";
+    let costs = web::parameter(ParameterIn::Query, "costs", catalog::http::costs(), says);
     let says = "Of how much time each row is: of an hour, which begins at `hour`, of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Figures of anything but a day are computed from the events.";
     let periods = schema::one_of(Period::NAMED.map(|(name, _)| name)).default(Some(json!("day")));
     let period = web::parameter(ParameterIn::Query, "group-by", periods, says);
@@ -176,6 +178,7 @@ fn of_evaluations() -> [ParameterBuilder; 9] {
         bins,
         period.example(Some(json!("week"))),
         threshold.example(Some(json!(0.3))),
+        costs.example(Some(json!("fp=2,fn=50"))),
         zero_division.example(Some(json!("0"))),
         interval.example(Some(json!(true))),
     ]

@@ -37,6 +37,8 @@ pub(super) struct Words {
     #[serde(rename = "min-n")]
     min_n: Option<u64>,
     environment: Option<String>,
+    #[serde(rename = "as-of")]
+    as_of: Option<String>,
     limit: Option<usize>,
 }
 
@@ -44,11 +46,14 @@ impl Words {
     /// What is asked of a window, if one is named.
     fn window(&self) -> event::Result<Option<BoardWords<'_>>> {
         let (figure, environment) = (self.figure.as_deref(), self.environment.as_deref());
+        let as_of = self.as_of.as_deref();
+        let is_of_window =
+            figure.is_some() || environment.is_some() || self.min_n.is_some() || as_of.is_some();
         match (&self.from, &self.to) {
             (Some(from), Some(to)) if self.day.is_none() => {
-                Ok(Some(BoardWords { from, to, figure, min_n: self.min_n, environment }))
+                Ok(Some(BoardWords { from, to, figure, min_n: self.min_n, environment, as_of }))
             }
-            (None, None) if figure.is_none() && environment.is_none() && self.min_n.is_none() => Ok(None),
+            (None, None) if !is_of_window => Ok(None),
             _ => Err(Error::invalid(
                 "a window has both `from` and `to`, which the other words need, and no `day`",
             )),
@@ -101,6 +106,7 @@ pub(super) fn operation(named: Named) -> Operation {
         .takes(parameter(ParameterIn::Query, "figure", figures, "Of a window: the figure to rank by, instead of the primary metric."))
         .takes(parameter(ParameterIn::Query, "min-n", schema::count(), "Of a window: with fewer judged predictions a release stands behind, instead of what is set."))
         .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Of a window: judge only what was live in this environment when it predicted."))
+        .takes(parameter(ParameterIn::Query, "as-of", schema::any_of([schema::time().into(), schema::day().into()]), "Of a window: only what had been appended by this instant, or by the beginning of this day; of one that is not closed yet, by the last closed one."))
         .takes(parameter(ParameterIn::Query, "limit", limit, "At most so many.").required(Required::False))
         .answers(StatusCode::OK, answer("The places.", JSON, body))
         .fails(&ALWAYS)

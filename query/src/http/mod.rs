@@ -79,6 +79,7 @@ struct Parameters {
     as_of: Option<String>,
     cut: Option<String>,
     threshold: Option<String>,
+    costs: Option<String>,
     #[serde(rename = "group-by")]
     group_by: Option<String>,
     #[serde(rename = "zero-division")]
@@ -134,6 +135,7 @@ async fn read(
         as_of: parameters.as_of.as_deref(),
         cut: parameters.cut.as_deref(),
         threshold: parameters.threshold.as_deref(),
+        costs: parameters.costs.as_deref(),
         group_by: parameters.group_by.as_deref(),
         zero_division: parameters.zero_division.as_deref(),
         interval: parameters.interval.unwrap_or_default(),

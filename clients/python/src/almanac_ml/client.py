@@ -253,8 +253,8 @@ class Workspace:
     def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
-        ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another score, and
-        ``zero_division`` (0 or 1) fills figures that divide by zero. ``interval`` adds the 95% interval of each figure.
+        ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another score,
+        ``costs`` (``{"fp": 2, "fn": 50}``) by other gains and costs, and ``zero_division`` (0 or 1) fills figures that divide by zero. ``interval`` adds the 95% interval of each figure.
         ``by`` breaks them down by ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which
         ``bins`` counts, or says where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live
         there when it predicted, ``shadow`` what was not.
@@ -291,6 +291,7 @@ class Workspace:
         shadow: bool = False,
         group_by: Optional[str] = None,
         threshold: Optional[float] = None,
+        costs: Optional[Mapping[str, float]] = None,
         zero_division: Optional[int] = None,
         interval: bool = False,
         frames: Optional[str] = None,
@@ -321,6 +322,7 @@ class Workspace:
             "shadow": "true" if shadow else None,
             "group-by": group_by,
             "threshold": None if threshold is None else repr(float(threshold)),
+            "costs": None if not costs else ",".join(f"{name}={float(number)!r}" for name, number in costs.items()),
             "interval": "true" if interval else None,
             "zero-division": None if zero_division is None else str(zero_division),
         }

@@ -107,7 +107,7 @@ fn a_bootstrap_of_equal_errors_has_no_width() {
 #[test]
 fn a_release_with_too_many_predictions_has_no_intervals() {
     let fields = Fields { value: Some(1.0), ..Fields::default() };
-    let mut rows = Rows::new(&Definition::of(Task::Regression), None);
+    let mut rows = Rows::new(&Definition::of(Task::Regression), Instead::default());
     for _ in 0..MAX_ROWS {
         rows.keep("a", fields, fields);
     }
@@ -193,7 +193,7 @@ fn scores_of_classes_are_judged_again_and_make_draws_dear() {
         let estimate = found.estimates[figure];
         assert!(estimate.n == 20 && estimate.interval.is_some_and(|(low, high)| low < high), "{figure}");
     }
-    let mut rows = Rows::new(&Definition::of(Task::Multiclass), None);
+    let mut rows = Rows::new(&Definition::of(Task::Multiclass), Instead::default());
     let (columns, outcomes) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
     let segment = |columns| LogSegment { place: Place::of(0, 1), columns };
     let (left, right) = (View::read(&segment(&columns)).unwrap(), View::read(&segment(&outcomes)).unwrap());

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use event::{Definition, Task, lane::Place};
+use event::{Costs, Definition, Task, lane::Place};
 use serde_json::Value;
 
 use super::*;
@@ -74,7 +74,14 @@ impl Case {
 
     fn judge(&self, task: &str, threshold: Option<f64>) -> Evaluation {
         let task = Task::parse(task, (task == "binary").then_some("late")).unwrap();
-        let definition = |row: &Prediction| (row.release.to_owned(), Definition::of(task.clone()));
+        let reference = reference();
+        let (costs, level) = (reference["costs"].as_str().unwrap(), reference["interval_level"].as_f64());
+        let definition = Definition {
+            costs: Costs::parse(costs).ok().filter(|_| task.is_binary()),
+            interval_level: level.filter(|_| task == Task::Regression),
+            ..Definition::of(task.clone())
+        };
+        let definition = |row: &Prediction| (row.release.to_owned(), definition.clone());
         let by = self.predictions.iter().map(definition).collect();
         let (predictions, outcomes) =
             (testing::predictions(&self.predictions, true), testing::outcomes(&self.outcomes, false));

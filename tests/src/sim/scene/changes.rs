@@ -57,7 +57,8 @@ impl Scene {
             Change::Define { log, release, positive, threshold, from } => {
                 let task = Task::Binary { positive_label: positive.to_string() };
                 let from = format!("2026-06-{from:02}").parse::<Day>().ok();
-                let definition = Definition { task, threshold: threshold as f64 / 10.0, from };
+                let definition =
+                    Definition { threshold: threshold as f64 / 10.0, from, ..Definition::of(task) };
                 self.define(log, release, definition)
             }
             Change::Promote { log, release } => self.put_live(log, release, Action::Promote),

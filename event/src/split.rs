@@ -1,0 +1,126 @@
+//! By what the evaluations of a model are stored, beside by release.
+
+use std::fmt;
+
+use crate::{
+    Error, Result,
+    costs::short,
+    fields::{FEATURE_PREFIX, TAG_PREFIX},
+    id::check_name,
+};
+
+/// The most splits of a model.
+pub const MAX_SPLITS: usize = 8;
+
+/// The most edges of the bins of a feature.
+pub const MAX_SPLIT_EDGES: usize = 16;
+
+/// A column of predictions by whose values evaluations are stored: a tag, or a feature in bins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Split {
+    /// Its name: `tag.carrier`, `feature.distance`.
+    pub column: String,
+    /// Where the bins of a feature begin, in their order; none, of a tag.
+    pub edges: Vec<f64>,
+}
+
+impl Split {
+    /// Reads `tag.carrier`, or `feature.distance:500:1000` with the numbers at which new bins begin.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is neither.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut words = text.trim().split(':');
+        let column = words.next().unwrap_or_default();
+        let wrong = |why: String| Error::invalid(format!("the split `{}` {why}", text.trim()));
+        let edges: Vec<&str> = words.collect();
+        let name = match (column.strip_prefix(TAG_PREFIX), column.strip_prefix(FEATURE_PREFIX)) {
+            (Some(_), _) if !edges.is_empty() => {
+                return Err(wrong("has edges, which only features have".into()));
+            }
+            (Some(name), _) => name,
+            (None, Some(_)) if edges.is_empty() => {
+                return Err(wrong(format!("lacks the edges of its bins, such as {column}:10:20")));
+            }
+            (None, Some(name)) => name,
+            (None, None) => return Err(wrong("is neither tag.NAME nor feature.NAME:EDGE:EDGE".into())),
+        };
+        check_name(name)?;
+        let number = |word: &&str| {
+            let number = word.parse().ok().filter(|edge: &f64| edge.is_finite());
+            // Adding zero turns negative zero into zero.
+            number
+                .map(|edge| edge + 0.0)
+                .ok_or_else(|| wrong(format!("has the edge `{word}`, which is no number")))
+        };
+        let edges: Vec<f64> = edges.iter().map(number).collect::<Result<_>>()?;
+        if !edges.is_sorted_by(|a, b| a < b) || edges.len() > MAX_SPLIT_EDGES {
+            return Err(wrong(format!(
+                "should have edges that are each greater than the one before, at most {MAX_SPLIT_EDGES}"
+            )));
+        }
+        Ok(Self { column: column.to_owned(), edges })
+    }
+
+    /// Reads several, with commas between.
+    ///
+    /// # Errors
+    /// `Invalid`, when one is none, a column comes twice, or there are more than [`MAX_SPLITS`].
+    pub fn parse_all(text: &str) -> Result<Vec<Self>> {
+        let splits: Vec<Self> = text.split(',').map(Self::parse).collect::<Result<_>>()?;
+        if splits.len() > MAX_SPLITS {
+            return Err(Error::invalid(format!("these are more than {MAX_SPLITS} splits")));
+        }
+        for (at, split) in splits.iter().enumerate() {
+            if splits[..at].iter().any(|before| before.column == split.column) {
+                return Err(Error::invalid(format!("`{}` is a split twice", split.column)));
+            }
+        }
+        Ok(splits)
+    }
+
+    /// Several as text.
+    pub fn text_of(splits: &[Self]) -> String {
+        splits.iter().map(Self::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.column)?;
+        self.edges.iter().try_for_each(|edge| write!(f, ":{}", short(*edge)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_are_written_as_they_are_read() {
+        let text = "tag.carrier,feature.distance:-1.5:0:100";
+        let splits = Split::parse_all(text).unwrap();
+        assert_eq!(splits[1].edges, [-1.5, 0.0, 100.0]);
+        assert_eq!(Split::text_of(&splits), text);
+        assert_eq!(Split::parse_all(" tag.a , tag.b").unwrap().len(), 2);
+        let many: Vec<String> = (0..=MAX_SPLITS).map(|at| format!("tag.t{at}")).collect();
+        let many = many.join(",");
+        for (text, why) in [
+            ("", "the split `` is neither tag.NAME nor feature.NAME:EDGE:EDGE"),
+            ("carrier", "the split `carrier` is neither tag.NAME nor feature.NAME:EDGE:EDGE"),
+            ("tag.", "the name `` is empty"),
+            ("tag.a:1", "the split `tag.a:1` has edges, which only features have"),
+            ("feature.f", "the split `feature.f` lacks the edges of its bins, such as feature.f:10:20"),
+            ("feature.f:x", "the split `feature.f:x` has the edge `x`, which is no number"),
+            ("feature.f:inf", "the split `feature.f:inf` has the edge `inf`, which is no number"),
+            (
+                "feature.f:2:1",
+                "the split `feature.f:2:1` should have edges that are each greater than the one before, at most 16",
+            ),
+            ("tag.a,tag.a", "`tag.a` is a split twice"),
+            (&many, "these are more than 8 splits"),
+        ] {
+            assert_eq!(Split::parse_all(text).unwrap_err().to_string(), why);
+        }
+    }
+}
