@@ -22,6 +22,7 @@ use crate::{
     dlq::{self, DlqCommand},
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
+    plot::{self, PlotArgs},
     probe, projector,
     query::{self, QueryArgs},
     rebuild::{self, RebuildArgs},
@@ -71,6 +72,8 @@ enum Command {
     Import(ImportArgs),
     /// Read a window of days.
     Query(Box<QueryArgs>),
+    /// Draw figures over time, on the terminal or as SVG.
+    Plot(Box<PlotArgs>),
     /// Answer a SQL statement.
     Sql(SqlArgs),
     /// Fold the log again and compare with what is stored.
@@ -163,6 +166,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
         Command::Query(args) => query::command(config, &args).await?,
+        Command::Plot(args) => plot::command(config, &args).await?,
         Command::Sql(args) => sql::command(config, args).await?,
         Command::Verify(args) => {
             if !verify::command(config, &args).await? {

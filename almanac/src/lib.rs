@@ -25,6 +25,7 @@ mod open;
 mod openapi;
 mod paths;
 mod patient;
+mod plot;
 mod probe;
 mod progress;
 mod projector;

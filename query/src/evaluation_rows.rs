@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The column of the instant at which the hour of a row begins.
-pub(crate) const HOUR: &str = "hour";
+pub const HOUR: &str = "hour";
 
 const SELECTION_RATE: &str = "selection_rate";
 

@@ -81,6 +81,7 @@ pub use answer::Answer;
 pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
+pub use evaluation_rows::HOUR;
 pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
 pub use request::{By, LiveIn, Request, What, Words};

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::support::{ndjson, run_ok};
+use crate::support::{ndjson, run, run_ok};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -58,6 +58,38 @@ fn every_event_is_counted_once() {
     assert_eq!(sum(None, "outcomes"), totals["outcomes"].as_u64().unwrap());
     let shown = run_ok(demo().data.path(), &["workspace", "show", "flights/nyc"]);
     assert!(shown.contains(&totals["outcomes"].to_string()), "{shown}");
+}
+
+#[test]
+fn figures_are_drawn_on_the_terminal_and_as_an_image() {
+    let plot = |more: &[&str]| {
+        let window =
+            ["-w", "flights/nyc", "--from", "2013-04-01", "--to", "2013-12-31", "--group-by", "month"];
+        run(demo().data.path(), &[&["plot"], more, &window].concat())
+    };
+    let drawn = plot(&["evaluations", "--figure", "auc"]);
+    insta::assert_snapshot!("plot", String::from_utf8(drawn.stdout).unwrap());
+
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("accuracy.svg");
+    let answer = plot(&["evaluations", "--release", "v1", "--interval", "-o", image.to_str().unwrap()]);
+    assert!(answer.status.success() && answer.stdout.is_empty(), "{answer:?}");
+    let svg = std::fs::read_to_string(&image).unwrap();
+    let june =
+        &query("evaluations", "2013-06-01", "2013-06-30", &["--release", "v1", "--group-by", "month"])[0];
+    let said = format!("2013-06-01 v1: {}", june["accuracy"]);
+    assert!(svg.contains(&said) && svg.contains("class=\"band\""), "{said}\n{svg}");
+
+    for (wrong, says) in [
+        (&["joined"][..], "joined have no figures by time to draw"),
+        (&["evaluations", "--figure", "speed"], "there is no column `speed`"),
+        (&["rollups"], "only evaluations have it"),
+        (&["evaluations", "-o", "accuracy.gif"], "the name of an image ends with .svg"),
+    ] {
+        let answer = plot(wrong);
+        let problem = String::from_utf8(answer.stderr).unwrap();
+        assert!(answer.status.code() == Some(2) && problem.contains(says), "{wrong:?}: {problem}");
+    }
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `almanac demo`: months of real data, posted in the order in which it would have happened.
 
-mod chart;
 mod replay;
 mod report;
 mod set;

@@ -1,18 +1,13 @@
 //! What the demo shows: tables of evaluations, a chart, what to try next.
 
+use ::plot::Chart;
 use catalog::Workspace;
-use event::Day;
-use polars::prelude::Float64Chunked;
 use query::{Query, Request, What, Words, output::text_table};
 
-use super::{
-    chart::bars,
-    set::{ChartView, Set, TableView},
-};
+use super::set::{ChartView, Set, TableView};
+use crate::plot;
 
-/// How many days a column of the chart stands for.
-const CHART_DAYS: usize = 4;
-const CHART_LINES: usize = 6;
+const CHART_LINES: usize = 14;
 
 /// What every list of what to try next ends with: the command, and what it does.
 const ALWAYS_NEXT: [(&str, &str); 2] =
@@ -43,40 +38,19 @@ pub(super) async fn print(query: &Query, workspace: &Workspace, set: &Set) -> an
         }
     }
     let ChartView { title, window: (from, to), release, figure } = &set.views.chart;
-    let columns = format!("day,{figure}");
-    let words = Words { from, to, release: Some(release), columns: Some(&columns), ..Words::default() };
-    let days = ask(words).await?;
-    draw(title, &days.column("day")?.to_days()?, days.column(figure)?.f64()?);
+    let columns = format!("day,release,{figure}");
+    let columns = Some(columns.as_str());
+    let group_by = Some("week");
+    let weeks =
+        ask(Words { from, to, release: Some(release), columns, group_by, ..Words::default() }).await?;
+    let lines = plot::lines(&weeks, What::Evaluations, &[figure])?;
+    // Two points make no line to look at.
+    if lines.iter().any(|line| line.points.len() > 2) {
+        plot::print(&Chart { title: format!("{title}, by week, {from} to {to}:\n"), lines }, CHART_LINES);
+        println!();
+    }
     what_next(set);
     Ok(())
-}
-
-/// The days of a column.
-trait Days {
-    fn to_days(&self) -> anyhow::Result<Vec<Day>>;
-}
-
-impl Days for polars::prelude::Column {
-    fn to_days(&self) -> anyhow::Result<Vec<Day>> {
-        let numbers = self.date()?.physical().clone();
-        let day = |number: i32| event::Timestamp::from_micros(i64::from(number) * event::time::DAY_MICROS);
-        let days = numbers.into_no_null_iter().map(|number| day(number).map(event::Timestamp::day));
-        days.collect::<Option<_>>().ok_or_else(|| anyhow::anyhow!("a day out of range"))
-    }
-}
-
-/// Draws a figure over all days, unless they are too few.
-fn draw(title: &str, days: &[Day], values: &Float64Chunked) {
-    let [first, .., last] = days else { return };
-    if days.len() <= CHART_DAYS {
-        return;
-    }
-    let values: Vec<f64> = values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
-    println!("{title}, {first} to {last}, a column is {CHART_DAYS} days:\n");
-    let mean = |days: &[f64]| days.iter().sum::<f64>() / days.len() as f64;
-    let columns: Vec<f64> = values.chunks(CHART_DAYS).map(mean).collect();
-    bars(&columns, CHART_LINES).iter().for_each(|line| println!("{}", line.trim_end()));
-    println!();
 }
 
 fn what_next(set: &Set) {

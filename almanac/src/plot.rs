@@ -1,0 +1,185 @@
+//! `almanac plot`: figures over time, as a chart.
+
+use std::{collections::BTreeMap, fs, io::IsTerminal, path::PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use console::Term;
+use event::{Clock, Error, Timestamp, time::DAY_MICROS};
+use plot::{Chart, Line, MAX_LINES, Point};
+use polars::prelude::{Column, DataFrame, DataType, Float64Chunked};
+use query::{HOUR, Query, Request, What, Words};
+
+use crate::{
+    config::Config,
+    open,
+    query::{FiguresArgs, WindowArgs, list, words},
+};
+
+/// How large a chart is on a terminal, at most, and where there is no terminal.
+const MOST_COLUMNS: usize = 160;
+const COLUMNS: usize = 100;
+const LINES: usize = 22;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "  almanac plot evaluations -w flights/nyc --from 2013-04-01 --to 2013-12-31 --group-by week --figure auc"
+)]
+pub(crate) struct PlotArgs {
+    /// What to draw: evaluations, classes or rollups.
+    what: String,
+    #[command(flatten)]
+    window: WindowArgs,
+    /// The figures to draw: columns with numbers, as `almanac query` has them, with commas between. By default accuracy, or mae
+    /// where there is none; f1 of classes; predictions of rollups.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    figure: Vec<String>,
+    #[command(flatten)]
+    figures: FiguresArgs,
+    /// Write an SVG image to this file instead of drawing on the terminal.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What is drawn unless figures are named: the first of these that has numbers.
+fn usual(what: What) -> Result<&'static [&'static str], Error> {
+    match what {
+        What::Evaluations => Ok(&["accuracy", "mae"]),
+        What::Classes => Ok(&["f1"]),
+        What::Rollups => Ok(&["predictions"]),
+        other => Err(Error::invalid(format!(
+            "{} have no figures by time to draw; evaluations, classes and rollups have",
+            other.name()
+        ))),
+    }
+}
+
+pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<()> {
+    let what = What::parse(&args.what)?;
+    let usual = usual(what)?;
+    if let Some(path) = args.output.as_ref().filter(|path| path.extension().is_none_or(|end| end != "svg")) {
+        return Err(Error::invalid(format!("{}: the name of an image ends with .svg", path.display())).into());
+    }
+    let wanted: Vec<&str> = match args.figure.is_empty() {
+        true => usual.to_vec(),
+        false => args.figure.iter().map(String::as_str).collect(),
+    };
+    let by = list(&args.figures.by);
+    let columns = columns(what, args, &wanted);
+    let asked = words(&args.window, &args.figures, by.as_deref());
+    let request = Request::parse(what, &Words { columns: columns.as_deref(), ..asked })?;
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let workspace = query.catalog().workspace(&args.window.workspace).await?;
+    let answer = query.run(workspace.id(), &request).await?;
+    answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+
+    let mut figures = wanted;
+    if args.figure.is_empty() {
+        let has_numbers =
+            |name: &&&str| answer.frame.column(name).is_ok_and(|column| column.null_count() < column.len());
+        let first = figures.iter().find(has_numbers).or(figures.first()).copied();
+        figures = first.into_iter().collect();
+    }
+    let chart = Chart {
+        title: format!("{} of {}", figures.join(", "), args.window.workspace),
+        lines: lines(&answer.frame, what, &figures)?,
+    };
+    if chart.lines.len() > MAX_LINES {
+        let count = chart.lines.len();
+        eprintln!(
+            "{count} lines, of which the first {MAX_LINES} are drawn; --release and --figure choose others"
+        );
+    }
+    match &args.output {
+        Some(path) => {
+            fs::write(path, chart.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+            eprintln!("written to {}", path.display());
+        }
+        None if chart.is_empty() => println!("no numbers in this window"),
+        None => print(&chart, LINES),
+    }
+    Ok(())
+}
+
+/// The columns to ask for: all, but of evaluations, of which each costs time, those that are drawn.
+fn columns(what: What, args: &PlotArgs, figures: &[&str]) -> Option<String> {
+    if what != What::Evaluations {
+        return None;
+    }
+    let hour = args.figures.group_by.as_deref() == Some("hour");
+    let by = args.figures.by.iter().map(String::as_str).filter(|by| *by != "release");
+    let ends = |figure: &str| [format!("{figure}_low"), format!("{figure}_high")];
+    let ends = figures.iter().filter(|_| args.figures.interval).flat_map(|figure| ends(figure));
+    let places = ["day", "release"].into_iter().chain(hour.then_some(HOUR)).chain(by);
+    let named = places.chain(figures.iter().copied()).map(str::to_owned);
+    Some(named.chain(ends).collect::<Vec<_>>().join(","))
+}
+
+/// Prints a chart as wide as the terminal and at most so many lines high.
+pub(crate) fn print(chart: &Chart, lines: usize) {
+    let terminal = Term::stdout();
+    let (height, width) = terminal.size_checked().map_or((lines, COLUMNS), |(height, width)| {
+        (usize::from(height).clamp(8, lines), usize::from(width).min(MOST_COLUMNS))
+    });
+    let colour = std::io::stdout().is_terminal() && console::colors_enabled();
+    chart.terminal(width, height, colour).lines().for_each(|line| println!("{line}"));
+}
+
+/// A line for each figure of what the columns of text name.
+pub(crate) fn lines(frame: &DataFrame, what: What, figures: &[&str]) -> anyhow::Result<Vec<Line>> {
+    let times = times(frame)?;
+    let is_name =
+        |column: &&Column| *column.dtype() == DataType::String && !figures.contains(&column.name().as_str());
+    let names: Vec<&Column> = frame.columns().iter().filter(is_name).collect();
+    let mut lines: BTreeMap<(String, usize), Vec<Point>> = BTreeMap::new();
+    for (index, figure) in figures.iter().enumerate() {
+        let Some(values) = numbers(frame, figure)? else {
+            let column = frame.column(figure).is_ok();
+            let problem = if column { "has no numbers" } else { "is no column of this answer" };
+            return Err(Error::invalid(format!(
+                "{figure} {problem}; `almanac query {}` shows all",
+                what.name()
+            ))
+            .into());
+        };
+        let (low, high) =
+            (numbers(frame, &format!("{figure}_low"))?, numbers(frame, &format!("{figure}_high"))?);
+        let end = |ends: &Option<Float64Chunked>, row: usize| ends.as_ref().and_then(|ends| ends.get(row));
+        for (row, at) in times.iter().enumerate() {
+            let texts = names.iter().filter_map(|column| column.str().ok()?.get(row));
+            let mut name = texts.collect::<Vec<_>>().join(" ");
+            if figures.len() > 1 {
+                name = format!("{name} {figure}").trim_start().to_owned();
+            }
+            let point = Point::new(*at, values.get(row)).within(end(&low, row), end(&high, row));
+            lines.entry((name, index)).or_default().push(point);
+        }
+    }
+    let named = |name: String| if name.is_empty() { "all".to_owned() } else { name };
+    Ok(lines.into_iter().map(|((name, _), points)| Line { name: named(name), points }).collect())
+}
+
+/// The instants of the rows: their hours, or the beginnings of their days.
+fn times(frame: &DataFrame) -> anyhow::Result<Vec<Timestamp>> {
+    let micros: Vec<Option<i64>> = match frame.column(HOUR) {
+        Ok(hours) => hours.datetime()?.physical().iter().collect(),
+        Err(_) => {
+            let days = frame.column("day")?.date()?.physical();
+            days.iter().map(|day| day.map(|day| i64::from(day) * DAY_MICROS)).collect()
+        }
+    };
+    let time =
+        |micros: Option<i64>| micros.and_then(Timestamp::from_micros).context("a row without its time");
+    micros.into_iter().map(time).collect()
+}
+
+/// The numbers of a column, if there is one that has numbers.
+fn numbers(frame: &DataFrame, name: &str) -> anyhow::Result<Option<Float64Chunked>> {
+    let Ok(column) = frame.column(name) else { return Ok(None) };
+    let is_number = column.dtype().is_primitive_numeric();
+    Ok(is_number
+        .then(|| column.cast(&DataType::Float64))
+        .transpose()?
+        .map(|column| column.f64().cloned())
+        .transpose()?)
+}
