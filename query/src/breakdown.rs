@@ -62,9 +62,7 @@ impl Breakdown {
             match name {
                 RELEASE => this.by_release = true,
                 MODEL => this.by_model = true,
-                _ if families()
-                    .any(|family| family.member(name).is_some_and(|member| !member.is_empty())) =>
-                {
+                _ if families().any(|family| family.member(name).is_some()) => {
                     this.columns.push(name.to_owned());
                 }
                 _ => {

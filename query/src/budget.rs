@@ -258,11 +258,16 @@ impl Hold {
         }
     }
 
-    /// Counts `bytes` and no more.
-    pub(crate) async fn settle(&self, bytes: u64) -> Result<(), Full> {
+    /// Counts `bytes` more, as [`Hold::grow`] does; what is too much is the error of the query.
+    pub(crate) async fn take(&self, bytes: u64) -> Result<()> {
+        self.grow(bytes).await.map_err(|full| self.0.budget.refusal(full))
+    }
+
+    /// Counts `bytes` and no more; what is too much is the error of the query.
+    pub(crate) async fn settle(&self, bytes: u64) -> Result<()> {
         let own = self.0.budget.0.taken().by.get(&self.0.number).copied().unwrap_or_default();
         match bytes.checked_sub(own) {
-            Some(more) => self.grow(more).await,
+            Some(more) => self.take(more).await,
             None => {
                 self.shrink(own - bytes);
                 Ok(())

@@ -52,21 +52,20 @@ pub(crate) async fn frame_of(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    let count: usize =
-        rows.iter().filter_map(|row| Some(cells_of(row.figures.release?, request).len())).sum();
-    hold.grow(count as u64 * BYTES_OF_ROW).await.map_err(|full| hold.budget().refusal(full))?;
     let places: Vec<(&str, ColumnType, Shown)> = place_columns(request).collect();
     let all: Vec<(&str, ColumnType)> = places
         .iter()
         .map(|(name, kind, _)| (*name, *kind))
         .chain(columns(request.what).iter().copied())
         .collect();
-    let mut made = Vec::with_capacity(count);
+    let mut made = Vec::new();
     for row in &rows {
-        let place: Vec<Cell> = places.iter().map(|(.., shown)| cell(shown, row, request)).collect();
         let Some(release) = row.figures.release else { continue };
-        let cells = cells_of(release, request).into_iter();
-        made.extend(cells.map(|cells| (row.day, place.iter().cloned().chain(cells).collect::<Vec<_>>())));
+        let place: Vec<Cell> = places.iter().map(|(.., shown)| cell(shown, row, request)).collect();
+        let of_release = cells_of(release, request);
+        hold.take(of_release.len() as u64 * BYTES_OF_ROW).await?;
+        let all = |cells| place.iter().cloned().chain(cells).collect::<Vec<_>>();
+        made.extend(of_release.into_iter().map(|cells| (row.day, all(cells))));
     }
     series(&all, &made, request)
 }

@@ -83,8 +83,7 @@ pub(crate) async fn computed_periods(
 ) -> Result<(Vec<PeriodBuckets>, Vec<By>)> {
     // Those of then: a figure is judged by what had been said of its day by then.
     let definitions = catalog.definitions(&reading.workspace).await?;
-    let is_of_now = request.as_of.is_none() && request.cut.is_none();
-    let definitions = &definitions.known(|one| is_of_now || one.appended_at <= reading.closed);
+    let definitions = &definitions.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
     if request.cut.is_none() {
         reading.warn_of_expired();
     }
@@ -111,10 +110,9 @@ pub(crate) async fn computed_periods(
 /// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.
 async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Result<Option<Judged>> {
     let Some(LiveIn { environment, is_live }) = &request.live else { return Ok(None) };
-    let is_of_now = request.as_of.is_none() && request.cut.is_none();
     let last = reading.window.to();
     let until = last.next().map_or(last.start(), |next| next.start());
-    let known_by = (!is_of_now).then_some(reading.closed);
+    let known_by = (!request.is_of_now()).then_some(reading.closed);
     let spans = catalog.live_spans(&reading.workspace, environment, until, known_by).await?;
     let micros =
         |(from, to): (Timestamp, Option<Timestamp>)| (from.micros(), to.map_or(i64::MAX, Timestamp::micros));

@@ -162,7 +162,7 @@ impl Query {
         held: answer::Held,
     ) -> Result<Answer> {
         let bytes = frame.estimated_size() as u64;
-        held.hold.settle(bytes).await.map_err(|full| self.budget.refusal(full))?;
+        held.hold.settle(bytes).await?;
         self.meters.answered(what, began.elapsed(), frame.height());
         let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
         let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
@@ -251,7 +251,7 @@ impl Query {
                 return Ok((made, reading));
             }
             drop(made);
-            hold.settle(0).await.map_err(|full| self.budget.refusal(full))?;
+            hold.settle(0).await?;
             kept = now;
         }
         Err(Error::unavailable("days of the window expire while it is read; try again"))

@@ -245,13 +245,17 @@ impl Request {
 
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
-        let is_of_then = self.as_of.is_some() || self.cut.is_some();
         let is_as_defined = self.threshold.is_none() && self.costs.is_none();
         let is_of_days = is_as_defined && self.period == Period::Day && !self.has_intervals;
         let is_of_days =
             is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.live.is_none();
         let is_stored = self.what.facts().is_stored && is_of_days;
-        !is_stored || self.what.has_history() && is_of_then
+        !is_stored || self.what.has_history() && !self.is_of_now()
+    }
+
+    /// Whether it asks for what is known now, and not as of another time.
+    pub(crate) fn is_of_now(&self) -> bool {
+        self.as_of.is_none() && self.cut.is_none()
     }
 }
 

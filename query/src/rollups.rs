@@ -51,24 +51,21 @@ pub(crate) async fn rollups(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    if request.as_of.is_some() || request.cut.is_some() {
+    if !request.is_of_now() {
         return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
     }
-    let days = match &request.by {
-        By::Feature(name) => features::stored(table, workspace, (request, name.as_deref()), hold).await?,
-        _ => stored(table, workspace, request, hold).await?,
+    let stored = |by| stored(table, workspace, (request, by), hold);
+    let (days, name, columns, rows): (_, &str, &[Column], RowsOfDay) = match &request.by {
+        By::Release => (stored(key::By::Release).await?, "", &OF_RELEASES, |day, _| by_release(day)),
+        By::Metric => (stored(key::By::Metric).await?, "", &OF_METRICS, |day, _| by_metric(day)),
+        By::Tag(tag) => (stored(key::By::Tag).await?, tag, &OF_TAGS, by_tag),
+        By::Feature(name) => {
+            let days = features::stored(table, workspace, (request, name.as_deref()), hold).await?;
+            (days, name.as_deref().unwrap_or_default(), &OF_FEATURES, features::rows)
+        }
     };
-    let (tag, columns, rows): (_, &[Column], RowsOfDay) = match &request.by {
-        By::Release => (None, &OF_RELEASES, |day, _| by_release(day)),
-        By::Metric => (None, &OF_METRICS, |day, _| by_metric(day)),
-        By::Tag(tag) => (Some(tag.as_str()), &OF_TAGS, by_tag),
-        By::Feature(_) => (None, &OF_FEATURES, features::rows),
-    };
-    let name = match &request.by {
-        By::Tag(name) | By::Feature(Some(name)) => name.as_str(),
-        By::Release | By::Metric | By::Feature(None) => "",
-    };
-    let of_tag = tag.map(|tag| (tag, ColumnType::Field(FieldType::Text)));
+    let is_by_tag = matches!(request.by, By::Tag(_));
+    let of_tag = is_by_tag.then_some((name, ColumnType::Field(FieldType::Text)));
     let of_figures = columns.iter().map(|column| (column.name.as_str(), column.kind));
     let columns: Vec<(&str, ColumnType)> = of_tag.into_iter().chain(of_figures).collect();
     let of_day = |(day, parts): (&Day, &DayParts)| -> Vec<Row> {
@@ -79,19 +76,13 @@ pub(crate) async fn rollups(
     series(&columns, &rows, request)
 }
 
-/// The rollups of a window, with the parts by what was asked for.
+/// The rollups of a window, with the parts of one breakdown.
 async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
-    request: &Request,
+    (request, wanted): (&Request, key::By),
     hold: &Hold,
 ) -> Result<BTreeMap<Day, DayParts>> {
-    let wanted = match &request.by {
-        By::Release => key::By::Release,
-        By::Metric => key::By::Metric,
-        By::Tag(_) => key::By::Tag,
-        By::Feature(_) => key::By::Feature,
-    };
     let mut days = BTreeMap::<Day, DayParts>::new();
     let (_, items) = active_items(table, workspace, request, hold).await?;
     for item in items {

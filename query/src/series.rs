@@ -21,6 +21,38 @@ pub(crate) enum Cell {
 /// A row: the day, and its cells in the order of the columns.
 pub(crate) type Row = (Day, Vec<Cell>);
 
+/// What `read` reads of the version of the projections that is the active one, which it returns as well.
+pub(crate) async fn of_active<T, F: Future<Output = Result<T>>>(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    read: impl Fn(u32) -> F,
+) -> Result<(u32, T)> {
+    let mut version = active::load(&**table, workspace).await?.version;
+    loop {
+        let found = read(version).await?;
+        // A rebuild may have made another version the active one, and deleted what was being read.
+        let now = active::load(&**table, workspace).await?.version;
+        if now == version {
+            return Ok((version, found));
+        }
+        version = now;
+    }
+}
+
+/// All items that a query of the table finds, which count as held from then on.
+pub(crate) async fn held_items(table: &Arc<dyn Table>, mut query: Query, hold: &Hold) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    loop {
+        let page = table.query(&query).await?;
+        hold.take(page.items.iter().map(|item| item.size() as u64).sum()).await?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(items),
+        }
+    }
+}
+
 /// All items of the projections of a window, of the version that is the active one, which it returns.
 pub(crate) async fn active_items(
     table: &Arc<dyn Table>,
@@ -28,28 +60,9 @@ pub(crate) async fn active_items(
     request: &Request,
     hold: &Hold,
 ) -> Result<(u32, Vec<Item>)> {
-    let mut version = active::load(&**table, workspace).await?.version;
-    loop {
-        let range = key::projections(workspace, version, request.window.from(), request.window.to());
-        let mut query = Query::table(range);
-        let mut items = Vec::new();
-        loop {
-            let page = table.query(&query).await?;
-            let bytes = page.items.iter().map(|item| item.size() as u64).sum();
-            hold.grow(bytes).await.map_err(|full| hold.budget().refusal(full))?;
-            items.extend(page.items);
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => break,
-            }
-        }
-        // A rebuild may have made another version the active one, and deleted what was being read.
-        let now = active::load(&**table, workspace).await?.version;
-        if now == version {
-            return Ok((version, items));
-        }
-        version = now;
-    }
+    let (from, to) = (request.window.from(), request.window.to());
+    let projections = |version| Query::table(key::projections(workspace, version, from, to));
+    of_active(table, workspace, |version| held_items(table, projections(version), hold)).await
 }
 
 /// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.

@@ -8,11 +8,11 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use catalog::MAX_BOARD;
+use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
 use event::{Day, Error};
 use fold::Figure;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use web::{
     InPath, Named, Operation, Problem, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
@@ -20,7 +20,7 @@ use web::{
 };
 
 use super::api::ALWAYS;
-use crate::{BoardWords, Query};
+use crate::{BoardWords, Place, Query};
 
 const JSON: &str = "application/json";
 
@@ -124,40 +124,42 @@ pub(super) async fn leaderboard(
     let limit = words.limit.unwrap_or(PLACES);
     let window = words.window()?;
     let workspace = query.catalog().workspace(&workspace).await?;
-    if let Some(window) = window {
-        let (primary, ranked) = query.leaderboard_of_window(workspace.id(), &window, limit).await?;
-        let places = (1..).zip(ranked).map(|(place, of)| {
-            json!({
-                "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n, "metric": primary.metric.name,
-                "value": of.value, "from": window.from, "day": window.to, "labelled": of.labelled,
-                "wins": of.record.wins, "losses": of.record.losses, "ties": of.record.ties,
-            })
-        });
-        return Ok(Json(json!({ "places": places.collect::<Vec<_>>() })).into_response());
-    }
-    let mut places = Vec::new();
-    match day {
-        Some(day) => {
-            let (primary, ranked) = query.leaderboard_of(workspace.id(), day, limit).await?;
-            places.extend((1..).zip(ranked).map(|(place, of)| {
-                json!({
-                    "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n,
-                    "metric": primary.metric.name, "value": of.value, "day": day.to_string(), "labelled": of.labelled, "wins": of.record.wins,
-                    "losses": of.record.losses, "ties": of.record.ties,
-                })
-            }));
+    let places: Vec<Value> = match (window, day) {
+        (Some(window), _) => {
+            let (primary, ranked) = query.leaderboard_of_window(workspace.id(), &window, limit).await?;
+            let days = (Some(window.from), window.to);
+            (1..).zip(ranked).map(|(place, of)| json_of(place, &of, &primary, days)).collect()
         }
-        None => {
+        (None, Some(day)) => {
+            let (primary, ranked) = query.leaderboard_of(workspace.id(), day, limit).await?;
+            let day = day.to_string();
+            (1..).zip(ranked).map(|(place, of)| json_of(place, &of, &primary, (None, &day))).collect()
+        }
+        (None, None) => {
             let ranked = query.leaderboard(workspace.id(), limit).await?;
-            places.extend((1..).zip(ranked).filter_map(|(place, of)| {
+            let json_of = |(place, of): (usize, RankedRelease)| {
                 let ranked = of.ranked?;
                 Some(json!({
                     "place": ranked.is_ranked.then_some(place), "release": of.release, "model": of.model,
                     "metric": ranked.metric, "value": ranked.value, "n": ranked.n, "days": ranked.days,
                     "day": ranked.day.to_string(), "environments": ranked.environments,
                 }))
-            }));
+            };
+            (1..).zip(ranked).filter_map(json_of).collect()
         }
-    }
+    };
     Ok(Json(json!({ "places": places })).into_response())
+}
+
+/// A place on a day; or in a window, which has a first day as well.
+fn json_of(place: usize, of: &Place, by: &PrimaryMetric, (from, day): (Option<&str>, &str)) -> Value {
+    let mut json = json!({
+        "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n, "metric": by.metric.name,
+        "value": of.value, "day": day, "labelled": of.labelled, "wins": of.record.wins,
+        "losses": of.record.losses, "ties": of.record.ties,
+    });
+    if let Some(from) = from {
+        json["from"] = from.into();
+    }
+    json
 }

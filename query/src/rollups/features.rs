@@ -9,14 +9,17 @@ use fold::{
 };
 use futures::future::try_join_all;
 use log::{
-    active,
     key::{self, Breakdown, By, Projection},
     projection::Projected,
 };
 use table::{Item, Key, KeyRange, Query, Table};
 
 use super::{DayParts, Figures, OTHERS, others};
-use crate::{budget::Hold, request::Request};
+use crate::{
+    budget::Hold,
+    request::Request,
+    series::{held_items, of_active},
+};
 
 /// How many items are read at once by their keys.
 const READS_AT_ONCE: usize = 16;
@@ -29,17 +32,11 @@ pub(super) async fn stored(
     hold: &Hold,
 ) -> Result<BTreeMap<Day, DayParts>> {
     let (from, to) = (request.window.from(), request.window.to());
-    let mut version = active::load(&**table, workspace).await?.version;
-    loop {
+    let read = |version| {
         let range = key::features_between(workspace, version, from, to);
-        let days = read(table, (workspace, version), range, feature, hold).await?;
-        // A rebuild may have made another version the active one, and deleted what was being read.
-        let now = active::load(&**table, workspace).await?.version;
-        if now == version {
-            return Ok(days);
-        }
-        version = now;
-    }
+        read(table, (workspace, version), range, feature, hold)
+    };
+    of_active(table, workspace, read).await.map(|(_, days)| days)
 }
 
 async fn read(
@@ -56,22 +53,13 @@ async fn read(
         // Which days there are; of these one item each is read.
         query = query.only(&["v"]);
     }
-    loop {
-        let page = table.query(&query).await?;
-        let bytes = page.items.iter().map(|item| item.size() as u64).sum();
-        hold.grow(bytes).await.map_err(|full| hold.budget().refusal(full))?;
-        for item in &page.items {
-            let (day, found) = key::parse_projection(&item.key)?;
-            if let Projection::Breakdown(one) = found {
-                let (_, parts) = days.entry(day).or_default();
-                if wanted.is_none() {
-                    parts.insert(one, part(item, day)?);
-                }
+    for item in held_items(table, query, hold).await? {
+        let (day, found) = key::parse_projection(&item.key)?;
+        if let Projection::Breakdown(one) = found {
+            let (_, parts) = days.entry(day).or_default();
+            if wanted.is_none() {
+                parts.insert(one, part(&item, day)?);
             }
-        }
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => break,
         }
     }
     let all: Vec<Day> = days.keys().copied().collect();
@@ -101,8 +89,7 @@ async fn get(
 ) -> Result<Vec<Option<Item>>> {
     let keys: Vec<Key> = keys.collect();
     let items = try_join_all(keys.iter().map(|key| table.get(key))).await?;
-    let bytes = items.iter().flatten().map(|item| item.size() as u64).sum();
-    hold.grow(bytes).await.map_err(|full| hold.budget().refusal(full))?;
+    hold.take(items.iter().flatten().map(|item| item.size() as u64).sum()).await?;
     Ok(items)
 }
 

@@ -120,7 +120,7 @@ impl Query {
         let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
         let read = frames.iter().map(|frame| frame.estimated_size() as u64).sum();
         let rows: usize = frames.iter().map(DataFrame::height).sum();
-        held.hold.settle(read).await.map_err(|full| self.budget.refusal(full))?;
+        held.hold.settle(read).await?;
         plan.needs.iter().zip(frames).for_each(|(need, frame)| plan.give(need, frame));
         let (frame, held) = self.collect(plan, admitted, rows as u64, held).await?;
         self.answer(NAME, began, frame, (reading, sql.as_of), held).await
@@ -274,7 +274,7 @@ impl Query {
                 in_words(bytes)
             )));
         }
-        held.hold.grow(bytes).await.map_err(|full| self.budget.refusal(full))?;
+        held.hold.take(bytes).await?;
         let sorts = admitted.is_shuffled && !admitted.is_ordered;
         let work = on_large_stack(move || {
             let frame = plan.frame.collect().map_err(crate::frame::refused)?;
