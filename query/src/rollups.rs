@@ -272,7 +272,7 @@ fn by_metric((_, parts): &DayParts) -> Vec<Figures> {
         for (name, metric) in part.metrics.names() {
             rows.insert(name, rows_of_metric(name, metric));
         }
-        if let Some(series) = part.metrics.others().and_then(|metric| metric.total.0.as_ref()) {
+        if let Some(series) = part.metrics.others().and_then(|metric| metric.total.as_ref()) {
             rest = (rest.0 + others(&part.metrics), rest.1 + series.numbers.n);
         }
     }
@@ -289,15 +289,15 @@ fn rows_of_metric(name: &str, metric: &Metric) -> Vec<Figures> {
         figures.number("value_last".into(), Some(series.last));
         figures.count("metrics", series.numbers.n)
     };
-    let total = metric.total.0.as_ref().map(|series| {
+    let total = metric.total.as_ref().map(|series| {
         let mut figures = row(metric.releases.distinct().round() as u64, series);
         figures.quantiles("value", |q| metric.sketch.quantile(q, series.numbers.extremes()));
         figures
     });
     let releases = metric.releases.names().iter().filter(|(release, _)| !release.is_empty());
     let releases =
-        releases.filter_map(|(release, series)| Some(row(1, series.0.as_ref()?).text("release", release)));
-    let rest = metric.releases.others().and_then(|series| series.0.as_ref());
+        releases.filter_map(|(release, series)| Some(row(1, series.as_ref()?).text("release", release)));
+    let rest = metric.releases.others().and_then(Option::as_ref);
     let rest = rest.map(|series| row(others(&metric.releases), series).text("release", OTHERS));
     total.into_iter().chain(releases).chain(rest).collect()
 }

@@ -14,7 +14,7 @@ use log::{
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
 use projector::dlq::{self, Stopped};
-use query::{Answer, Bounds, Format, Query, Request, What, Words};
+use query::{Answer, Bounds, Query, Request, What, Words};
 use table::{Condition, Table};
 use tests::{
     between::{Between, Call},
@@ -22,6 +22,7 @@ use tests::{
     engine::{Engine, Fresh},
     on_both_engines,
     register::register,
+    scene::csv,
     world::at,
 };
 
@@ -90,9 +91,7 @@ impl World {
 
     async fn ask(&self, what: What, as_of: Option<&str>, cut: Option<&str>) -> (String, Answer) {
         let mut answer = self.query.run(self.workspace.id(), &self.request(what, as_of, cut)).await.unwrap();
-        let mut text = Vec::new();
-        Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-        (String::from_utf8(text).unwrap(), answer)
+        (csv(&mut answer), answer)
     }
 
     /// The keys of the predictions of an answer.
@@ -213,9 +212,7 @@ async fn a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time(wo
     let query = Query::new(Arc::new(table), world.clock.clock()).within(bounds);
     let request = world.request(What::Evaluations, Some(THEN), None);
     let mut answer = query.run(world.workspace.id(), &request).await.unwrap();
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), at_once);
+    assert_eq!(csv(&mut answer), at_once);
     assert!(late.lock().unwrap().is_none() && reads.load(Ordering::Relaxed) > 2);
     // And the answer is had again by its cut.
     let cut = answer.cut.unwrap().to_string();

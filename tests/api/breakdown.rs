@@ -1,11 +1,11 @@
 //! Evaluations that are broken down: by models, tags and bins of features.
 
 use event::Kind;
-use query::{Answer, Bounds, Format, Request, What, Words};
+use query::{Answer, Bounds, Request, What, Words};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
-    scene::{NOW, Scene},
+    scene::{NOW, Scene, csv},
     world::{World, at},
 };
 
@@ -59,10 +59,8 @@ async fn run(scene: &Scene, words: Words<'_>) -> event::Result<Answer> {
     scene.query(at(NOW)).run(scene.id(), &request).await
 }
 
-fn rows(mut answer: Answer) -> Vec<String> {
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+fn rows(answer: Answer) -> Vec<String> {
+    csv(answer).lines().map(str::to_owned).collect()
 }
 
 fn words<'a>(by: &'a str, columns: &'a str) -> Words<'a> {

@@ -2,11 +2,11 @@
 
 use event::{Clock, Kind, Share};
 use ingest::{Ingest, Remember, json::read_json_array};
-use query::{Format, Request, What, Words};
+use query::{Request, What, Words};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
-    scene::{NOW, Scene},
+    scene::{NOW, Scene, csv},
     world::{World, at},
 };
 
@@ -26,10 +26,8 @@ async fn asked(scene: &Scene, by: &str) -> Vec<String> {
         ..Words::default()
     };
     let request = Request::parse(What::Rollups, &words).unwrap();
-    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    String::from_utf8(text).unwrap().lines().skip(1).map(str::to_owned).collect()
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
 
 async fn features_are_broken_down_by_feature_and_release(world: World) {
@@ -86,15 +84,13 @@ async fn features_of_a_share_of_keys_are_kept_and_a_repeat_counts_once(world: Wo
         ..Words::default()
     };
     let request = Request::parse(What::parse("predictions").unwrap(), &words).unwrap();
-    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     let expected = |n: u32| match half.has(&format!("loan-{n}")) {
         true => format!("loan-{n},0.5,{n}.0"),
         false => format!("loan-{n},0.5,"),
     };
     let expected: Vec<String> = (0..40).chain(0..40).map(expected).collect();
-    let text = String::from_utf8(text).unwrap();
+    let text = csv(answer);
     assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
     assert!((10..30).contains(&expected.iter().take(40).filter(|row| row.ends_with(',')).count()));
 }

@@ -2,12 +2,12 @@
 
 use event::{Column, Columns, Day, ErrorKind, Kind, NewDefinition, Values};
 use log::{key::LogId, segment_item::Segment};
-use query::{Bounds, Format, Request, What, Words};
+use query::{Bounds, Request, What, Words};
 use serde_json::json;
 use table::Condition;
 use tests::{
     on_both_engines,
-    scene::{NOW, Scene},
+    scene::{NOW, Scene, csv},
     world::{World, at},
 };
 
@@ -30,11 +30,9 @@ impl Asked<'_> {
         let (columns, threshold, zero_division) = (Some(self.columns), self.threshold, self.zero_division);
         let words = Words { from: DAY, to: DAY, columns, threshold, zero_division, ..Words::default() };
         let request = Request::parse(What::Evaluations, &words).unwrap();
-        let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+        let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
         assert_eq!(answer.cut.is_some(), threshold.is_some(), "only what is computed from events has a cut");
-        let mut text = Vec::new();
-        Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-        String::from_utf8(text).unwrap().lines().nth(1).unwrap().to_owned()
+        csv(answer).lines().nth(1).unwrap().to_owned()
     }
 }
 
@@ -67,10 +65,8 @@ async fn figures_are_computed_at_any_threshold(world: World) {
 async fn csv_of(scene: &Scene, words: Words<'_>) -> Vec<String> {
     let words = Words { from: "2026-06-01", to: "2026-06-03", ..words };
     let request = Request::parse(What::Evaluations, &words).unwrap();
-    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    String::from_utf8(text).unwrap().lines().skip(1).map(str::to_owned).collect()
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
 
 async fn costs_hold_from_a_day_on_and_a_query_may_name_others(world: World) {
@@ -165,10 +161,8 @@ async fn figures_of_a_period_are_those_of_all_its_events(world: World) {
         let words =
             Words { from: "2026-05-30", to: "2026-06-09", columns, group_by, as_of, ..Words::default() };
         let request = Request::parse(What::Evaluations, &words).unwrap();
-        let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-        let mut text = Vec::new();
-        Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-        String::from_utf8(text).unwrap().lines().skip(1).collect::<Vec<_>>().join(" ")
+        let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+        csv(answer).lines().skip(1).collect::<Vec<_>>().join(" ")
     };
     let counts = "day,predictions,labelled,tp,fp,tn,fn";
     let daily = run(None, counts, None).await;
@@ -263,10 +257,8 @@ async fn what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next(wor
         ..Words::default()
     };
     let request = Request::parse(What::Evaluations, &words).unwrap();
-    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap().lines().nth(1), Some("220000,1.0,,"));
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    assert_eq!(csv(answer).lines().nth(1), Some("220000,1.0,,"));
 }
 
 async fn a_query_draws_no_more_for_its_intervals_than_it_may(world: World) {
@@ -301,10 +293,8 @@ async fn classes_are_shown_as_they_are_stored_and_of_any_period(world: World) {
     scene.project().await;
     let csv = async |what, words: Words<'_>| {
         let request = Request::parse(what, &words).unwrap();
-        let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-        let mut text = Vec::new();
-        Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-        (answer.cut.is_some(), String::from_utf8(text).unwrap())
+        let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+        (answer.cut.is_some(), csv(answer))
     };
     let words = Words { from: DAY, to: DAY, ..Words::default() };
     let (is_of_events, classes) = csv(What::Classes, words.clone()).await;

@@ -5,7 +5,11 @@ use event::{Kind, Share, Window};
 use futures::TryStreamExt;
 use query::{Format, Request, Scan, What, Words};
 use serde_json::json;
-use tests::{on_both_engines, scene::Scene, world::at};
+use tests::{
+    on_both_engines,
+    scene::{Scene, csv},
+    world::at,
+};
 
 on_both_engines!(
     Scene::on:
@@ -40,9 +44,7 @@ async fn filled(scene: &Scene, days: u32) {
 async fn asked(scene: &Scene, words: &Words<'_>) -> event::Result<(String, String)> {
     let request = Request::parse(What::Events(Kind::Predictions), words)?;
     let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await?;
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    Ok((String::from_utf8(text).unwrap(), answer.cut.unwrap().to_string()))
+    Ok((csv(&mut answer), answer.cut.unwrap().to_string()))
 }
 
 async fn events_are_narrowed_by_each_word_and_by_all_together(scene: Scene) {
@@ -144,16 +146,16 @@ async fn what_is_streamed_is_what_is_collected(scene: Scene) {
         let all = scan.clone().collect().await.unwrap();
         let rows: usize = frames.iter().map(|frame| frame.height()).sum();
         assert_eq!(rows, all.height(), "{scan:?}");
-        let csv = |mut frame| {
-            let mut text = Vec::new();
-            Format::Csv.write(&mut frame, &mut text).unwrap();
-            String::from_utf8(text).unwrap()
+        let text = |mut frame| {
+            let mut bytes = Vec::new();
+            Format::Csv.write(&mut frame, &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
         };
         let lines: Vec<String> = frames
             .into_iter()
-            .flat_map(|frame| csv(frame).lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+            .flat_map(|frame| text(frame).lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
             .collect();
-        assert_eq!(lines, csv(all).lines().skip(1).collect::<Vec<_>>(), "{scan:?}");
+        assert_eq!(lines, text(all).lines().skip(1).collect::<Vec<_>>(), "{scan:?}");
     }
     let wrong = scan().filter("nothing = 1").frames().await.err().unwrap().to_string();
     assert!(wrong.contains("nothing"), "{wrong}");

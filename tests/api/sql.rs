@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use event::{Clock, ErrorKind, Kind, Result};
 use proptest::{prelude::*, test_runner::TestRunner};
-use query::{Answer, Bounds, Format, Query, Sql, SqlWords, What};
+use query::{Answer, Bounds, Query, Sql, SqlWords, What};
 use serde_json::json;
 use table::Table;
 use tests::{
@@ -13,7 +13,7 @@ use tests::{
     engine::Engine,
     on_both_engines,
     register::register,
-    scene::{NOW, Scene},
+    scene::{NOW, Scene, csv},
     world::at,
 };
 
@@ -30,12 +30,6 @@ fn sql(statement: &str) -> Sql {
 
 async fn ask(scene: &Scene, statement: &str) -> Result<Answer> {
     scene.query(at(NOW)).sql(scene.id(), &sql(statement)).await
-}
-
-fn csv(mut answer: Answer) -> String {
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    String::from_utf8(text).unwrap()
 }
 
 /// Four predictions on each of three days, of two releases, and what came true of them.

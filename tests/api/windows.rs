@@ -1,11 +1,11 @@
 //! Evaluations of other windows than UTC days: hours, days of a place, and the time for which releases were live.
 
 use event::Kind;
-use query::{Format, Request, What, Words};
+use query::{Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
-    scene::{NOW, Scene},
+    scene::{NOW, Scene, csv},
     world::{World, at},
 };
 
@@ -33,10 +33,8 @@ async fn predict(scene: &Scene, day: &str, release: &str) {
 
 async fn rows(scene: &Scene, words: Words<'_>) -> Vec<String> {
     let request = Request::parse(What::Evaluations, &words).unwrap();
-    let mut answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-    let mut text = Vec::new();
-    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
-    String::from_utf8(text).unwrap().lines().skip(1).map(str::to_owned).collect()
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
 
 async fn days_of_a_place_have_its_hours(world: World) {

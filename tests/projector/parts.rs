@@ -9,13 +9,14 @@ use log::{
     key::{self, Projection},
 };
 use projector::rebuild::{Pace, rebuild};
-use query::{Format, Query, Request, What, Words};
+use query::{Query, Request, What, Words};
 use table::{Item, Table, query_all};
 use tests::{
     between::{Between, Call, Happens},
     counted::Counted,
     engine::Engine,
     on_both_engines,
+    scene::csv,
     world::at,
 };
 
@@ -56,10 +57,8 @@ impl Bench {
             Query::new(Arc::clone(&counted) as Arc<dyn Table>, Clock::from_fn(|| at("2026-06-02T00:00:00Z")));
         let words = Words { from: "2026-06-01", to: "2026-06-30", columns: Some("auc"), ..Words::default() };
         let request = Request::parse(What::Evaluations, &words).unwrap();
-        let mut frame = query.run(self.id(), &request).await.unwrap().frame;
-        let mut text = Vec::new();
-        Format::Csv.write(&mut frame, &mut text).unwrap();
-        (String::from_utf8(text).unwrap().lines().count() - 1, counted.take_reads().queries)
+        let answer = query.run(self.id(), &request).await.unwrap();
+        (csv(answer).lines().count() - 1, counted.take_reads().queries)
     }
 }
 

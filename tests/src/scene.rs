@@ -3,7 +3,7 @@
 //! What a method asks for must succeed, unless it returns a result: a refusal fails the test.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::sync::Arc;
+use std::{borrow::BorrowMut, sync::Arc};
 
 use catalog::{Patch, Workspace};
 use event::{Clock, Day, Id, Kind, Timestamp};
@@ -22,7 +22,7 @@ use projector::{
     sweep::sweep,
     verify::verify,
 };
-use query::{Format, Query, Request, What, Words};
+use query::{Answer, Format, Query, Request, What, Words};
 use serde_json::{Value, json};
 use table::Table;
 
@@ -34,6 +34,13 @@ use crate::{
 
 /// When the past is looked at.
 pub const NOW: &str = "2026-06-10T00:00:00Z";
+
+/// The rows of an answer as CSV.
+pub fn csv(mut answer: impl BorrowMut<Answer>) -> String {
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.borrow_mut().frame, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
 
 /// A workspace on a table, and the services that a test drives.
 #[derive(Debug)]
@@ -131,10 +138,7 @@ impl Scene {
     pub async fn days(&self, what: What, now: Timestamp) -> Vec<String> {
         let words = Words { from: "2026-06-01", to: "2026-06-30", columns: Some("day"), ..Words::default() };
         let request = Request::parse(what, &words).unwrap();
-        let mut frame = self.query(now).run(self.id(), &request).await.unwrap().frame;
-        let mut text = Vec::new();
-        Format::Csv.write(&mut frame, &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let text = csv(self.query(now).run(self.id(), &request).await.unwrap());
         let mut days: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
         days.dedup();
         days

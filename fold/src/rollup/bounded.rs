@@ -51,6 +51,24 @@ impl<T: Merge + Clone> Merge for Option<T> {
     }
 }
 
+/// What stands in a breakdown for some of its names, and for all other names `null`.
+pub trait Optional: Merge + Clone {
+    /// The most bytes that it takes as JSON.
+    const MAX_BYTES: usize;
+
+    /// At least the bytes that it takes as JSON, and never less than what it was merged from.
+    fn weight(&self) -> usize;
+}
+
+impl<T: Optional> Cell for Option<T> {
+    const MAX_BYTES: usize = T::MAX_BYTES;
+    const LEAST_BYTES: usize = "null".len();
+
+    fn weight(&self) -> usize {
+        self.as_ref().map_or(Self::LEAST_BYTES, T::weight)
+    }
+}
+
 /// Values by name, in at most `BUDGET` bytes of JSON; names that do not fit are added up as the rest.
 ///
 /// Names are admitted by a hash of theirs, the least first, as long as all of them together fit, each

@@ -26,31 +26,11 @@ pub type FeatureNumbers = Distribution<FEATURE_SKETCH_BYTES>;
 /// No numbers of a release take more, the name of the release apart.
 const _: () = assert!(FeatureNumbers::MAX_TEXT <= 2 * 1024, "at most 2 KB for a release, feature and day");
 
-/// The numbers, or none.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct MaybeNumbers(pub Option<FeatureNumbers>);
-
-impl Merge for MaybeNumbers {
-    fn merge(&mut self, other: &Self) {
-        self.0.merge(&other.0);
-    }
-}
-
-impl Cell for MaybeNumbers {
-    const MAX_BYTES: usize = FeatureNumbers::MAX_TEXT;
-    const LEAST_BYTES: usize = 4;
-
-    fn weight(&self) -> usize {
-        self.0.as_ref().map_or(Self::LEAST_BYTES, FeatureNumbers::weight)
-    }
-}
-
 /// One feature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Feature {
     /// By release. (Of the features that did not fit together, only their number means anything.)
-    pub releases: Bounded<MaybeNumbers, FEATURE_RELEASES_BUDGET>,
+    pub releases: Bounded<Option<FeatureNumbers>, FEATURE_RELEASES_BUDGET>,
 }
 
 impl Merge for Feature {
@@ -60,7 +40,7 @@ impl Merge for Feature {
 }
 
 impl Cell for Feature {
-    const MAX_BYTES: usize = Bounded::<MaybeNumbers, FEATURE_RELEASES_BUDGET>::MAX_TEXT + 16;
+    const MAX_BYTES: usize = Bounded::<Option<FeatureNumbers>, FEATURE_RELEASES_BUDGET>::MAX_TEXT + 16;
     const LEAST_BYTES: usize = 64;
 
     fn weight(&self) -> usize {

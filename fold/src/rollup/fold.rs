@@ -11,9 +11,9 @@ use event::{
 use super::{
     Delta, Part, Rollup,
     bounded::Merge,
-    feature::{Feature, MaybeNumbers},
+    feature::Feature,
     groups::{Admitted, Pairs, beyond, count, counts, distributions, labels_by, score_bins, sketches},
-    metric::{MaybeSeries, Metric, Series},
+    metric::{Metric, Series},
     numbers::Headline,
     parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup},
     release::{ReleaseCounts, ReleaseDetail},
@@ -103,7 +103,7 @@ pub(super) fn features(kind: Kind, columns: &Columns) -> Result<Delta> {
         let mut found = Feature::default();
         for (name, numbers) in releases.names.iter().zip(of_releases).filter(|(_, numbers)| numbers.is_some())
         {
-            found.releases.add(name, &MaybeNumbers(numbers));
+            found.releases.add(name, &numbers);
         }
         if found.releases.is_empty() {
             continue;
@@ -224,7 +224,7 @@ fn metrics(place: Place, columns: &Columns, delta: &mut Delta) -> Result<()> {
     for (&(name, release), series) in pairs.pairs.iter().zip(series) {
         let release = releases.names.get(release as usize).copied().unwrap_or("");
         let metric = by_name.entry(name).or_default();
-        let series = MaybeSeries(Some(series));
+        let series = Some(series);
         metric.total.merge(&series);
         metric.releases.add(release, &series);
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    bounded::{Bounded, Cell, Merge},
+    bounded::{Bounded, Cell, Merge, Optional},
     numbers::NumberRollup,
 };
 use crate::{EventPlace, sketch::Sketch};
@@ -64,24 +64,11 @@ impl Merge for Series {
     }
 }
 
-/// A series, or none.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct MaybeSeries(pub Option<Series>);
-
-impl Merge for MaybeSeries {
-    fn merge(&mut self, other: &Self) {
-        self.0.merge(&other.0);
-    }
-}
-
-impl Cell for MaybeSeries {
-    const MAX_BYTES: usize = Series::MAX_TEXT;
-    const LEAST_BYTES: usize = 4;
+impl Optional for Series {
+    const MAX_BYTES: usize = Self::MAX_TEXT;
 
     fn weight(&self) -> usize {
-        let rest = Series::MAX_TEXT - NumberRollup::MAX_TEXT;
-        self.0.as_ref().map_or(Self::LEAST_BYTES, |series| series.numbers.weight() + rest)
+        self.numbers.weight() + Self::MAX_TEXT - NumberRollup::MAX_TEXT
     }
 }
 
@@ -89,11 +76,11 @@ impl Cell for MaybeSeries {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// All observations. (Of the metrics that did not fit together, only their number means anything.)
-    pub total: MaybeSeries,
+    pub total: Option<Series>,
     /// Where the values lie.
     pub sketch: Sketch<METRIC_SKETCH_BYTES>,
     /// By release; under the empty name those of no release.
-    pub releases: Bounded<MaybeSeries, METRIC_RELEASES_BUDGET>,
+    pub releases: Bounded<Option<Series>, METRIC_RELEASES_BUDGET>,
 }
 
 impl Merge for Metric {
@@ -107,7 +94,7 @@ impl Merge for Metric {
 impl Cell for Metric {
     const MAX_BYTES: usize = Series::MAX_TEXT
         + Sketch::<METRIC_SKETCH_BYTES>::MAX_TEXT
-        + Bounded::<MaybeSeries, METRIC_RELEASES_BUDGET>::MAX_TEXT
+        + Bounded::<Option<Series>, METRIC_RELEASES_BUDGET>::MAX_TEXT
         + 44;
     const LEAST_BYTES: usize = 64;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    bounded::{Cell, Merge},
+    bounded::{Cell, Merge, Optional},
     moments::{self, Moments},
 };
 use crate::sketch::{Quantile, Sketch};
@@ -170,9 +170,12 @@ impl<const MAX: usize> Distribution<MAX> {
     pub fn quantile(&self, q: f64) -> Option<Quantile> {
         self.sketch.quantile(q, self.numbers.extremes())
     }
+}
 
-    /// What a text of it may take: never less than one of fewer numbers takes.
-    pub(super) fn weight(&self) -> usize {
+impl<const MAX: usize> Optional for Distribution<MAX> {
+    const MAX_BYTES: usize = Self::MAX_TEXT;
+
+    fn weight(&self) -> usize {
         self.numbers.weight() + Cell::weight(&self.sketch) + 24
     }
 }

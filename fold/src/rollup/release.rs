@@ -4,7 +4,7 @@ use event::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    bounded::{Bounded, Cell, Merge},
+    bounded::{Bounded, Cell, Merge, Optional},
     numbers::{Bins, Distribution, Headline, NumberRollup},
 };
 

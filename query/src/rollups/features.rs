@@ -134,8 +134,8 @@ fn rows_of_feature(name: &str, feature: &Feature, predictions: impl Fn(&str) -> 
         figures
     };
     let releases = feature.releases.names().iter();
-    let releases = releases.filter_map(|(release, numbers)| Some(row(release, 1, numbers.0.as_ref()?)));
-    let rest = feature.releases.others().and_then(|numbers| numbers.0.as_ref());
+    let releases = releases.filter_map(|(release, numbers)| Some(row(release, 1, numbers.as_ref()?)));
+    let rest = feature.releases.others().and_then(Option::as_ref);
     let rest = rest.map(|numbers| row(OTHERS, others(&feature.releases), numbers));
     releases.chain(rest).collect()
 }

@@ -101,7 +101,7 @@ proptest! {
             if distances.is_empty() {
                 continue;
             }
-            let found = feature(&whole, "distance").releases.get(release).and_then(|found| found.0.as_ref()).unwrap();
+            let found = feature(&whole, "distance").releases.get(release).and_then(Option::as_ref).unwrap();
             prop_assert_eq!((found.numbers.n, found.sketch.n()), (distances.len() as u64, distances.len() as u64));
             let least = distances.iter().copied().fold(f64::INFINITY, f64::min);
             prop_assert_eq!(found.quantile(0.0).map(|least| least.value), Some(least));

@@ -149,8 +149,8 @@ fn the_last_of_a_metric_is_the_later_event() {
     };
     let last = |day: &Delta| {
         let metric = metric(day, "latency");
-        let series = metric.total.0.as_ref().unwrap();
-        assert_eq!(metric.releases.get("").unwrap().0.as_ref(), Some(series));
+        let series = metric.total.as_ref().unwrap();
+        assert_eq!(metric.releases.get("").unwrap().as_ref(), Some(series));
         (series.last, series.last_in.unwrap().to_string())
     };
     let by_batch = Place { placed: event::lane::Placed::ByBatch, lane: 3, seq: 9 };

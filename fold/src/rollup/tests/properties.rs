@@ -205,7 +205,7 @@ proptest! {
             let metric = metric(&day, name);
             prop_assert_eq!(metric.sketch.n(), names.names()[name]);
             for (release, series) in metric.releases.names() {
-                let series = series.0.as_ref().unwrap();
+                let series = series.as_ref().unwrap();
                 let observed = || events.iter().filter(|event| {
                     event.kind == Kind::Metrics && event.name == name && event.release.unwrap_or("") == release
                 });

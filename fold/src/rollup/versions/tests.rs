@@ -62,7 +62,7 @@ fn said(part: &Part) -> String {
         }
         Part::Metric(part) => {
             let metric = part.metrics.get("latency").unwrap();
-            let series = metric.total.0.as_ref().unwrap();
+            let series = metric.total.as_ref().unwrap();
             let median = metric.sketch.quantile(0.5, series.numbers.extremes()).unwrap();
             format!("latency {:?} last {} {median:?}", series.numbers.mean(), series.last)
         }
