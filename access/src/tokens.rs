@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use log::key::{self, EntityId, EntityKind};
-use table::{Condition, Item, Query, Table, Update, Write, query_all};
+use table::{Condition, Item, Policy, Query, Table, Update, Write, query_all, unless_overtaken};
 
 use crate::{
     limits::Limits,
@@ -130,10 +130,11 @@ impl Tokens {
     }
 
     /// Makes a token for a user or system. From the first one on, services that start ask their callers for tokens.
+    /// Of several that are made for a principal at once, each is made after the other.
     ///
     /// # Errors
     /// `Invalid`, when it cannot be made so; `NotFound`, when there is no such principal; `Conflict`, when the principal
-    /// has too many.
+    /// has one of this name, or too many.
     pub async fn create(
         &self,
         principal: &EntityId,
@@ -152,15 +153,6 @@ impl Tokens {
         if new.expires_at.is_some_and(|at| at <= now) {
             return Err(Error::invalid("the token would have expired already"));
         }
-        let others = query_all(&*self.table, Query::table(key::tokens_of(principal))).await?;
-        if others.iter().any(|other| other.optional_text("name") == Some(&new.name)) {
-            let message = format!("{principal} has a token called `{}` already", new.name);
-            return Err(Error::conflict(message));
-        }
-        if others.len() >= MAX_TOKENS {
-            let message = format!("{principal} has {MAX_TOKENS} tokens; revoke one that is not used");
-            return Err(Error::conflict(message));
-        }
         let token = Token::new();
         let record = TokenRecord {
             id: Id::new(now),
@@ -173,29 +165,39 @@ impl Tokens {
             is_once: new.is_once,
             spent_at: None,
         };
-        let item = record.to_item(&token.digest());
-        let mut listed = Item::new(key::token_of(principal, &record.id))
-            .with("v", ITEM_VERSION)
-            .with("name", record.name.as_str())
-            .with("digest", token.digest().to_vec());
-        if let Some(at) = record.expires_at {
-            listed = listed.with("expires_at", at.micros().div_euclid(1_000_000));
+        let made = key::tokens_made(principal);
+        let mut tries = Policy::of(&made).tries();
+        loop {
+            tries.next().await?;
+            // Read before the tokens are: another one that is made since then counts it up.
+            let ver = self.table.get(&made).await?.map_or(Ok(0), |item| {
+                item.check_version(ITEM_VERSION)?;
+                item.int("ver")
+            })?;
+            self.check_room(principal, &record.name).await?;
+            let counted = Item::new(made.clone()).with("v", ITEM_VERSION).with("ver", ver + 1);
+            let mut writes = vec![Write::Put(counted, Condition::unchanged(ver))];
+            writes.extend(writes_of(&record, &token));
+            if unless_overtaken(self.table.transact(writes).await)?.is_some() {
+                return Ok((token, record));
+            }
         }
-        let asked = Item::new(key::access()).with("v", ITEM_VERSION);
-        let written = self
-            .table
-            .transact(vec![
-                Write::Check(principal.key(), Condition::Exists),
-                Write::Put(item, Condition::Absent),
-                Write::Put(listed, Condition::Absent),
-                Write::Put(asked, Condition::None),
-            ])
-            .await;
-        match written {
-            Ok(()) => Ok((token, record)),
-            Err(error) if error.is_conflict() => Err(Error::not_found(format!("there is no {principal}"))),
-            Err(error) => Err(error),
+    }
+
+    /// Checks that a principal is there and may have a token of this name.
+    async fn check_room(&self, principal: &EntityId, name: &str) -> Result<()> {
+        if self.table.get(&principal.key()).await?.is_none() {
+            return Err(Error::not_found(format!("there is no {principal}")));
         }
+        let others = query_all(&*self.table, Query::table(key::tokens_of(principal))).await?;
+        if others.iter().any(|other| other.optional_text("name") == Some(name)) {
+            return Err(Error::conflict(format!("{principal} has a token called `{name}` already")));
+        }
+        if others.len() >= MAX_TOKENS {
+            let message = format!("{principal} has {MAX_TOKENS} tokens; revoke one that is not used");
+            return Err(Error::conflict(message));
+        }
+        Ok(())
     }
 
     /// What is known of the token of a digest, if there is one.
@@ -252,6 +254,25 @@ impl Tokens {
         let update = Update::new(key::token(digest), Condition::Exists).set("used_at", now.micros());
         self.table.transact(vec![Write::Update(update)]).await
     }
+}
+
+/// What is written of a new token, if its principal is there.
+fn writes_of(record: &TokenRecord, token: &Token) -> [Write; 4] {
+    let digest = token.digest();
+    let mut listed = Item::new(key::token_of(&record.principal, &record.id))
+        .with("v", ITEM_VERSION)
+        .with("name", record.name.as_str())
+        .with("digest", digest.to_vec());
+    if let Some(at) = record.expires_at {
+        listed = listed.with("expires_at", at.micros().div_euclid(1_000_000));
+    }
+    let asked = Item::new(key::access()).with("v", ITEM_VERSION);
+    [
+        Write::Check(record.principal.key(), Condition::Exists),
+        Write::Put(record.to_item(&digest), Condition::Absent),
+        Write::Put(listed, Condition::Absent),
+        Write::Put(asked, Condition::None),
+    ]
 }
 
 fn digest(item: &Item) -> Result<Digest> {

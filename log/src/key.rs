@@ -268,6 +268,7 @@ mod tests {
             granted(&EntityId::Group(other.clone()), &Scope::Server).to_string(),
             token(&[0xab; 32]).to_string(),
             token_of(&EntityId::User(w.clone()), &other).to_string(),
+            tokens_made(&EntityId::User(w.clone())).to_string(),
             access().to_string(),
             free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
             activity(&w, &other).to_string(),

@@ -6,8 +6,9 @@ use access::{Access, Caller, Limits, NewToken, Refusal, Token, Tokens};
 use catalog::{Catalog, New, NewEntity, Place, Role};
 use event::{Clock, Id, Kind, Right};
 use log::key::{self, EntityId, EntityKind, Scope};
-use table::Table;
+use table::{Condition, Table};
 use tests::{
+    between::{Between, Call, Happens},
     conformance::TestClock,
     counted::Counted,
     engine::{Engine, Fresh},
@@ -18,6 +19,7 @@ on_both_engines!(
     Server::on:
     a_token_is_good_until_it_expires_or_is_revoked,
     what_is_no_token_is_refused,
+    two_tokens_of_one_name_are_not_made_at_once,
     a_change_of_a_group_or_a_role_counts_within_five_seconds,
     a_token_is_limited_to_what_it_was_made_for,
     a_caller_that_is_known_costs_no_read,
@@ -114,6 +116,48 @@ async fn a_token_is_good_until_it_expires_or_is_revoked(server: Server) {
         server.tokens.create(&server.ann, again, server.clock.now()).await.is_err(),
         "it would be good never"
     );
+}
+
+async fn two_tokens_of_one_name_are_not_made_at_once(server: Server) {
+    let (tokens, ann, now) = (server.tokens.clone(), server.ann.clone(), server.clock.now());
+    let new = |name: &str| NewToken {
+        name: name.into(),
+        expires_at: None,
+        limits: Limits::default(),
+        is_once: false,
+    };
+    let (same, another) = (new("laptop"), new("desktop"));
+    let mut meanwhile = vec![another, same];
+    let table = Between::new(Arc::<Counted>::clone(&server.counted), move |call| {
+        let Call::Write(_) = call else { return None };
+        let (tokens, ann, new) = (tokens.clone(), ann.clone(), meanwhile.pop()?);
+        Some(Box::pin(async move { drop(tokens.create(&ann, new, now).await.unwrap()) }) as Happens)
+    });
+    let overtaken = Tokens::new(Arc::new(table));
+    let error = overtaken.create(&server.ann, new("laptop"), now).await.unwrap_err();
+    assert!(
+        error.is_conflict() && error.to_string().contains("has a token called `laptop` already"),
+        "{error}"
+    );
+    let (_, phone) = overtaken.create(&server.ann, new("phone"), now).await.unwrap();
+    let names = async || {
+        let tokens = server.tokens.list(&server.ann).await.unwrap();
+        tokens.into_iter().map(|token| token.name).collect::<BTreeSet<_>>()
+    };
+    let all = ["desktop", "laptop", "phone"].map(str::to_owned);
+    assert_eq!(names().await, BTreeSet::from(all));
+    assert_eq!(server.tokens.list(&server.ann).await.unwrap().len(), 3);
+    // What 0.1 made was not counted: it is known and revoked all the same.
+    server.counted.delete(&key::tokens_made(&server.ann), Condition::None).await.unwrap();
+    assert!(server.tokens.create(&server.ann, new("phone"), now).await.unwrap_err().is_conflict());
+    server.tokens.revoke(&server.ann, "phone").await.unwrap();
+    server.tokens.revoke(&server.ann, "laptop").await.unwrap();
+    let (_, again) = server.tokens.create(&server.ann, new("phone"), now).await.unwrap();
+    assert_ne!(again.id, phone.id);
+    assert_eq!(names().await, BTreeSet::from(["desktop", "phone"].map(str::to_owned)));
+    let nobody = EntityId::User(Id::new(now));
+    let error = server.tokens.create(&nobody, new("phone"), now).await.unwrap_err();
+    assert_eq!(error.kind(), event::ErrorKind::NotFound);
 }
 
 async fn what_is_no_token_is_refused(server: Server) {

@@ -24,6 +24,11 @@ pub fn tokens_of(principal: &EntityId) -> KeyRange {
     KeyRange::prefix(format!("{TOKEN}of#{}", principal.token()), "id#")
 }
 
+/// How often tokens were made for a principal, which keeps two from being made at once.
+pub fn tokens_made(principal: &EntityId) -> Key {
+    Key::new(tokens_of(principal).pk, "made")
+}
+
 /// Whether an item is secret and never shown: those in the partitions of tokens.
 pub fn is_secret(key: &Key) -> bool {
     key.pk.starts_with(TOKEN)
