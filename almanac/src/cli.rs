@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use event::ErrorKind;
@@ -65,6 +65,9 @@ enum Command {
         /// Ask whether it is ready: whether it can do its work now.
         #[arg(long)]
         ready: bool,
+        /// The certificate with which the service listens; without one it is asked without TLS.
+        #[arg(long, value_name = "FILE", env = "ALMANAC_TLS_CERT")]
+        tls_cert: Option<PathBuf>,
     },
     /// Replay months of flights or of weather: register, append, project, query.
     Demo(DemoArgs),
@@ -162,7 +165,10 @@ pub fn main() -> ExitCode {
 async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(args) => up::command(config, &args).await?,
-        Command::Health { ready } => return probe::command(config, ready).await,
+        Command::Health { ready, tls_cert } => {
+            let has_tls = tls_cert.is_some_and(|path| !path.as_os_str().is_empty());
+            return probe::command(config, ready, has_tls).await;
+        }
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
         Command::Query(args) => query::command(config, &args).await?,

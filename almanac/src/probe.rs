@@ -3,15 +3,26 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
 use axum::body::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::{Request, client::conn::http1, header};
+use hyper::{Request, Uri, client::conn::http1, header};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
 
 use crate::{
     config::Config,
@@ -26,12 +37,17 @@ const WITHIN: Duration = Duration::from_secs(4);
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// Prints the answer; the exit code says whether it is a good one.
-pub(crate) async fn command(config: &Config, is_ready: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn command(config: &Config, is_ready: bool, has_tls: bool) -> anyhow::Result<ExitCode> {
     let address = within_reach(config.listen.value);
-    let path = if is_ready { READY } else { LIVE };
-    let asked = tokio::time::timeout(WITHIN, ask(address, path)).await;
-    let Ok(answer) = asked else { bail!("http://{address}{path} does not answer within {WITHIN:?}") };
-    let (is_good, text) = answer.with_context(|| format!("http://{address}{path} does not answer"))?;
+    let url = format!(
+        "{}://{address}{}",
+        if has_tls { "https" } else { "http" },
+        if is_ready { READY } else { LIVE }
+    );
+    let Ok(answer) = tokio::time::timeout(WITHIN, ask(address, &url, has_tls)).await else {
+        bail!("{url} does not answer within {WITHIN:?}")
+    };
+    let (is_good, text) = answer.with_context(|| format!("{url} does not answer"))?;
     println!("{}", text.trim_end());
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -46,10 +62,23 @@ fn within_reach(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-async fn ask(address: SocketAddr, path: &str) -> anyhow::Result<(bool, String)> {
+async fn ask(address: SocketAddr, url: &str, has_tls: bool) -> anyhow::Result<(bool, String)> {
     let stream = TcpStream::connect(address).await?;
+    if !has_tls {
+        return speak(stream, address, url).await;
+    }
+    let name = ServerName::from(address.ip());
+    speak(TlsConnector::from(Arc::new(unchecked()?)).connect(name, stream).await?, address, url).await
+}
+
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    address: SocketAddr,
+    url: &str,
+) -> anyhow::Result<(bool, String)> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
+    let path = url.parse::<Uri>()?.path().to_owned();
     let request = Request::get(path).header(header::HOST, address.to_string()).body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;
     let is_good = answer.status().is_success();
@@ -57,6 +86,53 @@ async fn ask(address: SocketAddr, path: &str) -> anyhow::Result<(bool, String)> 
     let body = body.map_err(|error| anyhow::anyhow!("the answer breaks off: {error}"))?.to_bytes();
     connection.abort();
     Ok((is_good, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// A client that takes any certificate: it asks its own machine, by an address that no certificate names, and sends no secret.
+fn unchecked() -> anyhow::Result<ClientConfig> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let any = Arc::new(Any(Arc::clone(&provider)));
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(config.dangerous().with_custom_certificate_verifier(any).with_no_client_auth())
+}
+
+/// Takes any certificate.
+#[derive(Debug)]
+struct Any(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 #[cfg(test)]

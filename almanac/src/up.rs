@@ -23,9 +23,11 @@ use web::Routes;
 use crate::{
     access::Asking,
     config::Config,
+    harden::panicked,
     health::{self, Asked, READY_LAG, Readiness},
+    listening::ListenArgs,
     open, openapi,
-    serve::{WRITE_WITHIN, serve},
+    serve::{Listening, WRITE_WITHIN, serve},
     telemetry::{
         self, Exposition,
         report::{self, Reporter},
@@ -33,7 +35,7 @@ use crate::{
     },
 };
 
-pub use crate::role::Role;
+pub use crate::{proxies::Proxies, role::Role, tls::Tls};
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
@@ -42,6 +44,8 @@ pub(crate) struct UpArgs {
     pub(crate) roles: Vec<Role>,
     #[command(flatten)]
     asking: Asking,
+    #[command(flatten)]
+    listening: ListenArgs,
 }
 
 pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
@@ -50,6 +54,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let writes = args.roles.is_empty() || args.roles.contains(&Role::Ingest);
     let oidc = config.oidc.settings.as_ref();
     let access = args.asking.access(&table, config.listen.value.ip(), oidc, writes).await?;
+    let (tls, proxies) = (args.listening.tls()?, args.listening.proxies()?);
     let listener = TcpListener::bind(config.listen.value).await.with_context(|| {
         format!("cannot listen on {}; --listen names another address", config.listen.value)
     })?;
@@ -58,14 +63,16 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     tracing::info!(
         roles = names.join(","),
-        "listening on http://{}, data in {}; {}",
+        "listening on {}://{}, data in {}; {}",
+        if tls.is_some() { "https" } else { "http" },
         listener.local_addr()?,
         config.store.value,
         args.asking.says(access.is_some()),
     );
     let queries = query::Bounds { memory: config.query_memory.value.0, ..query::Bounds::default() };
     let features = config.feature_sample.value;
-    let options = Options { roles, file, queries, features, access, ..Options::new(Clock::system()) };
+    let options =
+        Options { roles, file, queries, features, access, tls, proxies, ..Options::new(Clock::system()) };
     run_as(listener, table, options, asked_to_stop()).await
 }
 
@@ -86,6 +93,10 @@ pub struct Options {
     pub write_within: Duration,
     /// Finds out who calls. Without it nobody is asked.
     pub access: Option<Arc<Access>>,
+    /// The certificate to listen with; without one, connections are not encrypted.
+    pub tls: Option<Arc<Tls>>,
+    /// Who is believed to say for whom it calls.
+    pub proxies: Proxies,
     /// The SQLite file, whose size is one of the telemetry metrics.
     pub file: Option<PathBuf>,
 }
@@ -101,6 +112,8 @@ impl Options {
             features: Share::ALL,
             write_within: WRITE_WITHIN,
             access: None,
+            tls: None,
+            proxies: Proxies::default(),
             file: None,
         }
     }
@@ -137,6 +150,9 @@ pub async fn run_as(
     let reporter = Reporter::new(requests.traffic(), services.projector.clone());
     let mut aides = JoinSet::new();
     aides.spawn(reporter.run(report::EVERY, until(finished.clone())));
+    if let Some(tls) = options.tls.clone() {
+        aides.spawn(tls.keep_up(until(finished.clone())));
+    }
     aides.spawn(async move {
         tokio::select! {
             () = telemetry::keep_up() => {}
@@ -154,7 +170,9 @@ pub async fn run_as(
             }
         }
     });
-    let mut server = tokio::spawn(serve(listener, router, options.write_within, until(stopped)));
+    let listening =
+        Listening { write_within: options.write_within, tls: options.tls, proxies: options.proxies };
+    let mut server = tokio::spawn(serve(listener, router, listening, until(stopped)));
     tokio::pin!(shutdown);
     // What ends before its time ends the process: none of them can be missed.
     let (mut projected, mut served, mut aided) = (None, None, None);
@@ -216,7 +234,11 @@ impl Services {
     }
 
     /// What the roles answer; other paths do not exist.
-    fn router(&self, options: &Options, stopping: watch::Receiver<bool>) -> (Router, Arc<Requests>) {
+    pub(crate) fn router(
+        &self,
+        options: &Options,
+        stopping: watch::Receiver<bool>,
+    ) -> (Router, Arc<Requests>) {
         let routes = openapi::with_document(self.routes(options, stopping));
         let routes = match &options.access {
             Some(access) => ::access::http::guard(routes, Arc::clone(access)),
@@ -227,7 +249,7 @@ impl Services {
             .into_router()
             .fallback(web::no_such_path)
             .method_not_allowed_fallback(web::no_such_method)
-            .layer(CatchPanicLayer::new());
+            .layer(CatchPanicLayer::custom(panicked));
         (requests.measure(router), requests)
     }
 

@@ -45,6 +45,8 @@ pub const GOALS: &[Goal] = &[
     goal("readable-loaded/p50", Bound::AtMost(100.0)),
     goal("readable-loaded/p99", Bound::AtMost(1_000.0)),
     goal("fold/decode", Bound::RatioAtLeast(1.0 / 3.0)),
+    goal("access/single", Bound::RatioAtLeast(0.97)),
+    goal("access/ndjson", Bound::RatioAtLeast(0.97)),
     goal("memory", Bound::AtMost(500.0)),
     goal("growth/rate", Bound::RatioAtLeast(0.9)),
     goal("growth/window", Bound::RatioAtMost(1.1)),

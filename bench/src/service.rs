@@ -53,6 +53,18 @@ impl Service {
         Ok(service)
     }
 
+    /// As [`Self::start`], and callers are asked for a token: this one.
+    ///
+    /// # Errors
+    /// When they do not start.
+    pub async fn start_asking(place: &Place, name: &str) -> anyhow::Result<(Self, String)> {
+        let folder = Self::start(place, name).await?.stop();
+        let made = Command::new(&place.almanac).arg("--data").arg(&folder).arg("init").output()?;
+        ensure!(made.status.success(), "almanac init: {}", String::from_utf8_lossy(&made.stderr));
+        let token = String::from_utf8(made.stdout)?.trim().to_owned();
+        Ok((Self::start_on(place, &folder)?, token))
+    }
+
     /// Starts them on the data in `folder`.
     ///
     /// # Errors
@@ -62,7 +74,9 @@ impl Service {
         let mut command = Command::new(&place.almanac);
         command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder).arg("up");
         command.env("ALMANAC_LOG", "warn,almanac=info").stdout(Stdio::null()).stderr(File::create(&log)?);
-        for name in ["DATA", "STORE", "REGION", "ENDPOINT", "LISTEN", "CONFIG"] {
+        for name in
+            ["DATA", "STORE", "REGION", "ENDPOINT", "LISTEN", "CONFIG", "ADMIN_TOKEN", "ADMIN_TOKEN_FILE"]
+        {
             command.env_remove(format!("ALMANAC_{name}"));
         }
         let mut server = Server::start(&mut command)?;

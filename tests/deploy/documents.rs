@@ -191,10 +191,26 @@ fn containers_get_settings_that_exist() {
     let services = read("terraform/modules/almanac/services.tf");
     let config = read("almanac/src/config/mod.rs");
     let variables: Vec<&str> = services.split('"').filter(|part| part.starts_with("ALMANAC_")).collect();
-    assert_eq!(variables.len(), 4, "{variables:?}");
+    assert_eq!(variables.len(), 6, "{variables:?}");
     let access = read("almanac/src/access/mod.rs");
+    let listening = read("almanac/src/listening.rs");
+    let inputs = read("terraform/modules/almanac/variables.tf");
+    let oidc = read("almanac/src/config/oidc.rs");
+    // The keys of the input are the settings of the table, and the variables are made of them.
+    let settings: Vec<&str> = oidc
+        .split('"')
+        .filter_map(|part| part.strip_prefix("oidc."))
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(
+        settings.len() == 8 && inputs.contains(&format!("[\"{}\"]", settings.join("\", \""))),
+        "{settings:?}"
+    );
+    assert!(settings.iter().all(|name| oidc.contains(&format!("\"ALMANAC_OIDC_{}\"", name.to_uppercase()))));
     for variable in variables {
         let is_known = config.contains(&format!("variable: \"{variable}\""))
+            || variable == "ALMANAC_OIDC_${upper(name)}"
+            || listening.contains(&format!("env = \"{variable}\""))
             || access.contains(&format!("ADMIN_TOKEN: &str = \"{variable}\""));
         assert!(is_known, "there is no setting {variable}");
     }

@@ -79,7 +79,7 @@ const GIVEN: [(&str, &str); 7] = [
 ];
 
 /// Values that are taken, beside those given.
-pub(crate) const GOOD: [(&str, &str); 9] = [
+pub(crate) const GOOD: [(&str, &str); 11] = [
     ("name", "\"almanac-2\""),
     (
         "image",
@@ -91,11 +91,13 @@ pub(crate) const GOOD: [(&str, &str); 9] = [
     ("provisioned", "{ read_min = 5, read_max = 50, write_min = 5, write_max = 50 }"),
     ("kms_key_arn", "\"arn:aws:kms:eu-west-1:1:key/1\""),
     ("log_retention_days", "3653"),
+    ("oidc", "{ issuer = \"https://login.example.com\", audience = \"almanac\", domain = \"example.com\" }"),
+    ("trusted_proxies", "[\"10.0.0.0/24\", \"10.0.1.0/24\"]"),
     ("alarm_topic_arns", "[\"arn:aws:sns:eu-west-1:1:alarms\"]"),
 ];
 
 /// Values that are refused, and a part of what is said.
-const BAD: [(&str, &str, &str); 23] = [
+const BAD: [(&str, &str, &str); 27] = [
     ("name", "\"Almanac\"", "3 to 20 lower-case letters"),
     ("name", "\"almanac-\"", "not end with a hyphen"),
     ("image", "\"almanac\"", "needs a tag"),
@@ -107,6 +109,10 @@ const BAD: [(&str, &str, &str); 23] = [
     ("task_subnet_ids", "[]", "need a subnet"),
     ("certificate_arn", "\"x\"", "ARN of an ACM certificate"),
     ("admin_token_secret_arn", "\"alm_x\"", "ARN of a secret"),
+    ("oidc", "{ isuer = \"https://login.example.com\" }", "a setting of the table oidc"),
+    ("oidc", "{ issuer = \"http://login.example.com\", audience = \"almanac\" }", "needs https://"),
+    ("oidc", "{ issuer = \"https://login.example.com\" }", "an audience"),
+    ("trusted_proxies", "[\"everybody\"]", "an IPv4 range"),
     ("allowed_cidr_blocks", "[]", "At least one IPv4 range"),
     ("allowed_cidr_blocks", "[\"everybody\"]", "At least one IPv4 range"),
     ("ingest", "{ memory = 512 }", "no such pair"),

@@ -80,6 +80,18 @@ impl Problem {
         }
     }
 
+    /// Its body, with the id of the request that it is the answer to.
+    pub fn of_request(&self, id: &str) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct OfRequest<'a> {
+            #[serde(flatten)]
+            problem: &'a Problem,
+            request_id: &'a str,
+        }
+        // Texts and numbers can be written.
+        serde_json::to_vec(&OfRequest { problem: self, request_id: id }).unwrap_or_default()
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -132,7 +144,8 @@ pub fn problem_schemas() -> [(&'static str, RefOr<Schema>); 2] {
         ("detail", schema::string().max_length(Some(MAX_DETAIL_CHARS)).into()),
     ])
     .property("errors", schema::array(schema::component("RowProblem")).min_items(Some(1)))
-    .property("error_count", schema::count().description(Some("How many bad rows there are.")));
+    .property("error_count", schema::count().description(Some("How many bad rows there are.")))
+    .property("request_id", schema::string().description(Some("As in the header X-Request-Id.")));
     [
         ("Problem", problem.description(Some("What went wrong (RFC 9457).")).into()),
         ("RowProblem", row.description(Some("What is wrong with one row of a request.")).into()),
@@ -172,6 +185,8 @@ impl IntoResponse for Problem {
         if is_for_later(status) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
         }
+        // The outermost layer knows the id of the request, and writes the body again with it.
+        response.extensions_mut().insert(self);
         response
     }
 }
@@ -179,6 +194,12 @@ impl IntoResponse for Problem {
 /// The answer of a service that should not be sent requests for now.
 pub fn not_ready(why: impl Into<String>) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+/// The answer to a request at which the service itself failed.
+pub fn mistake() -> Problem {
+    let detail = "the service made a mistake; its log says more, by the id of this request";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
 }
 
 /// The answer to a path that does not exist.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
@@ -17,11 +17,15 @@ use super::{once, words::Words};
 use crate::{
     caller::Caller,
     gate::{Access, Refusal},
+    oidc::Oidc,
     token::Token,
 };
 
 /// The authentication scheme.
 const BEARER: &str = "bearer";
+
+/// Parameters by which other services take tokens.
+const SECRETS: [&str; 4] = ["access_token", "id_token", "api_key", "authorization"];
 
 /// What the guard knows.
 #[derive(Debug)]
@@ -46,7 +50,7 @@ async fn guarded(
     let demand = matched.as_ref().and_then(|matched| guard.demand(matched.as_str(), request.method()));
     // A path has no other method than those that declare what they demand.
     let Some(demand) = demand else { return next.run(request).await };
-    if Token::is_in(&request.uri().to_string()) {
+    if has_secret(request.uri()) {
         return Problem::new(
             StatusCode::BAD_REQUEST,
             "a token has no place in a URL; revoke it, since URLs are logged",
@@ -76,6 +80,15 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let (scheme, bearer) =
         value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(Refusal::Malformed)?;
     if scheme.eq_ignore_ascii_case(BEARER) { Ok(Some(bearer.trim())) } else { Err(Refusal::Malformed) }
+}
+
+/// Whether somebody put a token into a URL, which is logged on its way: one of ours, what an issuer signed, or a parameter that
+/// says that it is one.
+fn has_secret(uri: &Uri) -> bool {
+    let says_so = |name: &str| SECRETS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
+    let mut pairs =
+        uri.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    Token::is_in(&uri.to_string()) || pairs.any(|(name, value)| says_so(name) || Oidc::is_alike(value))
 }
 
 fn unknown(refusal: &Refusal) -> Response {

@@ -23,6 +23,7 @@ use self::expected::{is_tried, refused};
 use crate::up::{Options, Services};
 
 mod expected;
+mod hostile;
 mod oidc;
 mod once;
 
@@ -338,6 +339,10 @@ async fn nobody_without_a_good_token_gets_in(house: House) {
     assert_eq!(get(whoami(), &[bearer("Bearer"), bearer("Bearer")]).await, StatusCode::UNAUTHORIZED);
     let in_url = get(format!("/v1/whoami?access_token={token}"), &[bearer("Bearer")]).await;
     assert_eq!(in_url, StatusCode::BAD_REQUEST, "a token has no place in a URL, good as it is");
+    for query in ["access_token=x", "limit=1&Access_Token=", "of=eyJhbGciOiJub25lIn0.e30.c2ln"] {
+        let status = get(format!("/v1/workspaces?{query}"), &[bearer("Bearer")]).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{query}");
+    }
 }
 
 async fn lists_and_feeds_have_only_what_the_caller_may_see(house: House) {

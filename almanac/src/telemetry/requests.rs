@@ -33,7 +33,7 @@ use tracing::Instrument;
 use web::{Asker, RequestContext, openapi::Paths};
 
 use super::report::Traffic;
-use crate::paths::PROBES;
+use crate::{harden::hardened, paths::PROBES};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -153,7 +153,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     let span = tracing::error_span!("request", request_id = &*text);
     let response = next.run(request).instrument(span).await;
     let took = began.elapsed();
-    let (mut response, sent) = counted_response(response, &requests.response_bytes);
+    let (mut response, sent) = counted_response(hardened(response, &text), &requests.response_bytes);
     let status = response.status().as_u16();
     route.note(&method, status, took);
     let counter = || HTTP_RESPONSES.counter([response.status().as_str()]);

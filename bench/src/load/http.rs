@@ -53,6 +53,13 @@ pub fn post(path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
+/// The bytes of a request, with a token to say who asks.
+pub fn with_token(request: &[u8], token: &str) -> Vec<u8> {
+    let first = request.windows(2).position(|two| two == b"\r\n").map_or(request.len(), |at| at + 2);
+    let (line, rest) = request.split_at(first);
+    [line, format!("Authorization: Bearer {token}\r\n").as_bytes(), rest].concat()
+}
+
 /// The bytes of a request without a body.
 pub fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
@@ -146,6 +153,13 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_one_more_header() {
+        let request = with_token(&get("/x"), "alm_y");
+        let text = String::from_utf8(request).unwrap();
+        assert_eq!(text, "GET /x HTTP/1.1\r\nAuthorization: Bearer alm_y\r\nHost: localhost\r\n\r\n");
+    }
 
     #[test]
     fn heads_are_read() {

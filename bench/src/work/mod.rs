@@ -2,6 +2,7 @@
 
 use crate::{context::Context, line::Line};
 
+mod access;
 mod bytes;
 mod daily;
 mod evaluate;
@@ -50,5 +51,10 @@ pub const ALL: &[Benchmark] = &[
     benchmark("memory", "the memory of ingest, projector and query while all events pass", memory::run),
     benchmark("growth", "rates and windows as the store grows", growth::run),
     benchmark("units", "write units on DynamoDB, beside one item per event", units::run),
+    benchmark(
+        "access",
+        "NDJSON and single events with a token, beside a service that asks nobody",
+        access::run,
+    ),
     benchmark("features", "bytes and write units of predictions with 0, 10 and 100 features", features::run),
 ];

@@ -22,8 +22,18 @@ pub(super) fn send(
     requests: &[load::Request],
     connections: usize,
 ) -> anyhow::Result<Readings> {
+    let service = context.runtime.block_on(Service::start(&context.place, "ingest"))?;
+    send_to(context, service, requests, connections)
+}
+
+/// Sends requests to a service that has got nothing yet.
+pub(super) fn send_to(
+    context: &Context,
+    service: Service,
+    requests: &[load::Request],
+    connections: usize,
+) -> anyhow::Result<Readings> {
     context.runtime.block_on(async {
-        let service = Service::start(&context.place, "ingest").await?;
         let idle = service.cpu_seconds();
         let plan = Plan { address: service.address, connections, every: None };
         let outcome = load::run(plan, load::ready(requests.to_vec())).await?;

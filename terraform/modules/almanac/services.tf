@@ -9,6 +9,9 @@ locals {
     query     = var.query
   }
 
+  # The settings of the issuer, as variables of the environment.
+  oidc_environment = [for name, value in var.oidc : { name = "ALMANAC_OIDC_${upper(name)}", value = value }]
+
   # Those that the load balancer calls.
   http_services = { for name, service in local.services : name => service if name != "projector" }
 
@@ -67,11 +70,12 @@ resource "aws_ecs_task_definition" "service" {
     # Longer than any request, so that a task that is stopped answers what it began.
     stopTimeout = 90
 
-    environment = [
+    environment = concat([
       { name = "ALMANAC_STORE", value = "dynamodb:${aws_dynamodb_table.this.name}" },
       { name = "ALMANAC_REGION", value = data.aws_region.current.region },
       { name = "ALMANAC_LISTEN", value = "0.0.0.0:${local.port}" },
-    ]
+      { name = "ALMANAC_TRUSTED_PROXIES", value = join(",", var.trusted_proxies) },
+    ], local.oidc_environment)
 
     # Services that others reach do not start without a token to know their callers by.
     secrets = [{ name = "ALMANAC_ADMIN_TOKEN", valueFrom = var.admin_token_secret_arn }]

@@ -103,6 +103,33 @@ variable "admin_token_secret_arn" {
   }
 }
 
+variable "oidc" {
+  description = "Settings of the OpenID Connect issuer whose bearers are taken, such as { issuer = \"https://login.example.com\", audience = \"almanac\" }; empty for none."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for name in keys(var.oidc) : contains(["issuer", "audience", "jwks_url", "algorithms", "principal_claim", "domain", "groups_claim", "create_users"], name)])
+    error_message = "Each key must be a setting of the table oidc in docs/security.md."
+  }
+
+  validation {
+    condition     = length(var.oidc) == 0 || (startswith(lookup(var.oidc, "issuer", ""), "https://") && lookup(var.oidc, "audience", "") != "")
+    error_message = "An issuer needs https:// and an audience."
+  }
+}
+
+variable "trusted_proxies" {
+  description = "The IPv4 ranges of the load balancer's subnets, so that the address of a client is the one that the load balancer saw; empty to see the load balancer's."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for block in var.trusted_proxies : can(cidrnetmask(block))])
+    error_message = "Each must be an IPv4 range such as 10.0.0.0/24."
+  }
+}
+
 variable "internal" {
   description = "Whether the load balancer has private addresses only."
   type        = bool

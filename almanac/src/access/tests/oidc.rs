@@ -31,7 +31,7 @@ use tower::ServiceExt;
 
 use crate::{
     fetch::Web,
-    serve::{WRITE_WITHIN, serve},
+    serve::{Listening, serve},
     up::{Options, Services},
 };
 
@@ -116,7 +116,7 @@ impl House {
             .route("/keys", get(async || Json(keys)));
         let (stop, mut stopped) = watch::channel(false);
         let end = async move { _ = stopped.wait_for(|stop| *stop).await };
-        tokio::spawn(serve(listener, router, WRITE_WITHIN, end));
+        tokio::spawn(serve(listener, router, Listening::default(), end));
         Self { issuer, signers, clock, catalog, table, ann, workspace, _fresh: fresh, stop }
     }
 

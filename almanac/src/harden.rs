@@ -1,0 +1,39 @@
+//! What every answer has so that nothing else is made of it, and every refusal so that it is found in logs.
+
+use axum::{
+    body::Body,
+    http::{HeaderName, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use web::Problem;
+
+/// The headers of every answer. No answer is a page, so none may load or run anything or stand in a frame.
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        ),
+    ),
+];
+
+/// The answer with these headers, where it does not say otherwise itself, and with the id of its request in a refusal.
+pub(crate) fn hardened(mut response: Response, request_id: &str) -> Response {
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        *response.body_mut() = Body::from(problem.of_request(request_id));
+    }
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.entry(name).or_insert(value);
+    }
+    response
+}
+
+/// The answer to a request that panicked. What it says stays in the log.
+pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    tracing::error!("a request panicked");
+    web::mistake().into_response()
+}

@@ -1,0 +1,87 @@
+//! Whose word is taken for the address of a client.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ::access::Network;
+use axum::http::{HeaderMap, HeaderName};
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The most addresses that are looked at.
+const MAX_HOPS: usize = 32;
+
+/// The proxies that are trusted. Each of them appends to `X-Forwarded-For` the address that it was called from; what stands before
+/// the last one that is not trusted may be invented.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxies(Vec<Network>);
+
+impl Proxies {
+    /// The proxies of these ranges.
+    pub fn new(trusted: Vec<Network>) -> Self {
+        Self(trusted)
+    }
+
+    /// The address of the client of a request that came from `peer`.
+    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut client = peer.to_canonical();
+        if self.0.is_empty() {
+            return client;
+        }
+        let values: Vec<&str> =
+            headers.get_all(FORWARDED_FOR).iter().map(|value| value.to_str().unwrap_or_default()).collect();
+        let mut hops = values.iter().rev().flat_map(|value| value.rsplit(',')).take(MAX_HOPS);
+        while self.is_trusted(client) {
+            // What is no address ends the chain: the proxy after it is the last that is known.
+            let Some(before) = hops.next().and_then(|hop| address(hop.trim())) else { break };
+            client = before;
+        }
+        client
+    }
+
+    fn is_trusted(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.has(address))
+    }
+}
+
+/// An address as proxies write it, with or without a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());
+    Some(bare.parse().or_else(|_| with_port()).ok()?.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_is_the_last_one_that_no_proxy_is() {
+        let proxies = Proxies::new(vec!["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()]);
+        let client = |peer: &str, values: &[&str]| {
+            let values = values.iter().map(|value| (FORWARDED_FOR, value.parse().unwrap()));
+            proxies.client(peer.parse().unwrap(), &values.collect::<HeaderMap>()).to_string()
+        };
+        for (peer, values, expected) in [
+            ("203.0.113.9", &["192.0.2.1"][..], "203.0.113.9"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["192.0.2.1"], "192.0.2.1"),
+            ("10.0.0.1", &["127.0.0.1, 192.0.2.1"], "192.0.2.1"),
+            ("10.0.0.1", &["192.0.2.1, 10.0.0.2"], "192.0.2.1"),
+            ("10.0.0.1", &["127.0.0.1", "192.0.2.1,10.0.0.2"], "192.0.2.1"),
+            ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            ("10.0.0.1", &["192.0.2.1, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["192.0.2.1, unknown, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", &[""], "10.0.0.1"),
+            ("::ffff:10.0.0.1", &["::ffff:192.0.2.1"], "192.0.2.1"),
+            ("::1", &["[2001:db8::7]:443"], "2001:db8::7"),
+            ("::1", &["192.0.2.1:8080"], "192.0.2.1"),
+        ] {
+            assert_eq!(client(peer, values), expected, "{peer} {values:?}");
+        }
+        let long = vec!["10.0.0.2"; 1_000].join(",");
+        assert_eq!(client("10.0.0.1", &[&long]), "10.0.0.2");
+        let nobody = Proxies::default();
+        let headers: HeaderMap = [(FORWARDED_FOR, "192.0.2.1".parse().unwrap())].into_iter().collect();
+        assert_eq!(nobody.client("127.0.0.1".parse().unwrap(), &headers).to_string(), "127.0.0.1");
+    }
+}
