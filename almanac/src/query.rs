@@ -150,6 +150,9 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let mut answer = query.run(workspace.id(), &request).await?;
     args.shown.say(&answer, request.as_of);
+    if let (Some(source), false) = (answer.source, request.breakdown.columns.is_empty()) {
+        eprintln!("source: {}", source.name());
+    }
     if format == Format::Table && request.columns.is_none() {
         query::shorten(&mut answer.frame, request.what);
     }

@@ -169,7 +169,7 @@ impl Held {
     }
 }
 
-fn corrupt(error: FoldError) -> Error {
+pub(crate) fn corrupt(error: FoldError) -> Error {
     Error::corrupt(error.to_string())
 }
 

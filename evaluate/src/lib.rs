@@ -50,6 +50,7 @@
 
 mod caught;
 mod held;
+mod surveyed;
 
 use std::sync::Arc;
 
@@ -68,6 +69,7 @@ use table::Table;
 pub use caught::{caught, said};
 
 use held::Held;
+use surveyed::surveyed;
 
 /// Days with fewer rows are judged at once, without a thread of their own.
 const SMALL_ROWS: usize = 10_000;
@@ -144,11 +146,16 @@ impl From<Error> for Failure {
     }
 }
 
-/// Evaluates a day with an evaluator that has judged nothing yet. Also says how many rows it joined.
+/// Evaluates a day with an evaluator that has judged nothing yet, by release and by the splits that are declared. Also says how
+/// many rows it joined.
 ///
 /// # Errors
 /// Those of [`judge_day`].
 pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluation, u64), Failure> {
+    let evaluator = match evaluator.survey() {
+        Some(survey) => evaluator.split(surveyed(reading, survey).await?),
+        None => evaluator,
+    };
     let (evaluator, rows) = judge_day(reading, evaluator).await?;
     Ok((evaluator.finish(), rows))
 }

@@ -13,6 +13,8 @@ mod head_to_head;
 mod interval;
 mod judge;
 mod partition;
+mod release;
+mod splits;
 mod survey;
 mod versions;
 
@@ -37,6 +39,7 @@ pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY,
 pub use head_to_head::Record;
 pub use interval::{Estimate, Intervals, MAX_ROWS};
 pub use partition::Partition;
+pub use splits::{MAX_SPLIT_VALUES, SplitRow, Splits};
 pub use survey::{MAX_VALUES, Survey, Wanted};
 
 /// When not one of so many outcomes is positive, the labels that they have are noted: the positive label
@@ -63,6 +66,9 @@ pub fn needs(kind: Kind, column: &str) -> bool {
 pub struct Evaluation {
     /// By release.
     pub releases: BTreeMap<String, ReleaseEvaluation>,
+    /// By the values of the splits that releases declare. Version 4 had none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: Splits,
     /// Outcomes that say something of the day, each as often as it was sent. Version 1 did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcomes: Option<u64>,
@@ -255,7 +261,8 @@ impl Evaluation {
     }
 
     /// Its texts of at most `most` bytes each, as many as that takes: each is an evaluation of some of the
-    /// releases, in the order of their names. One whose release alone takes more is as long as that.
+    /// releases, in the order of their names, and then of some rows of their splits. One whose only release or row takes more is
+    /// as long as that.
     pub fn to_states(&self, most: usize) -> Vec<String> {
         let whole = self.to_state();
         if whole.len() <= most {
@@ -263,19 +270,18 @@ impl Evaluation {
         }
         let empty = Self::default().to_state().len();
         // What is of the whole day stands in the first.
-        let mut some = Self { releases: BTreeMap::new(), ..*self };
+        let (outcomes, unmatched) = (self.outcomes, self.unmatched);
+        let mut some = Self { outcomes, unmatched, ..Self::default() };
         let (mut states, mut bytes) = (Vec::new(), some.to_state().len());
-        for (name, release) in &self.releases {
-            let releases = BTreeMap::from([(name.clone(), release.clone())]);
-            let alone = Self { releases, ..Self::default() };
+        for piece in self.pieces() {
             // With the comma before it.
-            let more = alone.to_state().len() - empty + 1;
-            if bytes + more > most && !some.releases.is_empty() {
+            let more = piece.to_state().len() - empty + 1;
+            if bytes + more > most && !(some.releases.is_empty() && some.splits.is_empty()) {
                 states.push(std::mem::take(&mut some).to_state());
                 bytes = empty;
             }
             bytes += more;
-            some.releases.extend(alone.releases);
+            some.take(piece);
         }
         states.push(some.to_state());
         states
@@ -289,9 +295,9 @@ impl Evaluation {
         let mut all = Self::default();
         for text in texts {
             let some = Self::from_state(text)?;
-            all.releases.extend(some.releases);
             (all.outcomes, all.unmatched) =
                 (all.outcomes.or(some.outcomes), all.unmatched.or(some.unmatched));
+            all.take(some);
         }
         Ok(all)
     }
@@ -338,6 +344,10 @@ pub fn evaluate(
     definitions: &BTreeMap<String, Definition>,
 ) -> Result<Evaluation> {
     let mut evaluator = Evaluator::new(definitions.clone());
+    if let Some(mut survey) = evaluator.survey() {
+        predictions.iter().try_for_each(|segment| survey.add(segment.columns))?;
+        evaluator = evaluator.split(survey);
+    }
     evaluator.add(predictions, outcomes)?;
     Ok(evaluator.finish())
 }

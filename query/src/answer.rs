@@ -26,7 +26,28 @@ pub struct Answer {
     pub as_of: Option<Timestamp>,
     /// What the answer lacks, in sentences.
     pub warnings: Vec<String>,
+    /// What figures of evaluations were taken from; `None`, of anything else.
+    pub source: Option<Source>,
     pub(crate) held: Held,
+}
+
+/// What figures were taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From what is stored of each day.
+    Stored,
+    /// They were computed from the events.
+    Events,
+}
+
+impl Source {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Events => "events",
+        }
+    }
 }
 
 /// What an answer takes of the bounds, as long as it is there.

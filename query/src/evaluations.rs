@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use catalog::{Catalog, Definitions};
 use evaluate::{Failure, Unreadable, judge_day};
-use event::{Day, Error, ErrorKind, Id, Kind, Period, Result, Timestamp, Window, Zone};
+use event::{Day, Error, ErrorKind, Id, Kind, Period, Result, Split, Timestamp, Window, Zone};
 use fold::{
     Evaluation,
     evaluation::{Buckets, By, Evaluator, Grouping, Judged},
@@ -52,15 +52,37 @@ pub(crate) async fn stored_evaluations(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    let stored = stored(table, workspace, request, hold).await?.into_iter();
-    let read = |(day, states): (Day, Vec<String>)| {
-        let evaluation = Evaluation::from_states(&states);
-        Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
-    };
-    let evaluations = stored.map(read).collect::<Result<Vec<_>>>()?;
+    let evaluations = stored(table, workspace, request, hold).await?;
     let rows =
         evaluations.iter().flat_map(|(day, of)| of.rows().map(|figures| EvaluationRow::new(*day, figures)));
     frame_of(rows.collect(), request, hold).await
+}
+
+/// The same by a split; `None`, when it is not stored of each release that predicted.
+pub(crate) async fn stored_split(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    (request, split): (&Request, &Split),
+    hold: &Hold,
+) -> Result<Option<DataFrame>> {
+    let evaluations = stored(table, workspace, request, hold).await?;
+    let mut periods = Vec::with_capacity(evaluations.len());
+    for (day, evaluation) in &evaluations {
+        let Some(rows) = evaluation.split(split, request.release.as_deref()) else { return Ok(None) };
+        let buckets = Buckets {
+            buckets: rows.into_iter().map(|(bucket, of)| (bucket, of.clone())).collect(),
+            outcomes: evaluation.outcomes.unwrap_or_default(),
+            unmatched: evaluation.unmatched.unwrap_or_default(),
+        };
+        let is_of_days = evaluation.unmatched.is_some();
+        periods.push(PeriodBuckets { day: *day, hours: Vec::new(), buckets, is_of_days });
+    }
+    let by = [match split.edges.is_empty() {
+        true => By::Texts { column: split.column.clone(), kept: None },
+        false => By::Bins { column: split.column.clone(), edges: split.edges.clone() },
+    }];
+    let rows = periods.iter().flat_map(|period| period.rows(request, &by));
+    frame_of(rows.collect(), request, hold).await.map(Some)
 }
 
 /// How good the predictions were, computed from the events: by what was known at another time than now, or otherwise than
@@ -87,12 +109,13 @@ pub(crate) async fn computed_periods(
     if request.cut.is_none() {
         reading.warn_of_expired();
     }
-    let by = survey(reading, request.breakdown.wanted()).await?;
+    let span = request.zone.map(|zone| zone.span(request.window));
+    let by = survey(reading, request.breakdown.wanted(), span).await?;
     let grouping = Grouping {
         pools: request.breakdown.by_model.then(|| definitions.models()),
         by: request.breakdown.by(&by),
         judged: judged(reading, catalog, request).await?,
-        borders: Vec::new(),
+        ..Grouping::default()
     };
     let way = Way { definitions, grouping: &grouping, is_surveyed: !by.is_empty() };
     let parts = request.period.parts(request.window).into_iter().map(async |part| {
@@ -257,7 +280,11 @@ async fn stored(
     workspace: &Id,
     request: &Request,
     hold: &Hold,
-) -> Result<Vec<(Day, Vec<String>)>> {
+) -> Result<Vec<(Day, Evaluation)>> {
+    let read = |(day, states): (Day, Vec<String>)| {
+        let evaluation = Evaluation::from_states(&states);
+        Ok((day, evaluation.map_err(|error| Error::corrupt(format!("{day}: {error}")))?))
+    };
     'read: loop {
         let (version, items) = active_items(table, workspace, request, hold).await?;
         let mut days = BTreeMap::<Day, Vec<&Item>>::new();
@@ -279,6 +306,6 @@ async fn stored(
                 },
             }
         }
-        return Ok(states);
+        return states.into_iter().map(read).collect();
     }
 }

@@ -77,7 +77,7 @@ use self::{
     read::Reading,
 };
 
-pub use answer::Answer;
+pub use answer::{Answer, Source};
 pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
@@ -149,7 +149,9 @@ impl Query {
         let began = Instant::now();
         let (frame, reading) = self.read(workspace, request, &hold).await?;
         let held = answer::Held { hold, wanted, turn: Some(turn) };
-        self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await
+        let source = if reading.is_some() { Source::Events } else { Source::Stored };
+        let answer = self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await?;
+        Ok(Answer { source: request.what.is_judged().then_some(source), ..answer })
     }
 
     /// The answer of a frame, from which reading it is, and as of when it was asked for.
@@ -166,7 +168,7 @@ impl Query {
         self.meters.answered(what, began.elapsed(), frame.height());
         let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
         let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
-        Ok(Answer { frame, cut, as_of, warnings: warnings.unwrap_or_default(), held })
+        Ok(Answer { frame, cut, as_of, warnings: warnings.unwrap_or_default(), source: None, held })
     }
 
     /// The cut at which a request would be answered from the logs, without reading the events.
@@ -195,6 +197,12 @@ impl Query {
         self.check_release(workspace, request).await?;
         if !request.is_of_logs() {
             return Ok((self.stored(workspace, request, hold).await?, None));
+        }
+        if let Some(split) = request.split()
+            && let Some(frame) =
+                evaluations::stored_split(&self.table, workspace, (request, &split), hold).await?
+        {
+            return Ok((frame, None));
         }
         let of_logs = |reading: Arc<Reading>| self.of_logs(reading, request).boxed();
         let (frame, reading) = self.out_of_logs(workspace, &Point::of(request), hold, of_logs).await?;

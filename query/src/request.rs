@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
-use event::{Costs, Day, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
+use event::{
+    Costs, Day, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX, id,
+};
 use log::cut::Cut;
 
-use crate::{breakdown::Breakdown, intervals, narrow::Narrowed, window::days_between};
+use crate::{
+    breakdown::{Bins, Breakdown},
+    intervals,
+    narrow::Narrowed,
+    window::days_between,
+};
 
 pub use crate::what::What;
 
@@ -241,6 +248,20 @@ impl Request {
     /// The UTC days that are read: those in which the days of the window lie.
     pub(crate) fn days_read(&self) -> Window {
         self.zone.map_or(self.window, |zone| zone.utc_days(self.window))
+    }
+
+    /// The split by whose rows it is answered where these are stored; `None`, when it asks for more.
+    pub(crate) fn split(&self) -> Option<Split> {
+        let Breakdown { by_model: false, columns, bins, .. } = &self.breakdown else { return None };
+        let split = match (&columns[..], bins) {
+            ([column], Some(Bins::Edges(edges))) => Split { column: column.clone(), edges: edges.clone() },
+            ([column], None) if column.starts_with(TAG_PREFIX) => {
+                Split { column: column.clone(), edges: Vec::new() }
+            }
+            _ => return None,
+        };
+        let plain = Self { breakdown: Breakdown::default(), ..self.clone() };
+        (self.what.is_judged() && !plain.is_of_logs()).then_some(split)
     }
 
     /// Whether it is answered from the logs; what is of now alone comes from the projections.

@@ -7,22 +7,28 @@ use fold::evaluation::{By, Survey, Wanted};
 
 use crate::read::{Filter, Reading, RowBounds};
 
-/// The buckets of the wanted columns, from the predictions of the whole window. What is evaluated afterwards must be read as
+/// The buckets of the wanted columns, from the predictions of the whole window, or of a span of time in it. What is evaluated afterwards must be read as
 /// far as this has read ([`Reading::heads`]), so that both are of the same events.
-pub(crate) async fn survey(reading: &Arc<Reading>, wanted: Vec<Wanted>) -> Result<Vec<By>> {
+pub(crate) async fn survey(
+    reading: &Arc<Reading>,
+    wanted: Vec<Wanted>,
+    span: Option<(i64, i64)>,
+) -> Result<Vec<By>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let columns = wanted.iter().map(|wanted| match wanted {
         Wanted::Texts(column) | Wanted::Bins(column, _) => column.clone(),
     });
+    // The UTC days that are read hold more than the days of another place.
+    let columns = columns.chain(span.map(|_| "predicted_at".to_owned()));
     let filter = Arc::new(Filter {
         kind: Kind::Predictions,
         columns: Some(columns.collect()),
         release: None,
         bounds: RowBounds::default(),
     });
-    let mut survey = Survey::new(wanted);
+    let mut survey = Survey::new(wanted).within(span);
     let mut bytes = 0;
     for day in reading.window.days() {
         let mut walk = reading.walk(day, Kind::Predictions)?;

@@ -25,6 +25,7 @@ mod pages;
 mod past;
 mod retention;
 mod series;
+mod splits;
 mod sql;
 mod table_doc;
 mod windows;

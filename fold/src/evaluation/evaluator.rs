@@ -1,20 +1,21 @@
 //! From predictions and outcomes to the results of each release.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, iter, mem, sync::Arc};
 
-use event::{Costs, Day, Definition, Task, fields::same_label};
+use event::{Costs, Definition, Split, Task, fields::same_label};
 
 use super::{
-    Bucket, Evaluation, Grouping, MAX_BUCKETS, Record, ReleaseEvaluation,
+    Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
     fields::{Fields, View},
     head_to_head::{self, Contender},
-    interval::{GoOn, Rows},
-    judge::{BinaryJudge, Instead, Judge},
+    interval::GoOn,
+    judge::{BinaryJudge, Instead},
+    release::Release,
+    splits,
 };
 use crate::{
-    ExactSum, FoldError, LogSegment, Result,
+    FoldError, Joined, LogSegment, Result,
     join::{self, Pair},
-    metrics::mean,
 };
 
 /// Judges a day, all at once or one [`Partition`](super::Partition) after the other; or several days, one after the
@@ -22,11 +23,19 @@ use crate::{
 #[derive(Debug)]
 pub struct Evaluator {
     definitions: BTreeMap<String, Definition>,
-    buckets: BTreeMap<Bucket, Release>,
+    table: Table,
+    /// By split that is declared, where these are evaluated too.
+    splits: Vec<(Split, Table)>,
     outcomes: u64,
     unmatched: u64,
     options: Options,
+}
+
+/// Predictions dealt in one way, while they are being judged.
+#[derive(Debug, Default)]
+struct Table {
     grouping: Arc<Grouping>,
+    buckets: BTreeMap<Bucket, Release>,
 }
 
 /// The results by bucket, in their order.
@@ -42,9 +51,9 @@ pub struct Buckets {
 
 /// What is asked for beside what is stored.
 #[derive(Clone, Copy, Debug, Default)]
-struct Options {
-    instead: Instead,
-    has_intervals: bool,
+pub(super) struct Options {
+    pub(super) instead: Instead,
+    pub(super) has_intervals: bool,
 }
 
 impl Evaluator {
@@ -52,23 +61,45 @@ impl Evaluator {
     pub fn new(definitions: BTreeMap<String, Definition>) -> Self {
         Self {
             definitions,
-            buckets: BTreeMap::new(),
+            table: Table::default(),
+            splits: Vec::new(),
             outcomes: 0,
             unmatched: 0,
             options: Options::default(),
-            grouping: Arc::default(),
         }
     }
 
     /// The same, and predictions are dealt to buckets, which [`Evaluator::finish_buckets`] returns.
     #[must_use]
     pub fn grouped(self, grouping: Arc<Grouping>) -> Self {
-        Self { grouping, ..self }
+        let table = Table { grouping, ..self.table };
+        Self { table, ..self }
+    }
+
+    /// What must be known of all predictions of the day before they are judged by the splits that are declared: a survey of
+    /// these columns. `None`, when there is no split.
+    pub fn survey(&self) -> Option<Survey> {
+        let declared = splits::declared(&self.definitions);
+        (!declared.is_empty()).then(|| splits::survey_of(&declared))
+    }
+
+    /// The same, and predictions are also judged by each split that is declared, of which `survey` knows the values.
+    #[must_use]
+    pub fn split(self, survey: Survey) -> Self {
+        let declared = splits::declared(&self.definitions);
+        let groupings = splits::groupings(declared, survey, &self.definitions);
+        let table = |grouping| Table { grouping, ..Table::default() };
+        let splits = groupings.into_iter().map(|(split, grouping)| (split, table(grouping)));
+        Self { splits: splits.collect(), ..self }
     }
 
     /// The columns that it needs of predictions beside those that [`needs`](super::needs) names.
     pub fn more_columns(&self) -> Vec<String> {
-        self.grouping.columns().map(str::to_owned).collect()
+        self.tables().flat_map(|table| table.grouping.columns()).map(str::to_owned).collect()
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        iter::once(&self.table).chain(self.splits.iter().map(|(_, table)| table))
     }
 
     /// The same, and a binary prediction with a score is of the positive class from `threshold` on, whatever its label and
@@ -99,8 +130,8 @@ impl Evaluator {
     /// # Errors
     /// [`FoldError::OtherTask`], when a release that was judged has another kind of task from now on.
     pub fn next_day(&mut self, definitions: BTreeMap<String, Definition>) -> Result<()> {
-        if self.grouping.pools.is_none() {
-            for (bucket, release) in &mut self.buckets {
+        if self.table.grouping.pools.is_none() {
+            for (bucket, release) in &mut self.table.buckets {
                 if let Some(definition) = definitions.get(&bucket.name)
                     && !release.go_on(definition, self.options)
                 {
@@ -114,11 +145,7 @@ impl Evaluator {
 
     /// About how many bytes it takes, which grow with what it has judged.
     pub fn bytes(&self) -> usize {
-        let of_all = match self.grouping.is_plain() {
-            true => 0,
-            false => self.buckets.len() * (size_of::<Release>() + size_of::<BinaryJudge>()),
-        };
-        of_all + self.buckets.values().map(Release::bytes).sum::<usize>()
+        self.tables().map(Table::bytes).sum()
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.
@@ -130,69 +157,36 @@ impl Evaluator {
         let joined = join::join(predictions, outcomes)?;
         let prediction_views = predictions.iter().map(View::read).collect::<Result<Vec<_>>>()?;
         let outcome_views = outcomes.iter().map(View::read).collect::<Result<Vec<_>>>()?;
-        let fields = |pair: &Pair| {
-            let prediction = prediction_views[pair.prediction.segment as usize].fields(pair.prediction);
-            (prediction, pair.outcome.map(|at| outcome_views[at.segment as usize].fields(at)))
-        };
         let definitions: Vec<_> =
             joined.releases.iter().map(|release| self.definitions.get(release)).collect();
         let tasks: Vec<_> =
             definitions.iter().map(|definition| definition.map(|definition| &definition.task)).collect();
-        let dealt = self.grouping.deal(&joined, predictions)?;
-        let is_pooled = self.grouping.pools.is_some();
-        let new = dealt.buckets.iter().filter(|bucket| !self.buckets.contains_key(bucket)).count();
-        if !self.grouping.is_plain() && self.buckets.len() + new > MAX_BUCKETS {
-            return Err(FoldError::TooManyBuckets);
-        }
-        let known = dealt.buckets.iter().map(|bucket| self.buckets.remove(bucket));
-        let known: Vec<Option<Release>> = known.collect();
-        let of_bucket = |(known, bucket): (Option<Release>, &Bucket)| match known {
-            Some(release) => Release { judged_by: None, ..release },
-            None => Release::new(self.definitions.get(&bucket.name), self.options),
+        let day = Rows {
+            joined: &joined,
+            predictions: (predictions, &prediction_views),
+            outcomes: (outcomes, &outcome_views),
+            by: &self.definitions,
+            numbers: task_numbers(&tasks),
+            definitions,
+            options: self.options,
         };
-        let mut releases: Vec<Release> = known.into_iter().zip(&dealt.buckets).map(of_bucket).collect();
-        for (number, pair) in joined.pairs.iter().enumerate() {
-            let Some(bucket) = dealt.bucket(number, pair.release) else { continue };
-            let (prediction, outcome) = fields(pair);
-            let release = &mut releases[bucket];
-            if is_pooled && !release.pool(pair.release, &joined.releases, &definitions, self.options) {
-                return Err(FoldError::OtherTasks { pool: dealt.buckets[bucket].name.clone() });
-            }
-            release.add(prediction, outcome);
-            if let (Some(rows), Some(outcome)) = (&mut release.rows, outcome) {
-                rows.keep(
-                    prediction_views[pair.prediction.segment as usize].key(pair.prediction),
-                    prediction,
-                    outcome,
-                );
-            }
-        }
-        let numbers = task_numbers(&tasks);
-        let records = head_to_head::records(&joined, outcomes, dealt.buckets.len(), |number| {
-            let pair = &joined.pairs[number];
-            let bucket = dealt.bucket(number, pair.release)?;
-            let release = pair.release as usize;
-            let (prediction, outcome) = fields(pair);
-            let distance = distance(tasks[release]?, prediction, outcome?)?;
-            Some(Contender {
-                bucket: bucket as u32,
-                meets: (dealt.cells[bucket], numbers[release]),
-                distance,
-            })
-        });
-        releases.iter_mut().zip(records).for_each(|(release, record)| release.record += record);
-        releases.iter_mut().zip(&dealt.repeated).for_each(|(release, repeated)| release.repeated += repeated);
+        self.table.add(&day)?;
+        self.splits.iter_mut().try_for_each(|(_, table)| table.add(&day))?;
         self.outcomes += joined.outcomes;
         self.unmatched += joined.unmatched;
-        self.buckets.extend(dealt.buckets.into_iter().zip(releases));
         Ok(())
     }
 
-    /// The results by release, of an evaluator that is not grouped.
-    pub fn finish(self) -> Evaluation {
+    /// The results by release and, where they are judged by splits, by these; of an evaluator that is not grouped.
+    pub fn finish(mut self) -> Evaluation {
+        let mut rows = Splits::new();
+        for (split, table) in mem::take(&mut self.splits) {
+            let Ok(buckets) = table.finish(&self.definitions, self.options, &mut |_| Ok::<_, Infallible>(()));
+            splits::rows_of(&mut rows, &split, buckets, &self.definitions);
+        }
         let Buckets { buckets, outcomes, unmatched } = self.finish_buckets();
         let releases = buckets.into_iter().map(|(bucket, of)| (bucket.name, of)).collect();
-        Evaluation { releases, outcomes: Some(outcomes), unmatched: Some(unmatched) }
+        Evaluation { releases, splits: rows, outcomes: Some(outcomes), unmatched: Some(unmatched) }
     }
 
     /// The results by bucket.
@@ -209,7 +203,100 @@ impl Evaluator {
     /// # Errors
     /// That of `go_on`.
     pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
-        let Self { buckets, definitions, options, outcomes, unmatched, .. } = self;
+        let Self { table, definitions, options, outcomes, unmatched, .. } = self;
+        Ok(Buckets { buckets: table.finish(&definitions, options, go_on)?, outcomes, unmatched })
+    }
+}
+
+/// Joined predictions, with all that is needed to judge them.
+struct Rows<'a> {
+    joined: &'a Joined,
+    predictions: (&'a [LogSegment<'a>], &'a [View<'a>]),
+    outcomes: (&'a [LogSegment<'a>], &'a [View<'a>]),
+    by: &'a BTreeMap<String, Definition>,
+    /// By release of the join, how it is judged, and the number of its task.
+    definitions: Vec<Option<&'a Definition>>,
+    numbers: Vec<u32>,
+    options: Options,
+}
+
+impl<'a> Rows<'a> {
+    #[inline]
+    fn fields(&self, pair: &Pair) -> (Fields<'a>, Option<Fields<'a>>) {
+        let prediction = self.predictions.1[pair.prediction.segment as usize].fields(pair.prediction);
+        (prediction, pair.outcome.map(|at| self.outcomes.1[at.segment as usize].fields(at)))
+    }
+}
+
+impl Table {
+    fn bytes(&self) -> usize {
+        let of_all = match self.grouping.is_plain() {
+            true => 0,
+            false => self.buckets.len() * (size_of::<Release>() + size_of::<BinaryJudge>()),
+        };
+        of_all + self.buckets.values().map(Release::bytes).sum::<usize>()
+    }
+
+    /// Judges predictions, each in its bucket.
+    fn add(&mut self, rows: &Rows<'_>) -> Result<()> {
+        let (joined, options) = (rows.joined, rows.options);
+        let dealt = self.grouping.deal(joined, rows.predictions.0)?;
+        let is_pooled = self.grouping.pools.is_some();
+        let new = dealt.buckets.iter().filter(|bucket| !self.buckets.contains_key(bucket)).count();
+        if !self.grouping.is_bounded() && self.buckets.len() + new > MAX_BUCKETS {
+            return Err(FoldError::TooManyBuckets);
+        }
+        let known = dealt.buckets.iter().map(|bucket| self.buckets.remove(bucket));
+        let known: Vec<Option<Release>> = known.collect();
+        let of_bucket = |(known, bucket): (Option<Release>, &Bucket)| match known {
+            Some(mut release) => {
+                release.judged_by = None;
+                release
+            }
+            None => {
+                let is_judged = |_: &&Definition| self.grouping.judges(&bucket.name);
+                Release::new(rows.by.get(&bucket.name).filter(is_judged), options)
+            }
+        };
+        let mut releases: Vec<Release> = known.into_iter().zip(&dealt.buckets).map(of_bucket).collect();
+        for (number, pair) in joined.pairs.iter().enumerate() {
+            let Some(bucket) = dealt.bucket(number, pair.release) else { continue };
+            let (prediction, outcome) = rows.fields(pair);
+            let release = &mut releases[bucket];
+            if is_pooled && !release.pool(pair.release, &joined.releases, &rows.definitions, options) {
+                return Err(FoldError::OtherTasks { pool: dealt.buckets[bucket].name.clone() });
+            }
+            release.add(prediction, outcome);
+            if let (Some(kept), Some(outcome)) = (&mut release.rows, outcome) {
+                let view = &rows.predictions.1[pair.prediction.segment as usize];
+                kept.keep(view.key(pair.prediction), prediction, outcome);
+            }
+        }
+        let records = head_to_head::records(joined, rows.outcomes.0, dealt.buckets.len(), |number| {
+            let pair = &joined.pairs[number];
+            let bucket = dealt.bucket(number, pair.release)?;
+            let release = pair.release as usize;
+            let (prediction, outcome) = rows.fields(pair);
+            let distance = distance(&rows.definitions[release]?.task, prediction, outcome?)?;
+            Some(Contender {
+                bucket: bucket as u32,
+                meets: (dealt.cells[bucket], rows.numbers[release]),
+                distance,
+            })
+        });
+        releases.iter_mut().zip(records).for_each(|(release, record)| release.record += record);
+        releases.iter_mut().zip(&dealt.repeated).for_each(|(release, repeated)| release.repeated += repeated);
+        self.buckets.extend(dealt.buckets.into_iter().zip(releases));
+        Ok(())
+    }
+
+    /// The results by bucket.
+    fn finish<E>(
+        self,
+        definitions: &BTreeMap<String, Definition>,
+        options: Options,
+        go_on: GoOn<'_, E>,
+    ) -> Result<Vec<(Bucket, ReleaseEvaluation)>, E> {
         let of_bucket = |(bucket, mut release): (Bucket, Release)| {
             // What is said of the definition of a pool is that of the last of its releases by name.
             let last = release.last_pooled.take().and_then(|last| definitions.get(&last));
@@ -217,8 +304,8 @@ impl Evaluator {
             Ok((bucket, release.finish(go_on)?))
         };
         // A bucket may have nothing but predictions that do not count.
-        let buckets = buckets.into_iter().filter(|(_, release)| release.predictions > 0);
-        Ok(Buckets { buckets: buckets.map(of_bucket).collect::<Result<_, E>>()?, outcomes, unmatched })
+        let buckets = self.buckets.into_iter().filter(|(_, release)| release.predictions > 0);
+        buckets.map(of_bucket).collect()
     }
 }
 
@@ -250,118 +337,5 @@ fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<
         }
         Task::Multiclass => Some(wrong(!same_label(prediction.class()?, outcome.label?))),
         Task::Regression => Some((prediction.value? - outcome.value?).abs()),
-    }
-}
-
-/// A release while its predictions are being judged.
-#[derive(Debug)]
-struct Release {
-    predictions: u64,
-    repeated: u64,
-    labelled: u64,
-    scores: (u64, ExactSum),
-    record: Record,
-    defined_from: Option<Day>,
-    judge: Option<Judge>,
-    /// What is judged, where intervals are asked for.
-    rows: Option<Rows>,
-    /// In a pool, the number of the release by whose definition it judges now.
-    judged_by: Option<u32>,
-    /// In a pool, the last of its releases by name.
-    last_pooled: Option<String>,
-}
-
-impl Release {
-    fn new(definition: Option<&Definition>, options: Options) -> Self {
-        let judge = definition.map(|definition| Judge::new(definition, options.instead));
-        let rows = definition.filter(|_| options.has_intervals);
-        let rows = rows.map(|definition| Rows::new(definition, options.instead));
-        Self {
-            predictions: 0,
-            repeated: 0,
-            labelled: 0,
-            scores: (0, ExactSum::new()),
-            record: Record::default(),
-            defined_from: definition.and_then(|definition| definition.from),
-            judge,
-            rows,
-            judged_by: None,
-            last_pooled: None,
-        }
-    }
-
-    /// Judges by the definition of a release of the pool from now on. Says whether that can be.
-    #[inline]
-    fn pool(
-        &mut self,
-        release: u32,
-        names: &[String],
-        definitions: &[Option<&Definition>],
-        options: Options,
-    ) -> bool {
-        if self.judged_by == Some(release) {
-            return true;
-        }
-        self.judged_by = Some(release);
-        let name = &names[release as usize];
-        if self.last_pooled.as_ref().is_none_or(|last| last < name) {
-            self.last_pooled = Some(name.clone());
-        }
-        definitions[release as usize].is_none_or(|definition| self.go_on(definition, options))
-    }
-
-    /// Is judged by another definition from now on. Says whether that can be: its task must be of the same kind.
-    fn go_on(&mut self, definition: &Definition, options: Options) -> bool {
-        match &mut self.judge {
-            None => {
-                let Self { judge, rows, .. } = Self::new(Some(definition), options);
-                (self.judge, self.rows) = (judge, rows);
-            }
-            Some(judge) => {
-                if !judge.go_on(definition, options.instead) {
-                    return false;
-                }
-            }
-        }
-        if let Some(rows) = &mut self.rows {
-            rows.go_on(definition);
-        }
-        self.defined_from = definition.from;
-        true
-    }
-
-    fn bytes(&self) -> usize {
-        self.judge.as_ref().map_or(0, Judge::bytes) + self.rows.as_ref().map_or(0, Rows::bytes)
-    }
-
-    #[inline]
-    fn add(&mut self, prediction: Fields<'_>, outcome: Option<Fields<'_>>) {
-        self.predictions += 1;
-        if let Some(score) = prediction.score {
-            self.scores.0 += 1;
-            self.scores.1.add(score);
-        }
-        let Some(outcome) = outcome else { return };
-        self.labelled += 1;
-        if let Some(judge) = &mut self.judge {
-            judge.add(prediction, outcome);
-        }
-    }
-
-    fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<ReleaseEvaluation, E> {
-        let mut evaluation = ReleaseEvaluation {
-            predictions: self.predictions,
-            repeated: Some(self.repeated),
-            labelled: self.labelled,
-            mean_score: mean(&self.scores.1, self.scores.0),
-            record: self.record,
-            defined_from: self.defined_from,
-            measures: self.judge.map(Judge::finish),
-            intervals: None,
-        };
-        if let Some(rows) = self.rows {
-            evaluation.intervals = rows.intervals(&evaluation, go_on)?;
-        }
-        Ok(evaluation)
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Joined, LogSegment, Result, RowRef,
     read::{floats, required_times, texts},
@@ -21,7 +23,8 @@ pub const MAX_BUCKETS: usize = 10_000;
 pub const UNKNOWN: &str = "(unknown)";
 
 /// The value by which predictions are told apart. Texts and bins come first, then what has no value of its own.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Value {
     /// A text.
     Text(String),
@@ -85,6 +88,8 @@ pub struct Grouping {
     pub borders: Vec<i64>,
     /// Which predictions are judged; all, when `None`.
     pub judged: Option<Judged>,
+    /// The releases whose predictions are dealt, and whether they are judged or only met by others; all, when `None`.
+    pub only: Option<BTreeMap<String, bool>>,
 }
 
 /// What predictions of one row have in common. Buckets have the order of rows.
@@ -133,7 +138,21 @@ impl Grouping {
 
     /// Whether each release is a bucket, with all its predictions.
     pub(super) fn is_plain(&self) -> bool {
-        self.pools.is_none() && self.by.is_empty() && self.borders.is_empty() && self.judged.is_none()
+        self.pools.is_none()
+            && self.by.is_empty()
+            && self.borders.is_empty()
+            && self.judged.is_none()
+            && self.only.is_none()
+    }
+
+    /// Whether the predictions of a release are judged.
+    pub(super) fn judges(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.get(name).is_some_and(|is_judged| *is_judged))
+    }
+
+    /// Whether it was seen to that there are not too many buckets: they are releases, or values that are stored.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.is_plain() || self.only.is_some()
     }
 
     /// Deals the predictions of a join.
@@ -164,11 +183,14 @@ impl Grouping {
 /// A number for each of what predictions differ in.
 type Numbers = [u32; MAX_BY + 2];
 
+/// The number of a name, and when it was live.
+type Named<'a> = (u32, &'a [(i64, i64)]);
+
 struct Dealer<'a> {
     grouping: &'a Grouping,
     segments: Vec<Dimensions<'a>>,
-    /// By release, the number of its name and when it was live.
-    names: Vec<(u32, &'a [(i64, i64)])>,
+    /// By release, the number of its name and when it was live; `None`, of one whose predictions are left out.
+    names: Vec<Option<Named<'a>>>,
     name_texts: Vec<String>,
     /// By column, the values by their numbers.
     values: Vec<Vec<Value>>,
@@ -204,6 +226,10 @@ impl<'a> Dealer<'a> {
         let mut name_texts = Vec::new();
         let mut names = Vec::with_capacity(joined.releases.len());
         for release in &joined.releases {
+            if grouping.only.as_ref().is_some_and(|only| !only.contains_key(release)) {
+                names.push(None);
+                continue;
+            }
             let name = match &grouping.pools {
                 None => release.as_str(),
                 Some(pools) => pools.get(release).map_or(UNKNOWN, String::as_str),
@@ -213,7 +239,7 @@ impl<'a> Dealer<'a> {
                 name_texts.push(name.to_owned());
             }
             let live = grouping.judged.as_ref().and_then(|judged| judged.live.get(release));
-            names.push((at as u32, live.map_or(&[][..], Vec::as_slice)));
+            names.push(Some((at as u32, live.map_or(&[][..], Vec::as_slice))));
         }
         Ok(Self {
             grouping,
@@ -233,7 +259,7 @@ impl<'a> Dealer<'a> {
     fn deal(&mut self, at: RowRef, release: u32) -> u32 {
         let (segment, row) = (&self.segments[at.segment as usize], at.row as usize);
         let instant = segment.predicted_at[row];
-        let (name, live) = self.names[release as usize];
+        let Some((name, live)) = self.names[release as usize] else { return NONE };
         if let Some(judged) = &self.grouping.judged {
             // The last span that begins by then.
             let before = live.partition_point(|(from, _)| *from <= instant);
@@ -336,4 +362,4 @@ impl Interned {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -6,9 +6,9 @@ use event::Columns;
 
 use super::By;
 use crate::{
-    Result,
+    FoldError, Result,
     hash::hash,
-    read::{floats, texts},
+    read::{floats, required_times, texts},
     rollup::bounded::Merge,
     sketch::Sketch,
 };
@@ -38,6 +38,8 @@ pub enum Wanted {
 #[derive(Debug)]
 pub struct Survey {
     columns: Vec<(Wanted, Seen)>,
+    /// From which instant to which predictions are surveyed; the last one is not. All, when it is `None`.
+    span: Option<(i64, i64)>,
 }
 
 #[derive(Debug)]
@@ -54,7 +56,20 @@ impl Survey {
             Wanted::Bins(..) => Seen::Numbers { sketch: Sketch::default(), extremes: None },
         };
         let columns = wanted.into_iter().map(|wanted| (seen(&wanted), wanted));
-        Self { columns: columns.map(|(seen, wanted)| (wanted, seen)).collect() }
+        Self { columns: columns.map(|(seen, wanted)| (wanted, seen)).collect(), span: None }
+    }
+
+    /// The same of what was predicted in a span of time, which goes up to its second instant. It needs `predicted_at` too.
+    #[must_use]
+    pub fn within(self, span: Option<(i64, i64)>) -> Self {
+        Self { span, ..self }
+    }
+
+    /// Whether it needs a column.
+    pub fn needs(&self, column: &str) -> bool {
+        self.columns.iter().any(|(wanted, _)| match wanted {
+            Wanted::Texts(known) | Wanted::Bins(known, _) => known == column,
+        })
     }
 
     /// Adds the predictions of a segment.
@@ -65,20 +80,27 @@ impl Survey {
         if predictions.rows == 0 {
             return Ok(());
         }
+        let times =
+            self.span.map(|span| Ok::<_, FoldError>((span, required_times(predictions, "predicted_at")?)));
+        let times = times.transpose()?;
+        let is_within = |row: usize| times.is_none_or(|((from, to), times)| (from..to).contains(&times[row]));
         for (wanted, seen) in &mut self.columns {
             match (wanted, seen) {
                 (Wanted::Texts(column), Seen::Texts(counts)) => {
                     let Some(texts) = texts(predictions, column)? else { continue };
                     let codes = texts.codes();
                     let mut counted = vec![0; codes.len()];
-                    codes.codes.iter().for_each(|code| counted[*code as usize] += 1);
+                    let codes_within = codes.codes.iter().enumerate().filter(|(row, _)| is_within(*row));
+                    codes_within.for_each(|(_, code)| counted[*code as usize] += 1);
                     let counted = codes.names.iter().zip(counted).filter(|(_, n)| *n > 0);
                     counted.for_each(|(name, n)| counts.add(name, n));
                 }
                 (Wanted::Bins(column, _), Seen::Numbers { sketch, extremes }) => {
                     let Some(numbers) = floats(predictions, column)? else { continue };
-                    let numbers: Vec<f64> =
-                        (0..predictions.rows).filter_map(|row| numbers.get(row)).collect();
+                    let numbers: Vec<f64> = (0..predictions.rows)
+                        .filter(|row| is_within(*row))
+                        .filter_map(|row| numbers.get(row))
+                        .collect();
                     for number in &numbers {
                         let (min, max) = extremes.unwrap_or((*number, *number));
                         *extremes = Some((min.min(*number), max.max(*number)));
@@ -100,10 +122,24 @@ impl Survey {
         self.columns.iter().map(of_column).sum()
     }
 
+    /// How many values of a column of texts are counted.
+    pub(super) fn distinct(&self, column: &str) -> usize {
+        let of_column = self.columns.iter().find_map(|(wanted, seen)| match (wanted, seen) {
+            (Wanted::Texts(known), Seen::Texts(counts)) if known == column => Some(counts.counts.len()),
+            _ => None,
+        });
+        of_column.unwrap_or(0)
+    }
+
     /// The buckets of each column.
     pub fn finish(self) -> Vec<By> {
+        self.keep(MAX_VALUES)
+    }
+
+    /// The same, and so many values at most have a bucket of their own.
+    pub(super) fn keep(self, most: usize) -> Vec<By> {
         let of_column = |(wanted, seen)| match (wanted, seen) {
-            (Wanted::Texts(column), Seen::Texts(counts)) => By::Texts { column, kept: counts.kept() },
+            (Wanted::Texts(column), Seen::Texts(counts)) => By::Texts { column, kept: counts.kept(most) },
             (Wanted::Bins(column, bins), Seen::Numbers { sketch, extremes: Some(extremes) }) => {
                 let shares = (1..bins).map(|bin| bin as f64 / bins as f64);
                 let edges = shares.filter_map(|share| sketch.quantile(share, extremes));
@@ -168,11 +204,11 @@ impl Counts {
     }
 
     /// The most frequent ones; `None`, when that is all.
-    fn kept(mut self) -> Option<BTreeSet<String>> {
+    fn kept(mut self, most: usize) -> Option<BTreeSet<String>> {
         if self.beyond.is_some() {
             // Which are counted must not depend on when they were last thinned out.
             self.leave_out();
-        } else if self.counts.len() <= MAX_VALUES {
+        } else if self.counts.len() <= most {
             return None;
         } else if self.counts.len() > MAX_COUNTED {
             self.leave_out();
@@ -180,14 +216,14 @@ impl Counts {
         // The most frequent first, and of equally frequent ones in the order of their bytes.
         let mut by_count = BTreeMap::<(u64, String), ()>::new();
         by_count.extend(self.counts.into_iter().map(|(text, n)| ((u64::MAX - n, text), ())));
-        Some(by_count.into_keys().take(MAX_VALUES).map(|(_, text)| text).collect())
+        Some(by_count.into_keys().take(most).map(|(_, text)| text).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{columns, floats, texts};
+    use crate::testing::{columns, floats, texts, times};
 
     fn surveyed(wanted: Wanted, segments: &[Columns]) -> By {
         let mut survey = Survey::new(vec![wanted]);
@@ -228,12 +264,27 @@ mod tests {
             let mut counts = Counts::default();
             names.for_each(|name| counts.add(name, 1 + u64::from(name.ends_with("77"))));
             assert!(counts.counts.len() <= 2 * MAX_COUNTED);
-            counts.kept().unwrap()
+            counts.kept(MAX_VALUES).unwrap()
         };
         let one = kept(&mut names.iter());
         assert_eq!(one, kept(&mut names.iter().rev()));
         assert_eq!(one.len(), MAX_VALUES);
         assert!(one.iter().all(|name| name.ends_with("77")));
+    }
+
+    #[test]
+    fn what_was_predicted_at_another_time_is_left_out() {
+        let segment = columns(vec![
+            times("predicted_at", &[Some(0), Some(10), Some(19), Some(20)]),
+            texts("tag.t", &[Some("before"), Some("a"), Some("b"), Some("after")], false),
+            floats("feature.f", &[Some(-1e6), Some(1.0), Some(3.0), Some(1e6)]),
+        ]);
+        let wanted = vec![Wanted::Texts("tag.t".into()), Wanted::Bins("feature.f".into(), 2)];
+        let mut survey = Survey::new(wanted).within(Some((10, 20)));
+        survey.add(&segment).unwrap();
+        assert_eq!(survey.distinct("tag.t"), 2);
+        let By::Bins { edges, .. } = survey.finish().remove(1) else { panic!() };
+        assert_eq!(edges, [2.0]);
     }
 
     #[test]

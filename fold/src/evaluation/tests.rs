@@ -384,7 +384,9 @@ fn an_evaluation_of_any_number_of_releases_is_cut_into_texts_that_fit() {
         intervals: None,
     };
     let releases = (0..3_000).map(|n| (format!("\"release\" {n}"), release(n)));
-    let evaluation = Evaluation { releases: releases.collect(), outcomes: Some(7), unmatched: Some(3) };
+    let (outcomes, unmatched) = (Some(7), Some(3));
+    let evaluation =
+        Evaluation { releases: releases.collect(), outcomes, unmatched, ..Evaluation::default() };
     let whole = evaluation.to_state();
     assert_eq!(evaluation.to_states(whole.len()), std::slice::from_ref(&whole));
     for most in [whole.len() - 1, 10_000, 1_000, 200, 10] {

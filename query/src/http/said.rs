@@ -10,15 +10,20 @@ pub(super) const CUT_TYPE: &str = "text/plain; charset=utf-8";
 
 const CUT: HeaderName = HeaderName::from_static("almanac-cut");
 const AS_OF: HeaderName = HeaderName::from_static("almanac-as-of");
+const SOURCE: HeaderName = HeaderName::from_static("almanac-source");
 const WARNING: HeaderName = HeaderName::from_static("almanac-warning");
 
 /// The headers, and what the document says of them.
-pub(super) const HEADERS: [(HeaderName, &str); 3] = [
+pub(super) const HEADERS: [(HeaderName, &str); 4] = [
     (
         CUT,
         "What the answer was read from: with this as `cut` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=cut` answers it as text.",
     ),
     (AS_OF, "As of when the answer is, when `as-of` was asked for: that instant, or the last closed one."),
+    (
+        SOURCE,
+        "What figures of evaluations, classes and confusion were taken from: `stored`, what is stored of each day, or `events`.",
+    ),
     (
         WARNING,
         "What the answer lacks: a segment that cannot be read, or was skipped by an operator. There may be several.",
@@ -48,6 +53,9 @@ pub(super) fn headers(answer: &Answer) -> HeaderMap {
     }
     if let Some(as_of) = answer.as_of {
         say(AS_OF, as_of.to_string());
+    }
+    if let Some(source) = answer.source {
+        say(SOURCE, source.name().to_owned());
     }
     let more = answer.warnings.len().saturating_sub(MAX_WARNINGS);
     for warning in answer.warnings.iter().take(MAX_WARNINGS) {

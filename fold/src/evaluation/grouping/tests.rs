@@ -13,7 +13,7 @@ use crate::{
 const RELEASES: [&str; 3] = ["v1", "v2", "w1"];
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-fn definitions() -> BTreeMap<String, Definition> {
+pub(in crate::evaluation) fn definitions() -> BTreeMap<String, Definition> {
     let binary = |threshold| Definition {
         threshold,
         ..Definition::of(Task::Binary { positive_label: "late".into() })
@@ -82,7 +82,7 @@ fn value_of(by: &By, row: &Prediction) -> Value {
     }
 }
 
-fn rows() -> impl Strategy<Value = Vec<Prediction>> {
+pub(in crate::evaluation) fn rows() -> impl Strategy<Value = Vec<Prediction>> {
     let row = (
         (select(RELEASES.to_vec()), select(KEYS.to_vec()), 0i64..30),
         select(vec![Some("x"), Some("y"), Some("z"), None]),
@@ -104,7 +104,7 @@ fn rows() -> impl Strategy<Value = Vec<Prediction>> {
     })
 }
 
-fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
+pub(in crate::evaluation) fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     let row =
         (select(KEYS.to_vec()), option::of(0i64..30), select(vec![Some("late"), Some("on time"), None]));
     vec(row, 0..12).prop_map(|rows| {

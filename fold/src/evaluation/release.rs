@@ -1,0 +1,125 @@
+//! A release, or what else a bucket is of, while its predictions are being judged.
+
+use event::{Day, Definition};
+
+use super::{
+    Record, ReleaseEvaluation,
+    evaluator::Options,
+    fields::Fields,
+    interval::{GoOn, Rows},
+    judge::Judge,
+};
+use crate::{ExactSum, Result, metrics::mean};
+
+/// A release while its predictions are being judged.
+#[derive(Debug)]
+pub(super) struct Release {
+    pub(super) predictions: u64,
+    pub(super) repeated: u64,
+    labelled: u64,
+    scores: (u64, ExactSum),
+    pub(super) record: Record,
+    defined_from: Option<Day>,
+    judge: Option<Judge>,
+    /// What is judged, where intervals are asked for.
+    pub(super) rows: Option<Rows>,
+    /// In a pool, the number of the release by whose definition it judges now.
+    pub(super) judged_by: Option<u32>,
+    /// In a pool, the last of its releases by name.
+    pub(super) last_pooled: Option<String>,
+}
+
+impl Release {
+    pub(super) fn new(definition: Option<&Definition>, options: Options) -> Self {
+        let judge = definition.map(|definition| Judge::new(definition, options.instead));
+        let rows = definition.filter(|_| options.has_intervals);
+        let rows = rows.map(|definition| Rows::new(definition, options.instead));
+        Self {
+            predictions: 0,
+            repeated: 0,
+            labelled: 0,
+            scores: (0, ExactSum::new()),
+            record: Record::default(),
+            defined_from: definition.and_then(|definition| definition.from),
+            judge,
+            rows,
+            judged_by: None,
+            last_pooled: None,
+        }
+    }
+
+    /// Judges by the definition of a release of the pool from now on. Says whether that can be.
+    #[inline]
+    pub(super) fn pool(
+        &mut self,
+        release: u32,
+        names: &[String],
+        definitions: &[Option<&Definition>],
+        options: Options,
+    ) -> bool {
+        if self.judged_by == Some(release) {
+            return true;
+        }
+        self.judged_by = Some(release);
+        let name = &names[release as usize];
+        if self.last_pooled.as_ref().is_none_or(|last| last < name) {
+            self.last_pooled = Some(name.clone());
+        }
+        definitions[release as usize].is_none_or(|definition| self.go_on(definition, options))
+    }
+
+    /// Is judged by another definition from now on. Says whether that can be: its task must be of the same kind.
+    pub(super) fn go_on(&mut self, definition: &Definition, options: Options) -> bool {
+        match &mut self.judge {
+            None => {
+                let Self { judge, rows, .. } = Self::new(Some(definition), options);
+                (self.judge, self.rows) = (judge, rows);
+            }
+            Some(judge) => {
+                if !judge.go_on(definition, options.instead) {
+                    return false;
+                }
+            }
+        }
+        if let Some(rows) = &mut self.rows {
+            rows.go_on(definition);
+        }
+        self.defined_from = definition.from;
+        true
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.judge.as_ref().map_or(0, Judge::bytes) + self.rows.as_ref().map_or(0, Rows::bytes)
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, prediction: Fields<'_>, outcome: Option<Fields<'_>>) {
+        self.predictions += 1;
+        if let Some(score) = prediction.score {
+            self.scores.0 += 1;
+            self.scores.1.add(score);
+        }
+        let Some(outcome) = outcome else { return };
+        self.labelled += 1;
+        if let Some(judge) = &mut self.judge {
+            judge.add(prediction, outcome);
+        }
+    }
+
+    pub(super) fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<ReleaseEvaluation, E> {
+        let mut evaluation = ReleaseEvaluation {
+            predictions: self.predictions,
+            repeated: Some(self.repeated),
+            labelled: self.labelled,
+            mean_score: mean(&self.scores.1, self.scores.0),
+            record: self.record,
+            defined_from: self.defined_from,
+            measures: self.judge.map(Judge::finish),
+            intervals: None,
+        };
+        if let Some(rows) = self.rows {
+            evaluation.intervals = rows.intervals(&evaluation, go_on)?;
+        }
+        Ok(evaluation)
+    }
+}

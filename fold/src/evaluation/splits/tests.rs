@@ -1,0 +1,134 @@
+use event::{Columns, lane::Place};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    LogSegment,
+    evaluation::{
+        Evaluator, Partition,
+        grouping::tests::{definitions, outcomes, rows},
+    },
+    testing::{self, Outcome, Prediction},
+};
+
+/// What two of three releases declare.
+fn split_definitions() -> BTreeMap<String, Definition> {
+    let mut definitions = definitions();
+    let declared = [("v1", "tag.t,feature.f:0:10"), ("w1", "tag.t")];
+    for (name, splits) in declared {
+        definitions.get_mut(name).unwrap().splits = Split::parse_all(splits).unwrap();
+    }
+    definitions
+}
+
+/// Evaluates partition by partition, after a survey.
+fn run(
+    evaluator: Evaluator,
+    predictions: &[Prediction],
+    outcomes: &[Outcome],
+    partition: Partition,
+) -> Evaluator {
+    let predictions: Vec<Columns> =
+        predictions.chunks(5).map(|rows| testing::predictions(rows, true)).collect();
+    let outcomes = testing::outcomes(outcomes, false);
+    let mut evaluator = match evaluator.survey() {
+        None => evaluator,
+        Some(mut survey) => {
+            predictions.iter().for_each(|columns| survey.add(columns).unwrap());
+            evaluator.split(survey)
+        }
+    };
+    let mut next = Some(partition);
+    while let Some(this) = next {
+        let predictions: Vec<Columns> =
+            predictions.iter().map(|columns| this.take(columns.clone()).unwrap()).collect();
+        let outcomes = this.take(outcomes.clone()).unwrap();
+        let log = |(seq, columns)| LogSegment { place: Place::of(0, seq), columns };
+        let log: Vec<_> = (1..).zip(&predictions).map(log).collect();
+        evaluator.add(&log, &[LogSegment { place: Place::of(0, 1), columns: &outcomes }]).unwrap();
+        next = this.following();
+    }
+    evaluator
+}
+
+fn evaluated(predictions: &[Prediction], outcomes: &[Outcome]) -> Evaluation {
+    run(Evaluator::new(split_definitions()), predictions, outcomes, Partition::ALL).finish()
+}
+
+proptest! {
+    /// What is stored by a split is to the bit what a breakdown by it gives, and the rows of releases stay as they are.
+    #[test]
+    fn a_stored_row_is_that_of_a_breakdown(predictions in rows(), outcomes in outcomes()) {
+        let stored = evaluated(&predictions, &outcomes);
+        let in_halves = run(Evaluator::new(split_definitions()), &predictions, &outcomes, Partition::ALL.half());
+        prop_assert_eq!(&stored, &in_halves.finish());
+        let plain = run(Evaluator::new(definitions()), &predictions, &outcomes, Partition::ALL).finish();
+        prop_assert_eq!(&stored.releases, &plain.releases);
+        prop_assert!(plain.splits.is_empty());
+        for (text, releases) in [("tag.t", &["v1", "w1"][..]), ("feature.f:0:10", &["v1"])] {
+            let split = Split::parse(text).unwrap();
+            let by = match split.edges.is_empty() {
+                true => By::Texts { column: split.column.clone(), kept: None },
+                false => By::Bins { column: split.column.clone(), edges: split.edges.clone() },
+            };
+            let grouping = Arc::new(Grouping { by: vec![by], ..Grouping::default() });
+            let evaluator = Evaluator::new(definitions()).grouped(grouping);
+            let computed = run(evaluator, &predictions, &outcomes, Partition::ALL).finish_buckets();
+            for release in releases.iter().filter(|release| stored.releases.contains_key(**release)) {
+                let found = stored.split(&split, Some(release)).unwrap();
+                let expected: Vec<_> =
+                    computed.buckets.iter().filter(|(bucket, _)| bucket.name == *release).collect();
+                prop_assert_eq!(found.len(), expected.len());
+                for ((bucket, of), (expected, expected_of)) in found.into_iter().zip(expected) {
+                    prop_assert_eq!((&bucket, of), (expected, expected_of));
+                }
+            }
+        }
+        let undeclared = stored.releases.contains_key("v2");
+        prop_assert_eq!(stored.split(&Split::parse("tag.t").unwrap(), None).is_none(), undeclared);
+        // In parts of any size it says the same.
+        for most in [200, 1_500, 4_000] {
+            let states = stored.to_states(most);
+            prop_assert_eq!(&Evaluation::from_states(&states).unwrap(), &stored);
+            let largest = stored.pieces().map(|piece| piece.to_state().len()).max().unwrap_or(0);
+            prop_assert!(states.iter().all(|state| state.len() <= most.max(largest + 40)));
+        }
+        prop_assert_eq!(Evaluation::from_state(&stored.to_state()).unwrap(), stored);
+    }
+}
+
+#[test]
+fn values_that_are_less_frequent_are_stored_together() {
+    let tags: Vec<&'static str> = (0..70).map(|n| &*format!("t{n:02}").leak()).collect();
+    // The first six are predicted once, the rest twice.
+    let row = |(at, n): (i64, usize)| Prediction {
+        release: "w1",
+        key: tags[n],
+        at,
+        tag: Some(tags[n]),
+        value: Some(n as f64),
+        ..Prediction::default()
+    };
+    let numbers = (0..70).chain(6..70);
+    let rows: Vec<Prediction> = (0..).zip(numbers).map(row).collect();
+    let found = evaluated(&rows, &[]);
+    let of = &found.splits["w1"]["tag.t"];
+    let expected = tags[6..].iter().map(|tag| Value::Text((*tag).to_owned())).chain([Value::Others]);
+    assert_eq!(of.iter().map(|row| row.value.clone()).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert_eq!(of[64].of.predictions, 6);
+    assert_eq!(of.len(), MAX_SPLIT_VALUES + 1);
+    let reversed: Vec<Prediction> = rows.into_iter().rev().collect();
+    assert_eq!(evaluated(&reversed, &[]).to_state(), found.to_state());
+}
+
+#[test]
+fn the_state_of_splits_is_golden() {
+    let rows = [("a", Some("x")), ("b", None)].map(|(key, tag)| Prediction {
+        release: "w1",
+        key,
+        tag,
+        value: Some(1.5),
+        ..Prediction::default()
+    });
+    insta::assert_snapshot!(evaluated(&rows, &[]).to_state(), @r#"{"v":5,"releases":{"w1":{"predictions":2,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}},"splits":{"w1":{"tag.t":[{"value":{"text":"x"},"of":{"predictions":1,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}},{"value":"null","of":{"predictions":1,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}}]}},"outcomes":0,"unmatched":0}"#);
+}

@@ -1,0 +1,173 @@
+//! Evaluations by the splits that a model declares: stored, and the same as computed from the events.
+
+use catalog::Catalog;
+use event::{Clock, Kind, NewDefinition};
+use projector::{
+    rebuild::{Pace, rebuild},
+    verify::verify,
+};
+use query::{Answer, Format, Request, Source, What, Words};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    what_is_stored_by_a_split_is_what_is_computed,
+    days_before_a_split_was_declared_are_computed,
+    a_rebuild_and_an_expired_day_keep_what_is_stored_by_a_split,
+);
+
+const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
+const LATER: &str = "2026-06-04T12:00:00Z";
+
+/// Predictions of a release on a day with two tags and a feature, and their outcomes.
+async fn predict(scene: &Scene, day: &str, release: &str, count: usize) {
+    let prediction = |n: usize| {
+        let time = format!("{day}T{:02}:{:02}:00Z", n / 60, n % 60);
+        let carrier = ["UA", "AA", "DL"][n % 3];
+        let tags = if n.is_multiple_of(5) {
+            json!({})
+        } else {
+            json!({ "carrier": carrier, "tail": format!("N{n}") })
+        };
+        json!({
+            "key": format!("k{n}"), "predicted_at": time, "release": release, "score": (n * 7 % 10) as f64 / 10.0,
+            "tags": tags, "features": { "hours": n as f64 },
+        })
+    };
+    let outcome = |n: usize| {
+        let label = if n.is_multiple_of(4) { "1" } else { "0" };
+        json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T23:00:00Z"), "label": label })
+    };
+    scene.append(Kind::Predictions, (0..count).map(prediction).collect(), LATER).await.unwrap();
+    scene.append(Kind::Outcomes, (0..count).map(outcome).collect(), LATER).await.unwrap();
+}
+
+async fn declare(scene: &Scene, splits: &[&str], from: &str) {
+    let new = NewDefinition {
+        splits: Some(splits.iter().map(|split| (*split).to_owned()).collect()),
+        from: Some(from.parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    scene.ingest(at("2026-06-05T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
+}
+
+/// Both days by a column.
+fn by<'a>(by: &'a str, bins: Option<&'a str>) -> Words<'a> {
+    Words { from: DAYS[0], to: DAYS[1], by: Some(by), bins, ..Words::default() }
+}
+
+fn pace() -> Pace {
+    Pace { share: 1.0, clock: Clock::from_fn(|| at(NOW)) }
+}
+
+async fn run(scene: &Scene, what: What, words: &Words<'_>) -> Answer {
+    let request = Request::parse(what, words).unwrap();
+    scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()
+}
+
+/// The rows, and what they were taken from.
+async fn rows(scene: &Scene, what: What, words: &Words<'_>) -> (String, Source) {
+    let mut answer = run(scene, what, words).await;
+    let mut text = Vec::new();
+    Format::Csv.write(&mut answer.frame, &mut text).unwrap();
+    (String::from_utf8(text).unwrap(), answer.source.unwrap())
+}
+
+/// Two releases that meet, of which both declare what their model does.
+async fn scene_with_splits(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    for day in DAYS {
+        predict(&scene, day, "v1", 80).await;
+        predict(&scene, day, "v2", 50).await;
+    }
+    declare(&scene, &["tag.carrier", "tag.tail", "feature.hours:10:40"], DAYS[0]).await;
+    scene.project().await;
+    scene
+}
+
+async fn what_is_stored_by_a_split_is_what_is_computed(world: World) {
+    let scene = scene_with_splits(world).await;
+    // As of now, of what is in the log by then: computed.
+    let then = Some(NOW);
+    for what in [What::Evaluations, What::Classes, What::Confusion] {
+        for words in [by("tag.carrier", None), by("feature.hours", Some("10,40"))] {
+            for release in [None, Some("v2")] {
+                let words = Words { release, ..words.clone() };
+                let (stored, source) = rows(&scene, what, &words).await;
+                assert_eq!(source, Source::Stored, "{words:?}");
+                let (computed, source) = rows(&scene, what, &Words { as_of: then, ..words.clone() }).await;
+                assert_eq!(source, Source::Events);
+                assert_eq!(stored, computed, "{words:?}");
+                assert!(stored.lines().count() > 6, "{stored}");
+            }
+        }
+    }
+    let source = async |words: &Words<'_>| rows(&scene, What::Evaluations, words).await.1;
+    let plain = Words { from: DAYS[0], to: DAYS[1], ..Words::default() };
+    assert_eq!(source(&plain).await, Source::Stored);
+    // Whatever asks for more is computed.
+    for words in [
+        by("tag.carrier,tag.tail", None),
+        by("tag.origin", None),
+        by("model,tag.carrier", None),
+        by("feature.hours", Some("10,41")),
+        by("feature.hours", None),
+        Words { threshold: Some("0.3"), ..by("tag.carrier", None) },
+        Words { costs: Some("fp=1"), ..by("tag.carrier", None) },
+        Words { group_by: Some("all"), ..by("tag.carrier", None) },
+        Words { time_zone: Some("Europe/Berlin"), ..by("tag.carrier", None) },
+        Words { interval: true, ..by("tag.carrier", None) },
+    ] {
+        assert_eq!(source(&words).await, Source::Events, "{words:?}");
+    }
+    // Each of the 64 values of the day has a row, and what has none.
+    let tails = Words { release: Some("v1"), columns: Some("tag.tail,predictions"), ..by("tag.tail", None) };
+    let (tails, source) = rows(&scene, What::Evaluations, &Words { to: DAYS[0], ..tails }).await;
+    assert_eq!(source, Source::Stored);
+    assert_eq!(tails.lines().count(), 1 + 64 + 1, "{tails}");
+    scene.assert_verified().await;
+}
+
+async fn days_before_a_split_was_declared_are_computed(world: World) {
+    let scene = Scene::new(world).await;
+    for day in DAYS {
+        predict(&scene, day, "v1", 30).await;
+    }
+    scene.project().await;
+    declare(&scene, &["tag.carrier"], DAYS[1]).await;
+    scene.project().await;
+    let both = by("tag.carrier", None);
+    assert_eq!(rows(&scene, What::Evaluations, &both).await.1, Source::Events);
+    let second = Words { from: DAYS[1], ..both.clone() };
+    let (stored, source) = rows(&scene, What::Evaluations, &second).await;
+    assert_eq!(source, Source::Stored);
+    // Declared no more, the day is evaluated without.
+    declare(&scene, &[], DAYS[1]).await;
+    scene.project().await;
+    let (computed, source) = rows(&scene, What::Evaluations, &second).await;
+    assert_eq!((source, computed.len()), (Source::Events, stored.len()));
+    scene.assert_verified().await;
+}
+
+async fn a_rebuild_and_an_expired_day_keep_what_is_stored_by_a_split(world: World) {
+    let scene = scene_with_splits(world).await;
+    let words = by("tag.carrier", None);
+    let before = rows(&scene, What::Evaluations, &words).await;
+    assert_eq!(before.1, Source::Stored);
+    rebuild(&*scene.table, scene.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!(rows(&scene, What::Evaluations, &words).await, before);
+    let (catalog, now) = (Catalog::new(scene.table.clone()), at("2026-06-06T00:00:00Z"));
+    catalog.set_retention(scene.id(), Some(2), now).await.unwrap();
+    scene.expire(now).await;
+    assert_eq!(scene.expire(now.plus_seconds(3_600)).await.days, 2);
+    assert_eq!(rows(&scene, What::Evaluations, &words).await, before);
+    rebuild(&*scene.table, scene.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!(rows(&scene, What::Evaluations, &words).await, before);
+    let report = verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
+    assert_eq!((report.faults.as_slice(), report.expired), ([].as_slice(), 2));
+}
