@@ -14,7 +14,7 @@ A case is a file data/NAME.csv with a row for each prediction and what is said o
 A key that comes again in the same release is a repeat; the last row counts. figures.json has the figures of each case and
 release. Where the library answers with a warning, or only by a convention of its own, the figure is null; what it says with
 `zero_division` of 0 and 1 stands apart. `intervals` has how many predictions each figure is of and its 95% interval, for
-figures whose interval has a formula. `thresholds` has what is said of binary scores at other thresholds. All binary
+figures whose interval has a formula; `bootstraps` has percentile intervals of some that have none. `thresholds` has what is said of binary scores at other thresholds. All binary
 predictions gain and cost COSTS, and all predicted intervals are to hold the share LEVEL of the real numbers.
 """
 
@@ -45,6 +45,10 @@ BINS = 10
 CLOSE = 1e-9
 COSTS = {"tp": 2.5, "tn": 0.25, "fp": 1.0, "fn": 4.0}
 LEVEL = 0.8
+# Of bootstraps: of which cases they are, and how often and from where they draw.
+DRAWN = ("binary-random", "regression-random")
+DRAWS = 5000
+SEED = 20130401
 
 
 def row(release, key, outcome=True, **more):
@@ -750,6 +754,70 @@ def regression_intervals(pairs):
     return found
 
 
+def binary_arrays(rows):
+    """Of the judged rows whether they are late, are said to be late, and their scores; nan where there is none."""
+    judged = [one for one in rows if one.get("outcome_label") is not None]
+    late = np.array([one["outcome_label"] == "late" for one in judged])
+    score = [one.get("score") for one in judged]
+    score = np.array([math.nan if one is None else one for one in score], dtype=float)
+    label = [one.get("label") for one in judged]
+    said = [float(l == "late") if l is not None else float(s >= 0.5) if s == s else math.nan for l, s in zip(label, score)]
+    score[~((score >= 0) & (score <= 1))] = math.nan
+    return late, np.array(said), score
+
+
+def bootstraps(task, rows):
+    """Percentile intervals of figures without a formula, by scipy; they are as sure as the draws are many."""
+    if task == "binary":
+        late, said, score = binary_arrays(rows)
+
+        def classed(figure):
+            def of(at):
+                has = at[~np.isnan(said[at])]
+                return figure(late[has], said[has] == 1)
+
+            return of
+
+        def ranked(figure):
+            def of(at):
+                has = at[~np.isnan(score[at])]
+                return figure(late[has].astype(int), score[has])
+
+            return of
+
+        count = len(late)
+        figures = {
+            "f1": classed(lambda y, p: metrics.f1_score(y, p)),
+            "mcc": classed(metrics.matthews_corrcoef),
+            "balanced_accuracy": classed(metrics.balanced_accuracy_score),
+            "value": classed(lambda y, p: worth(p, y).sum()),
+            "average_precision": ranked(metrics.average_precision_score),
+            "ks": ranked(lambda y, s: stats.ks_2samp(s[y == 1], s[y == 0]).statistic),
+            "ece_sklearn": ranked(ece_sklearn),
+        }
+    else:
+        pairs = [(one.get("value"), one.get("outcome_value")) for one in rows]
+        p, y = np.array([pair for pair in pairs if None not in pair]).T
+        count = len(p)
+        figures = {
+            "rmse": lambda at: metrics.root_mean_squared_error(y[at], p[at]),
+            "r2": lambda at: metrics.r2_score(y[at], p[at]),
+            "median_absolute_error": lambda at: metrics.median_absolute_error(y[at], p[at]),
+            "error_p90": lambda at: np.quantile(p[at] - y[at], 0.9),
+        }
+
+    def interval(figure):
+        def statistic(at):
+            return figure(at.astype(int))
+
+        found = stats.bootstrap(
+            (np.arange(count),), statistic, vectorized=False, method="percentile", n_resamples=DRAWS, random_state=SEED
+        )
+        return [float(found.confidence_interval.low), float(found.confidence_interval.high)]
+
+    return {name: interval(figure) for name, figure in figures.items()}
+
+
 def at_threshold(rows, threshold):
     """The figures of all predictions with a score, judged at a threshold; labels count only where there is no score."""
     without = [dict(one, label=None) if one.get("score") is not None else one for one in rows]
@@ -790,6 +858,10 @@ def main():
                 cells = dict(one, outcome=int(one["outcome"]))
                 writer.writerow([text(cells.get(column)) for column in columns])
         made[name] = {"task": task, "releases": evaluate(task, rows)}
+        if name in DRAWN:
+            last = {(one["release"], one["key"]): one for one in rows}
+            mine = [one for (of, _), one in last.items() if of == "v1" and one["outcome"]]
+            made[name]["releases"]["v1"]["bootstraps"] = bootstraps(task, mine)
     versions = {package.__name__: package.__version__ for package in (np, pd, scipy, sklearn, nannyml)}
     costs = ",".join(f"{name}={number:g}" for name, number in COSTS.items())
     reference = {"made_with": versions, "costs": costs, "interval_level": LEVEL, "cases": made}

@@ -147,7 +147,7 @@ fn numbers() -> impl Iterator<Item = &'static Figure> {
 
 #[test]
 fn every_figure_agrees_with_its_reference() {
-    const APART: [&str; 3] = ["zero_division", "thresholds", "intervals"];
+    const APART: [&str; 4] = ["zero_division", "thresholds", "intervals", "bootstraps"];
     let mut all = Comparison::default();
     for (name, case) in reference()["cases"].as_object().unwrap() {
         let evaluation = Case::read(name).judge(case["task"].as_str().unwrap(), None);
@@ -208,6 +208,33 @@ fn figures_at_a_threshold_agree_with_their_references() {
     }
     assert_eq!(all.wrong, [""; 0]);
     assert!(all.compared.len() >= 10, "{:?}", all.compared);
+}
+
+/// An end of a percentile interval of so many draws is known to about 2% of the width of the interval, ours and theirs. So
+/// five times that is what they may differ by.
+const DRAWN_TOLERANCE: f64 = 0.1;
+
+#[test]
+fn bootstraps_agree_with_scipy() {
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for (name, case) in reference()["cases"].as_object().unwrap() {
+        let Some(expected) = case["releases"]["v1"]["bootstraps"].as_object() else { continue };
+        let evaluation =
+            Case { has_intervals: true, ..Case::read(name) }.judge(case["task"].as_str().unwrap(), None);
+        let found = evaluation.releases["v1"].intervals.as_ref().unwrap();
+        for (figure, ends) in expected {
+            let (low, high) = found.estimates[figure.as_str()].interval.unwrap();
+            let ends = [0, 1].map(|at| ends[at].as_f64().unwrap());
+            let most = DRAWN_TOLERANCE * (ends[1] - ends[0]);
+            if (low - ends[0]).abs() > most || (high - ends[1]).abs() > most {
+                wrong.push(format!("{name} {figure}: {low} to {high} is not {ends:?}"));
+            }
+            assert_eq!(Figure::named(figure).unwrap().method, Some(Method::Bootstrap));
+            compared += 1;
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(compared >= 10, "{compared}");
 }
 
 #[test]
