@@ -114,9 +114,12 @@ impl Sums {
         } else {
             fill(terms, rows, symmetric)
         });
-        fill(terms, rows, |predicted, real| (predicted - real) / (1.0 + real));
-        terms.iter_mut().zip(rows).for_each(|(term, row)| *term = logarithmic(*term, *row));
-        self.logarithmic.add_all(terms);
+        // After one number without a logarithm there is no mean of them.
+        if !self.logarithmic.has_no_mean {
+            fill(terms, rows, |predicted, real| (predicted - real) / (1.0 + real));
+            terms.iter_mut().zip(rows).for_each(|(term, row)| *term = logarithmic(*term, *row));
+            self.logarithmic.add_all(terms);
+        }
         self.real.add_all(fill(terms, rows, |_, real| real));
     }
 
