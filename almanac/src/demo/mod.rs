@@ -12,7 +12,7 @@ use event::{Clock, Day};
 use ingest::Ingest;
 use query::Query;
 use replay::{Replay, ReplayClock};
-use set::{LIST_HEADER, LIST_NUMBERS, SETS, Set};
+use set::{LIST_HEADER, LIST_NUMBERS, PRODUCTION, SETS, Set};
 use tokio::sync::watch;
 
 use crate::{config::Config, embed::caught_up, open, shown};
@@ -85,7 +85,7 @@ async fn register(catalog: &Catalog, set: &Set) -> event::Result<Workspace> {
             name: release.name.into(),
             model: set.model.into(),
             configuration: Some(release.configuration.into()),
-            environment: Some("production".into()),
+            environment: Some(PRODUCTION.into()),
         };
         catalog.ensure_release(workspace.id(), &spec, clock.now()).await?;
     }

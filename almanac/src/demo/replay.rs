@@ -16,7 +16,7 @@ use ingest::{
 use polars::prelude::DataFrame;
 use serde_json::json;
 
-use super::set::{Release, Set};
+use super::set::{Change, PRODUCTION, Release, Set};
 use crate::progress::Progress;
 
 /// The job that posts outcomes runs this often, in microseconds.
@@ -93,11 +93,17 @@ impl Replay {
         let mut progress = Progress::new("replaying", total);
         let started = tokio::time::Instant::now();
         let mut appended = Appended::default();
-        let mut releases = self.set.releases.iter().peekable();
+        let mut changes = self.set.changes()?.into_iter().peekable();
         for step in self.steps {
-            while let Some(release) = releases.next_if(|release| is_before(release.at, step.at)) {
-                clock.set(Timestamp::parse(release.at)?);
-                post_release(ingest, workspace, self.set, release).await?;
+            while let Some((at, release, change)) = changes.next_if(|(at, ..)| *at <= step.at) {
+                clock.set(at);
+                match change {
+                    Change::Registered => post_release(ingest, workspace, self.set, release).await?,
+                    Change::Promoted => {
+                        // Where it is live already, this appends nothing.
+                        ingest.promote(workspace, release.name, PRODUCTION, None).await?;
+                    }
+                }
             }
             clock.set(step.at);
             appended.batches += 1;
@@ -114,11 +120,7 @@ impl Replay {
     }
 }
 
-fn is_before(at: &str, now: Timestamp) -> bool {
-    Timestamp::parse(at).is_ok_and(|at| at <= now)
-}
-
-/// Posts the event of a release being put to production.
+/// Posts the event that registers a release.
 async fn post_release(
     ingest: &Ingest,
     workspace: &Workspace,
@@ -127,7 +129,7 @@ async fn post_release(
 ) -> anyhow::Result<()> {
     let event = json!([{
         "release": release.name, "released_at": release.at, "model": set.model,
-        "configuration": release.configuration, "action": "register", "environment": "production",
+        "configuration": release.configuration, "action": "register", "environment": PRODUCTION,
     }]);
     let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), ingest.clock().now())?;
     let key = format!("demo/release/{}", release.name);

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use event::{Error, Result, Task};
+use event::{Error, Result, Task, Timestamp};
 use ingest::file::read_parquet;
 use polars::prelude::DataFrame;
 
@@ -36,8 +36,20 @@ pub(super) struct Set {
 pub(super) struct Release {
     pub(super) name: &'static str,
     pub(super) configuration: &'static str,
-    /// When it was put to production.
+    /// When it was registered.
     pub(super) at: &'static str,
+    /// When it was made the live one in production.
+    pub(super) promoted: Option<&'static str>,
+}
+
+/// Where releases are made live.
+pub(super) const PRODUCTION: &str = "production";
+
+/// What happens to a release.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    Registered,
+    Promoted,
 }
 
 /// What the demo shows of a set at the end.
@@ -78,8 +90,19 @@ pub(super) static SETS: [Set; 2] = [
         model: "late-arrival",
         task: ("binary", Some("late")),
         releases: [
-            Release { name: "v1", configuration: "logistic-regression", at: "2013-04-01T04:00:00Z" },
-            Release { name: "v2", configuration: "gradient-boosting", at: "2013-07-01T04:00:00Z" },
+            Release {
+                name: "v1",
+                configuration: "logistic-regression",
+                at: "2013-04-01T04:00:00Z",
+                promoted: Some("2013-04-01T04:00:00Z"),
+            },
+            // For a day it predicts beside the other one.
+            Release {
+                name: "v2",
+                configuration: "gradient-boosting",
+                at: "2013-07-01T04:00:00Z",
+                promoted: Some("2013-07-02T04:00:00Z"),
+            },
         ],
         tags: &["carrier", "origin"],
         predictions: include_bytes!("../../../demo/data/flights/predictions.parquet"),
@@ -128,8 +151,13 @@ pub(super) static SETS: [Set; 2] = [
         model: "temperature",
         task: ("regression", None),
         releases: [
-            Release { name: "v1", configuration: "persistence", at: "2013-07-01T00:00:00Z" },
-            Release { name: "v2", configuration: "ridge-regression", at: "2013-10-01T00:00:00Z" },
+            Release { name: "v1", configuration: "persistence", at: "2013-07-01T00:00:00Z", promoted: None },
+            Release {
+                name: "v2",
+                configuration: "ridge-regression",
+                at: "2013-10-01T00:00:00Z",
+                promoted: None,
+            },
         ],
         tags: &["airport"],
         predictions: include_bytes!("../../../demo/data/weather/predictions.parquet"),
@@ -182,6 +210,19 @@ pub(super) const LIST_HEADER: [&str; 8] =
 pub(super) const LIST_NUMBERS: [usize; 3] = [3, 4, 5];
 
 impl Set {
+    /// What happens to its releases, in order.
+    pub(super) fn changes(&self) -> Result<Vec<(Timestamp, &Release, Change)>> {
+        let mut changes = Vec::new();
+        for release in &self.releases {
+            changes.push((Timestamp::parse(release.at)?, release, Change::Registered));
+            if let Some(at) = release.promoted {
+                changes.push((Timestamp::parse(at)?, release, Change::Promoted));
+            }
+        }
+        changes.sort_by_key(|(at, _, change)| (*at, *change));
+        Ok(changes)
+    }
+
     /// The set with this name.
     ///
     /// # Errors
