@@ -79,3 +79,52 @@ fn a_token_shows_when_it_is_made_and_nowhere_else() {
     let log = service.stop();
     assert!(log.len() > 2 && log.iter().all(|line| !line.contains(&token[..30])), "{log:?}");
 }
+
+#[test]
+fn a_service_with_a_certificate_is_asked_over_tls() {
+    let (place, folder) = (Place::sqlite(), tempfile::tempdir().unwrap());
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let certificate = write("cert.pem", made.cert.pem());
+    let key = write("key.pem", made.signing_key.serialize_pem());
+    let half = run(&place, &["up", "--tls-cert", &certificate]);
+    assert_eq!(half.status.code(), Some(2), "there is no key");
+    let service = Running::start(&place, &["--tls-cert", &certificate, "--tls-key", &key], &[]);
+    let address = service.address();
+    let asked = run_ok(&place, &["--listen", &address, "health", "--ready", "--tls-cert", &certificate]);
+    assert_eq!(asked, "ready\n");
+    assert!(
+        !run(&place, &["--listen", &address, "health"]).status.success(),
+        "it is not asked over plain HTTP"
+    );
+}
+
+#[test]
+fn every_answer_is_hardened_and_every_refusal_has_the_id_of_its_request() {
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    for path in ["/healthz", "/openapi.json", "/v1/workspaces/no/where", "/nowhere"] {
+        let answer =
+            service.send("get", path, &[("X-Request-Id", "abc-1"), ("Origin", "https://evil.example")], None);
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "no-referrer"),
+            ("x-request-id", "abc-1"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{path}");
+        }
+        assert!(
+            answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"),
+            "{path}"
+        );
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+        if answer.status >= 400 {
+            assert_eq!(answer.json()["request_id"], "abc-1", "{path}");
+        }
+    }
+}

@@ -289,7 +289,7 @@ impl Service {
 
     /// Where they listen, as host and port.
     pub(crate) fn address(&self) -> String {
-        self.base.trim_start_matches("http://").to_owned()
+        self.base.split_once("://").expect("a URL").1.to_owned()
     }
 
     /// Posts a body; returns status, headers of interest, and the answer.
@@ -364,6 +364,7 @@ pub(crate) struct Answer {
     pub(crate) allow: String,
     pub(crate) content_length: Option<String>,
     pub(crate) request_id: String,
+    headers: ureq::http::HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
@@ -379,8 +380,14 @@ impl Answer {
             request_id: header("x-request-id").unwrap_or_default(),
             content_length: header("content-length"),
             replayed: header("idempotent-replayed").as_deref() == Some("true"),
+            headers: response.headers().clone(),
             body: response.body_mut().read_to_vec().expect("a body"),
         }
+    }
+
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     pub(crate) fn text(&self) -> &str {
