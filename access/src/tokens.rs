@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
-use log::key::{self, EntityId, EntityKind};
+use log::{
+    audit::Audited,
+    key::{self, EntityId, EntityKind},
+};
 use table::{Condition, Item, Policy, Query, Table, Update, Write, query_all, unless_overtaken};
 
 use crate::{
@@ -112,9 +115,9 @@ impl TokenRecord {
 }
 
 impl Tokens {
-    /// The tokens in `table`.
+    /// The tokens in `table`. Each that is made or revoked is recorded in the audit trail ([`log::audit`]).
     pub fn new(table: Arc<dyn Table>) -> Self {
-        Self { table }
+        Self { table: Audited::shared(table) }
     }
 
     pub(crate) fn table(&self) -> &dyn Table {

@@ -4,10 +4,12 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use event::ErrorKind;
-use log::key::EntityKind;
+use log::{audit::by, key::EntityKind};
 
 use crate::{
     access::{self, AccessCommand, InitArgs, TokenCommand},
+    audit::{self, AuditArgs},
+    author,
     catalog::{
         configuration::{self, ConfigurationCommand},
         counter::{self, CounterCommand},
@@ -129,6 +131,8 @@ enum Command {
     /// Tokens, by which services know their callers.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Show who changed what, in a workspace or on the whole server.
+    Audit(AuditArgs),
     /// Create, describe, read or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
@@ -154,7 +158,7 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return report(&anyhow::Error::new(error).context("cannot start")),
     };
-    let ended = runtime.block_on(run(cli.command, &config));
+    let ended = runtime.block_on(by(author::local(), run(cli.command, &config)));
     logs::flush();
     match ended {
         Ok(code) => code,
@@ -196,6 +200,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Init(args) => access::init(config, &args).await?,
         Command::Access(command) => access::roles(config, command).await?,
         Command::Token(command) => access::tokens(config, command).await?,
+        Command::Audit(args) => audit::command(config, &args).await?,
         Command::Table(command) => table::command(config, command).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }

@@ -5,10 +5,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 use catalog::{Catalog, ReleaseSpec, Workspace};
 use event::{Clock, Error, Id, Kind, Result, Task};
 use ingest::{Batch, Ingest, Receipt, Remember, SubmitError, json::read_ndjson};
+use log::audit::by;
 use polars::prelude::DataFrame;
 use query::{Query, Request, What, Words};
 use table::{Table, sqlite::SqliteTable};
 use tokio::{sync::watch, time::Instant};
+
+use crate::author;
 
 /// How often to look whether the projector has caught up, and how long it may make no progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -79,13 +82,16 @@ impl Embedded {
         task: &Task,
         release: &str,
     ) -> Result<Workspace, SubmitError> {
-        let now = self.clock.now();
-        let workspace = self.catalog().ensure_workspace(workspace, now).await?;
-        self.catalog().ensure_model(workspace.id(), model, task, now).await?;
-        let spec =
-            ReleaseSpec { name: release.into(), model: model.into(), configuration: None, environment: None };
-        self.ingest.create_release(&workspace, spec.into()).await?;
-        Ok(workspace)
+        let registering = async {
+            let now = self.clock.now();
+            let workspace = self.catalog().ensure_workspace(workspace, now).await?;
+            self.catalog().ensure_model(workspace.id(), model, task, now).await?;
+            let (name, model) = (release.into(), model.into());
+            let spec = ReleaseSpec { name, model, configuration: None, environment: None };
+            self.ingest.create_release(&workspace, spec.into()).await?;
+            Ok(workspace)
+        };
+        by(author::local(), registering).await
     }
 
     /// Appends the events of NDJSON, all or none, and returns when they are durable. Under the same idempotency key
@@ -114,7 +120,8 @@ impl Embedded {
         idempotency_key: Option<&str>,
     ) -> Result<Receipt, SubmitError> {
         let workspace = self.ingest.workspace(workspace).await?;
-        self.ingest.submit(&workspace, batch, idempotency_key, Remember::Week).await
+        let submitting = self.ingest.submit(&workspace, batch, idempotency_key, Remember::Week);
+        by(author::local(), submitting).await
     }
 
     /// Folds and evaluates all that was appended to any workspace.

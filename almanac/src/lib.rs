@@ -8,6 +8,8 @@
 mod say;
 
 mod access;
+mod audit;
+mod author;
 mod catalog;
 pub mod cli;
 mod config;

@@ -22,6 +22,8 @@ use web::Routes;
 
 use crate::{
     access::Asking,
+    audit::refusals::Refusals,
+    author::in_the_name_of_callers,
     config::Config,
     harden::panicked,
     health::{self, Asked, READY_LAG, Readiness},
@@ -153,6 +155,9 @@ pub async fn run_as(
     if let Some(tls) = options.tls.clone() {
         aides.spawn(tls.keep_up(until(finished.clone())));
     }
+    if services.ingest.is_some() {
+        aides.spawn(Arc::clone(&services.refusals).run(until(finished.clone())));
+    }
     aides.spawn(async move {
         tokio::select! {
             () = telemetry::keep_up() => {}
@@ -211,6 +216,7 @@ pub(crate) struct Services {
     ingest: Option<Arc<Ingest>>,
     projector: Option<Projector>,
     query: Option<Arc<Query>>,
+    refusals: Arc<Refusals>,
 }
 
 impl Services {
@@ -229,6 +235,7 @@ impl Services {
             projector: has(Role::Projector).then(worker),
             query: has(Role::Query)
                 .then(|| Arc::new(Query::new(Arc::clone(&table), clock()).within(options.queries))),
+            refusals: Refusals::new(Arc::clone(&table)),
             table,
         }
     }
@@ -250,6 +257,8 @@ impl Services {
             .fallback(web::no_such_path)
             .method_not_allowed_fallback(web::no_such_method)
             .layer(CatchPanicLayer::custom(panicked));
+        // Who only queries writes nothing.
+        let router = if self.ingest.is_some() { self.refusals.watch(router) } else { router };
         (requests.measure(router), requests)
     }
 
@@ -291,7 +300,7 @@ impl Services {
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query)));
         }
-        routes
+        in_the_name_of_callers(routes)
     }
 }
 

@@ -1,9 +1,12 @@
 //! `almanac verify`: is what is stored what the log says?
 
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
 use catalog::Catalog;
 use clap::Args;
+use event::Error;
+use log::{audit::chain, key::Trail};
+use table::Table;
 
 use crate::{config::Config, open, progress::Progress};
 
@@ -61,12 +64,27 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
         for fault in &report.faults {
             println!("{}: FAULT {fault}", workspace.path);
         }
+        let is_chained = trail(&table, &workspace.path, &Trail::Workspace(workspace.id().clone())).await?;
         println!(
             "{}: {}",
             workspace.path,
             if report.faults.is_empty() { "all as the log says" } else { "NOT as the log says" }
         );
-        is_good &= report.faults.is_empty();
+        is_good &= report.faults.is_empty() && is_chained;
+    }
+    if args.workspace.is_none() {
+        is_good &= trail(&table, "server", &Trail::Server).await?;
     }
     Ok(is_good)
+}
+
+/// Checks an audit trail, and says what it is; whether it is whole.
+async fn trail(table: &Arc<dyn Table>, of: &str, trail: &Trail) -> Result<bool, Error> {
+    let found = chain::verify(&**table, trail).await?;
+    let digest: String = found.digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    println!("{of}: audit trail of {} records up to {digest}", found.records);
+    if let Some((seq, wrong)) = &found.broken {
+        println!("{of}: FAULT audit record {seq}: {wrong}");
+    }
+    Ok(found.broken.is_none())
 }

@@ -66,7 +66,10 @@ mod sight;
 use std::{sync::Arc, time::Duration};
 
 use event::{Definition, Error, Id, Result, Task, Timestamp, id::check_name};
-use log::key::{self, EntityId, EntityKind};
+use log::{
+    audit::Audited,
+    key::{self, EntityId, EntityKind},
+};
 use table::{Index, Query, Table, query_all};
 
 pub use action::{Action, Effect};
@@ -116,8 +119,9 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalog in `table`.
+    /// The catalog in `table`. Each change of it is recorded in the audit trail ([`log::audit`]).
     pub fn new(table: Arc<dyn Table>) -> Self {
+        let table = Audited::shared(table);
         Self { table, cache_wait: Duration::from_secs(closing::CLOSING_SECONDS) }
     }
 

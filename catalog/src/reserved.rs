@@ -6,8 +6,9 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 16] = [
     "alerts",
+    "audit",
     "classes",
     "confusion",
     "evaluations",

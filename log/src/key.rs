@@ -7,6 +7,7 @@ use std::fmt;
 use event::{Day, Id, Kind};
 use table::{Key, KeyRange, key::END};
 
+mod audit;
 mod count;
 mod definition;
 mod entity;
@@ -16,6 +17,7 @@ mod projector;
 mod retention;
 mod token;
 
+pub use audit::*;
 pub use count::*;
 pub use definition::*;
 pub use entity::*;
@@ -59,6 +61,11 @@ fn workspaces_of(category: &Id) -> String {
 /// The partition that holds a workspace with its models, configurations, releases and free counters.
 pub fn workspace_page(workspace: &Id) -> String {
     format!("w#{workspace}")
+}
+
+/// The workspace of a partition that is one of [`workspace_page`].
+pub fn parse_workspace_page(pk: &str) -> Option<Id> {
+    Id::parse(pk.strip_prefix("w#")?).ok()
 }
 
 /// Where a release stands in `GSI1`: the releases of a model, by age.
@@ -123,6 +130,11 @@ pub fn segments_after(log: &LogId) -> KeyRange {
 /// All segments of a workspace from the day `first` on.
 pub fn segments_since(workspace: &Id, first: Day) -> KeyRange {
     KeyRange { from: format!("day#{first}"), ..segments(workspace) }
+}
+
+/// All segments of the days from `first` to `last`.
+pub fn segments_of_days(workspace: &Id, first: Day, last: Day) -> KeyRange {
+    KeyRange { pk: day_partition(workspace), from: format!("day#{first}/"), to: format!("day#{last}/{END}") }
 }
 
 /// All segments of a day.
@@ -270,6 +282,8 @@ mod tests {
             token_of(&EntityId::User(w.clone()), &other).to_string(),
             tokens_made(&EntityId::User(w.clone())).to_string(),
             access().to_string(),
+            audit_record(&Trail::Workspace(w.clone()), 7).to_string(),
+            audit_record(&Trail::Server, 7).to_string(),
             free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
             activity(&w, &other).to_string(),
             format!("{:?}", entity_index(EntityKind::User, None, &w)),

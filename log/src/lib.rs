@@ -39,6 +39,8 @@
 //! It knows no HTTP and folds nothing.
 
 pub mod active;
+pub mod audit;
+pub mod authors;
 pub mod batch;
 pub mod counted;
 pub mod cut;

@@ -10,6 +10,7 @@ use event::{
 use table::{Item, item::Value};
 
 use crate::{
+    authors::Authors,
     batch,
     batch::BatchPart,
     key::{self, LogId},
@@ -54,6 +55,8 @@ pub struct Segment {
     /// For each part which rows of its chunk it holds, where batches are chunks of files; empty for a part
     /// that is a row range, and as a whole where no part is of a chunk.
     pub indexes: Vec<Vec<u32>>,
+    /// Who appended each part; empty, where a segment was written before that was noted.
+    pub authors: Authors,
     /// How many events name each release.
     pub releases: BTreeMap<String, u64>,
     /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
@@ -66,7 +69,10 @@ pub const DATA: &str = "data";
 /// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
 const INDEXES: &str = "indexes";
 
-/// The attributes that say everything about a segment but its events.
+/// The attribute that says who appended each part. Versions of Almanac that do not know it leave it out.
+pub const AUTHORS: &str = "authors";
+
+/// The attributes that say everything about a segment but its events and who appended them.
 pub const SUMMARY: &[&str] =
     &["v", "n", "lanes", "appended_at", "first_at", "last_at", "batches", INDEXES, "releases"];
 
@@ -87,8 +93,21 @@ impl Segment {
         let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
         let data = segment::encode(columns)?;
         let (placed, rows) = (Placed::ByKey, columns.rows);
-        let (indexes, lanes) = (Vec::new(), None);
-        Ok(Self { log, seq, placed, lanes, rows, appended_at, times, batches, indexes, releases, data })
+        let (indexes, lanes, authors) = (Vec::new(), None, Authors::default());
+        Ok(Self {
+            log,
+            seq,
+            placed,
+            lanes,
+            rows,
+            appended_at,
+            times,
+            batches,
+            indexes,
+            authors,
+            releases,
+            data,
+        })
     }
 
     /// The first segment of a lane 0, without events: its day and kind has `lanes` lanes.
@@ -131,6 +150,10 @@ impl Segment {
             true => item,
             false => item.with(INDEXES, batch::encode_indexes(&self.indexes)),
         };
+        let item = match self.authors.is_empty() {
+            true => item,
+            false => item.with(AUTHORS, self.authors.bytes().to_vec()),
+        };
         item.with("v", version)
             .with("n", self.rows as i64)
             .with("appended_at", self.appended_at.micros())
@@ -157,6 +180,7 @@ impl Segment {
             Some(_) => Some(lanes(&item)?),
         };
         let data = item.take_bytes(DATA)?.unwrap_or_default();
+        let authors = Authors::from_bytes(item.take_bytes(AUTHORS)?.unwrap_or_default());
         let time = |name| {
             Timestamp::from_micros(item.int(name)?)
                 .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
@@ -183,6 +207,7 @@ impl Segment {
             times: (time("first_at")?.micros(), time("last_at")?.micros()),
             batches,
             indexes,
+            authors,
             releases,
             data,
         })
@@ -253,6 +278,10 @@ mod tests {
         let of_chunk = Segment { indexes: vec![vec![3, 7]], ..segment };
         assert_eq!(of_chunk.item_bytes(), of_chunk.to_item().size());
         assert_eq!(Segment::from_item(of_chunk.to_item()).unwrap(), of_chunk);
+        let ann = std::sync::Arc::new(crate::audit::Author::named("user:ann"));
+        let signed = Segment { authors: Authors::of(&[ann]), ..of_chunk.clone() };
+        assert_eq!(signed.item_bytes(), signed.to_item().size());
+        assert_eq!(Segment::from_item(signed.to_item()).unwrap(), signed);
         let wrong = Segment { indexes: vec![vec![3]], ..of_chunk };
         let error = Segment::from_item(wrong.to_item()).unwrap_err().to_string();
         assert!(error.contains("`indexes`: 1 rows of a part of 2"), "{error}");

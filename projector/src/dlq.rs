@@ -11,6 +11,7 @@ use event::{Error, Id, Result, Timestamp};
 use fold::rollup::Folding;
 use log::{
     active,
+    audit::Audited,
     key::{self, LogId},
     projection::{Applied, Projected},
 };
@@ -298,6 +299,7 @@ pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
     }
     let skipped = DeadLetter { state: LetterState::Skipped, ..letter.clone() };
     let before = Condition::Equals(STATE, Value::from(LetterState::Stopped.name()));
+    let table = &Audited::over(table);
     let day = letter.day();
     let head_of = match letter.refused {
         Refused::Evaluation => return table.put(skipped.to_item(), before).await,

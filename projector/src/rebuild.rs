@@ -21,6 +21,7 @@ use std::{
 use event::{Clock, Day, Error, ErrorKind, Id, Result};
 use log::{
     active::{self, Active},
+    audit::Audited,
     key::{self, LogId},
     projection::Applied,
     scan,
@@ -158,7 +159,7 @@ impl Rebuild<'_> {
     /// Makes a change to what is active, unless it is made already; returns what is active then.
     async fn change(&self, change: impl Fn(Active) -> Option<Active>) -> Result<Active> {
         let key = key::active(self.workspace);
-        update(self.table, &key, Policy::of(&"the active version"), async |item| {
+        update(&Audited::over(self.table), &key, Policy::of(&"the active version"), async |item| {
             let found = Active::of(item.as_ref())?;
             Ok(match change(found) {
                 Some(wanted) => Change::Put(wanted.replace(self.workspace).0, wanted),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use catalog::Catalog;
 use event::{Error, Result, Timestamp};
 use log::{
+    audit::Audited,
     key::{OfDay, OfWorkspace},
     projection::Applied,
 };
@@ -53,7 +54,7 @@ pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> 
     }
     // What it says is no longer so: what refuses the segment now may be another projection.
     if still.as_ref().is_none_or(|(refused, _)| *refused != letter.refused) {
-        letter.delete(table).await?;
+        letter.delete(&Audited::over(table)).await?;
     }
     let Some((refused, reason)) = still else { return Ok(Retried::Done) };
     dlq::record(table, &DeadLetter { refused, reason: reason.clone(), ..letter.clone() }).await?;
@@ -71,7 +72,7 @@ pub async fn projection(table: &dyn Table, letter: &Unwritten) -> Result<Retried
         Err(error) if error.may_pass() => return Err(error),
         Err(error) => return Ok(Retried::Refused(error.to_string())),
     }
-    unwritten::clear(table, letter.version, &letter.day, letter.what).await?;
+    unwritten::clear(&Audited::over(table), letter.version, &letter.day, letter.what).await?;
     Ok(Retried::Done)
 }
 
@@ -118,7 +119,9 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
         }
     };
     match caught::whole(doing).await {
-        Ok(()) => undone::clear(table, letter.version, workspace, letter.what).await.map(|()| Retried::Done),
+        Ok(()) => undone::clear(&Audited::over(table), letter.version, workspace, letter.what)
+            .await
+            .map(|()| Retried::Done),
         Err(error) if error.may_pass() => Err(error),
         Err(error) => Ok(Retried::Refused(error.to_string())),
     }

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     budget::{Full, Hold, Turn, Wanted},
+    frame::failed,
     output::Format,
 };
 
@@ -59,6 +60,15 @@ pub(crate) struct Held {
 }
 
 impl Answer {
+    /// The same with these columns alone.
+    ///
+    /// # Errors
+    /// When it lacks one.
+    pub fn only(mut self, columns: &[&str]) -> Result<Self> {
+        self.frame = self.frame.select(columns.iter().copied()).map_err(failed)?;
+        Ok(self)
+    }
+
     /// Writes the rows. Nothing else of the answer is needed then; its memory is given back as the
     /// chunks are taken.
     ///

@@ -33,6 +33,7 @@
 //! It writes nothing to the table.
 
 mod answer;
+pub(crate) mod audit;
 mod board;
 mod breakdown;
 mod budget;
@@ -78,6 +79,7 @@ use self::{
 };
 
 pub use answer::{Answer, Source};
+pub use audit::{AuditRequest, AuditWords};
 pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
@@ -134,6 +136,11 @@ impl Query {
     /// The catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// The time by which it goes.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Answers a request. Events that have expired are not read, segments that cannot be read are left

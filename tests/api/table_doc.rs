@@ -5,10 +5,13 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{Catalog, New, NewEntity, ReleaseDetails, Role};
 use event::{Clock, Day, Definition, Task, Timestamp, Window};
-use log::key::{self, EntityId, Scope};
+use log::{
+    audit::{Author, Record},
+    key::{self, EntityId, Scope, Trail},
+};
 use serde_json::{Value as Json, json};
 use table::{
-    Item, Key, Table,
+    Condition, Item, Key, Table,
     item::{Number, Value},
     sqlite::SqliteTable,
 };
@@ -25,6 +28,28 @@ index `GSI1`. Other items, of logs and projections, are listed in `log/src/key.r
 
 fn now() -> Timestamp {
     Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
+}
+
+/// A record of the trail of some workspace.
+fn record() -> Record {
+    let author = Author {
+        principal: "user:ann".into(),
+        request: Some("K3bXo1p9Zq-17".into()),
+        address: Some("192.0.2.7".parse().unwrap()),
+        source: None,
+    };
+    Record {
+        trail: Trail::Workspace(event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap()),
+        seq: 42,
+        at: now(),
+        author,
+        action: "model.change".into(),
+        object: "m_2NBs0tD5Ihm2PVFzM3kZvMYdQX9".into(),
+        name: Some("churn".into()),
+        before: Some(r#"{"threshold":0.5}"#.into()),
+        after: Some(r#"{"threshold":0.4}"#.into()),
+        previous: [0; 32],
+    }
 }
 
 /// A value as DynamoDB writes it.
@@ -127,6 +152,9 @@ async fn the_page_shows_what_is_stored() {
     catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
 
+    let record = record();
+    table.put(record.to_item(), Condition::Absent).await.unwrap();
+
     let mut ids = Ids::default();
     let mut page = INTRODUCTION.to_owned();
     for (title, key) in [
@@ -145,6 +173,7 @@ async fn the_page_shows_what_is_stored() {
         ("A role, as the workspace has it", key::grant(&scope, &group)),
         ("The same, as the principal has it", key::granted(&group, &scope)),
         ("A free counter", key::free_counter(&model, "reviews")),
+        ("A record of an audit trail", key::audit_record(&record.trail, record.seq)),
     ] {
         page += &section(&table, &mut ids, title, key).await;
     }

@@ -19,6 +19,13 @@ pub struct Asker {
     pub address: Option<IpAddr>,
 }
 
+/// What an answer carries whose request was refused for who sent it. Outer layers take note of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The caller, if it was known.
+    pub principal: Option<Arc<str>>,
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Asker {
     type Rejection = Infallible;
 

@@ -31,7 +31,7 @@ use event::{Error, ErrorKind, RowProblem};
 use serde::Serialize;
 use utoipa::openapi::{Content, RefOr, Schema};
 
-pub use asker::Asker;
+pub use asker::{Asker, Refused};
 pub use body::{Whole, json_object};
 pub use demand::{About, Demand, Need, Place};
 pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};

@@ -11,7 +11,7 @@ use axum::{
 use catalog::{Catalog, Sight};
 use event::{Error, Right, Rights};
 use log::key::EntityKind;
-use web::{About, Asker, Demand, Demands, Need, Problem, Routes};
+use web::{About, Asker, Demand, Demands, Need, Problem, Refused, Routes};
 
 use super::{once, words::Words};
 use crate::{
@@ -96,6 +96,7 @@ fn unknown(refusal: &Refusal) -> Response {
     response
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"almanac\""));
+    response.extensions_mut().insert(Refused::default());
     response
 }
 
@@ -123,6 +124,15 @@ impl Guard {
             Err(refusal) => Err(refusal),
         };
         let caller = found.map_err(|refusal| Box::new(unknown(&refusal)))?;
+        let refuse = |problem: Problem| {
+            let is_refusal = [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&problem.status());
+            let mut refused = refuse(problem);
+            if is_refusal {
+                let principal = Some(caller.principal.to_string().into());
+                refused.extensions_mut().insert(Refused { principal });
+            }
+            refused
+        };
         let path =
             path.map_err(|rejection| refuse(Problem::new(StatusCode::BAD_REQUEST, rejection.body_text())))?;
         let (words, mut request) = Words::read(demand, &path, request).await.map_err(refuse)?;

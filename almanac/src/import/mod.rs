@@ -7,7 +7,7 @@
 mod paths;
 mod rejects;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use catalog::Workspace;
@@ -17,6 +17,7 @@ use ingest::{
     Batch, Ingest, Refused, SubmitError,
     file::{BadRow, Chunk, FileReader, FileSpec, Mapping, Origin},
 };
+use log::audit::{Author, by, carried, current};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use self::rejects::{Bad, Rejects};
@@ -58,6 +59,10 @@ pub(crate) struct ImportArgs {
     /// How times are written: unix, unix_ms, unix_us, or as in strftime (RFC 3339 when not given).
     #[arg(long, value_name = "FORMAT")]
     pub(crate) time_format: Option<String>,
+    /// Where the events come from, which the audit trail shows: system, job, run and dataset, such as job=nightly. May be
+    /// repeated.
+    #[arg(long, value_name = "WORD=VALUE")]
+    pub(crate) source: Vec<String>,
     /// Read and check everything, and store nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -103,7 +108,7 @@ struct Part {
 }
 
 struct Import {
-    ingest: std::sync::Arc<Ingest>,
+    ingest: Arc<Ingest>,
     workspace: Workspace,
     files: Vec<PathBuf>,
     spec: FileSpec,
@@ -112,6 +117,14 @@ struct Import {
 }
 
 pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
+    let mut author = Author::clone(&current());
+    if !args.source.is_empty() {
+        author = author.from_source(&args.source.join(";"))?;
+    }
+    by(Arc::new(author), import(config, args)).await
+}
+
+async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
     let spec = spec(args)?;
     let (files, total_bytes) = paths::files(&args.paths)?;
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
@@ -229,9 +242,9 @@ impl Import {
                     counts.stored(storing.join_next().await)?;
                 }
                 let (ingest, workspace) = (self.ingest.clone(), self.workspace.clone());
-                storing.spawn(async move {
+                storing.spawn(carried(async move {
                     Ok(ingest.submit_chunk(&workspace, &part.origin, &batch, &good).await?.appended)
-                });
+                }));
             }
             progress.at_rows(part.bytes, counts.good + counts.bad);
         }

@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Day, Error, Timestamp};
-use log::key::{self, EntityId, EntityKind};
+use log::{
+    audit::carried,
+    key::{self, EntityId, EntityKind},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
@@ -259,10 +262,10 @@ pub(super) async fn delete(
     let version = if_version(&headers)?;
     let at = service.catalog().resolve(kind, &named).await?;
     // It goes on when the client hangs up: a workspace that is closing is of no use.
-    let deleting = tokio::spawn(async move {
+    let deleting = tokio::spawn(carried(async move {
         let now = service.clock().now();
         service.catalog().delete(&at, version, now).await
-    });
+    }));
     let deleted = deleting.await;
     deleted.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the deletion was broken off"))??;
     Ok(StatusCode::NO_CONTENT.into_response())

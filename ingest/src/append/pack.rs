@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use event::{Columns, Result, Timestamp, lane::Placed};
 use log::{
+    audit::{Author, current},
+    authors::Authors,
     batch::{BatchId, BatchPart},
     key::LogId,
     segment_item::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
@@ -41,6 +43,8 @@ pub(super) struct Entry {
     pub(super) look: Look,
     /// Of a chunk of a file, the index of each row in it, ascending.
     pub(super) indexes: Option<Vec<u32>>,
+    /// In whose name it is appended.
+    author: Arc<Author>,
     /// By what its rows came to this log.
     placed: Placed,
     /// Whether it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
@@ -50,11 +54,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The rows of a batch, as they were dealt to this log, and without the numbers that they had in it.
+    /// The rows of a batch, as they were dealt to this log, and without the numbers that they had in it. Its author is
+    /// that of this task.
     pub(super) fn new(batch: BatchId, dealt: Dealt, look: Look) -> (Self, Vec<u64>) {
         let Dealt { part: Part { columns, numbers }, placed, is_assumed, .. } = dealt;
-        let ready = Mutex::default();
-        (Self { batch, columns, look, indexes: None, placed, is_assumed, ready }, numbers)
+        let (author, ready) = (current(), Mutex::default());
+        (Self { batch, columns, look, indexes: None, author, placed, is_assumed, ready }, numbers)
     }
 
     /// The same, of a chunk of a file, with the index of each row in it.
@@ -70,17 +75,19 @@ impl Entry {
             columns: self.columns.take(rows),
             look: self.look,
             indexes: indexes.map(|indexes| rows.iter().map(|row| indexes[*row]).collect()),
+            author: Arc::clone(&self.author),
             placed: self.placed,
             is_assumed: self.is_assumed,
             ready: Mutex::default(),
         }
     }
 
-    /// What a segment says of some of its rows: the part, and their indexes in a chunk.
-    fn part(&self, first: usize, rows: usize) -> (BatchPart, Vec<u32>) {
+    /// What a segment says of some of its rows.
+    fn part(&self, first: usize, rows: usize) -> Listed {
         let indexes = self.indexes.as_ref().map_or(&[][..], |indexes| &indexes[first..first + rows]);
         let first = indexes.first().map_or(first, |index| *index as usize);
-        (BatchPart { batch: self.batch, first, rows }, indexes.to_vec())
+        let part = BatchPart { batch: self.batch, first, rows };
+        Listed { part, indexes: indexes.to_vec(), author: Arc::clone(&self.author) }
     }
 
     /// The same with its segments made already, when it is large: so several are made side by side.
@@ -99,6 +106,14 @@ impl Entry {
     fn take_ready(&self) -> Vec<Segment> {
         std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What a segment says of one of its parts.
+struct Listed {
+    part: BatchPart,
+    /// The indexes of its rows in a chunk of a file, if it is one.
+    indexes: Vec<u32>,
+    author: Arc<Author>,
 }
 
 /// The segments of several entries, each from a row of its own on. Their numbers and times are still
@@ -200,18 +215,15 @@ fn likely_rows(columns: &Columns) -> usize {
     (((MAX_PACKED * MAX_SEGMENT_BYTES) as f64 / bytes) as usize).max(1)
 }
 
-fn segment(
-    log: &LogId,
-    parts: Vec<(BatchPart, Vec<u32>)>,
-    columns: &Columns,
-    placed: Placed,
-) -> Result<Segment> {
-    let (parts, mut indexes): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+fn segment(log: &LogId, directory: Vec<Listed>, columns: &Columns, placed: Placed) -> Result<Segment> {
+    let authors: Vec<_> = directory.iter().map(|entry| Arc::clone(&entry.author)).collect();
+    let (parts, mut indexes): (Vec<_>, Vec<_>) =
+        directory.into_iter().map(|entry| (entry.part, entry.indexes)).unzip();
     if indexes.iter().all(Vec::is_empty) {
         indexes.clear();
     }
     let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)?;
-    Ok(Segment { placed, indexes, ..segment })
+    Ok(Segment { placed, indexes, authors: Authors::of(&authors), ..segment })
 }
 
 fn fits(segment: &Segment) -> bool {

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderName, StatusCode};
 use event::Kind;
+use log::audit::{MAX_SOURCE_VALUE_BYTES, SOURCE_WORDS};
 use serde_json::json;
 use web::{
     Named, Operation, answer,
@@ -9,7 +10,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{ALMANAC_REPEAT, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, STORE, event_schema};
+use super::{ALMANAC_REPEAT, ALMANAC_SOURCE, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, STORE, event_schema};
 use crate::{
     format::Encoding,
     limits::{
@@ -49,7 +50,16 @@ pub(super) fn append(kind: Kind, named: Named) -> Operation {
             &text(&ALMANAC_REPEAT),
             schema::one_of([STORE]),
             "Has a batch without a key stored as often as it comes.",
-        ));
+        ))
+        .takes(
+            parameter(
+                ParameterIn::Header,
+                &text(&ALMANAC_SOURCE),
+                schema::string().pattern(Some(&source_pattern())),
+                "Where the events come from, which the audit trail shows.",
+            )
+            .example(Some(json!("system=airflow; job=nightly; run=17; dataset=loans"))),
+        );
     let encodings =
         ["identity", "gzip", "zstd"].into_iter().filter(|token| Encoding::from_token(token).is_some());
     operation
@@ -64,6 +74,12 @@ pub(super) fn append(kind: Kind, named: Named) -> Operation {
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT])
         .fails(&OF_BODY)
+}
+
+/// What a source looks like: pairs of the words that there are.
+fn source_pattern() -> String {
+    let pair = format!("({})=[!-:<-~]{{1,{MAX_SOURCE_VALUE_BYTES}}}", SOURCE_WORDS.join("|"));
+    format!("^{pair}(; ?{pair})*$")
 }
 
 /// What the operations refer to.

@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Kind, Right};
-use log::key::EntityKind;
+use log::{
+    audit::{Author, by, current},
+    key::EntityKind,
+};
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -31,6 +34,7 @@ mod releases;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const ALMANAC_SOURCE: HeaderName = HeaderName::from_static("almanac-source");
 const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");
 
 /// The value of [`ALMANAC_REPEAT`] that has a repeat stored.
@@ -151,6 +155,7 @@ async fn store(
     let form = body::Form::of(&head.headers)?;
     let idempotency_key = idempotency_key(&head.headers)?;
     let remember = remember(&head.headers)?;
+    let author = author(&head.headers)?;
     let workspace = ingest.workspace(&workspace).await?;
     workspace.check_open()?;
     context.workspace = Some(workspace.id().clone());
@@ -165,7 +170,7 @@ async fn store(
     let has_event_id = batch.event_id.is_some();
     let began = Instant::now();
     // The append goes on when the client hangs up: what was begun is ended.
-    let appending = tokio::spawn({
+    let appending = tokio::spawn(by(author, {
         let ingest = Arc::clone(&ingest);
         async move {
             let key = idempotency_key.as_deref();
@@ -175,7 +180,7 @@ async fn store(
             receipt.map(|receipt| (receipt, warnings))
         }
         .in_current_span()
-    });
+    }));
     let (receipt, warnings) = appending
         .await
         .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the append failed"))??;
@@ -196,6 +201,18 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
         Ok(key) => Ok(Some(key.to_owned())),
         Err(_) => Err(Refused::Whole("the header Idempotency-Key is not ASCII".into())),
     }
+}
+
+/// In whose name a batch is appended: that of the caller, with the source that the request names.
+fn author(headers: &HeaderMap) -> Result<Arc<Author>, Problem> {
+    let mut sources = headers.get_all(ALMANAC_SOURCE).iter();
+    let Some(source) = sources.next() else { return Ok(current()) };
+    if sources.next().is_some() {
+        return Err(Refused::Whole("the header Almanac-Source is given twice".into()).into());
+    }
+    let wrong = |_| Refused::Whole("the header Almanac-Source is not ASCII".into());
+    let author = Author::clone(&current()).from_source(source.to_str().map_err(wrong)?)?;
+    Ok(Arc::new(author))
 }
 
 /// How long a batch is remembered that has no key.

@@ -326,6 +326,14 @@ pub fn membership(user: &Id, group: &Id) -> Key {
     Key::new(format!("u#{user}"), format!("g#{group}"))
 }
 
+/// The group and the user of a key of [`member`]. `None`, when it is another key.
+pub fn parse_member(key: &Key) -> Option<(Id, Id)> {
+    match (parse_token(&key.pk)?, parse_token(&key.sk)?) {
+        ((EntityKind::Group, group), (EntityKind::User, user)) => Some((group, user)),
+        _ => None,
+    }
+}
+
 /// The members of a group, or the groups of a user, in the partition of `of`.
 pub fn memberships(of: &EntityId) -> Option<KeyRange> {
     match of {

@@ -69,6 +69,13 @@ pub fn happening(workspace: &Id, at: Timestamp, what: &str, about: &str, environ
     Key::new(format!("w#{workspace}/feed"), format!("{}/{what}/{about}/{environment}", instant(at)))
 }
 
+/// The workspace and the name of an alert, by its key among what happened. `None`, when it is another key.
+pub fn parse_alert(key: &Key) -> Option<(Id, &str)> {
+    let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/feed")?).ok()?;
+    let mut parts = key.sk.strip_prefix("at#")?.split('/').skip(1);
+    (parts.next()? == "alert").then_some((workspace, parts.next()?))
+}
+
 /// All that happened in a workspace, by time.
 pub fn happenings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(format!("w#{workspace}/feed"), "at#")

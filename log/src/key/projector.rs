@@ -174,6 +174,12 @@ pub fn dead_letter(log: &LogId, version: u32, seq: u64) -> Key {
     Key::new(dead_letter_partition(&log.workspace, version), format!("{log}/{seq:010}"))
 }
 
+/// The workspace of a dead letter of any sort, and the name of what was refused. `None`, when it is another key.
+pub fn parse_letter(key: &Key) -> Option<(Id, &str)> {
+    let (workspace, _) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
+    Some((Id::parse(workspace).ok()?, &key.sk))
+}
+
 /// All dead letters of a version.
 pub fn dead_letters(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(dead_letter_partition(workspace, version), "day#")

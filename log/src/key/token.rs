@@ -34,6 +34,11 @@ pub fn is_secret(key: &Key) -> bool {
     key.pk.starts_with(TOKEN)
 }
 
+/// Whether a key is one of [`token`].
+pub fn is_token(key: &Key) -> bool {
+    is_secret(key) && key.sk == "token"
+}
+
 /// What says that the server asks its callers who they are, since the first token was made.
 pub fn access() -> Key {
     Key::new("sys/access", "access")

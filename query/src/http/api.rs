@@ -199,7 +199,8 @@ pub(super) fn with_rows(operation: Operation, row: RefOr<Schema>, has_history: b
     operation.answers(StatusCode::OK, rows_of(&row, has_history))
 }
 
-fn rows_of(row: &RefOr<Schema>, has_history: bool) -> Response {
+/// Rows in every format.
+pub(super) fn rows_in(row: &RefOr<Schema>) -> ResponseBuilder {
     let rows = Format::ALL.into_iter().fold(ResponseBuilder::new(), |response, format| {
         let schema = match format {
             Format::Ndjson => schema::array(row.clone()).into(),
@@ -208,6 +209,11 @@ fn rows_of(row: &RefOr<Schema>, has_history: bool) -> Response {
         };
         response.content(media_type(format), web::content(schema, None))
     });
+    rows.description("The rows; of NDJSON, one object a line.")
+}
+
+fn rows_of(row: &RefOr<Schema>, has_history: bool) -> Response {
+    let rows = rows_in(row);
     let rows = match has_history {
         true => said::HEADERS.into_iter().fold(rows, |rows, (name, says)| {
             let mut header = Header::new(schema::string());
@@ -216,7 +222,7 @@ fn rows_of(row: &RefOr<Schema>, has_history: bool) -> Response {
         }),
         false => rows,
     };
-    rows.description("The rows; of NDJSON, one object a line.").build()
+    rows.build()
 }
 
 fn row_name(what: What) -> String {
@@ -230,10 +236,9 @@ fn json_type(kind: FieldType) -> Type {
     }
 }
 
-/// A row as NDJSON has it.
-fn row(what: What) -> RefOr<Schema> {
-    let columns = what.columns().into_iter();
-    let row = columns.fold(schema::closed(), |row, (name, kind)| {
+/// An object with these columns.
+fn object_of(columns: impl IntoIterator<Item = (&'static str, ColumnType)>) -> ObjectBuilder {
+    columns.into_iter().fold(schema::closed(), |row, (name, kind)| {
         let value = match kind {
             ColumnType::Day => schema::day(),
             ColumnType::Count => schema::count().schema_type(schema::types(&[Type::Integer], true)),
@@ -245,7 +250,17 @@ fn row(what: What) -> RefOr<Schema> {
             }
         };
         row.property(name, value)
-    });
+    })
+}
+
+/// A row that has these columns and no others.
+pub(super) fn row_of(columns: impl IntoIterator<Item = (&'static str, ColumnType)>) -> RefOr<Schema> {
+    object_of(columns).into()
+}
+
+/// A row as NDJSON has it.
+fn row(what: What) -> RefOr<Schema> {
+    let row = object_of(what.columns());
     let families = what.families();
     if families.is_empty() {
         return row.into();

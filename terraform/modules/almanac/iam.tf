@@ -16,6 +16,9 @@ locals {
   # when it is projected.
   record_keys = ["${local.workspace}/env#*", "${local.workspace}/feed", "${local.workspace}/def"]
 
+  # The audit trails: a record is written together with its change.
+  audit_keys = ["${local.workspace}/audit", "sys/audit"]
+
   # The log, and the markers of its batches.
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
@@ -62,7 +65,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, ["sys/probe"])
+      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, ["sys/probe"])
     }
   }
 
@@ -128,10 +131,11 @@ data "aws_iam_policy_document" "projector" {
     actions   = ["dynamodb:PutItem"]
     resources = [aws_dynamodb_table.this.arn]
 
+    # What operators do with its rights is audited.
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = local.record_keys
+      values   = concat(local.record_keys, ["${local.workspace}/audit"])
     }
   }
 

@@ -50,14 +50,17 @@ class Client:
         timeout: float = 60.0,
         retry_for: float = 60.0,
         frames: Optional[str] = None,
+        source: Optional[Mapping[str, str]] = None,
     ) -> None:
         """``token`` says who calls, by default the environment variable ``ALMANAC_TOKEN``. ``timeout`` is for one answer and ``retry_for`` for all tries of a request, in seconds;
         ``frames`` is ``"polars"``, ``"pandas"``, ``"pyarrow"`` or ``"rows"``, by default the first
-        that is installed."""
+        that is installed. ``source`` says where what is logged comes from, which the audit trail shows: a mapping of
+        ``system``, ``job``, ``run`` and ``dataset``, or some of them."""
         if token is None:
             token = os.environ.get("ALMANAC_TOKEN") or None
         self.transport = Transport(url, token, timeout, retry_for)
         self.frames = frames
+        self.source = "; ".join(f"{word}={value}" for word, value in (source or {}).items())
 
     def __repr__(self) -> str:
         return f"almanac_ml.connect({self.transport.url!r})"
@@ -227,6 +230,8 @@ class Workspace:
     def send(self, kind: str, body: Body, batch: str, retry_for: Optional[float] = None) -> Dict[str, Any]:
         """Sends one request under an idempotency key, so that every repeat counts once."""
         headers = {"Content-Type": body.content_type, "Idempotency-Key": batch}
+        if self.client.source:
+            headers["Almanac-Source"] = self.client.source
         answer = self.client.transport.request(
             "POST", self._url(kind), body=body.data, headers=headers, retry_for=retry_for
         )

@@ -1,0 +1,124 @@
+//! By whom a change or an append is made.
+
+use std::{future::Future, net::IpAddr, sync::Arc};
+
+use event::{Error, Result};
+
+/// The words by which a source is named, in the order in which they are kept.
+pub const SOURCE_WORDS: [&str; 4] = ["system", "job", "run", "dataset"];
+
+/// The most bytes of each.
+pub const MAX_SOURCE_VALUE_BYTES: usize = 256;
+
+/// Who makes a change or an append, and how it came.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Author {
+    /// Who: `user:ann` or `system:nightly`, as the service knows its caller; `anonymous`, where callers are not asked who
+    /// they are; `local:ann`, the user of the machine on which a command works on the table; `almanac`, the program itself.
+    pub principal: String,
+    /// The id of the request.
+    pub request: Option<String>,
+    /// The address that the request came from.
+    pub address: Option<IpAddr>,
+    /// Where the events come from: see [`Author::from_source`].
+    pub source: Option<String>,
+}
+
+tokio::task_local! {
+    static AUTHOR: Arc<Author>;
+}
+
+impl Author {
+    /// Who is known by this name alone.
+    pub fn named(principal: impl Into<String>) -> Self {
+        Self { principal: principal.into(), request: None, address: None, source: None }
+    }
+
+    /// The program itself, which stands for what nobody asked for.
+    pub fn program() -> Self {
+        Self::named("almanac")
+    }
+
+    /// The same, who appends what comes from a source: pairs such as `system=airflow; job=nightly; run=17; dataset=loans`. They
+    /// are kept in one order, whatever the order in which they come; of a word that comes twice the last value counts.
+    ///
+    /// # Errors
+    /// `Invalid`, when a word is another than [`SOURCE_WORDS`], or has no value or too long a one.
+    pub fn from_source(self, pairs: &str) -> Result<Self> {
+        let mut values = [None; SOURCE_WORDS.len()];
+        for pair in pairs.split(';') {
+            let (word, value) = pair.trim().split_once('=').ok_or_else(|| bad_source(pair))?;
+            let at = SOURCE_WORDS.iter().position(|known| *known == word).ok_or_else(|| bad_source(pair))?;
+            let is_good = (1..=MAX_SOURCE_VALUE_BYTES).contains(&value.len())
+                && value.chars().all(|letter| !letter.is_control());
+            if !is_good {
+                return Err(bad_source(pair));
+            }
+            values[at] = Some(value);
+        }
+        let pairs = SOURCE_WORDS.iter().zip(values);
+        let named = pairs.filter_map(|(word, value)| Some(format!("{word}={}", value?)));
+        Ok(Self { source: Some(named.collect::<Vec<_>>().join("; ")), ..self })
+    }
+
+    /// A caller of a service that asks nobody who they are.
+    pub fn anonymous() -> Self {
+        Self::named("anonymous")
+    }
+}
+
+fn bad_source(pair: &str) -> Error {
+    Error::invalid(format!(
+        "`{}` says nothing of a source: it takes {}, as word=value with `;` between, and a value of 1 to \
+         {MAX_SOURCE_VALUE_BYTES} bytes",
+        pair.trim().chars().take(100).collect::<String>(),
+        SOURCE_WORDS.join(", ")
+    ))
+}
+
+/// By whom the work of this task is done.
+pub fn current() -> Arc<Author> {
+    AUTHOR.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Author::program()))
+}
+
+/// Does some work in the name of `author`.
+pub fn by<F: Future>(author: Arc<Author>, work: F) -> impl Future<Output = F::Output> {
+    AUTHOR.scope(author, work)
+}
+
+/// The same work in the name of who does it now, wherever it is spawned.
+pub fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    by(current(), work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_kept_in_one_order_and_bounded() {
+        let of = |pairs: &str| Author::program().from_source(pairs).map(|author| author.source.unwrap());
+        assert_eq!(
+            of("run=17;system=airflow ; dataset=s3://a/b?c=d").unwrap(),
+            "system=airflow; run=17; dataset=s3://a/b?c=d"
+        );
+        assert_eq!(of("job=a;job=b").unwrap(), "job=b");
+        let long = format!("job={}", "x".repeat(MAX_SOURCE_VALUE_BYTES + 1));
+        for wrong in ["", "job", "job=", "team=x", "job=a;", "job=a\u{7}", &long] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_author_is_that_of_its_task_and_is_carried_into_others() {
+        assert_eq!(*current(), Author::program());
+        let ann = Arc::new(Author::named("user:ann"));
+        by(Arc::clone(&ann), async {
+            assert_eq!(current(), ann);
+            assert_eq!(*tokio::spawn(async { current() }).await.unwrap(), Author::program());
+            assert_eq!(tokio::spawn(carried(async { current() })).await.unwrap(), ann);
+        })
+        .await;
+        assert_eq!(*current(), Author::program());
+    }
+}

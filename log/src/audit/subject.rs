@@ -1,0 +1,165 @@
+//! Of what the trail records each change: the one list of the items that are watched.
+
+use event::Id;
+use table::{Item, Key, Write};
+
+use super::record::is_told;
+use crate::key::{self, EntityId, Followed, Scope, Trail};
+
+/// Something that people decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// An entity of the catalog.
+    Entity(EntityId),
+    /// A user in a group.
+    Member(Id, Id),
+    /// A role.
+    Grant(Scope, EntityId),
+    /// A token.
+    Token,
+    /// What is set for a workspace, by the name of the setting.
+    Setting(Id, &'static str),
+    /// What a user follows.
+    Follow(Id, Followed),
+    /// An alert of a workspace.
+    Alert(Id, String),
+    /// A dead letter of a workspace, by the name of what was refused.
+    Letter(Id, String),
+    /// Which version of the projections of a workspace is read.
+    Projections(Id),
+}
+
+/// The key of a setting of a workspace.
+type SettingKey = fn(&Id) -> Key;
+
+/// The settings of a workspace: the key of each, and what it is called.
+const SETTINGS: [(SettingKey, &str); 3] =
+    [(key::settings, "settings"), (key::lanes, "lanes"), (key::retention, "retention")];
+
+impl Subject {
+    /// What an item is of, by its key, if it is watched. Of what is noted on two sides one side is.
+    pub(super) fn of(key: &Key) -> Option<Self> {
+        if let Some(entity) = EntityId::of_key(key) {
+            return Some(Self::Entity(entity));
+        }
+        if let Some((scope, principal)) = key::parse_grant(key) {
+            return (key::grant(&scope, &principal) == *key).then_some(Self::Grant(scope, principal));
+        }
+        if let Some((user, followed)) = key::parse_follow(key) {
+            return Some(Self::Follow(user, followed));
+        }
+        if key::is_token(key) {
+            return Some(Self::Token);
+        }
+        if let Some(workspace) = key::parse_active(key) {
+            return Some(Self::Projections(workspace));
+        }
+        if let Some((group, user)) = key::parse_member(key) {
+            return Some(Self::Member(group, user));
+        }
+        if let Some((workspace, name)) = key::parse_letter(key) {
+            return Some(Self::Letter(workspace, name.to_owned()));
+        }
+        if let Some((workspace, name)) = key::parse_alert(key) {
+            return Some(Self::Alert(workspace, name.to_owned()));
+        }
+        let workspace = key::parse_workspace_page(&key.pk)?;
+        let name = SETTINGS.iter().find(|(of, _)| of(&workspace) == *key).map(|(_, name)| *name)?;
+        Some(Self::Setting(workspace, name))
+    }
+
+    /// What a write is of, if it may change something that is told.
+    pub(super) fn of_write(write: &Write) -> Option<Self> {
+        match write {
+            Write::Check(..) | Write::Add(..) => None,
+            Write::Update(update) => {
+                let names = update.set.keys().chain(&update.remove).chain(update.add.keys());
+                names.into_iter().any(|name| is_told(name)).then(|| Self::of(&update.key))?
+            }
+            Write::Put(item, _) => Self::of(&item.key),
+            Write::Delete(key, _) => Self::of(key),
+        }
+    }
+
+    /// In which trail its changes are recorded. Which workspaces there are stands in that of the server, so a deleted
+    /// one has its record there.
+    pub(super) fn trail(&self, is_change: bool) -> Trail {
+        match self {
+            Self::Entity(EntityId::Workspace(id)) if is_change => Trail::Workspace(id.clone()),
+            Self::Entity(entity) => entity.workspace().cloned().map_or(Trail::Server, Trail::Workspace),
+            Self::Grant(Scope::Workspace(id), _)
+            | Self::Setting(id, _)
+            | Self::Alert(id, _)
+            | Self::Letter(id, _)
+            | Self::Projections(id) => Trail::Workspace(id.clone()),
+            Self::Grant(..) | Self::Member(..) | Self::Token | Self::Follow(..) => Trail::Server,
+        }
+    }
+
+    /// What a change of it is called, by what was and what is there.
+    pub(super) fn action(&self, before: Option<&Item>, after: Option<&Item>) -> String {
+        let [made, changed, gone] = match self {
+            Self::Entity(_) | Self::Setting(..) => ["create", "change", "delete"],
+            Self::Member(..) => ["add", "change", "remove"],
+            Self::Grant(..) => ["give", "change", "take"],
+            Self::Token => ["create", "change", "revoke"],
+            Self::Follow(..) => ["begin", "change", "end"],
+            Self::Alert(..) => ["raise", "change", "delete"],
+            Self::Letter(..) => ["stop", "skip", "retry"],
+            Self::Projections(_) => {
+                match after.is_some_and(|item| item.attributes.contains_key("building")) {
+                    true => ["begin", "begin", "begin"],
+                    false => ["end", "end", "end"],
+                }
+            }
+        };
+        let verb = match (before, after) {
+            // A setting is there from the start, with a value of its own.
+            (None, _) if matches!(self, Self::Setting(..)) => changed,
+            (None, _) => made,
+            (_, None) => gone,
+            _ => changed,
+        };
+        format!("{}.{verb}", self.name())
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Entity(entity) => entity.kind().name(),
+            Self::Member(..) => "member",
+            Self::Grant(..) => "grant",
+            Self::Token => "token",
+            Self::Setting(_, name) => name,
+            Self::Follow(..) => "follow",
+            Self::Alert(..) => "alert",
+            Self::Letter(..) => "dlq",
+            Self::Projections(_) => "rebuild",
+        }
+    }
+
+    /// What is changed, by its id.
+    pub(super) fn object(&self, item: &Item) -> String {
+        match self {
+            Self::Entity(entity) => entity.to_string(),
+            Self::Member(group, user) => {
+                format!("{} {}", EntityId::Group(group.clone()), EntityId::User(user.clone()))
+            }
+            Self::Grant(scope, principal) => match scope.entity() {
+                Some(place) => format!("{place} {principal}"),
+                None => format!("server {principal}"),
+            },
+            // Never by its key, which is its digest.
+            Self::Token => item.optional_text("id").unwrap_or_default().to_owned(),
+            Self::Setting(id, _) | Self::Projections(id) => EntityId::Workspace(id.clone()).to_string(),
+            Self::Follow(user, followed) => {
+                format!("{} {followed}", EntityId::User(user.clone()))
+            }
+            Self::Alert(_, name) | Self::Letter(_, name) => name.clone(),
+        }
+    }
+
+    /// Its name, or the path of a workspace.
+    pub(super) fn named(&self, item: &Item) -> Option<String> {
+        item.optional_text("path").or_else(|| item.optional_text("name")).map(str::to_owned)
+    }
+}

@@ -1,0 +1,254 @@
+//! A table that records each change of what is watched, in the transaction of the change.
+
+use std::{collections::BTreeMap, fmt::Debug, ops::Deref, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use event::{Clock, Error, ErrorKind, Result, Timestamp};
+use futures::future::try_join_all;
+use table::{
+    Changes, Condition, Item, Key, Page, Policy, Position, Query, Shard, Table, Write, unless_overtaken,
+};
+
+use super::{
+    Author, Record, author,
+    chain::{self, Head},
+    record::{difference, full},
+    subject::Subject,
+};
+use crate::key::{self, MAX_SEQ, Trail};
+
+/// How often a change is tried whose number in a trail somebody else takes.
+const ATTEMPTS: usize = 200;
+
+/// A table that adds to each change of what is watched the record of it, in one transaction. All else passes through.
+///
+/// Before a change it reads what is there, and the last record of the trail. Somebody else's record in between makes the
+/// transaction fail, and it begins again; so does what a record says of before always hold, as long as all who
+/// change what is watched come this way.
+#[derive(Clone, Debug)]
+pub struct Audited<T> {
+    below: T,
+}
+
+impl Audited<Arc<dyn Table>> {
+    /// The table, audited.
+    pub fn shared(table: Arc<dyn Table>) -> Arc<dyn Table> {
+        Arc::new(Self { below: table })
+    }
+}
+
+impl<'a> Audited<&'a dyn Table> {
+    /// The table, audited.
+    pub fn over(table: &'a dyn Table) -> Self {
+        Self { below: table }
+    }
+}
+
+/// What a record is to say beside where it stands.
+struct Said {
+    trail: Trail,
+    action: String,
+    object: String,
+    name: Option<String>,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl Said {
+    fn record(self, author: &Author, head: &Head) -> Result<Record> {
+        if head.seq == MAX_SEQ {
+            return Err(full(&self.trail));
+        }
+        let Self { trail, action, object, name, before, after } = self;
+        let (seq, previous) = (head.seq + 1, head.digest);
+        // A clock that is behind does not bring records out of their order.
+        let at = head.at.max(Clock::system().now());
+        let author = author.clone();
+        Ok(Record { trail, seq, at, author, action, object, name, before, after, previous })
+    }
+}
+
+/// Records something that changes no item, such as attempts that were refused.
+///
+/// # Errors
+/// Those of the table.
+pub async fn note(
+    table: &dyn Table,
+    trail: &Trail,
+    author: &Author,
+    (action, object): (&str, &str),
+    after: Option<String>,
+) -> Result<()> {
+    let mut tries = policy().tries();
+    loop {
+        tries.next().await?;
+        let said = Said {
+            trail: trail.clone(),
+            action: action.to_owned(),
+            object: object.to_owned(),
+            name: None,
+            before: None,
+            after: after.clone(),
+        };
+        let record = said.record(author, &chain::head(table, trail).await?)?;
+        if unless_overtaken(table.put(record.to_item(), Condition::Absent).await)?.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+fn policy() -> Policy<'static> {
+    Policy { attempts: ATTEMPTS, pauses: true, kind: ErrorKind::Throttled, ..Policy::of(&"an audit trail") }
+}
+
+/// Who has the numbers of the records of a transaction that did not happen as it seems.
+enum Standing {
+    /// These records themselves: it did happen, and its answer was lost.
+    Own,
+    /// Others.
+    Others,
+    /// Nobody: something else stands in the way.
+    Nobody,
+}
+
+impl<T> Audited<T>
+where
+    T: Deref<Target: Table> + Debug + Send + Sync,
+{
+    /// What the changes of the watched items are.
+    async fn said(&self, watched: &[(&Write, Subject)]) -> Result<Vec<Said>> {
+        let befores = watched.iter().map(|(write, _)| self.below.get(write.key()));
+        let befores = try_join_all(befores).await?;
+        let mut said = Vec::new();
+        for ((write, subject), before) in watched.iter().zip(befores) {
+            let after = match write {
+                Write::Put(item, _) => Some(item.clone()),
+                Write::Update(update) => match before.clone() {
+                    Some(mut item) => {
+                        update.apply(&mut item)?;
+                        Some(item)
+                    }
+                    // It fails.
+                    None => None,
+                },
+                Write::Delete(..) => None,
+                Write::Check(..) | Write::Add(..) => continue,
+            };
+            let Some((was, is)) = difference(before.as_ref(), after.as_ref()) else { continue };
+            let Some(known) = after.as_ref().or(before.as_ref()) else { continue };
+            said.push(Said {
+                trail: subject.trail(before.is_some() && after.is_some()),
+                action: subject.action(before.as_ref(), after.as_ref()),
+                object: subject.object(known),
+                name: subject.named(known),
+                before: was,
+                after: is,
+            });
+        }
+        Ok(said)
+    }
+
+    /// Gives what is said its numbers.
+    async fn records(&self, said: Vec<Said>, author: &Author) -> Result<Vec<Record>> {
+        let mut heads = BTreeMap::<Trail, Head>::new();
+        let mut records = Vec::with_capacity(said.len());
+        for said in said {
+            let trail = said.trail.clone();
+            let head = match heads.get(&trail) {
+                Some(head) => head.clone(),
+                None => chain::head(self, &trail).await?,
+            };
+            let record = said.record(author, &head)?;
+            heads.insert(trail, Head { seq: record.seq, at: record.at, digest: record.digest() });
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    async fn standing(&self, records: &[Record]) -> Result<Standing> {
+        let found = records.iter().map(async |record| {
+            let key = key::audit_record(&record.trail, record.seq);
+            let found = self.below.get(&key).await?.as_ref().map(Record::from_item).transpose()?;
+            Ok::<_, Error>(found.map(|(found, _)| found == *record))
+        });
+        let found = try_join_all(found).await?;
+        Ok(match found.iter().all(|found| *found == Some(true)) {
+            true => Standing::Own,
+            false if found.iter().any(Option::is_some) => Standing::Others,
+            false => Standing::Nobody,
+        })
+    }
+}
+
+#[async_trait]
+impl<T> Table for Audited<T>
+where
+    T: Deref<Target: Table> + Debug + Send + Sync,
+{
+    async fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.below.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page> {
+        self.below.query(query).await
+    }
+
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
+        match Subject::of(&item.key) {
+            Some(_) => self.transact(vec![Write::Put(item, condition)]).await,
+            None => self.below.put(item, condition).await,
+        }
+    }
+
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+        self.below.put_new(items, within).await
+    }
+
+    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
+        match Subject::of(key) {
+            Some(_) => self.transact(vec![Write::Delete(key.clone(), condition)]).await,
+            None => self.below.delete(key, condition).await,
+        }
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.below.item_bytes()
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
+        let watched: Vec<_> =
+            writes.iter().filter_map(|write| Some((write, Subject::of_write(write)?))).collect();
+        if watched.is_empty() {
+            return self.below.transact(writes).await;
+        }
+        let author = author::current();
+        let mut tries = policy().tries();
+        loop {
+            tries.next().await?;
+            let said = self.said(&watched).await?;
+            let records = self.records(said, &author).await?;
+            let puts = records.iter().map(|record| Write::Put(record.to_item(), Condition::Absent));
+            let written = self.below.transact(writes.iter().cloned().chain(puts).collect()).await;
+            match written {
+                Err(error) if error.is_conflict() => match self.standing(&records).await? {
+                    Standing::Own if !records.is_empty() => return Ok(()),
+                    Standing::Others => {}
+                    Standing::Own | Standing::Nobody => return Err(error),
+                },
+                written => return written,
+            }
+        }
+    }
+
+    fn engine_time(&self) -> Option<Timestamp> {
+        self.below.engine_time()
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>> {
+        self.below.shards().await
+    }
+
+    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
+        self.below.changes(shard, from, wait).await
+    }
+}

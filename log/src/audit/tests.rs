@@ -1,0 +1,164 @@
+//! The trail on a table: what is recorded, in which order, and what a check of it finds.
+
+use std::sync::Arc;
+
+use event::{Clock, Id, Timestamp};
+use table::{Condition, Item, Table, Update, Write, sqlite::SqliteTable};
+
+use super::{Audited, Author, Record, by, chain, note};
+use crate::key::{self, EntityId, Scope, Trail};
+
+struct House {
+    plain: Arc<dyn Table>,
+    audited: Arc<dyn Table>,
+    workspace: Id,
+    _folder: tempfile::TempDir,
+}
+
+fn house() -> House {
+    let folder = tempfile::tempdir().unwrap();
+    let plain: Arc<dyn Table> =
+        Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap());
+    let audited = Audited::shared(Arc::clone(&plain));
+    House { plain, audited, workspace: Id::new(Timestamp::default()), _folder: folder }
+}
+
+impl House {
+    fn trail(&self) -> Trail {
+        Trail::Workspace(self.workspace.clone())
+    }
+
+    fn model(&self, name: &str) -> Item {
+        let model = EntityId::Model(self.workspace.clone(), Id::new(Timestamp::default()));
+        Item::new(model.key()).with("v", 1).with("ver", 1).with("name", name)
+    }
+
+    async fn records(&self, trail: &Trail) -> Vec<Record> {
+        chain::records(&*self.plain, trail, 1, 1_000).await.unwrap()
+    }
+}
+
+fn actions(records: &[Record]) -> Vec<&str> {
+    records.iter().map(|record| record.action.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_change_is_recorded_with_what_was_and_what_is() {
+    let house = house();
+    let (table, model) = (&house.audited, house.model("churn"));
+    let ann = Arc::new(Author::named("user:ann"));
+    by(Arc::clone(&ann), async {
+        table.put(model.clone(), Condition::Absent).await.unwrap();
+        let update = Update::new(model.key.clone(), Condition::Exists);
+        let renamed = update.clone().set("name", "risk").set("ver", 2);
+        table.transact(vec![Write::Update(renamed)]).await.unwrap();
+        let counted = update.clone().set("ver", 3).add("count_of_releases", 1);
+        table.transact(vec![Write::Update(counted)]).await.unwrap();
+        table.transact(vec![Write::Add(model.key.clone(), "followers".into(), 1)]).await.unwrap();
+        table.delete(&model.key, Condition::None).await.unwrap();
+        table.delete(&model.key, Condition::None).await.unwrap();
+    })
+    .await;
+    let records = house.records(&house.trail()).await;
+    assert_eq!(actions(&records), ["model.create", "model.change", "model.delete"]);
+    assert!(records.iter().all(|record| record.author == *ann && record.object.starts_with("m_")));
+    let [_, changed, deleted] = &records[..] else { panic!("three") };
+    assert_eq!(changed.before.as_deref(), Some(r#"{"name":"churn"}"#));
+    assert_eq!(changed.after.as_deref(), Some(r#"{"name":"risk"}"#));
+    assert_eq!((deleted.name.as_deref(), deleted.after.as_deref()), (Some("risk"), None));
+    assert_eq!(house.records(&Trail::Server).await, []);
+}
+
+#[tokio::test]
+async fn what_is_refused_leaves_no_record_and_its_error() {
+    let house = house();
+    let (table, model) = (&house.audited, house.model("churn"));
+    table.put(model.clone(), Condition::Absent).await.unwrap();
+    assert!(table.put(model.clone(), Condition::Absent).await.unwrap_err().is_conflict());
+    let absent = Update::new(house.model("x").key, Condition::None).set("name", "y");
+    let refused =
+        table.transact(vec![Write::Update(absent), Write::Delete(model.key, Condition::None)]).await;
+    assert!(refused.unwrap_err().is_conflict());
+    assert_eq!(house.records(&house.trail()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_transaction_may_have_records_in_several_trails_and_of_two_sides_one() {
+    let house = house();
+    let user = EntityId::User(Id::new(Timestamp::default()));
+    let scope = Scope::Workspace(house.workspace.clone());
+    let workspace = EntityId::Workspace(house.workspace.clone());
+    let item = |key| Item::new(key).with("v", 1).with("role", "reader").with("name", "prod");
+    let token = key::token(&[0xab; 32]);
+    let writes = [
+        key::grant(&scope, &user),
+        key::granted(&user, &scope),
+        key::member(&house.workspace, user.id()),
+        key::membership(user.id(), &house.workspace),
+        workspace.key(),
+        token,
+        key::settings(&house.workspace),
+    ];
+    let writes = writes.map(|key| Write::Put(item(key), Condition::None));
+    house.audited.transact(writes.to_vec()).await.unwrap();
+    let server = house.records(&Trail::Server).await;
+    assert_eq!(actions(&server), ["member.add", "workspace.create", "token.create"]);
+    assert!(!format!("{server:?}").contains("abab"), "the digest of a token is nowhere");
+    assert_eq!(actions(&house.records(&house.trail()).await), ["grant.give", "settings.change"]);
+    for (trail, records) in [(Trail::Server, 3), (house.trail(), 2)] {
+        let checked = chain::verify(&*house.plain, &trail).await.unwrap();
+        assert_eq!((checked.records, checked.broken), (records, None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_at_one_time_are_all_recorded_in_one_chain() {
+    let house = house();
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..30 {
+        let (table, model) = (Arc::clone(&house.audited), house.model(&format!("m{n}")));
+        tasks.spawn(async move { table.put(model, Condition::Absent).await.unwrap() });
+    }
+    tasks.join_all().await;
+    let records = house.records(&house.trail()).await;
+    let numbers: Vec<u64> = records.iter().map(|record| record.seq).collect();
+    assert_eq!(numbers, (1..=30).collect::<Vec<_>>());
+    assert!(records.is_sorted_by_key(|record| record.at));
+    let checked = chain::verify(&*house.plain, &house.trail()).await.unwrap();
+    let head = chain::head(&*house.plain, &house.trail()).await.unwrap();
+    assert_eq!((checked.records, checked.broken, checked.digest), (30, None, head.digest));
+    let middle = records[14].at;
+    let first = chain::first_since(&*house.plain, &house.trail(), middle).await.unwrap();
+    assert!(first <= 15 && records[first as usize - 1].at == middle);
+    let after = Timestamp::from_micros(head.at.micros() + 1).unwrap();
+    assert_eq!(chain::first_since(&*house.plain, &house.trail(), after).await.unwrap(), 31);
+}
+
+#[tokio::test]
+async fn a_check_says_where_a_trail_is_broken() {
+    let house = house();
+    for n in 0..5 {
+        let after = Some(format!("{{\"n\":{n}}}"));
+        note(&*house.plain, &Trail::Server, &Author::program(), ("refused", "x"), after).await.unwrap();
+    }
+    let item = async |seq| {
+        let key = key::audit_record(&Trail::Server, seq);
+        house.plain.get(&key).await.unwrap().unwrap()
+    };
+    let broken = async || chain::verify(&*house.plain, &Trail::Server).await.unwrap().broken;
+    assert_eq!(broken().await, None);
+    let third = item(3).await;
+    house.plain.put(third.clone().with("principal", "user:mallory"), Condition::None).await.unwrap();
+    assert_eq!(broken().await, Some((3, "it was changed".to_owned())));
+    // With a digest that fits, it breaks the next one.
+    let (forged, _) = Record::from_item(&third).unwrap();
+    let forged = Record { author: Author::named("user:mallory"), ..forged };
+    house.plain.put(forged.to_item(), Condition::None).await.unwrap();
+    assert_eq!(broken().await.unwrap().0, 4);
+    house.plain.delete(&third.key, Condition::None).await.unwrap();
+    assert_eq!(broken().await, Some((3, "record 3 is missing, 4 follows".to_owned())));
+    house.plain.put(third.clone(), Condition::None).await.unwrap();
+    assert_eq!(broken().await, None);
+    house.plain.put(third.with("v", 9), Condition::None).await.unwrap();
+    assert_eq!(broken().await.unwrap().0, 3);
+}

@@ -1,0 +1,168 @@
+//! Who appended what: by the segments of the days of a window.
+
+use std::collections::BTreeMap;
+
+use event::{Column, Id, Kind, Result, Timestamp};
+use log::{
+    audit::Author,
+    key::{self, LogId},
+    scan,
+    segment_item::{AUTHORS, DATA, SUMMARY, Segment},
+};
+use table::{KeyRange, Query as TableQuery};
+
+use super::{
+    request::AuditRequest,
+    rows::{Page, Row},
+};
+use crate::Query;
+
+/// What an append is called, before its kind.
+const APPEND: &str = "append";
+
+/// What something that happened to a release is called, before the name of the action.
+const RELEASE: &str = "release";
+
+impl Query {
+    /// The batches of the days of a window.
+    pub(super) async fn appends(
+        &self,
+        workspace: &Id,
+        request: &AuditRequest,
+        page: &mut Page,
+    ) -> Result<()> {
+        let mut range = key::segments_of_days(workspace, request.window.from(), request.window.to());
+        let end = range.to.clone();
+        while let Some((log, _)) = scan::first_within(&*self.table, range).await? {
+            self.log(&log, request, page).await?;
+            range = KeyRange { to: end.clone(), ..key::segments_after(&log) };
+        }
+        Ok(())
+    }
+
+    /// The batches of a log. Their times never fall.
+    async fn log(&self, log: &LogId, request: &AuditRequest, page: &mut Page) -> Result<()> {
+        let is_release = log.kind == Kind::Releases;
+        if !request.may_want(if is_release { RELEASE } else { APPEND }) {
+            return Ok(());
+        }
+        let attributes: Vec<&str> =
+            SUMMARY.iter().copied().chain([AUTHORS]).chain(is_release.then_some(DATA)).collect();
+        let mut query = TableQuery::table(key::segments_from(log, 1)).only(&attributes);
+        loop {
+            let found = self.table.query(&query).await?;
+            for item in found.items {
+                let segment = Segment::from_item(item)?;
+                if page.is_past(segment.appended_at) {
+                    return Ok(());
+                }
+                match is_release {
+                    true => add_releases(&segment, request, page)?,
+                    false => add_batches(&segment, request, page)?,
+                }
+            }
+            match found.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The author of each part of a segment.
+fn authors(segment: &Segment) -> Result<Vec<Option<Author>>> {
+    let named = |what| {
+        let key = key::segment(&segment.log, segment.seq);
+        event::Error::corrupt(format!("segment {key}: `{AUTHORS}`: {what}"))
+    };
+    let mut authors: Vec<_> = segment.authors.read().map_err(named)?.into_iter().map(Some).collect();
+    authors.resize(segment.batches.len(), None);
+    Ok(authors)
+}
+
+/// The name of a row among those of its time.
+fn place(segment: &Segment, part: usize, row: usize) -> String {
+    let log = &segment.log;
+    let (day, kind, lane, seq) = (log.day, log.kind.letter(), log.lane, segment.seq);
+    format!("s{day}.{kind}.{lane:02}.{seq:010}.{part:05}.{row:05}")
+}
+
+/// A row for each part of a batch that a segment has.
+fn add_batches(segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
+    let log = &segment.log;
+    for (at, (part, author)) in segment.batches.iter().zip(authors(segment)?).enumerate() {
+        let releases = (segment.batches.len() == 1).then(|| releases(&segment.releases)).flatten();
+        page.add(
+            request,
+            Row {
+                place: (segment.appended_at.micros(), place(segment, at, 0)),
+                seq: None,
+                author,
+                action: format!("{APPEND}.{}", log.kind.name()),
+                object: part.batch.to_string(),
+                name: None,
+                before: None,
+                after: releases,
+                day: Some(log.day),
+                rows: Some(part.rows as u64),
+            },
+        );
+    }
+    Ok(())
+}
+
+/// How many rows name each release, as JSON.
+fn releases(releases: &BTreeMap<String, u64>) -> Option<String> {
+    /// The most releases that are named.
+    const MOST: usize = 20;
+    let named: serde_json::Map<_, _> =
+        releases.iter().take(MOST).map(|(name, rows)| (name.clone(), (*rows).into())).collect();
+    let mut said = serde_json::json!({ "releases": named });
+    if releases.len() > MOST {
+        said["of"] = releases.len().into();
+    }
+    (!releases.is_empty()).then(|| said.to_string())
+}
+
+/// The fields of release events that have columns of their own.
+const TOLD_ELSEWHERE: [&str; 2] = ["release", "action"];
+
+/// A value of a column, if it has one at a row.
+fn value(column: &Column, row: usize) -> Option<serde_json::Value> {
+    let time = || column.time(row).and_then(Timestamp::from_micros).map(|time| time.to_string().into());
+    let text = || column.text(row).map(serde_json::Value::from);
+    text().or_else(time).or_else(|| column.float(row).map(serde_json::Value::from))
+}
+
+/// A row for each event of a segment of release events.
+fn add_releases(segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
+    // Those that cannot be read are told as batches.
+    let Ok(columns) = segment.unpack(|_| true) else { return add_batches(segment, request, page) };
+    let mut first = 0;
+    for (at, (part, author)) in segment.batches.iter().zip(authors(segment)?).enumerate() {
+        for row in first..(first + part.rows).min(columns.rows) {
+            let text = |name: &str| columns.column(name).and_then(|column| column.text(row));
+            let after: serde_json::Map<_, _> = (Kind::Releases.fields().iter())
+                .filter(|field| !TOLD_ELSEWHERE.contains(&field.name))
+                .filter_map(|field| Some((field.name.to_owned(), value(columns.column(field.name)?, row)?)))
+                .collect();
+            page.add(
+                request,
+                Row {
+                    place: (segment.appended_at.micros(), place(segment, at, row)),
+                    seq: None,
+                    author: author.clone(),
+                    action: format!("{RELEASE}.{}", text("action").unwrap_or("register")),
+                    object: part.batch.to_string(),
+                    name: text("release").map(str::to_owned),
+                    before: None,
+                    after: Some(serde_json::Value::Object(after).to_string()),
+                    day: Some(segment.log.day),
+                    rows: Some(1),
+                },
+            );
+        }
+        first += part.rows;
+    }
+    Ok(())
+}

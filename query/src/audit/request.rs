@@ -1,0 +1,145 @@
+//! What is asked of an audit trail.
+
+use event::{Day, Error, Result, Timestamp, Window};
+
+use crate::window::days_between;
+
+/// How many rows a page has when the request does not say how many.
+pub(crate) const DEFAULT_ROWS: usize = 1_000;
+
+/// The most rows of a page.
+pub(crate) const MAX_ROWS: usize = 10_000;
+
+/// How many days are shown when the request does not say which: these and today.
+const DAYS_BEFORE: i64 = 6;
+
+/// The words of a request, as the command line and the parameters of a URL have them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AuditWords<'a> {
+    /// Only what this principal did.
+    pub principal: Option<&'a str>,
+    /// Only this action, or all whose names begin with it and a dot.
+    pub action: Option<&'a str>,
+    /// The first day.
+    pub from: Option<&'a str>,
+    /// The last day.
+    pub to: Option<&'a str>,
+    /// The most rows.
+    pub limit: Option<&'a str>,
+    /// After what an earlier page ended with.
+    pub after: Option<&'a str>,
+}
+
+/// The place of a row among all rows: its time, and its name among those of that time.
+pub(super) type Place = (i64, String);
+
+/// A request for a page of an audit trail.
+#[derive(Clone, Debug)]
+pub struct AuditRequest {
+    pub(super) window: Window,
+    pub(super) limit: usize,
+    pub(super) after: Option<Place>,
+    principal: Option<String>,
+    action: Option<String>,
+}
+
+impl AuditRequest {
+    /// Reads the words of a request that comes at `now`.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong.
+    pub fn parse(words: &AuditWords<'_>, now: Timestamp) -> Result<Self> {
+        let day = |name: &str, text: Option<&str>, default: Day| match text {
+            Some(text) => text.parse().map_err(|error| Error::invalid(format!("{name}: {error}"))),
+            None => Ok(default),
+        };
+        let to = day("to", words.to, now.day())?;
+        let earlier = to.start().plus_seconds(-DAYS_BEFORE * 24 * 60 * 60).day();
+        let from = day("from", words.from, earlier)?;
+        let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
+            let limit = text.parse().ok().filter(|limit| (1..=MAX_ROWS).contains(limit));
+            limit.ok_or_else(|| Error::invalid(format!("limit is 1 to {MAX_ROWS}, not `{text}`")))
+        })?;
+        let named = |name: &str, text: Option<&str>| match text {
+            Some("") => Err(Error::invalid(format!("{name} is empty; leave it out"))),
+            text => Ok(text.map(str::to_owned)),
+        };
+        Ok(Self {
+            window: days_between(&from.to_string(), &to.to_string())?,
+            limit,
+            after: words.after.map(parse_place).transpose()?,
+            principal: named("principal", words.principal)?,
+            action: named("action", words.action)?,
+        })
+    }
+
+    /// The instant before which no row is wanted.
+    pub(super) fn first(&self) -> Timestamp {
+        let after = self.after.as_ref().and_then(|(at, _)| Timestamp::from_micros(*at));
+        after.unwrap_or_default().max(self.window.from().start())
+    }
+
+    /// Whether any action of this first word is wanted.
+    pub(super) fn may_want(&self, word: &str) -> bool {
+        self.action.as_deref().is_none_or(|wanted| wanted.split('.').next() == Some(word))
+    }
+
+    /// Whether an action is wanted.
+    pub(super) fn wants(&self, action: &str) -> bool {
+        self.action.as_deref().is_none_or(|wanted| {
+            action.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+
+    /// Whether what a principal did is wanted.
+    pub(super) fn is_of(&self, principal: Option<&str>) -> bool {
+        self.principal.is_none() || self.principal.as_deref() == principal
+    }
+}
+
+/// A place as text that fits into a URL.
+pub(super) fn place_text((at, name): &Place) -> String {
+    format!("{at}-{name}")
+}
+
+fn parse_place(text: &str) -> Result<Place> {
+    let place = text.split_once('-').and_then(|(at, name)| {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ".-".contains(letter);
+        let at: i64 = at.parse().ok()?;
+        (!name.is_empty() && name.chars().all(is_plain)).then(|| (at, name.to_owned()))
+    });
+    place.ok_or_else(|| Error::invalid("`after` is not what an earlier page ended with"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_and_refused() {
+        let now = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
+        let parse = |words: AuditWords<'_>| AuditRequest::parse(&words, now);
+        let plain = parse(AuditWords::default()).unwrap();
+        assert_eq!((plain.window.from().to_string(), plain.limit), ("2026-06-04".into(), DEFAULT_ROWS));
+        let action =
+            AuditWords { action: Some("token"), principal: Some("user:ann"), ..AuditWords::default() };
+        let asked = parse(action).unwrap();
+        assert!(asked.wants("token.create") && asked.wants("token") && !asked.wants("tokens.create"));
+        assert!(asked.is_of(Some("user:ann")) && !asked.is_of(None) && plain.is_of(None));
+        let place = (1_781_049_600_000_000, "c0000000012".to_owned());
+        let text = place_text(&place);
+        let after = parse(AuditWords { after: Some(&text), ..AuditWords::default() }).unwrap();
+        assert_eq!(after.after, Some(place));
+        for wrong in [
+            AuditWords { from: Some("yesterday"), ..AuditWords::default() },
+            AuditWords { from: Some("2026-06-11"), ..AuditWords::default() },
+            AuditWords { limit: Some("0"), ..AuditWords::default() },
+            AuditWords { limit: Some("10001"), ..AuditWords::default() },
+            AuditWords { after: Some("c1"), ..AuditWords::default() },
+            AuditWords { after: Some("1-a/b"), ..AuditWords::default() },
+            AuditWords { principal: Some(""), ..AuditWords::default() },
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The rows of a page of an audit trail, and their columns.
+
+use std::collections::BTreeMap;
+
+use event::{Day, Result, Timestamp, fields::FieldType};
+use log::audit::{Author, Record};
+use polars::prelude::DataFrame;
+
+use super::request::{AuditRequest, Place, place_text};
+use crate::{
+    column_type::ColumnType,
+    frame::{frame, ints, texts, times},
+};
+
+/// The most bytes of text in a page.
+const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// One thing that somebody did.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) place: Place,
+    pub(super) seq: Option<u64>,
+    pub(super) author: Option<Author>,
+    pub(super) action: String,
+    pub(super) object: String,
+    pub(super) name: Option<String>,
+    pub(super) before: Option<String>,
+    pub(super) after: Option<String>,
+    pub(super) day: Option<Day>,
+    pub(super) rows: Option<u64>,
+}
+
+impl Row {
+    /// That of a change.
+    pub(super) fn of_change(record: Record) -> Self {
+        Self {
+            place: (record.at.micros(), format!("c{:010}", record.seq)),
+            seq: Some(record.seq),
+            author: Some(record.author),
+            action: record.action,
+            object: record.object,
+            name: record.name,
+            before: record.before,
+            after: record.after,
+            day: None,
+            rows: None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let some = [&self.name, &self.before, &self.after].into_iter().flatten();
+        256 + self.object.len() + some.map(String::len).sum::<usize>()
+    }
+}
+
+/// The first rows of those that were added, in their order, as many as a page has.
+pub(super) struct Page {
+    rows: BTreeMap<Place, Row>,
+    bytes: usize,
+    limit: usize,
+    after: Option<Place>,
+    /// The least place of what had no room.
+    end: Option<Place>,
+}
+
+impl Page {
+    /// An empty page.
+    pub(super) fn new(request: &AuditRequest) -> Self {
+        let (limit, after) = (request.limit, request.after.clone());
+        Self { rows: BTreeMap::new(), bytes: 0, limit, after, end: None }
+    }
+
+    /// Whether nothing at or after an instant has room.
+    pub(super) fn is_past(&self, at: Timestamp) -> bool {
+        self.end.as_ref().is_some_and(|(end, _)| at.micros() > *end)
+    }
+
+    /// Adds a row, if it is asked for and belongs in this page by what is known so far.
+    pub(super) fn add(&mut self, request: &AuditRequest, row: Row) {
+        let principal = row.author.as_ref().map(|author| author.principal.as_str());
+        let is_wanted = request.wants(&row.action) && request.is_of(principal);
+        let is_before = self.after.as_ref().is_some_and(|after| row.place <= *after);
+        if !is_wanted || is_before || self.end.as_ref().is_some_and(|end| row.place >= *end) {
+            return;
+        }
+        self.bytes += row.bytes();
+        self.rows.insert(row.place.clone(), row);
+        while self.rows.len() > self.limit || (self.bytes > MAX_PAGE_BYTES && self.rows.len() > 1) {
+            let Some((place, row)) = self.rows.pop_last() else { return };
+            self.bytes -= row.bytes();
+            self.end = Some(place);
+        }
+    }
+
+    /// After what the next page begins, if there is one.
+    pub(super) fn next(&self) -> Option<String> {
+        self.end.as_ref().and(self.rows.last_key_value()).map(|(place, _)| place_text(place))
+    }
+
+    /// The rows as a frame.
+    pub(super) fn frame(&self) -> Result<DataFrame> {
+        let columns = COLUMNS.iter().map(|(name, value)| {
+            let rows = self.rows.values();
+            match value {
+                Getter::Time(get) => times(name, rows.map(|row| Some(get(row)))),
+                Getter::Count(get) => ints(name, rows.map(get)),
+                Getter::Text(get) => {
+                    let values: Vec<Option<String>> = rows.map(get).collect();
+                    texts(name, values.iter().map(Option::as_deref))
+                }
+            }
+        });
+        frame(self.rows.len(), columns.collect())
+    }
+}
+
+/// How a column is made of a row.
+enum Getter {
+    Time(fn(&Row) -> i64),
+    Count(fn(&Row) -> Option<u64>),
+    Text(fn(&Row) -> Option<String>),
+}
+
+/// The columns, in their order.
+const COLUMNS: [(&str, Getter); 13] = [
+    ("at", Getter::Time(|row| row.place.0)),
+    ("principal", Getter::Text(|row| row.author.as_ref().map(|author| author.principal.clone()))),
+    ("action", Getter::Text(|row| Some(row.action.clone()))),
+    ("object", Getter::Text(|row| Some(row.object.clone()))),
+    ("name", Getter::Text(|row| row.name.clone())),
+    ("day", Getter::Text(|row| row.day.map(|day| day.to_string()))),
+    ("rows", Getter::Count(|row| row.rows)),
+    ("before", Getter::Text(|row| row.before.clone())),
+    ("after", Getter::Text(|row| row.after.clone())),
+    ("source", Getter::Text(|row| row.author.as_ref()?.source.clone())),
+    ("address", Getter::Text(|row| row.author.as_ref()?.address.map(|address| address.to_string()))),
+    ("request", Getter::Text(|row| row.author.as_ref()?.request.clone())),
+    ("seq", Getter::Count(|row| row.seq)),
+];
+
+/// The names and types of the columns.
+pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
+    COLUMNS.iter().map(|(name, value)| {
+        let kind = match value {
+            Getter::Time(_) => ColumnType::Field(FieldType::Time),
+            Getter::Count(_) => ColumnType::Count,
+            Getter::Text(_) => ColumnType::Field(FieldType::Text),
+        };
+        (*name, kind)
+    })
+}

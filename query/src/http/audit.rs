@@ -1,0 +1,133 @@
+//! The audit trails over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{State, rejection::QueryRejection},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use event::Right;
+use log::key::Trail;
+use serde::Deserialize;
+use serde_json::json;
+use web::{
+    Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
+    openapi::{Header, RefOr, Schema, path::ParameterIn},
+    parameter, schema,
+};
+
+use super::{api, body::HeldBody, content_type};
+use crate::{
+    Query,
+    audit::{AuditRequest, AuditWords, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
+    output::Format,
+};
+
+/// The header that says where the next page begins.
+const NEXT: HeaderName = HeaderName::from_static("almanac-next");
+
+/// What the document calls a row.
+const ROW: &str = "Row.audit";
+
+/// The routes of the trails of workspaces and of that of the server.
+pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
+    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
+        let operation = named.operation(Operation::get, "/audit", "audit");
+        let operation =
+            described(operation, "Show who changed what in a workspace").fails(&[StatusCode::NOT_FOUND]);
+        routes.add(operation, Demand::workspace(Right::Maintain), of_workspace)
+    });
+    let operation = Operation::get("/v1/server/audit", "server_audit");
+    let operation = described(operation, "Show who changed what belongs to no workspace");
+    let routes = routes.add(operation, Demand::server(Right::Admin), of_server);
+    routes.schema(ROW, api::row_of(columns()))
+}
+
+fn described(operation: Operation, summary: &str) -> Operation {
+    let text = || schema::string().min_length(Some(1));
+    let place = schema::string().pattern(Some("^-?[0-9]+-[A-Za-z0-9.-]+$"));
+    let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
+    let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
+    let parameters: [(&str, RefOr<Schema>, &str); 7] = [
+        ("principal", text().into(), "Only what this principal did, such as `user:ann`."),
+        ("action", text().into(), "Only this action, such as `token.create`, or all of `token`."),
+        ("from", schema::day().into(), "The first UTC day; six days before the last one by default."),
+        ("to", schema::day().into(), "The last UTC day; today by default."),
+        ("limit", limit.into(), "At most so many rows."),
+        ("after", place.into(), "What the header `Almanac-Next` of the page before said."),
+        ("format", formats.into(), "The format of the answer."),
+    ];
+    let operation = operation.tag("access").summary(summary).description(
+        "In the order of time, page by page: the header `Almanac-Next` says where the next page begins, and is \
+         missing on the last one.",
+    );
+    let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
+        operation.takes(parameter(ParameterIn::Query, name, schema, says))
+    });
+    let mut next = Header::new(schema::string());
+    next.description = Some("After what the next page begins, for `after`.".into());
+    let rows = api::rows_in(&schema::component(ROW)).header(NEXT.as_str(), next);
+    operation.answers(StatusCode::OK, rows.build()).fails(&api::ALWAYS)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    principal: Option<String>,
+    action: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    limit: Option<String>,
+    after: Option<String>,
+    format: Option<String>,
+}
+
+type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
+
+async fn of_workspace(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    parameters: Asked,
+) -> Response {
+    let mut context = RequestContext::kind(NAME);
+    let answer = async {
+        let asked = asked(parameters)?;
+        let workspace = query.catalog().workspace(&workspace).await?;
+        context.workspace = Some(workspace.id().clone());
+        page(&query, &Trail::Workspace(workspace.id().clone()), &asked).await
+    };
+    let answer = answer.await;
+    context.with(answer)
+}
+
+async fn of_server(State(query): State<Arc<Query>>, parameters: Asked) -> Response {
+    let answer = async { page(&query, &Trail::Server, &asked(parameters)?).await };
+    RequestContext::kind(NAME).with(answer.await)
+}
+
+fn asked(parameters: Asked) -> Result<Parameters, Problem> {
+    let asked = parameters.map(|axum::extract::Query(parameters)| parameters);
+    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
+}
+
+async fn page(query: &Query, trail: &Trail, asked: &Parameters) -> Result<Response, Problem> {
+    let format = Format::parse(asked.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
+    let words = AuditWords {
+        principal: asked.principal.as_deref(),
+        action: asked.action.as_deref(),
+        from: asked.from.as_deref(),
+        to: asked.to.as_deref(),
+        limit: asked.limit.as_deref(),
+        after: asked.after.as_deref(),
+    };
+    let request = AuditRequest::parse(&words, query.now())?;
+    let (answer, next) = query.audit(trail, &request).await?;
+    let body = HeldBody(answer.write(format).await?);
+    let mut response = ([(header::CONTENT_TYPE, content_type(format))], Body::new(body)).into_response();
+    if let Some(next) = next.and_then(|next| HeaderValue::try_from(next).ok()) {
+        response.headers_mut().insert(NEXT, next);
+    }
+    Ok(response)
+}
