@@ -141,7 +141,7 @@ def narrow_catalog(path, method, operation):
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}
         if path.endswith("/definitions") and method == "post":
             # Of either a release or a model; it says something, and which task it is, the model says.
-            for name in ("model", "task", "positive_label", "interval_level", "splits"):
+            for name in ("model", "task", "positive_label", "costs", "interval_level", "splits"):
                 properties.pop(name, None)
             properties["release"]["type"] = "string"
             properties["threshold"] = {"type": "number"}
@@ -196,7 +196,7 @@ def before_call(context, case, **kwargs):
         del query["model"]
     if case.path.endswith("/leaderboard") and not ("from" in query and "to" in query and "day" not in query):
         # The other words are of a window, which has both ends.
-        for name in ("from", "to", "figure", "min-n", "environment"):
+        for name in ("from", "to", "figure", "min-n", "environment", "as-of"):
             query.pop(name, None)
     elif case.path.endswith("/leaderboard"):
         # No release is live.
