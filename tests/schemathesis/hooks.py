@@ -132,6 +132,8 @@ def narrow_catalog(path, method, operation):
             for name, value in (("workspaces", "credit/prod"), ("categories", "credit")):
                 if name in properties:
                     properties[name]["items"] = {"type": "string", "enum": [value]}
+            # With it the limits must be those of one append, which the document says in words.
+            properties.pop("once", None)
         if path.endswith("/sql"):
             # JSON Schema cannot say what a statement is, and hardly any cut is one that there is.
             properties["sql"] = {"type": "string", "enum": STATEMENTS}
