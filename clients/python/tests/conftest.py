@@ -48,13 +48,15 @@ def prepared(client: al.Client) -> al.Workspace:
 class Door:
     """Passes requests on to a service, or does to them what `script` says, one word a request.
 
-    ``503``, ``429``: answers so. ``half``: passes the request on, and gives half of the answer.
-    ``lost``: passes it on and hangs up. ``shut``: hangs up before it reads the body. Then it passes on.
+    ``503``, ``429``, ``401``: answers so. ``half``: passes the request on, and gives half of the answer.
+    ``lost``: passes it on and hangs up. ``shut``: hangs up before it reads the body. ``portal``: answers 200
+    and a page of its own. ``hang``: reads the request and answers when the door is closed. Then it passes on.
     """
 
     def __init__(self, target: str) -> None:
         self.script: List[str] = []
         self.seen: List[str] = []
+        self.encodings: List[str] = []
         self.is_shut = False
         door = self
         host, port = target.replace("http://", "").split(":")
@@ -75,6 +77,14 @@ class Door:
                     self.hang_up()
                     return
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                if "Content-Encoding" in self.headers:
+                    door.encodings.append(self.headers["Content-Encoding"])
+                if word == "portal":
+                    self.send_response(200)
+                    self.send_header("Content-Length", "14")
+                    self.end_headers()
+                    self.wfile.write(b"<html>Sign in!")
+                    return
                 if word.isdigit():
                     self.send_response(int(word))
                     self.send_header("Retry-After", "0")

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import Door, files, keys_of, prepared
 
 import almanac_ml as al
-from conftest import Door, files, keys_of, prepared
 
 AT = "2026-06-01T02:00:00Z"
 DAY = "2026-06-01"

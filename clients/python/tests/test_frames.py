@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from datetime import date, datetime, timedelta, timezone
 
 import pytest
+from conftest import keys_of
 
 import almanac_ml as al
 from almanac_ml import _fields, _frames
-from conftest import keys_of
+from almanac_ml import client as client_module
+from almanac_ml._http import Answer
 
 DAY = "2026-06-01"
 AT = datetime(2026, 6, 1, 2, tzinfo=timezone.utc)
@@ -181,3 +184,175 @@ def test_bad_rows_are_named(workspace: al.Workspace) -> None:
         workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="scored_at")
     assert caught.value.row_count >= 1 and caught.value.rows[0].field in ("score", "key")
     assert keys_of(workspace, DAY) == []
+
+
+def loans(**more: object) -> dict:
+    return {"loan_id": ["a", "b"], "p": [0.25, 0.75], **more}
+
+
+def test_without_a_time_predictions_are_of_now(workspace: al.Workspace) -> None:
+    before = datetime.now(timezone.utc)
+    receipt = workspace.release("v1").log_predictions(loans(), key="loan_id", score="p", features={"p2": "p"})
+    after = datetime.now(timezone.utc)
+    first, last = sorted(receipt.days)[0], sorted(receipt.days)[-1]
+    assert before.date().isoformat() <= first <= last <= after.date().isoformat()
+    rows = workspace.predictions(first, last, frames="rows")
+    assert len({row["predicted_at"] for row in rows}) == 1 and [row["feature.p2"] for row in rows] == [0.25, 0.75]
+    with pytest.raises(al.AlmanacError, match="give predicted_at="):
+        workspace.release("v1").log_predictions(loans(), key="loan_id", score="p", idempotency_key="nightly")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_column_may_be_called_like_the_release(workspace: al.Workspace, library: str) -> None:
+    data = as_library(library, {"loan_id": ["a", "b"], "v1": [0.25, 0.75]})
+    workspace.release("v1").log_predictions(data, key="loan_id", score="v1", predicted_at=AT)
+    assert [row["release"] for row in workspace.predictions(DAY, frames="rows")] == ["v1", "v1"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_days_may_be_given_as_datetimes(workspace: al.Workspace, library: str) -> None:
+    night = datetime(2026, 6, 1, 23, tzinfo=timezone(timedelta(hours=-2)))
+    for at in (AT, AT.replace(tzinfo=None), night):
+        data = as_library(library, loans(day=[at, at], truth=[1.0, 0.0]))
+        receipt = workspace.log_outcomes(
+            data, key="loan_id", predicted_on="day", observed_at="2026-06-05", label="truth"
+        )
+        assert receipt.days == {("2026-06-02" if at is night else DAY): 2}
+    rows = workspace.outcomes(DAY, frames="rows")
+    assert {(row["key"], row["label"]) for row in rows} == {("a", "1"), ("b", "0")}
+    assert all(row["observed_at"].startswith("2026-06-05T00:00:00") for row in rows)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_numbers_are_no_times(workspace: al.Workspace, library: str) -> None:
+    data = as_library(library, loans(at=[1_780_000_000, 1_780_000_001]))
+    with pytest.raises(al.AlmanacError, match="give.*datetime"):
+        workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="at")
+
+
+@pytest.mark.parametrize("library", ["mapping", "rows", "pandas"])
+def test_keys_may_be_texts_and_numbers(workspace: al.Workspace, library: str) -> None:
+    data = as_library(library, {"key": ["a", 7], "p": [0.25, 0.75]})
+    workspace.release("v1").log_predictions(data, score="p", predicted_at=AT)
+    assert keys_of(workspace, DAY) == ["7", "a"]
+
+
+def test_what_becomes_a_frame_is_taken(workspace: al.Workspace) -> None:
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    table = pa.table(columns())
+    batch = table.combine_chunks().to_batches()[0]
+
+    class Relation:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return table.__arrow_c_stream__(requested_schema)
+
+    for number, data in enumerate(
+        (batch, pa.RecordBatchReader.from_batches(table.schema, [batch]), pl.DataFrame(columns()).lazy(), Relation())
+    ):
+        receipt = workspace.release("v1").log_predictions(
+            data, key="loan_id", score="p", predicted_at="scored_at", idempotency_key=f"as-{number}"
+        )
+        assert receipt.rows == 3
+    assert len(keys_of(workspace, DAY)) == 12
+
+
+def test_what_is_left_of_a_large_frame_can_be_sent_again(
+    workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_fields, "MAX_ROWS", 1_000)
+    data = columns(2_500)
+    data["p"][2_100] = 17.0
+    told = "the first 2,000 rows are stored.*call again with idempotency_key="
+    with pytest.raises(al.RefusedError, match=told) as caught:
+        workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="scored_at")
+    assert caught.value.rows[0].row == 2_101
+    key = str(caught.value).split("idempotency_key='")[1].split("'")[0]
+    data["p"][2_100] = 0.5
+    receipt = workspace.release("v1").log_predictions(
+        data, key="loan_id", score="p", predicted_at="scored_at", idempotency_key=key
+    )
+    assert (receipt.rows, receipt.replayed) == (2_500, 2)
+    assert keys_of(workspace, DAY) == sorted(data["loan_id"])
+
+
+def test_several_connections_send_every_row_once(workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fields, "MAX_ROWS", 100)
+    wide = al.connect(workspace.client.transport.url, connections=4).workspace(workspace.path)
+    receipt = wide.release("v1").log_predictions(columns(1_050), key="loan_id", score="p", predicted_at="scored_at")
+    assert (receipt.rows, len(receipt.batches), receipt.days) == (1_050, 11, {DAY: 1_050})
+    assert keys_of(workspace, DAY) == sorted(columns(1_050)["loan_id"])
+    with pytest.raises(al.AlmanacError, match="connections"):
+        al.connect(connections=0)
+
+
+@pytest.mark.parametrize("library", ["mapping", "polars"])
+def test_a_slice_that_is_too_large_is_halved(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_frames, "MAX_BYTES", 2_000)
+    data = as_library(library, {"key": [f"key-{row}" for row in range(100)], "wide": ["x" * row for row in range(100)]})
+    sources = {"key": _frames.Column("key"), "predicted_at": AT, "release": "v1", "tag.wide": _frames.Column("wide")}
+    bodies = list(_frames.bodies("predictions", data, sources))
+    assert len(bodies) > 4 and sum(body.rows for body in bodies) == 100
+    assert all(body.size <= 2_000 or body.rows == 1 for body in bodies)
+
+
+def test_numbers_and_texts_of_arrow_are_sent_as_they_lie_in_memory() -> None:
+    pa = pytest.importorskip("pyarrow")
+    for values, kind in (
+        (pa.array([0.5, None, 1.0]), "number"),
+        (pa.array([0.5, 1.0], pa.float32()), "number"),
+        (pa.array(["a", None]), "text"),
+        (pa.array(["a"], pa.large_string()), "text"),
+        (pa.array([AT], pa.timestamp("us", "UTC")), "time"),
+        (pa.array([AT.replace(tzinfo=None)], pa.timestamp("us")), "time"),
+    ):
+        sent = _frames._arrow_column(values, kind, "x")
+        assert [b and b.address for b in sent.buffers()] == [b and b.address for b in values.buffers()]
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [0.5, 1.5]})
+    array = _frames._arrow_values(frame, "x", "number")
+    assert array.buffers()[1].address == frame["x"].to_numpy().ctypes.data
+
+
+def test_columns_of_an_answer_lie_in_the_bytes_of_the_answer(workspace: al.Workspace) -> None:
+    pa = pytest.importorskip("pyarrow")
+    workspace.release("v1").log_predictions(columns(50), key="loan_id", score="p", predicted_at="scored_at")
+    params = {"from": DAY, "to": DAY, "format": "ipc"}
+    data = workspace.client.transport.request("GET", workspace._url("predictions"), params=params).data
+    whole = pa.py_buffer(data)
+    table = _frames.frame("pyarrow", data)
+    for name in ("score", "predicted_at", "key"):
+        for buffer in table.column(name).chunk(0).buffers()[1:]:
+            assert buffer.size == 0 or whole.address <= buffer.address < whole.address + whole.size, name
+
+
+def test_a_cut_answers_the_same_again(workspace: al.Workspace) -> None:
+    send = workspace.release("v1").log_predictions
+    send(loans(), key="loan_id", score="p", predicted_at=AT)
+    cut = workspace.cut("predictions", DAY)
+    send(loans(loan_id=["c", "d"]), key="loan_id", score="p", predicted_at=AT)
+    assert keys_of(workspace, DAY) == ["a", "b", "c", "d"]
+    assert [row["key"] for row in workspace.predictions(DAY, cut=cut, frames="rows")] == ["a", "b"]
+
+
+def test_what_an_answer_lacks_is_a_warning() -> None:
+    answer = Answer(200, {"Almanac-Warning": "segment 7 was skipped"}, b"")
+    with pytest.warns(al.AlmanacWarning, match="segment 7 was skipped"):
+        client_module._warn(answer)
+
+
+def test_what_the_service_finds_strange_is_in_the_receipt(workspace: al.Workspace) -> None:
+    truth = {"key": [f"k{row}" for row in range(200)], "truth": ["defaulted", "paid"] * 100}
+    with pytest.warns(al.AlmanacWarning, match="none of the 200 labels is a positive label"):
+        receipt = workspace.log_outcomes(truth, predicted_on=DAY, label="truth", observed_at=AT)
+    assert len(receipt.warnings) == 1
+
+
+def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> None:
+    document = workspace.client.transport.request("GET", "/openapi.json").json()
+    ours = set(inspect.signature(al.Workspace.query).parameters) - {"self", "what", "since", "until", "frames"}
+    ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format"}
+    theirs = set()
+    for what in ("predictions", "outcomes", "metrics", "joined", "rollups", "evaluations", "classes", "confusion"):
+        parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]
+        theirs |= {one["name"] for one in parameters if one["in"] == "query"}
+    assert ours == theirs

@@ -15,7 +15,7 @@ from typing import Any, Union
 
 from .background import Logger, Stats
 from .client import Client, Receipt, Release, Workspace
-from .errors import AlmanacError, RefusedError, RowProblem, UnavailableError
+from .errors import AlmanacError, AlmanacWarning, RefusedError, RowProblem, UnavailableError
 from .server import LocalClient, start
 
 __version__ = "0.2.0"
@@ -33,6 +33,7 @@ def open(data: Union[str, "os.PathLike[str]"] = "./almanac-data", **options: Any
 
 __all__ = [
     "AlmanacError",
+    "AlmanacWarning",
     "Client",
     "LocalClient",
     "Logger",

@@ -7,6 +7,7 @@ from typing import Dict, Iterable, Optional, Tuple
 
 TEXT = "text"
 TIME = "time"
+DAY = "day"
 NUMBER = "number"
 
 
@@ -55,7 +56,7 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("key", TEXT, required=True),
         Field("observed_at", TIME, required=True),
         Field("predicted_at", TIME),
-        Field("predicted_on", TEXT),
+        Field("predicted_on", DAY),
         Field("label", TEXT),
         Field("value", NUMBER),
     ),
@@ -66,7 +67,7 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("release", TEXT),
         Field("key", TEXT),
         Field("predicted_at", TIME),
-        Field("predicted_on", TEXT),
+        Field("predicted_on", DAY),
     ),
 }
 

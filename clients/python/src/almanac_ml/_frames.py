@@ -6,12 +6,16 @@ import importlib.util
 import io
 import json
 import math
+import re
 import sys
 from datetime import date, datetime, timezone
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
-from ._fields import FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, field, most_rows
+from ._fields import DAY, FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, field, most_rows
 from .errors import AlmanacError
+
+#: A day as text, which stands for its first instant where a time is asked for.
+DAY_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
@@ -21,8 +25,14 @@ class Body(NamedTuple):
     """A request body, and how many rows it has."""
 
     content_type: str
-    data: bytes
+    #: Bytes, or a buffer that is sent as it is.
+    data: Any
     rows: int
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return memoryview(self.data).nbytes
 
 
 def has(library: str) -> bool:
@@ -32,12 +42,33 @@ def has(library: str) -> bool:
 
 def is_from(data: Any, library: str) -> bool:
     """Whether ``data`` is an object of a library, without importing that."""
-    return type(data).__module__.split(".", 1)[0] == library
+    return any(one.__module__.split(".", 1)[0] == library for one in type(data).__mro__)
 
 
 def is_column(data: Any, name: object) -> bool:
     """Whether ``name`` names a column of ``data``."""
     return isinstance(name, str) and name in names_of(data)
+
+
+def settled(data: Any) -> Any:
+    """The data itself, or the frame that it stands for: a lazy frame collected, what exports an Arrow stream
+    (DuckDB's relations, readers of batches, datasets) as an Arrow table."""
+    if is_from(data, "polars") and hasattr(data, "collect"):
+        return data.collect()
+    if is_from(data, "pyarrow") and hasattr(data, "schema") and not hasattr(data, "combine_chunks"):
+        return _table_of(data)
+    is_known = is_from(data, "pandas") or is_from(data, "polars") or is_from(data, "pyarrow")
+    if not is_known and hasattr(data, "__arrow_c_stream__") and has("pyarrow"):
+        return _table_of(data)
+    return data
+
+
+def _table_of(data: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    return data.read_all() if isinstance(data, pa.RecordBatchReader) else pa.table(data)
 
 
 def names_of(data: Any) -> List[str]:
@@ -55,17 +86,32 @@ def names_of(data: Any) -> List[str]:
     )
 
 
+def rows_of(data: Any) -> int:
+    """How many rows there are."""
+    if is_from(data, "pyarrow"):
+        return int(data.num_rows)
+    if isinstance(data, Mapping):
+        lengths = {name: len(values) for name, values in data.items()}
+        if len(set(lengths.values())) > 1:
+            raise AlmanacError(f"the columns differ in length: {lengths}")
+        return next(iter(lengths.values()), 0)
+    return len(data)
+
+
 def bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[Body]:
-    """The rows of ``data`` as request bodies of at most :func:`most_rows` rows.
+    """The rows of ``data`` as request bodies of at most :func:`most_rows` rows, each made when it is asked for.
 
     ``sources`` says for each field which column it is taken from, or what all rows have.
     """
     check_sources(kind, data, sources)
-    if has("pyarrow"):
-        return _arrow_bodies(kind, data, sources)
+    used = {name: source for name, source in sources.items() if source is not None}
     if is_from(data, "polars"):
-        return _polars_bodies(kind, data, sources)
-    return _json_bodies(kind, data, sources)
+        make = _polars_body
+    elif has("pyarrow"):
+        make = _arrow_body
+    else:
+        return _json_bodies(kind, data, used)
+    return _sliced(kind, data, used, make)
 
 
 def check_sources(kind: str, data: Any, sources: Mapping[str, Any]) -> None:
@@ -76,7 +122,9 @@ def check_sources(kind: str, data: Any, sources: Mapping[str, Any]) -> None:
     names = names_of(data)
     for name, source in sources.items():
         if isinstance(source, Column) and source.name not in names:
-            raise AlmanacError(f"there is no column {source.name!r} for {name}; there are {', '.join(names)}")
+            is_index = is_from(data, "pandas") and source.name in data.index.names
+            advice = "it is the index: give data.reset_index()" if is_index else f"there are {', '.join(names)}"
+            raise AlmanacError(f"there is no column {source.name!r} for {name}; {advice}")
 
 
 class Column(NamedTuple):
@@ -85,117 +133,157 @@ class Column(NamedTuple):
     name: str
 
 
-def _arrow_bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[Body]:
-    import pyarrow as pa
-
-    table = _arrow_table(data, sorted({s.name for s in sources.values() if isinstance(s, Column)}))
-    rows = _rows_of(data)
-    arrays = {}
-    for name, source in sources.items():
-        if source is None:
-            continue
-        kind_of = field(kind, name).type
-        if isinstance(source, Column):
-            arrays[name] = _arrow_column(table.column(source.name), kind_of, name)
+def _sliced(
+    kind: str, data: Any, sources: Mapping[str, Any], make: Callable[[str, Any, Mapping[str, Any]], Body]
+) -> Iterator[Body]:
+    """Bodies of slices, which share the memory of the frame; a slice whose body is too large is halved."""
+    rows, most = rows_of(data), most_rows(sources)
+    if not rows:
+        make(kind, data, sources)
+    waiting = [(start, min(most, rows - start)) for start in range(0, rows, most)][::-1]
+    while waiting:
+        start, count = waiting.pop()
+        body = make(kind, _slice(data, start, count), sources)
+        if body.size > MAX_BYTES and count > 1:
+            half = (count + 1) // 2
+            waiting += [(start + half, count - half), (start, half)]
         else:
-            value = plain(source, kind_of)
-            arrays[name] = pa.chunked_array([pa.repeat(pa.scalar(value), rows)])
-    whole = pa.table(arrays)
-    yield from _arrow_slices(whole)
+            yield body
 
 
-def _arrow_slices(whole: Any) -> Iterator[Body]:
+def _slice(data: Any, start: int, count: int) -> Any:
+    if is_from(data, "pandas"):
+        return data.iloc[start : start + count]
+    if is_from(data, "polars") or is_from(data, "pyarrow"):
+        return data.slice(start, count)
+    if isinstance(data, Mapping):
+        return {name: values[start : start + count] for name, values in data.items()}
+    return data[start : start + count]
+
+
+def _arrow_body(kind: str, data: Any, sources: Mapping[str, Any]) -> Body:
     import pyarrow as pa
 
-    rows = whole.num_rows
-    most = most_rows(whole.column_names)
-    step = max(1, min(most, int(MAX_BYTES * rows / max(whole.nbytes, 1)) if rows else most))
-    for start in range(0, rows, step):
-        part = whole.slice(start, step).combine_chunks()
-        sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, part.schema) as writer:
-            writer.write_table(part)
-        yield Body(ARROW, sink.getvalue(), part.num_rows)
+    rows, arrays = rows_of(data), {}
+    for name, source in sources.items():
+        of = field(kind, name)
+        if isinstance(source, Column):
+            arrays[name] = _arrow_column(_arrow_values(data, source.name, of.type), of.type, name)
+        else:
+            arrays[name] = pa.repeat(pa.scalar(plain(source, of.type)), rows)
+    table = pa.table(arrays)
+    # The stream is written once, and that buffer is what is sent.
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Body(ARROW, sink.getvalue(), rows)
 
 
-def _arrow_table(data: Any, names: List[str]) -> Any:
+def _arrow_values(data: Any, name: str, kind: str) -> Any:
+    """A column as Arrow has it, without a copy where its memory is as Arrow's."""
     import pyarrow as pa
 
     if is_from(data, "pyarrow"):
-        return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+        return data.column(name)
     if is_from(data, "pandas"):
-        return pa.Table.from_pandas(data[names], preserve_index=False)
-    if is_from(data, "polars"):
-        return data.select(names).to_arrow()
-    if isinstance(data, Mapping):
-        return pa.table({name: data[name] for name in names})
-    return pa.table({name: [row.get(name) for row in data] for name in names})
+        values = data[name]
+        if values.ndim != 1:
+            raise AlmanacError(f"there are several columns {name!r}")
+    else:
+        values = data[name] if isinstance(data, Mapping) else [row.get(name) for row in data]
+    try:
+        # Missing numbers are NaN in pandas and numpy, and null in Arrow.
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        # A column of several types, such as keys of which some are numbers.
+        return pa.array([plain(value, kind) for value in values])
 
 
 def _arrow_column(column: Any, kind: str, name: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(column.type):
+    types = pa.types
+    if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    kept = column.type
+    is_text = types.is_string(kept) or types.is_large_string(kept)
     try:
         if kind == NUMBER:
-            numbers = column.cast(pa.float64())
-            # A missing number is null in Arrow and NaN in pandas.
-            return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+            numbers = column if types.is_float32(kept) or types.is_float64(kept) else column.cast(pa.float64())
+            has_nan = pc.any(pc.is_nan(numbers)).as_py()
+            return pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers) if has_nan else numbers
         if kind == TIME:
-            if pa.types.is_timestamp(column.type) and column.type.tz is None:
-                column = pc.assume_timezone(column, "UTC")
-            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-            return column if is_text else column.cast(pa.timestamp("us", "UTC"))
-        if pa.types.is_floating(column.type):
-            return pa.chunked_array([pa.array([text(value) for value in column.to_pylist()], pa.string())])
-        return column.cast(pa.string())
-    except pa.ArrowInvalid as error:
+            if types.is_integer(kept) or types.is_floating(kept):
+                raise AlmanacError(NO_TIMES.format(name))
+            # Below a microsecond is cut off; what has no zone is taken as UTC.
+            return column if is_text else column.cast(pa.timestamp("us", "UTC"), safe=False)
+        if kind == DAY and types.is_timestamp(kept):
+            return column.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.date32()).cast(pa.string())
+        if types.is_floating(kept):
+            if column.null_count == 0 and pc.all(pc.equal(pc.floor(column), column)).as_py():
+                return column.cast(pa.int64()).cast(pa.string())
+            return pa.array([text(value) for value in column.to_pylist()], pa.string())
+        return column if is_text else column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise AlmanacError(f"the column of {name} cannot be sent as a {kind}: {error}") from None
 
 
-def _polars_bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[Body]:
+#: Numbers may be seconds, milliseconds or microseconds: guessing would store wrong days.
+NO_TIMES = "the column of {} holds numbers; give datetimes, such as those of pandas.to_datetime(column, unit='s')"
+
+
+def _polars_body(kind: str, data: Any, sources: Mapping[str, Any]) -> Body:
     import polars as pl
 
     exprs = []
     for name, source in sources.items():
-        if source is None:
-            continue
-        kind_of = field(kind, name).type
-        if not isinstance(source, Column):
-            exprs.append(pl.lit(plain(source, kind_of)).alias(name))
-            continue
-        dtype, expr = data.schema[source.name], pl.col(source.name)
-        if kind_of == NUMBER:
-            expr = expr.cast(pl.Float64).fill_nan(None)
-        elif kind_of == TIME and dtype != pl.String:
-            zoned = expr.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
-            is_zoned = getattr(dtype, "time_zone", None) is not None
-            expr = zoned.dt.convert_time_zone("UTC") if is_zoned else zoned.dt.replace_time_zone("UTC")
-        elif dtype.is_float():
-            expr = expr.map_elements(text, return_dtype=pl.String)
+        of = field(kind, name)
+        if isinstance(source, Column):
+            exprs.append(_polars_expr(data, source.name, of.type, name).alias(name))
         else:
-            expr = expr.cast(pl.String)
-        exprs.append(expr.alias(name))
-    whole = data.select(exprs) if not all(not isinstance(s, Column) for s in sources.values()) else None
-    if whole is None:
+            exprs.append(pl.lit(plain(source, of.type)).alias(name))
+    if not any(isinstance(source, Column) for source in sources.values()):
         raise AlmanacError("at least one field has to come from a column")
-    most = most_rows(whole.columns)
-    step = max(1, min(most, int(MAX_BYTES * whole.height / max(whole.estimated_size(), 1))))
-    for start in range(0, whole.height, step):
-        part = whole.slice(start, step)
-        sink = io.BytesIO()
-        part.write_ipc_stream(sink, compat_level=pl.CompatLevel.oldest())
-        yield Body(ARROW, sink.getvalue(), part.height)
+    try:
+        part = data.select(exprs)
+    except pl.exceptions.PolarsError as error:
+        raise AlmanacError(f"the frame cannot be sent as {kind}: {error}") from None
+    sink = io.BytesIO()
+    part.write_ipc_stream(sink, compat_level=pl.CompatLevel.oldest())
+    return Body(ARROW, sink.getbuffer(), part.height)
+
+
+def _polars_expr(data: Any, column: str, kind: str, name: str) -> Any:
+    import polars as pl
+
+    dtype, expr = data.schema[column], pl.col(column)
+    if kind == NUMBER:
+        numbers = expr if dtype in (pl.Float32, pl.Float64) else expr.cast(pl.Float64)
+        return numbers.fill_nan(None)
+    if kind == TIME:
+        if dtype.is_numeric():
+            raise AlmanacError(NO_TIMES.format(name))
+        if dtype == pl.String:
+            return expr
+        zoned = expr.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
+        is_zoned = getattr(dtype, "time_zone", None) is not None
+        return zoned.dt.convert_time_zone("UTC") if is_zoned else zoned.dt.replace_time_zone("UTC")
+    if kind == DAY and isinstance(dtype, pl.Datetime):
+        is_zoned = dtype.time_zone is not None
+        return (expr.dt.convert_time_zone("UTC") if is_zoned else expr).cast(pl.Date).cast(pl.String)
+    if dtype.is_float():
+        values = data[column]
+        if (values.is_null() | (values.is_finite() & (values.floor() == values))).all():
+            return expr.cast(pl.Int64).cast(pl.String)
+        return expr.map_elements(text, return_dtype=pl.String)
+    return expr if dtype == pl.String else expr.cast(pl.String)
 
 
 def _json_bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[Body]:
-    rows = _rows_of(data)
+    rows = rows_of(data)
     columns: Dict[str, List[Any]] = {}
     for name, source in sources.items():
-        if source is None:
-            continue
         kind_of = field(kind, name).type
         if isinstance(source, Column):
             columns[name] = [plain(value, kind_of) for value in _values(data, source.name)]
@@ -246,17 +334,6 @@ def _moment(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
-def _rows_of(data: Any) -> int:
-    if is_from(data, "pyarrow"):
-        return int(data.num_rows)
-    if isinstance(data, Mapping):
-        lengths = {name: len(values) for name, values in data.items()}
-        if len(set(lengths.values())) > 1:
-            raise AlmanacError(f"the columns differ in length: {lengths}")
-        return next(iter(lengths.values()), 0)
-    return len(data)
-
-
 def _values(data: Any, name: str) -> List[Any]:
     if is_from(data, "pandas") or is_from(data, "polars"):
         values = data[name]
@@ -275,12 +352,14 @@ def plain(value: Any, kind: str) -> Any:
         return number if math.isfinite(number) else _refuse_infinite(number)
     if kind == TIME:
         if isinstance(value, str):
-            return value
+            return f"{value}T00:00:00Z" if DAY_TEXT.fullmatch(value) else value
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         if not isinstance(value, datetime):
             raise AlmanacError(f"{value!r} is no time: give a datetime or an ISO 8601 text")
         return _utc(value)
+    if kind == DAY and isinstance(value, datetime):
+        return _utc(value).date().isoformat()
     return text(value)
 
 
@@ -341,19 +420,20 @@ def format_for(library: str) -> str:
 
 
 def frame(library: str, data: bytes) -> Any:
-    """An answer as a frame."""
+    """An answer as a frame, whose columns lie in the bytes of the answer where the library can do that."""
     if library == "rows":
         return [json.loads(line) for line in data.splitlines() if line.strip()]
     if library == "polars":
         import polars as pl
 
-        return pl.read_ipc(io.BytesIO(data)) if data[:6] == b"ARROW1" else pl.read_ipc_stream(io.BytesIO(data))
+        return pl.read_ipc(data) if data[:6] == b"ARROW1" else pl.read_ipc_stream(data)
     import pyarrow as pa
 
     buffer = pa.py_buffer(data)
     reader = pa.ipc.open_file(buffer) if data[:6] == b"ARROW1" else pa.ipc.open_stream(buffer)
     table = reader.read_all()
-    return table.to_pandas() if library == "pandas" else table
+    # Every column by itself, so that none is copied to stand beside those of its type.
+    return table.to_pandas(split_blocks=True) if library == "pandas" else table
 
 
 __all__ = ["ARROW", "JSON", "Body", "Column", "bodies", "frame", "plain", "text"]

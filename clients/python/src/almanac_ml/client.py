@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import uuid
+import warnings
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
+from datetime import date, datetime, timezone
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 from urllib.parse import quote
 
 from . import _frames
 from ._fields import FAMILIES
 from ._frames import Body, Column
-from ._http import Transport
-from .errors import AlmanacError, RefusedError
+from ._http import Answer, Transport
+from ._progress import Progress
+from .errors import AlmanacError, AlmanacWarning, RefusedError
 
 if TYPE_CHECKING:
     from .background import Logger
@@ -37,6 +55,8 @@ class Receipt:
     """How many rows belong to each day."""
     replayed: int = 0
     """How many of the requests had been stored before."""
+    warnings: List[str] = field(default_factory=list)
+    """What the service found strange, such as labels that no model knows."""
 
 
 class Client:
@@ -50,16 +70,29 @@ class Client:
         timeout: float = 60.0,
         retry_for: float = 60.0,
         frames: Optional[str] = None,
+        connections: int = 1,
+        progress: Optional[bool] = None,
         source: Optional[Mapping[str, str]] = None,
     ) -> None:
-        """``token`` says who calls, by default the environment variable ``ALMANAC_TOKEN``. ``timeout`` is for one answer and ``retry_for`` for all tries of a request, in seconds;
-        ``frames`` is ``"polars"``, ``"pandas"``, ``"pyarrow"`` or ``"rows"``, by default the first
-        that is installed. ``source`` says where what is logged comes from, which the audit trail shows: a mapping of
-        ``system``, ``job``, ``run`` and ``dataset``, or some of them."""
+        """``token`` says who calls, by default the environment variable ``ALMANAC_TOKEN``. ``timeout`` is for
+        one answer and ``retry_for`` for all tries of a request, in seconds. ``frames`` is ``"polars"``,
+        ``"pandas"``, ``"pyarrow"`` or ``"rows"``, by default the first that is installed.
+
+        A large frame is sent in several requests, by default one after the other, so that of two rows with
+        the same key and time the later one counts. ``connections`` sends as many at once, where that does
+        not matter. ``progress`` shows how far a long upload is, by default in notebooks and terminals.
+
+        ``source`` says where what is logged comes from, which the audit trail shows: a mapping of ``system``,
+        ``job``, ``run`` and ``dataset``, or some of them.
+        """
         if token is None:
             token = os.environ.get("ALMANAC_TOKEN") or None
+        if connections < 1:
+            raise AlmanacError(f"connections is 1 or more, not {connections}")
         self.transport = Transport(url, token, timeout, retry_for)
         self.frames = frames
+        self.connections = connections
+        self.progress = progress
         self.source = "; ".join(f"{word}={value}" for word, value in (source or {}).items())
 
     def __repr__(self) -> str:
@@ -114,9 +147,9 @@ class Workspace:
         self,
         data: Any,
         *,
-        release: str,
+        release: Union[str, "Constant"],
         key: str = "key",
-        predicted_at: Union[str, Instant] = "predicted_at",
+        predicted_at: Optional[Instant] = None,
         score: Optional[str] = None,
         label: Optional[str] = None,
         value: Optional[str] = None,
@@ -130,15 +163,18 @@ class Workspace:
     ) -> Receipt:
         """Stores predictions, and returns when they are durable.
 
-        ``data`` is a pandas, polars or Arrow frame, a mapping of columns or a list of rows. ``key``,
-        ``score``, ``label``, ``value``, its interval from ``lower`` to ``upper`` and ``latency_ms`` name
-        columns; ``predicted_at`` names a column or is one instant for all rows; ``release`` names a column
-        or is one release for all rows; ``tags`` are columns, or tags with their columns; so are ``scores``,
-        the probabilities of classes, and ``features``, the numbers that it was predicted from. Times without a zone are taken as UTC.
+        ``data`` is a pandas, polars or Arrow frame, anything that exports an Arrow stream, a mapping of
+        columns or a list of rows. ``key``, ``score``, ``label``, ``value``, its interval from ``lower`` to
+        ``upper`` and ``latency_ms`` name columns; those not given are taken from a column of the same name,
+        if there is one. ``release`` is a column or one release for all rows. ``predicted_at`` is a column or
+        one instant for all rows; without it, the column ``predicted_at``, or now if there is none. Times
+        without a zone are taken as UTC. ``tags`` are columns, or a mapping of tags to columns; so are
+        ``scores``, the probabilities of classes, and ``features``, the numbers that it was predicted from.
         """
+        data = _frames.settled(data)
         sources = {
             "key": Column(key),
-            "predicted_at": _column_or_value(data, predicted_at),
+            "predicted_at": _time_of(data, "predicted_at", predicted_at, idempotency_key),
             "release": _column_or_value(data, release),
             **_optional(
                 data, score=score, label=label, value=value, lower=lower, upper=upper, latency_ms=latency_ms
@@ -152,9 +188,9 @@ class Workspace:
         data: Any,
         *,
         key: str = "key",
-        observed_at: Union[str, Instant] = "observed_at",
-        predicted_at: Union[None, str, Instant] = None,
-        predicted_on: Union[None, str, Day] = None,
+        observed_at: Optional[Instant] = None,
+        predicted_at: Optional[Instant] = None,
+        predicted_on: Optional[Day] = None,
         label: Optional[str] = None,
         value: Optional[str] = None,
         idempotency_key: Optional[str] = None,
@@ -162,18 +198,24 @@ class Workspace:
         """Stores what really happened, and returns when it is durable.
 
         An outcome judges the predictions of its key: those of the instant ``predicted_at``, or all of
-        the UTC day ``predicted_on``.
+        the UTC day ``predicted_on``. Each is a column or one value for all rows; without both, the column of
+        that name. ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
         """
-        if (predicted_at is None) == (predicted_on is None):
-            names = _frames.names_of(data)
-            predicted_at = "predicted_at" if predicted_at is None and "predicted_at" in names else predicted_at
-            if predicted_at is None and "predicted_on" in names:
-                predicted_on = "predicted_on"
+        data = _frames.settled(data)
+        names = _frames.names_of(data)
+        if predicted_at is None and predicted_on is None:
+            found = next((name for name in ("predicted_at", "predicted_on") if name in names), None)
+            if found is None:
+                raise AlmanacError(
+                    "which predictions do these outcomes judge? Give predicted_at= (their instant) or predicted_on= "
+                    f"(their UTC day): a column or one value for all rows; there are {', '.join(names)}"
+                )
+            predicted_at, predicted_on = (found, None) if found == "predicted_at" else (None, found)
         sources = {
             "key": Column(key),
-            "observed_at": _column_or_value(data, observed_at),
-            "predicted_at": _column_or_value(data, predicted_at),
-            "predicted_on": _column_or_value(data, predicted_on),
+            "observed_at": _time_of(data, "observed_at", observed_at, idempotency_key),
+            "predicted_at": _dated(data, "predicted_at", predicted_at),
+            "predicted_on": _dated(data, "predicted_on", predicted_on),
             **_optional(data, label=label, value=value),
         }
         return self._log("outcomes", data, sources, idempotency_key)
@@ -184,27 +226,29 @@ class Workspace:
         *,
         name: str = "name",
         value: str = "value",
-        measured_at: Union[str, Instant] = "measured_at",
+        measured_at: Optional[Instant] = None,
         release: Optional[str] = None,
         key: Optional[str] = None,
-        predicted_at: Union[None, str, Instant] = None,
-        predicted_on: Union[None, str, Day] = None,
+        predicted_at: Optional[Instant] = None,
+        predicted_on: Optional[Day] = None,
         tags: Union[Sequence[str], Mapping[str, str]] = (),
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
         """Stores measurements by name, and returns when they are durable.
 
-        A measurement may name the prediction that it belongs to: by the column ``key``, and the instant
-        ``predicted_at`` or the UTC day ``predicted_on``.
+        ``name`` is a column or one name for all rows. ``measured_at`` is a column or an instant; without it,
+        the column ``measured_at``, or now. A measurement may name the prediction that it belongs to: by the
+        column ``key``, and the instant ``predicted_at`` or the UTC day ``predicted_on``.
         """
+        data = _frames.settled(data)
         sources = {
             "name": _column_or_value(data, name),
             "value": Column(value),
-            "measured_at": _column_or_value(data, measured_at),
+            "measured_at": _time_of(data, "measured_at", measured_at, idempotency_key),
             "release": _column_or_value(data, release),
             "key": Column(key) if key is not None else None,
-            "predicted_at": _column_or_value(data, predicted_at),
-            "predicted_on": _column_or_value(data, predicted_on),
+            "predicted_at": _dated(data, "predicted_at", predicted_at),
+            "predicted_on": _dated(data, "predicted_on", predicted_on),
             **_members(tags=tags),
         }
         return self._log("metrics", data, sources, idempotency_key)
@@ -213,27 +257,79 @@ class Workspace:
         self, kind: str, data: Any, sources: Mapping[str, Any], idempotency_key: Optional[str]
     ) -> Receipt:
         base = idempotency_key or uuid.uuid4().hex
-        rows, replayed = 0, 0
-        batches: List[str] = []
-        days: Dict[str, int] = {}
-        for number, body in enumerate(_frames.bodies(kind, data, sources)):
+        rows = _frames.rows_of(data)
+        receipt = _Sum(kind)
+        numbered = (
             # The first request has the key as it is, so that a small frame is one batch of that name.
-            batch = base if number == 0 else f"{base}/{number}"
-            told = self.send(kind, body, batch)
-            rows += body.rows
-            batches.append(batch)
-            replayed += bool(told.get("replay_of")) or bool(told.get("replayed"))
-            for day, count in told.get("days", {}).items():
-                days[day] = days.get(day, 0) + int(count)
-        return Receipt(kind, rows, batches, days, replayed)
+            (base if number == 0 else f"{base}/{number}", body)
+            for number, body in enumerate(_frames.bodies(kind, data, sources))
+        )
+        progress = Progress(self.client.progress, kind, rows)
+        try:
+            for batch, body, told in self._send_all(kind, numbered):
+                receipt.add(batch, body, told)
+                progress.show(receipt.rows)
+        except AlmanacError as error:
+            if receipt.rows:
+                again = f"idempotency_key={base!r}"
+                for name in ("predicted_at", "observed_at", "measured_at"):
+                    if isinstance(sources.get(name), _Now):
+                        again += f", {name}={_frames.moment(sources[name])!r}"
+                error.resume = f"the first {receipt.rows:,} rows are stored: to store the rest, call again with {again}"
+            raise
+        finally:
+            progress.close()
+        for text in receipt.warnings:
+            warnings.warn(text, AlmanacWarning, stacklevel=4)
+        return receipt.receipt()
 
-    def send(self, kind: str, body: Body, batch: str, retry_for: Optional[float] = None) -> Dict[str, Any]:
+    def _send_all(
+        self, kind: str, bodies: "Iterator[Tuple[str, Body]]"
+    ) -> "Iterator[Tuple[str, Body, Dict[str, Any]]]":
+        """Sends bodies in their order, as many at once as there may be connections, and makes the next ones
+        meanwhile."""
+        first = next(bodies, None)
+        if first is None:
+            return
+        second = next(bodies, None)
+        if second is None:
+            yield (*first, self.send(kind, first[1], first[0]))
+            return
+        stop = threading.Event()
+        sending: Deque[Tuple[str, Body, Future[Dict[str, Any]]]] = deque()
+        sent = 0
+        with ThreadPoolExecutor(self.client.connections, "almanac-ml-upload") as pool:
+            try:
+                upcoming: Optional[Tuple[str, Body]] = first
+                while upcoming is not None or sending:
+                    if upcoming is None or len(sending) == self.client.connections:
+                        batch, body, future = sending.popleft()
+                        told = _result(future, sent)
+                        sent += body.rows
+                        yield batch, body, told
+                    if upcoming is not None:
+                        batch, body = upcoming
+                        sending.append((batch, body, pool.submit(self.send, kind, body, batch, stop=stop)))
+                        upcoming, second = second or next(bodies, None), None
+            finally:
+                # Nobody waits for what else is on its way: it is not tried again.
+                stop.set()
+
+    def send(
+        self,
+        kind: str,
+        body: Body,
+        batch: str,
+        retry_for: Optional[float] = None,
+        timeout: Optional[float] = None,
+        stop: Optional[threading.Event] = None,
+    ) -> Dict[str, Any]:
         """Sends one request under an idempotency key, so that every repeat counts once."""
         headers = {"Content-Type": body.content_type, "Idempotency-Key": batch}
         if self.client.source:
             headers["Almanac-Source"] = self.client.source
         answer = self.client.transport.request(
-            "POST", self._url(kind), body=body.data, headers=headers, retry_for=retry_for
+            "POST", self._url(kind), body=body.data, headers=headers, retry_for=retry_for, timeout=timeout, stop=stop
         )
         told: Dict[str, Any] = answer.json()
         told["replayed"] = answer.headers.get("Idempotent-Replayed") == "true"
@@ -258,11 +354,12 @@ class Workspace:
     def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
-        ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another score,
-        ``costs`` (``{"fp": 2, "fn": 50}``) by other gains and costs, and ``zero_division`` (0 or 1) fills figures that divide by zero. ``interval`` adds the 95% interval of each figure.
-        ``by`` breaks them down by ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which
-        ``bins`` counts, or says where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live
-        there when it predicted, ``shadow`` what was not.
+        ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another
+        score, ``costs`` (``{"fp": 2, "fn": 50}``) by other gains and costs, and ``zero_division`` (0 or 1) fills figures
+        that divide by zero. ``interval`` adds the 95% interval of each figure. ``by`` breaks them down by ``model``, tags
+        (``tag.carrier``) and bins of features (``feature.distance``), which ``bins`` counts, or says where they begin.
+        ``time_zone`` says where days begin. ``environment`` judges what was live there when it predicted, ``shadow``
+        what was not.
         """
         return self.query("evaluations", since, until, **options)
 
@@ -289,6 +386,7 @@ class Workspace:
         sample: Optional[float] = None,
         order: Optional[str] = None,
         as_of: Optional[Instant] = None,
+        cut: Optional[str] = None,
         by: Union[str, Sequence[str], None] = None,
         bins: Union[int, Sequence[float], None] = None,
         time_zone: Optional[str] = None,
@@ -306,7 +404,8 @@ class Workspace:
         Of events ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
 
-        ``as_of`` asks for what was known at that instant. ``frames`` chooses the library of the frame.
+        ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
+        ``frames`` chooses the library of the frame.
         """
         library = _frames.library_for(frames or self.client.frames)
         params = {"from": _day(since), "to": _day(until or since), "format": _frames.format_for(library)}
@@ -320,8 +419,9 @@ class Workspace:
             "sample": None if sample is None else repr(float(sample)),
             "order": order,
             "as-of": None if as_of is None else _instant(as_of),
+            "cut": cut,
             "by": by if by is None or isinstance(by, str) else ",".join(by),
-            "bins": None if bins is None else str(bins) if isinstance(bins, int) else ",".join(map(repr, map(float, bins))),
+            "bins": None if bins is None else _edges(bins),
             "time-zone": time_zone,
             "environment": environment,
             "shadow": "true" if shadow else None,
@@ -333,7 +433,16 @@ class Workspace:
         }
         params.update({name: value for name, value in asked.items() if value is not None})
         answer = self.client.transport.request("GET", self._url(what), params=params)
+        _warn(answer)
         return _frames.frame(library, answer.data)
+
+    def cut(self, what: str, since: Day, until: Optional[Day] = None, *, as_of: Optional[Instant] = None) -> str:
+        """What a query of events reads now, as text: with it as ``cut`` the query answers the same for ever."""
+        params = {"from": _day(since), "to": _day(until or since), "format": "cut"}
+        if as_of is not None:
+            params["as-of"] = _instant(as_of)
+        answer = self.client.transport.request("GET", self._url(what), params=params)
+        return answer.data.decode().strip()
 
     def sql(
         self,
@@ -361,6 +470,7 @@ class Workspace:
         answer = self.client.transport.request(
             "POST", self._url("sql"), body=body, headers={"Content-Type": "application/json"}
         )
+        _warn(answer)
         return _frames.frame(library, answer.data)
 
     def create(self) -> "Workspace":
@@ -405,7 +515,7 @@ class Release:
 
     def log_predictions(self, data: Any, **fields: Any) -> Receipt:
         """Stores predictions of this release: see :meth:`Workspace.log_predictions`."""
-        return self.workspace.log_predictions(data, release=self.name, **fields)
+        return self.workspace.log_predictions(data, release=Constant(self.name), **fields)
 
     def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """How good the predictions of this release were: see :meth:`Workspace.query`."""
@@ -420,8 +530,77 @@ class Release:
         return self.workspace.confusion(since, until, release=self.name, **options)
 
 
+class Constant(NamedTuple):
+    """A value for all rows, also where a column has that name."""
+
+    value: str
+
+
+class _Now(datetime):
+    """The instant of a call that was given none."""
+
+
+class _Sum:
+    """What the requests of a call have stored together."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.rows = self.replayed = 0
+        self.batches: List[str] = []
+        self.days: Dict[str, int] = {}
+        self.warnings: List[str] = []
+
+    def add(self, batch: str, body: Body, told: Mapping[str, Any]) -> None:
+        self.rows += body.rows
+        self.batches.append(batch)
+        self.replayed += bool(told.get("replay_of")) or bool(told.get("replayed"))
+        for day, count in told.get("days", {}).items():
+            self.days[day] = self.days.get(day, 0) + int(count)
+        self.warnings += [text for text in told.get("warnings", []) if text not in self.warnings]
+
+    def receipt(self) -> Receipt:
+        return Receipt(self.kind, self.rows, self.batches, self.days, self.replayed, self.warnings)
+
+
+def _result(future: "Future[Dict[str, Any]]", sent: int) -> Dict[str, Any]:
+    """What the service said, with the rows of a refusal counted from the beginning of the frame."""
+    try:
+        return future.result()
+    except RefusedError as refused:
+        refused.after(sent)
+        raise
+
+
+def _warn(answer: Answer) -> None:
+    told = answer.headers.get("Almanac-Warning")
+    if told:
+        warnings.warn(f"the answer lacks something: {told}", AlmanacWarning, stacklevel=4)
+
+
 def _column_or_value(data: Any, source: Any) -> Any:
+    if isinstance(source, Constant):
+        return source.value
     return Column(source) if _frames.is_column(data, source) else source
+
+
+def _dated(data: Any, name: str, given: Any) -> Any:
+    """A column, or an instant or a day for all rows."""
+    source = _column_or_value(data, given)
+    if isinstance(source, str) and not _frames.DAY_TEXT.match(source):
+        there = ", ".join(_frames.names_of(data))
+        raise AlmanacError(f"{name}={source!r} is no column and no time; there are {there}")
+    return source
+
+
+def _time_of(data: Any, name: str, given: Optional[Instant], idempotency_key: Optional[str]) -> Any:
+    """Where the time of each event is taken from: what is given, else the column of that name, else now."""
+    if given is not None:
+        return _dated(data, name, given)
+    if _frames.is_column(data, name):
+        return Column(name)
+    if idempotency_key is not None:
+        raise AlmanacError(f"with an idempotency_key give {name}= as well: a repeat must have the same times")
+    return _Now.now(timezone.utc)
 
 
 def _optional(data: Any, **sources: Optional[str]) -> Dict[str, Any]:
@@ -445,6 +624,9 @@ def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, C
         sources.update({f"{family.prefix}{member}": Column(column) for member, column in named.items()})
     return sources
 
+
+def _edges(bins: Union[int, Sequence[float]]) -> str:
+    return str(bins) if isinstance(bins, int) else ",".join(repr(float(edge)) for edge in bins)
 
 
 def _day(day: Day) -> str:

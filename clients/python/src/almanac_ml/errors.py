@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import List, Optional
 
 
@@ -24,17 +24,36 @@ class RowProblem:
 class AlmanacError(Exception):
     """Every error of this package."""
 
+    #: What a call that sends several requests had stored before it failed, and how to go on: filled in by
+    #: :meth:`Workspace.log_predictions` and its like.
+    resume: Optional[str] = None
+
+    def _with_resume(self, text: str) -> str:
+        return text if self.resume is None else f"{text}; {self.resume}"
+
+    def __str__(self) -> str:
+        return self._with_resume(super().__str__())
+
+
+class AlmanacWarning(UserWarning):
+    """The service says something about an answer: what it lacks, or as of when it is."""
+
 
 class UnavailableError(AlmanacError):
     """The service could not be reached or did not answer in time. The same call may be made again:
-    a batch that was stored already counts once."""
+    a batch that was stored already counts once when it has the same idempotency key."""
 
 
 class RefusedError(AlmanacError):
-    """The service refused the request as it is; nothing was stored."""
+    """The service refused the request as it is; nothing of it was stored."""
 
     def __init__(
-        self, status: int, detail: str, rows: Optional[List[RowProblem]] = None, row_count: int = 0
+        self,
+        status: int,
+        detail: str,
+        rows: Optional[List[RowProblem]] = None,
+        row_count: int = 0,
+        advice: Optional[str] = None,
     ) -> None:
         self.status = status
         """The HTTP status."""
@@ -44,9 +63,17 @@ class RefusedError(AlmanacError):
         """The first rows that are wrong (the service names at most 100)."""
         self.row_count = max(row_count, len(self.rows))
         """How many rows are wrong."""
-        super().__init__(str(self))
+        self.advice = advice
+        """What to do about it, where the service cannot know."""
+        # With both, so that it can be pickled.
+        super().__init__(status, detail)
 
     def __str__(self) -> str:
+        text = self.detail if self.advice is None else f"{self.detail}: {self.advice}"
         shown = "; ".join(str(row) for row in self.rows[:3])
         more = "" if self.row_count <= 3 else f"; and {self.row_count - 3} more"
-        return f"{self.detail} ({shown}{more})" if shown else self.detail
+        return self._with_resume(f"{text} ({shown}{more})" if shown else text)
+
+    def after(self, rows: int) -> None:
+        """Counts its rows from the beginning of a frame of which ``rows`` were sent before."""
+        self.rows = [replace(problem, row=problem.row + rows) for problem in self.rows]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any, List, Optional, Union
 
@@ -25,18 +27,28 @@ class LocalClient(Client):
     def __init__(self, url: str, process: "subprocess.Popen[str]", **options: Any) -> None:
         super().__init__(url, **options)
         self.process = process
-        atexit.register(self.close)
+        # Also when the client is forgotten, and at the end of this process.
+        self._end = weakref.finalize(self, _end, process, os.getpid())
+
+    def __repr__(self) -> str:
+        return f"almanac_ml.open(...) at {self.transport.url}"
 
     def close(self) -> None:
         """Closes the connections, and ends the service after it has done what was begun."""
         super().close()
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        self._end()
+
+
+def _end(process: "subprocess.Popen[str]", owner: int) -> None:
+    # A child after a fork has a copy of the client, and ends no service of its parent.
+    if os.getpid() != owner or process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def start(
@@ -67,16 +79,26 @@ def start(
 
 
 def find_binary(binary: Union[None, str, "os.PathLike[str]"] = None) -> str:
-    """The binary: the one named, that of the environment variable ALMANAC_BINARY, or the one on the PATH."""
+    """The binary: the one named, that of the environment variable ALMANAC_BINARY, the one that
+    ``pip install almanac-ml[server]`` put beside this Python, or the one on the PATH."""
     for candidate in (binary, os.environ.get("ALMANAC_BINARY")):
         if candidate is not None:
             if not Path(candidate).is_file():
                 raise AlmanacError(f"there is no binary {os.fspath(candidate)}")
             return os.fspath(candidate)
-    on_path = shutil.which("almanac")
-    if on_path is None:
-        raise AlmanacError("the binary `almanac` is not on the PATH; name it by binary= or ALMANAC_BINARY")
-    return on_path
+    # A virtual environment need not be activated for its Python to be used.
+    found = shutil.which("almanac", path=_scripts()) or shutil.which("almanac")
+    if found is None:
+        raise AlmanacError(
+            "there is no binary `almanac`: pip install 'almanac-ml[server]', or name one by binary= or ALMANAC_BINARY"
+        )
+    return found
+
+
+def _scripts() -> str:
+    """The folders in which pip puts programs for this Python."""
+    user = sysconfig.get_preferred_scheme("user") if sys.version_info >= (3, 10) else f"{os.name}_user"
+    return os.pathsep.join((sysconfig.get_path("scripts"), sysconfig.get_path("scripts", user)))
 
 
 def _read(process: "subprocess.Popen[str]", told: List[str], found: threading.Event) -> None:
