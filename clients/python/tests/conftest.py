@@ -37,9 +37,9 @@ def workspace(service: al.LocalClient) -> al.Workspace:
     return prepared(service)
 
 
-def prepared(client: al.Client) -> al.Workspace:
+def prepared(client: al.Client, path: "str | None" = None) -> al.Workspace:
     """A new workspace with a model and the release v1."""
-    w = client.workspace(f"credit/w{next(_names)}").create()
+    w = client.workspace(path or f"credit/w{next(_names)}").create()
     w.create_model("risk", task="binary", positive_label="default")
     w.create_release("v1", model="risk")
     return w
@@ -50,7 +50,8 @@ class Door:
 
     ``503``, ``429``, ``401``: answers so. ``half``: passes the request on, and gives half of the answer.
     ``lost``: passes it on and hangs up. ``shut``: hangs up before it reads the body. ``portal``: answers 200
-    and a page of its own. ``hang``: reads the request and answers when the door is closed. Then it passes on.
+    and a page of its own. ``hang``: passes the request on, and gives the answer when the door is opened.
+    ``drip``: gives the answer byte by byte. Then it passes on.
     """
 
     def __init__(self, target: str) -> None:
@@ -58,6 +59,9 @@ class Door:
         self.seen: List[str] = []
         self.encodings: List[str] = []
         self.is_shut = False
+        self.passed: List[bytes] = []
+        self.reached = threading.Event()
+        self.opened = threading.Event()
         door = self
         host, port = target.replace("http://", "").split(":")
 
@@ -95,15 +99,24 @@ class Door:
                 onward.request(self.command, self.path, body, dict(self.headers))
                 answer = onward.getresponse()
                 data = answer.read()
+                door.passed.append(body)
                 if word == "lost":
                     self.hang_up()
                     return
+                if word == "hang":
+                    door.reached.set()
+                    door.opened.wait()
                 self.send_response(answer.status)
                 for name, value in answer.getheaders():
                     if name.lower() not in ("content-length", "transfer-encoding", "connection"):
                         self.send_header(name, value)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
+                if word == "drip":
+                    for at in range(len(data)):
+                        self.wfile.write(data[at : at + 1])
+                        self.wfile.flush()
+                    return
                 self.wfile.write(data[: len(data) // 2] if word == "half" else data)
                 if word == "half":
                     self.hang_up()
@@ -125,6 +138,7 @@ class Door:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
+        self.opened.set()
         self.server.shutdown()
         self.server.server_close()
 

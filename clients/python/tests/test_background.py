@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -11,11 +14,14 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import Callable, Iterator
 
 import pytest
 from conftest import Door, files, keys_of, prepared
 
 import almanac_ml as al
+from almanac_ml import background, spool
+from almanac_ml._frames import Body
 
 AT = "2026-06-01T02:00:00Z"
 DAY = "2026-06-01"
@@ -69,7 +75,18 @@ def test_all_that_an_event_may_have_is_sent(workspace: al.Workspace) -> None:
     assert (row["key"], row["predicted_on"], row["value"]) == ("loan-1", DAY, 12.5)
 
 
-@pytest.mark.parametrize("script", [["503", "429"], ["half", "lost"], ["shut", "503", "half", "lost", "429"]])
+def settle(logger: al.Logger) -> None:
+    """Waits until everything is stored, while the service is away now and then."""
+    for _ in range(1_000):
+        if logger.flush(60):
+            return
+        assert logger.stats.refused == logger.stats.dropped == 0
+    pytest.fail(f"it never ends: {logger.stats}")
+
+
+@pytest.mark.parametrize(
+    "script", [["503", "429"], ["half", "lost", "drip"], ["shut", "503", "portal", "half", "lost", "429"]]
+)
 def test_a_service_that_misbehaves_loses_and_doubles_nothing(
     workspace: al.Workspace, door: Door, script: "list[str]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +94,7 @@ def test_a_service_that_misbehaves_loses_and_doubles_nothing(
     door.script = list(script) * 3
     with through(door, workspace).logger(max_batch=50, retry_for=20) as logger:
         fill(logger, 200)
-        assert logger.flush(60)
+        settle(logger)
     assert keys_of(workspace, DAY) == expected(200)
     assert set(script) <= set(door.seen)
 
@@ -164,7 +181,7 @@ def test_a_call_waits_for_nothing_while_a_request_hangs(
     assert hangs.wait(60)
     # The thread that sends hangs in the first request; the caller does not.
     fill(logger, 5_000, first=10)
-    assert logger.stats.waiting == 5_000
+    assert logger.stats.waiting == 5_010
     goes_on.set()
     assert logger.close(60).stored == 5_010
 
@@ -235,3 +252,378 @@ def test_a_killed_service_gets_everything_when_it_is_back(binary: str, tmp_path:
     finally:
         again.terminate()
         again.wait()
+
+
+def test_what_somebody_can_mend_waits(client_of_token: "tuple[str, str]", tmp_path: Path) -> None:
+    url, token = client_of_token
+    prepared(al.connect(url, token=token), "credit/later")
+    with al.connect(url, token="alm_" + "x" * 38).workspace("credit/later").logger(spool=tmp_path) as logger:
+        fill(logger, 10)
+        assert not logger.flush()
+        assert (logger.stats.spooled, logger.stats.refused) == (10, 0)
+    with al.connect(url, token=token).workspace("credit/later").logger(spool=tmp_path) as logger:
+        logger.metric("m", 1.0, measured_at=AT)
+        assert logger.flush(60)
+        assert logger.stats.stored == 11
+
+
+@pytest.fixture
+def client_of_token(binary: str, tmp_path: Path) -> "Iterator[tuple[str, str]]":
+    data = str(tmp_path / "guarded")
+    token = subprocess.run([binary, "--data", data, "init"], check=True, capture_output=True, text=True).stdout.strip()
+    with al.open(data, binary=binary, token=token) as client:
+        yield client.transport.url, token
+
+
+def test_rows_wait_for_a_workspace_that_is_not_there_yet(service: al.LocalClient) -> None:
+    workspace = service.workspace("credit/to-come")
+    with workspace.logger(flush_seconds=0.01) as logger:
+        fill(logger, 10)
+        assert not logger.flush() and logger.stats.waiting == 10
+        prepared(service, "credit/to-come")
+        assert logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(10)
+
+
+def test_a_row_that_cannot_be_named_is_found(workspace: al.Workspace, tmp_path: Path) -> None:
+    with workspace.logger(spool=tmp_path) as logger:
+        fill(logger, 50)
+        assert logger.prediction("v1", "half a \ud800 letter", score=0.5, predicted_at=AT)
+        fill(logger, 50, first=50)
+        assert not logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(100)
+    assert (logger.stats.stored, logger.stats.refused) == (100, 1)
+    (kept,) = files(tmp_path / "refused", "*.batch")
+    assert spool.read(kept).body.rows == 1
+
+
+def test_more_bad_rows_than_the_service_names_are_all_found(workspace: al.Workspace, tmp_path: Path) -> None:
+    with workspace.logger(spool=tmp_path) as logger:
+        for row in range(600):
+            logger.prediction("v1", f"loan-{row:04}", score=7.0 if row % 2 else 0.5, predicted_at=AT)
+        assert not logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(600)[::2]
+    assert (logger.stats.stored, logger.stats.refused) == (300, 300)
+    assert sum(spool.read(path).body.rows for path in files(tmp_path / "refused", "*.batch")) == 300
+
+
+def test_bad_rows_of_the_spool_are_put_aside_too(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
+    door.is_shut = True
+    with through(door, workspace).logger(spool=tmp_path, retry_for=0.05) as logger:
+        fill(logger, 5)
+        logger.prediction("v1", "too-much", score=17.0, predicted_at=AT)
+    assert logger.stats.spooled == 6
+    door.is_shut = False
+    with through(door, workspace).logger(spool=tmp_path) as logger:
+        logger.metric("m", 1.0, measured_at=AT)
+        logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(5)
+    assert (logger.stats.stored, logger.stats.refused, logger.stats.spooled) == (6, 1, 0)
+    assert len(files(tmp_path, "*.batch")) == 1
+
+
+def test_closing_saves_what_waits_while_a_request_hangs(
+    workspace: al.Workspace, door: Door, tmp_path: Path
+) -> None:
+    door.script = ["hang"]
+    logger = through(door, workspace).logger(spool=tmp_path, max_batch=50, flush_seconds=0.01)
+    fill(logger, 50)
+    assert door.reached.wait(60)
+    fill(logger, 250, first=50)
+    stats = logger.close(0.0)
+    assert (stats.spooled, stats.waiting, stats.stored, stats.dropped) == (300, 0, 0, 0)
+    door.opened.set()
+    with through(door, workspace).logger(spool=tmp_path) as again:
+        again.metric("m", 1.0, measured_at=AT)
+        assert again.flush(60)
+    # What hung was stored, and is in the spool as well: it counts once.
+    assert keys_of(workspace, DAY) == expected(300)
+    assert again.stats.stored == 301
+
+
+def test_a_process_that_is_killed_while_it_sends_doubles_nothing(
+    workspace: al.Workspace, door: Door, tmp_path: Path
+) -> None:
+    door.is_shut = True
+    with through(door, workspace).logger(spool=tmp_path, max_batch=50, retry_for=0.05) as logger:
+        fill(logger, 500)
+    door.is_shut = False
+    door.script = ["pass"] * 4 + ["hang"]
+    code = f"""
+        import almanac_ml as al
+        logger = al.connect({door.url!r}).workspace({workspace.path!r}).logger(spool={str(tmp_path)!r})
+        logger.metric("m", 1.0, measured_at={AT!r})
+        logger.flush(600)
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
+    assert door.reached.wait(60)
+    process.kill()
+    process.wait()
+    door.opened.set()
+    with through(door, workspace).logger(spool=tmp_path) as logger:
+        logger.metric("m", 1.0, measured_at=AT)
+        assert logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(500)
+    assert logger.stats.stored == 301, "the four that were acknowledged are not sent again"
+
+
+def test_what_cannot_be_logged_is_counted_and_told_and_not_raised(workspace: al.Workspace) -> None:
+    errors: "list[Exception]" = []
+    with workspace.logger(on_error=errors.append) as logger:
+        assert logger.prediction("v1", "a", score=0.5, predicted_at=AT, tags=7) is False  # type: ignore[arg-type]
+        assert logger.prediction("v1", object(), score=object(), predicted_at=AT)  # type: ignore[arg-type]
+        assert logger.prediction("v1", "loan-0000", score=0.5, predicted_at=AT)
+        assert not logger.flush(60)
+    assert (logger.stats.logged, logger.stats.stored, logger.stats.refused) == (3, 1, 2)
+    assert len(errors) == 2
+    assert logger.prediction("v1", "late", score=0.5) is False, "it is closed"
+    assert logger.stats.dropped == 1
+
+
+def test_a_thread_that_cannot_be_started_raises_nothing(
+    workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    logger = workspace.logger()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        fill(logger, 10)
+        assert not logger.flush(1)
+    fill(logger, 10, first=10)
+    assert logger.flush(60)
+    last = workspace.logger()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        fill(last, 10, first=20)
+        assert last.close().stored == 10, "sent by the caller of close, in place of a thread"
+    logger.close()
+    assert keys_of(workspace, DAY) == expected(30)
+
+
+_audited: "list[str]" = []
+_watched: "set[int]" = set()
+
+
+def _audit(event: str, _: object) -> None:
+    if threading.get_ident() in _watched and event.split(".")[0] in ("open", "os", "socket", "subprocess", "shutil"):
+        _audited.append(event)
+
+
+sys.addaudithook(_audit)
+
+
+def test_a_call_does_no_io_and_takes_no_lock_that_is_held_during_io(
+    workspace: al.Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = workspace.logger(spool=tmp_path, max_batch=10, max_queued=500, flush_seconds=0.001)
+    caller = threading.get_ident()
+    taken_during_io: "list[str]" = []
+
+    class Work:
+        """The lock that is held during writes to disk, which a caller must not take."""
+
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def acquire(self, timeout: float = -1) -> bool:
+            assert threading.get_ident() not in _watched, "a call waits for I/O"
+            return self.lock.acquire(timeout=timeout)
+
+        def release(self) -> None:
+            self.lock.release()
+
+        def __enter__(self) -> None:
+            self.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.release()
+
+    def io(name: str, function: "Callable[..., object]") -> "Callable[..., object]":
+        def watched(*args: object, **options: object) -> object:
+            for lock in ("_lock", "_starting"):
+                if getattr(logger, lock)._is_owned():
+                    taken_during_io.append(f"{lock} during {name}")
+            return function(*args, **options)
+
+        return watched
+
+    monkeypatch.setattr(logger, "_work", Work())
+    monkeypatch.setattr(os, "fsync", io("fsync", os.fsync))
+    monkeypatch.setattr(os, "replace", io("replace", os.replace))
+    transport = workspace.client.transport
+    monkeypatch.setattr(transport, "_try", io("request", transport._try))
+    # The first call starts the thread.
+    fill(logger, 1)
+    _watched.add(caller)
+    try:
+        for row in range(1, 3_000):
+            logger.prediction("v1", f"loan-{row:04}", score=0.5, predicted_at=AT, tags={"branch": "north"})
+    finally:
+        _watched.discard(caller)
+    stats = logger.close(60)
+    assert _audited == [] and taken_during_io == []
+    assert stats.stored == stats.logged and stats.stored + stats.dropped == 3_000 and stats.stored > 10
+
+
+def test_rows_keep_their_order_whatever_happens(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
+    door.script = ["503"] * 3 + ["pass"] * 2 + ["shut"] * 5 + ["lost"] * 2
+    with through(door, workspace).logger(
+        spool=tmp_path, max_batch=10, flush_seconds=0.001, retry_for=0.0, max_queued=1_000
+    ) as logger:
+        for row in range(200):
+            assert logger.prediction("v1", "loan", score=row / 1000, predicted_at=AT)
+        settle(logger)
+    scores = [score for body in door.passed for score in json.loads(body)["score"]]
+    assert list(dict.fromkeys(scores)) == [row / 1000 for row in range(200)]
+    assert logger.stats.stored == 200
+
+
+def test_a_full_spool_drops_and_counts(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
+    door.is_shut = True
+    logger = through(door, workspace).logger(
+        spool=tmp_path, spool_bytes=2_000, max_batch=10, max_queued=50, retry_for=0.0, flush_seconds=0.001
+    )
+    for row in range(1_000):
+        logger.prediction("v1", f"loan-{row:04}", score=0.5, predicted_at=AT)
+    stats = logger.close(60)
+    assert 0 < stats.spooled < 50 and stats.waiting == 0
+    assert sum(path.stat().st_size for path in files(tmp_path, "*.batch")) < 5_000
+    door.is_shut = False
+    with through(door, workspace).logger(spool=tmp_path) as again:
+        again.metric("m", 1.0, measured_at=AT)
+        assert again.flush(60)
+    assert len(keys_of(workspace, DAY)) == stats.spooled
+    assert stats.spooled + stats.dropped == 1_000
+
+
+def test_workspaces_share_a_spool_and_keep_their_own(service: al.LocalClient, door: Door, tmp_path: Path) -> None:
+    door.is_shut = True
+    ours = [prepared(service) for _ in range(2)]
+    for number, workspace in enumerate(ours):
+        with through(door, workspace).logger(spool=tmp_path, retry_for=0.0) as logger:
+            fill(logger, 10, first=10 * number)
+    door.is_shut = False
+    for number, workspace in reversed(list(enumerate(ours))):
+        with through(door, workspace).logger(spool=tmp_path) as logger:
+            logger.metric("m", 1.0, measured_at=AT)
+            assert logger.flush(60)
+        assert keys_of(workspace, DAY) == expected(20)[10 * number :][:10]
+
+
+def test_a_spool_of_the_former_layout_is_sent(workspace: al.Workspace, tmp_path: Path) -> None:
+    """As version 0.2.0 wrote it: folders of processes stood in the spool itself, and no head named a workspace."""
+    former = tmp_path / "0123456789abcdef0123456789abcdef"
+    former.mkdir()
+    (former / "lock").touch()
+    head = (
+        b'{"v": 1, "kind": "predictions", "batch": "f/1", "content_type": "application/json", "rows": 1, '
+        b'"sha256": "d2d3a5d6c07c7e6bd8ac1c8b1a8bf46b66f0d8c4b1f40fbd1a4f4d7d9a6a9a1f"}'
+    )
+    body = b'{"key":["loan-0000"],"predicted_at":["2026-06-01T02:00:00.000000Z"],"release":["v1"],"score":[0.5]}'
+    digest = hashlib.sha256(body).hexdigest().encode()
+    (former / "0000000001.batch").write_bytes(head.replace(head[-66:-2], digest) + b"\n" + body)
+    with workspace.logger(spool=tmp_path) as logger:
+        logger.metric("m", 1.0, measured_at=AT)
+        assert logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(1)
+    assert not former.exists()
+
+
+def test_processes_that_start_together_take_over_a_spool_once(
+    workspace: al.Workspace, door: Door, tmp_path: Path
+) -> None:
+    door.is_shut = True
+    for part in range(8):
+        with through(door, workspace).logger(spool=tmp_path, retry_for=0.0, max_batch=5) as logger:
+            fill(logger, 20, first=20 * part)
+            logger.close()
+        # It was taken over by the next one; this keeps each part in a folder of its own.
+        (folder,) = (tmp_path / "credit%2F").parent.glob("credit*/*")
+        folder.rename(tmp_path / f"{part:032x}")
+    door.is_shut = False
+    code = f"""
+        import almanac_ml as al
+        logger = al.connect({door.url!r}).workspace({workspace.path!r}).logger(spool={str(tmp_path)!r})
+        logger.metric("m", 1.0, measured_at={AT!r})
+        assert logger.flush(60), logger.stats
+    """
+    processes = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)]) for _ in range(4)]
+    assert [process.wait(120) for process in processes] == [0] * 4
+    assert keys_of(workspace, DAY) == expected(160)
+    assert files(tmp_path, "*.batch") == []
+
+
+def _work_of(url: str, path: str, first: int) -> None:
+    """What a worker does: it logs, and ends without closing anything."""
+    fill(al.connect(url).workspace(path).logger(flush_seconds=60), 10, first=first)
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_workers_of_multiprocessing_send_what_they_logged(workspace: al.Workspace, method: str) -> None:
+    context = multiprocessing.get_context(method)
+    url = workspace.client.transport.url
+    workers = [context.Process(target=_work_of, args=(url, workspace.path, 10 * part)) for part in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+        assert worker.exitcode == 0
+    assert keys_of(workspace, DAY) == expected(20)
+
+
+def test_a_signal_handler_may_log_while_its_thread_logs(workspace: al.Workspace) -> None:
+    logger = workspace.logger(max_queued=5)
+    logger._closing = True
+
+    def handle(*_: object) -> None:
+        assert logger.metric("signals", 1.0) is False
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with logger._lock:
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert logger.stats.dropped == 1
+
+
+def test_a_row_is_as_it_was_when_it_was_logged(workspace: al.Workspace) -> None:
+    tags = {"branch": "north"}
+    with workspace.logger(flush_seconds=60) as logger:
+        logger.prediction("v1", "loan-0000", score=0.5, predicted_at=AT, tags=tags)
+        tags["branch"] = "south"
+        assert logger.flush(60)
+    (row,) = workspace.predictions(DAY, frames="rows")
+    assert row["tag.branch"] == "north"
+
+
+def test_an_error_handler_that_fails_or_waits_for_itself_stops_nothing(workspace: al.Workspace) -> None:
+    results: "list[bool]" = []
+
+    def handle(error: Exception) -> None:
+        results.append(logger.flush(60))
+        raise error
+
+    logger = workspace.logger(on_error=handle)
+    logger.prediction("v1", "too-much", score=17.0, predicted_at=AT)
+    fill(logger, 5)
+    assert not logger.flush(60)
+    logger.close()
+    assert len(results) == 1 and keys_of(workspace, DAY) == expected(5)
+
+
+def test_a_batch_is_found_in_the_body_that_it_was(tmp_path: Path) -> None:
+    kept = spool.Spool(tmp_path, 10_000, "credit/prod")
+    batch = spool.Batch("metrics", "a/1", Body("application/json", b'{"name":["m"]}', 1))
+    assert kept.write(batch) and kept.first() == batch and kept.rows() == 1
+    smaller = [batch._replace(name=f"a/1~{part}") for part in range(2)]
+    kept.replace_first(smaller)
+    assert [kept.first(), kept.rows()] == [smaller[0], 2]
+    for path in files(tmp_path, "*.batch"):
+        path.write_bytes(path.read_bytes()[:-3])
+    assert [kept.first(), kept.first(), kept.first()] == [1, 1, None]
+    assert kept.bytes == 0 and len(files(tmp_path / "refused", "*.txt")) == 2
+    kept.close()
+    assert background.Stats() == al.Stats()

@@ -4,6 +4,13 @@ Rows go into a bounded queue. A thread sends them in batches, each under an idem
 that a batch that is sent twice counts once. While the service is away, batches wait in memory or, with
 ``spool``, on disk, where they outlive the process. What the service refuses for good is counted, logged, and
 kept in the spool's folder ``refused``.
+
+Three locks, of which a call takes at most the first:
+
+- ``_lock`` guards counters. It is held for no I/O, and by a call only if its row cannot be taken.
+- ``_work`` is held by whoever turns rows into batches or writes them to disk, and never during a request. So
+  :meth:`Logger.close` can save what waits while a request hangs.
+- ``_starting`` is held while the thread is started.
 """
 
 from __future__ import annotations
@@ -11,8 +18,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import functools
+import hashlib
 import logging
 import os
+import random
+import sys
 import threading
 import time
 import uuid
@@ -21,13 +31,12 @@ from collections import deque
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _frames
 from ._fields import FAMILIES, field
-from ._frames import Body
-from .errors import AlmanacError, RefusedError, UnavailableError
-from .spool import Spool, Spooled
+from .errors import AlmanacError, RefusedError
+from .spool import Batch, Spool
 
 if TYPE_CHECKING:
     from .client import Workspace
@@ -39,6 +48,25 @@ Row = Tuple[str, Dict[str, Any]]
 
 #: The most bytes of spooled batches, unless ``spool_bytes`` says otherwise.
 SPOOL_BYTES = 1024 * 1024 * 1024
+
+#: The most rows of a request, unless ``max_batch`` says otherwise. Making JSON of more would hold up other threads
+#: of Python for longer.
+MAX_BATCH = 2_000
+
+#: The longest pause between two requests while the service is away, in seconds.
+MAX_PAUSE_SECONDS = 30.0
+
+#: How long rows are dropped before that is said again, in seconds.
+TELL_DROPPED_SECONDS = 60.0
+
+#: How long a logger that nobody closed may send at the end of the process, in seconds.
+EXIT_SECONDS = 5.0
+
+#: Statuses after which a batch waits, since somebody can mend it: give another token, create the workspace.
+MENDED = frozenset((401, 404))
+
+#: Statuses that one row can cause without being named: what is left of the batch may be fine.
+DIVIDED = frozenset((400, 413, 422))
 
 _loggers: "weakref.WeakSet[Logger]" = weakref.WeakSet()
 
@@ -58,7 +86,11 @@ class Stats:
     dropped: int = 0
     """Rows that were lost because the queue or the spool was full."""
     waiting: int = 0
-    """Rows in the queue."""
+    """Rows in memory, those that are being sent among them."""
+
+
+class _Abandoned(Exception):
+    """:meth:`Logger.close` has saved what this thread was about to send."""
 
 
 class Logger:
@@ -66,9 +98,9 @@ class Logger:
 
     ``max_queued``: the most rows that wait in memory; further ones are dropped and counted.
     ``max_batch``: the most rows of a request. ``flush_seconds``: how long a row waits at most before it
-    is sent. ``retry_for``: how long a request is tried before its batch waits for the next round.
-    ``spool``: a folder in which batches wait while the service is away, at most ``spool_bytes``.
-    ``on_error`` is called with each error, from the thread that sends.
+    is sent. ``timeout``: how long one answer may take. ``retry_for``: how long a request is tried before its
+    batch waits for a later round. ``spool``: a folder in which batches wait while the service is away, at most
+    ``spool_bytes``. ``on_error`` is called with each error, from the thread that sends.
     """
 
     def __init__(
@@ -78,8 +110,9 @@ class Logger:
         spool: Union[None, str, "os.PathLike[str]"] = None,
         spool_bytes: int = SPOOL_BYTES,
         max_queued: int = 100_000,
-        max_batch: int = 10_000,
+        max_batch: int = MAX_BATCH,
         flush_seconds: float = 1.0,
+        timeout: float = 10.0,
         retry_for: float = 5.0,
         on_error: Optional[Callable[[Exception], None]] = None,
     ) -> None:
@@ -89,6 +122,7 @@ class Logger:
         self._max_queued = max_queued
         self._max_batch = min(max_batch, max_queued)
         self._flush_seconds = flush_seconds
+        self._timeout = timeout
         self._retry_for = retry_for
         self._on_error = on_error
         self._begin()
@@ -99,18 +133,27 @@ class Logger:
     def _begin(self) -> None:
         """A fresh state: at first, and in a child after a fork."""
         self._queue: Deque[Row] = deque()
-        self._held: Deque[Tuple[str, str, Body]] = deque()
-        self._wake = threading.Event()
-        self._lock = threading.Lock()
+        # Batches in memory, the one that is being sent first.
+        self._batches: Deque[Batch] = deque()
+        # Reentrant: a signal handler may log while its thread is in a call.
+        self._lock = threading.RLock()
         self._settled = threading.Condition(self._lock)
+        self._work = threading.Lock()
+        self._starting = threading.RLock()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
         self._stats = Stats()
-        self._logged = self._dropped = 0
+        self._taken = self._in_hand = 0
+        self._dropped = self._unusable = 0
+        self._told_dropped, self._told_dropped_at = 0, float("-inf")
+        self._errors: Deque[Tuple[Exception, str]] = deque(maxlen=100)
         self._rounds = 0
-        self._closing = False
+        self._closing = self._is_urgent = self._is_abandoned = False
         self._thread: Optional[threading.Thread] = None
         self._name = uuid.uuid4().hex
-        self._batches = 0
+        self._made = 0
         self._is_away = False
+        self._pause, self._next_try = 0.0, 0.0
         self._spool: Optional[Spool] = None
 
     def __repr__(self) -> str:
@@ -201,58 +244,79 @@ class Logger:
         return self._take("metrics", row, tags=tags)
 
     def _take(self, kind: str, row: Dict[str, Any], **families: Optional[Mapping[Any, Any]]) -> bool:
-        waiting = len(self._queue)
-        if waiting >= self._max_queued or self._closing:
-            self._dropped += 1
-            return False
-        # Copies: the caller may change its own.
-        row.update({name: dict(members) for name, members in families.items() if members})
-        self._queue.append((kind, row))
-        self._logged += 1
-        if self._thread is None:
-            self._start()
-        elif waiting + 1 == self._max_batch:
-            self._wake.set()
-        return True
-
-    def _start(self) -> None:
-        with self._lock:
+        try:
+            if len(self._queue) >= self._max_queued or self._closing:
+                with self._lock:
+                    self._dropped += 1
+                return False
+            # Copies: the caller may change its own.
+            row.update({name: dict(members) for name, members in families.items() if members})
+            self._queue.append((kind, row))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="almanac-ml", daemon=True)
-                self._thread.start()
+                self._start()
+            elif len(self._queue) >= self._max_batch and not self._wake.is_set():
+                self._wake.set()
+            return True
+        except Exception as error:  # nothing of this is worth the caller's own work
+            with self._lock:
+                self._unusable += 1
+                self._errors.append((error, f"one of the {kind} was not logged"))
+            return False
+
+    def _start(self) -> bool:
+        """Whether the thread runs. Where none can be started, a later call tries again."""
+        with self._starting:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="almanac-ml", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    if not self._errors:
+                        self._errors.append((error, "the thread that sends cannot be started"))
+                    return False
+                self._thread = thread
+                _close_with_worker(self)
+        return True
 
     @property
     def stats(self) -> Stats:
         """What became of the rows so far."""
-        held = sum(body.rows for _, _, body in list(self._held))
-        return replace(
-            self._stats,
-            logged=self._logged,
-            dropped=self._stats.dropped + self._dropped,
-            waiting=len(self._queue) + held,
-        )
+        with self._lock:
+            waiting = len(self._queue)
+            return replace(
+                self._stats,
+                logged=self._taken + waiting + self._unusable,
+                refused=self._stats.refused + self._unusable,
+                dropped=self._stats.dropped + self._dropped,
+                waiting=waiting + self._in_hand + sum(batch.body.rows for batch in self._batches),
+            )
 
     def flush(self, timeout: float = 30.0) -> bool:
         """Waits until everything logged before is stored; ``False`` when that took too long, or some of
         it waits on disk or was refused or dropped."""
         before = self.stats
-        if self._thread is None and self._spool_root is None:
+        if threading.current_thread() is self._thread:
+            return before.waiting == before.spooled == 0
+        if self._thread is None and (self._closing or not (before.waiting or self._spool_root)):
             return before.waiting == 0
-        self._start()
+        if not self._start():
+            return False
         give_up = time.monotonic() + timeout
         with self._settled:
             # The round that runs may have begun before the last row was logged.
             wanted = self._rounds + 2
-            while self._rounds < wanted and not self._is_done():
+            while self._rounds < wanted and self._is_running():
+                self._is_urgent = True
                 self._wake.set()
                 if not self._settled.wait(min(0.2, max(0.0, give_up - time.monotonic()))):
                     if time.monotonic() >= give_up:
                         return False
         after = self.stats
-        return after.waiting == after.spooled == 0 and after.refused == before.refused
+        lost = (after.refused, after.dropped) != (before.refused, before.dropped)
+        return after.waiting == after.spooled == 0 and not lost
 
-    def _is_done(self) -> bool:
-        return self._thread is not None and not self._thread.is_alive()
+    def _is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     async def aflush(self, timeout: float = 30.0) -> bool:
         """:meth:`flush`, without holding up the event loop."""
@@ -260,17 +324,25 @@ class Logger:
         return await loop.run_in_executor(None, functools.partial(self.flush, timeout))
 
     def close(self, timeout: float = 10.0) -> Stats:
-        """Sends what waits, for ``timeout`` seconds at most, and ends. What could not be sent stays on
-        disk with ``spool``, and is dropped without. It may be called again."""
+        """Sends what waits, for about ``timeout`` seconds at most, and ends. What could not be sent by then
+        stays on disk with ``spool``, and is dropped without. It may be called again."""
+        give_up = time.monotonic() + timeout
         if self._thread is None and self._queue:
             self._start()
         self._closing = True
+        if self._spool_root is not None:
+            # The spool keeps what fails now: it is not tried again.
+            self._stop.set()
         self._wake.set()
         thread = self._thread
-        if thread is not None:
-            thread.join(timeout)
-        if thread is None or not thread.is_alive():
-            self._end()
+        if thread is None and self._queue:
+            # No thread can be started any more, as at the end of an interpreter.
+            self._run()
+        elif thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, give_up - time.monotonic()))
+            self._stop.set()
+            if thread.is_alive():
+                self._abandon()
         _loggers.discard(self)
         return self.stats
 
@@ -279,159 +351,253 @@ class Logger:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, functools.partial(self.close, timeout))
 
+    def _abandon(self) -> None:
+        """Saves what waits while the thread hangs in a request, which is among it: its key is the same, so it
+        counts once."""
+        if not self._work.acquire(timeout=EXIT_SECONDS):
+            log.error("rows were left behind: the disk of the spool does not answer")
+            return
+        try:
+            if not self._is_abandoned:
+                self._is_abandoned = True
+                self._make_batches()
+                self._put_away(keep_in_memory=False)
+                self._end()
+        finally:
+            self._work.release()
+
     def _end(self) -> None:
         if self._spool is not None:
             self._spool.close()
             self._spool = None
 
     def _run(self) -> None:
-        self._open_spool()
+        with self._work:
+            self._open_spool()
         while True:
             self._wake.wait(self._flush_seconds)
             self._wake.clear()
-            closing = self._closing
-            try:
-                self._round(closing)
-            except Exception as error:  # noqa: BLE001  nothing may end this thread
-                self._tell(error, "a batch could not be sent")
+            closing, urgent, self._is_urgent = self._closing, self._is_urgent, False
+            with self._work:
+                if self._is_abandoned:
+                    return
+                try:
+                    self._round(closing, urgent)
+                except _Abandoned:
+                    return
+                except Exception as error:  # nothing may end this thread
+                    self._tell(error, "a batch could not be sent")
+                self._tell_what_happened()
+                is_last = closing and not self._queue and not self._batches
+                if is_last:
+                    self._end()
             with self._settled:
                 self._rounds += 1
                 self._settled.notify_all()
-            if closing and not self._queue:
-                break
+            if is_last:
+                return
 
     def _open_spool(self) -> None:
         if self._spool_root is None:
             return
         try:
-            self._spool = Spool(self._spool_root, self._spool_bytes)
+            self._spool = Spool(self._spool_root, self._spool_bytes, self._workspace.path)
             self._spool.adopt()
-            self._count(spooled=sum(spooled.body.rows for spooled in self._spool.waiting()))
+            self._count(spooled=self._spool.rows())
         except OSError as error:
             self._tell(error, f"the spool {self._spool_root} cannot be used")
 
-    def _round(self, closing: bool) -> None:
-        """Sends what waits in the queue, after everything that waited before: rows of a key keep their order."""
-        self._send_spooled()
-        self._send_held()
-        while self._queue:
-            rows = [self._queue.popleft() for _ in range(min(self._max_batch, len(self._queue)))]
-            for kind, body in self._bodies(rows):
-                self._batches += 1
-                batch = f"{self._name}/{self._batches}"
-                if self._is_away or self._held or not self._send(kind, batch, body):
-                    self._keep(kind, batch, body)
-        if closing:
-            while self._held:
-                kind, batch, body = self._held.popleft()
-                if not self._send(kind, batch, body):
-                    self._count(dropped=body.rows)
+    def _round(self, closing: bool, urgent: bool) -> None:
+        """Sends what waits, in the order in which it was logged: rows of a key keep their order."""
+        self._make_batches()
+        is_time = closing or urgent or not self._is_away or time.monotonic() >= self._next_try
+        if is_time and self._send_spooled():
+            while self._batches:
+                if not self._send(self._batches[0], self._replace_first):
+                    break
+                self._make_batches()
+        if self._batches:
+            self._put_away(keep_in_memory=not closing)
 
-    def _bodies(self, rows: List[Row]) -> List[Tuple[str, Body]]:
+    def _make_batches(self) -> None:
+        """Turns what is queued into batches."""
+        while self._queue:
+            with self._lock:
+                rows = [self._queue.popleft() for _ in range(min(self._max_batch, len(self._queue)))]
+                self._taken += len(rows)
+                self._in_hand = len(rows)
+            try:
+                made = self._made_of(rows)
+            except Exception as error:  # what cannot be made into batches is lost, and counted
+                made = []
+                self._count(refused=len(rows))
+                self._tell(error, f"{len(rows)} rows cannot be sent")
+            with self._lock:
+                self._batches.extend(made)
+                self._in_hand = 0
+
+    def _made_of(self, rows: List[Row]) -> List[Batch]:
         kinds: Dict[str, List[Dict[str, Any]]] = {}
         for kind, row in rows:
             try:
                 kinds.setdefault(kind, []).append(_plain(kind, row))
-            except Exception as error:  # noqa: BLE001  whatever a caller may have logged
+            except Exception as error:  # whatever a caller may have logged
                 self._count(refused=1)
                 self._tell(error, f"one of the {kind} cannot be sent: {row!r:.200}")
-        found: List[Tuple[str, Body]] = []
+        made: List[Batch] = []
         for kind, plain in kinds.items():
             names = list(dict.fromkeys(name for row in plain for name in row))
             columns = {name: [row.get(name) for row in plain] for name in names}
-            found.extend((kind, body) for body in _frames.json_bodies(columns, len(plain)))
-        return found
+            for body in _frames.json_bodies(columns, len(plain)):
+                self._made += 1
+                made.append(Batch(kind, f"{self._name}/{self._made}", body))
+        return made
 
-    def _send(self, kind: str, batch: str, body: Body) -> bool:
-        """Whether the batch is settled: stored, or refused for good."""
-        try:
-            self._workspace.send(kind, body, batch, retry_for=self._retry_for)
-        except UnavailableError as error:
+    def _send(self, batch: Batch, replaced: Callable[[List[Batch]], None]) -> bool:
+        """Whether the batch is settled: stored, or refused for good. ``replaced`` takes what it leaves: nothing,
+        or the good rows of a batch that was refused."""
+        error = self._requested(batch)
+        if self._is_abandoned:
+            raise _Abandoned
+        if error is None:
+            replaced([])
+            self._count(stored=batch.body.rows)
+        elif isinstance(error, RefusedError) and error.status not in MENDED:
+            replaced(self._refused(batch, error))
+        else:
             if not self._is_away:
                 self._is_away = True
-                self._tell(error, "the service is away; batches wait")
+                self._tell(error, "batches wait")
+            self._pause = min(MAX_PAUSE_SECONDS, max(self._flush_seconds, 2 * self._pause))
+            self._next_try = time.monotonic() + random.uniform(0.5, 1.0) * self._pause
             return False
-        except RefusedError as error:
-            self._refused(kind, batch, body, error)
-            return True
         if self._is_away:
-            self._is_away = False
-            log.info("%s is there again", self._workspace.client.transport.url)
-        self._count(stored=body.rows)
+            self._is_away, self._pause = False, 0.0
+            log.info("%s takes batches again", self._workspace.client.transport.url)
         return True
 
-    def _refused(self, kind: str, batch: str, body: Body, error: RefusedError) -> None:
-        """Sends the good rows of a batch without the bad ones, which are kept apart."""
+    def _requested(self, batch: Batch) -> Optional[Exception]:
+        """What a request came to, during which others may work."""
+        retry_for = 0.0 if self._is_away else self._retry_for
+        self._work.release()
+        try:
+            self._workspace.send(
+                batch.kind, batch.body, batch.name, retry_for=retry_for, timeout=self._timeout, stop=self._stop
+            )
+            return None
+        except Exception as error:  # what is not known to be final is tried again
+            return error
+        finally:
+            self._work.acquire()
+
+    def _replace_first(self, batches: List[Batch]) -> None:
+        with self._lock:
+            self._batches.popleft()
+            self._batches.extendleft(reversed(batches))
+
+    def _refused(self, batch: Batch, error: RefusedError) -> List[Batch]:
+        """Puts aside what is bad of a batch, and returns the rest as batches."""
         bad = {problem.row - 1 for problem in error.rows}
-        columns = _frames.json_columns(body)
-        if not bad or columns is None or len(bad) >= body.rows:
-            self._count(refused=body.rows)
-            self._keep_refused(kind, batch, body, error)
-            return
-        good, rest = _split(columns, body.rows, bad)
-        self._count(refused=rest.rows)
-        self._keep_refused(kind, batch, rest, error)
+        columns = _frames.json_columns(batch.body)
+        rows = batch.body.rows
+        if columns is not None and rows > 1 and not bad and error.status in DIVIDED:
+            half = rows // 2
+            return [_part(batch, columns, range(half)), _part(batch, columns, range(half, rows))]
+        if not bad or columns is None or len(bad) >= rows:
+            self._keep_refused(batch, error)
+            return []
+        self._keep_refused(_part(batch, columns, sorted(bad)), error)
         # The service names 100 bad rows at most: what is left may be refused again.
-        if not self._send(kind, f"{batch}-", good):
-            self._keep(kind, f"{batch}-", good)
+        return [_part(batch, columns, [row for row in range(rows) if row not in bad])]
 
-    def _keep_refused(self, kind: str, batch: str, body: Body, error: RefusedError) -> None:
-        self._tell(error, f"{body.rows} {kind} were refused")
-        if self._spool is not None:
-            self._spool.keep_refused(kind, batch, body, str(error))
-
-    def _keep(self, kind: str, batch: str, body: Body) -> None:
-        """Keeps a batch for later: on disk where there is a spool, else in memory."""
+    def _keep_refused(self, batch: Batch, error: RefusedError) -> None:
+        self._count(refused=batch.body.rows)
+        self._tell(error, f"{batch.body.rows} {batch.kind} were refused")
         if self._spool is not None:
             try:
-                if self._spool.write(kind, batch, body) is not None:
-                    self._count(spooled=body.rows)
-                    return
-            except OSError as error:
-                self._tell(error, "a batch cannot be spooled")
-        held = sum(body.rows for _, _, body in self._held)
-        if held + body.rows <= self._max_queued:
-            self._held.append((kind, batch, body))
-        else:
-            self._count(dropped=body.rows)
+                self._spool.keep_refused(batch, str(error))
+            except OSError as failed:
+                self._tell(failed, "what was refused cannot be kept")
 
-    def _send_held(self) -> None:
-        while self._held:
-            kind, batch, body = self._held[0]
-            if not self._send(kind, batch, body):
-                return
-            self._held.popleft()
+    def _put_away(self, keep_in_memory: bool) -> None:
+        """Keeps batches for later: on disk where there is a spool, else in memory."""
+        kept: List[Batch] = []
+        rows = 0
+        for batch in list(self._batches):
+            # What follows a batch that stays in memory stays there too: rows of a key keep their order.
+            if kept or not self._is_spooled(batch):
+                rows += batch.body.rows
+                if keep_in_memory and rows <= self._max_queued:
+                    kept.append(batch)
+                else:
+                    self._count(dropped=batch.body.rows)
+        with self._lock:
+            self._batches = deque(kept)
 
-    def _send_spooled(self) -> None:
+    def _is_spooled(self, batch: Batch) -> bool:
         if self._spool is None:
-            return
-        for spooled in self._spool.waiting():
-            if not self._send_one_spooled(self._spool, spooled):
-                return
-
-    def _send_one_spooled(self, spool: Spool, spooled: Spooled) -> bool:
-        if not self._send(spooled.kind, spooled.batch, spooled.body):
             return False
-        spool.done(spooled)
-        self._count(spooled=-spooled.body.rows)
+        try:
+            if not self._spool.write(batch):
+                return False
+        except OSError as error:
+            self._tell(error, "a batch cannot be spooled")
+            return False
+        self._count(spooled=batch.body.rows)
+        return True
+
+    def _send_spooled(self) -> bool:
+        """Whether nothing waits on disk any more."""
+        while self._spool is not None:
+            spool = self._spool
+            try:
+                spooled = spool.first()
+                if spooled is None:
+                    break
+                if isinstance(spooled, int):
+                    self._count(spooled=-spooled)
+                    continue
+                before = spooled.body.rows
+
+                def replaced(batches: List[Batch], spool: Spool = spool, before: int = before) -> None:
+                    spool.replace_first(batches)
+                    self._count(spooled=sum(batch.body.rows for batch in batches) - before)
+
+                if not self._send(spooled, replaced):
+                    return False
+            except OSError as error:
+                self._tell(error, f"the spool {self._spool_root} cannot be read")
+                return True
         return True
 
     def _count(self, *, stored: int = 0, spooled: int = 0, refused: int = 0, dropped: int = 0) -> None:
-        now = self._stats
-        self._stats = replace(
-            now,
-            stored=now.stored + stored,
-            spooled=max(0, now.spooled + spooled),
-            refused=now.refused + refused,
-            dropped=now.dropped + dropped,
-        )
+        with self._lock:
+            now = self._stats
+            self._stats = replace(
+                now,
+                stored=now.stored + stored,
+                spooled=max(0, now.spooled + spooled),
+                refused=now.refused + refused,
+                dropped=now.dropped + dropped,
+            )
+
+    def _tell_what_happened(self) -> None:
+        """Says what calls left to be said, so that they need not wait for who writes logs."""
+        while self._errors:
+            self._tell(*self._errors.popleft())
+        dropped = self.stats.dropped
+        now = time.monotonic()
+        if dropped > self._told_dropped and now >= self._told_dropped_at + TELL_DROPPED_SECONDS:
+            lost = dropped - self._told_dropped
+            self._told_dropped, self._told_dropped_at = dropped, now
+            self._tell(AlmanacError(f"{lost} rows did not fit"), "rows were dropped")
 
     def _tell(self, error: Exception, what: str) -> None:
         log.warning("%s: %s", what, error)
         if self._on_error is not None:
             try:
                 self._on_error(error)
-            except Exception:  # noqa: BLE001  the caller's own mistake must not end the thread
+            except Exception:  # the caller's own mistake must not end the thread
                 log.exception("on_error failed")
 
 
@@ -450,29 +616,37 @@ def _plain(kind: str, row: Dict[str, Any]) -> Dict[str, Any]:
     return plain
 
 
-def _split(columns: Dict[str, List[Any]], rows: int, bad: "set[int]") -> Tuple[Body, Body]:
-    def take(wanted: List[int]) -> Body:
-        part = {name: [values[row] for row in wanted] for name, values in columns.items()}
-        return next(iter(_frames.json_bodies(part, len(wanted))))
-
-    return take([row for row in range(rows) if row not in bad]), take(sorted(bad))
+def _part(batch: Batch, columns: Dict[str, List[Any]], rows: Sequence[int]) -> Batch:
+    """Some rows of a batch, under a key that its name and they make: a repeat has the same."""
+    part = {name: [values[row] for row in rows] for name, values in columns.items()}
+    body = next(iter(_frames.json_bodies(part, len(rows))))
+    digest = hashlib.sha256(body.data).hexdigest()[:24]
+    return Batch(batch.kind, f"{batch.name.split('~')[0]}~{digest}", body)
 
 
 def _close_at_exit(reference: "weakref.ref[Logger]") -> None:
     logger = reference()
     if logger is not None and not logger._closing:
-        logger.close(5.0)
+        logger.close(EXIT_SECONDS)
+
+
+def _close_with_worker(logger: Logger) -> None:
+    """A process of multiprocessing ends without what was registered for the end of a process, but calls what it
+    was given itself."""
+    process = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, _close_at_exit, (weakref.ref(logger),), exitpriority=100)
 
 
 def _after_fork() -> None:
-    """In a child there is no thread: rows that waited belong to the parent, connections to nobody."""
+    """In a child there is no thread: rows that waited belong to the parent."""
     for logger in list(_loggers):
         logger._begin()
-        logger._workspace.client.transport.forget_connections()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-__all__ = ["AlmanacError", "Logger", "Stats"]
+__all__ = ["Logger", "Stats"]
