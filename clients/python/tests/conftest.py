@@ -6,9 +6,10 @@ import http.client
 import os
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Iterator, List
+from typing import Callable, Iterator, List
 
 import pytest
 
@@ -154,6 +155,15 @@ def keys_of(workspace: al.Workspace, day: str) -> List[str]:
     """The keys of the stored predictions of a day, each as often as it is stored."""
     rows = workspace.predictions(day, frames="rows", columns=["key"])
     return sorted(row["key"] for row in rows)
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    """Waits for a condition, for as long as a slow machine may need."""
+    for _ in range(6_000):
+        if is_so():
+            return
+        time.sleep(0.05)
+    pytest.fail("what was waited for never came")
 
 
 def files(folder: Path, pattern: str) -> List[Path]:

@@ -12,12 +12,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
-from conftest import Door, files, keys_of, prepared
+from conftest import Door, eventually, files, keys_of, prepared
 
 import almanac_ml as al
 from almanac_ml import background, spool
@@ -243,9 +242,7 @@ def test_a_killed_service_gets_everything_when_it_is_back(binary: str, tmp_path:
     with open(tmp_path / "log", "wb") as log:
         again = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        give_up = time.monotonic() + 30
-        while not workspace.client.is_ready():
-            assert time.monotonic() < give_up, (tmp_path / "log").read_text()
+        eventually(workspace.client.is_ready)
         assert logger.flush(60)
         logger.close()
         assert keys_of(workspace, DAY) == expected(400)

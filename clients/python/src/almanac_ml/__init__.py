@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any, Union
 
+from ._chart import Chart, chart
 from .background import Logger, Stats
 from .client import Client, Receipt, Release, Workspace
 from .errors import AlmanacError, AlmanacWarning, RefusedError, RowProblem, UnavailableError
@@ -34,6 +35,7 @@ def open(data: Union[str, "os.PathLike[str]"] = "./almanac-data", **options: Any
 __all__ = [
     "AlmanacError",
     "AlmanacWarning",
+    "Chart",
     "Client",
     "LocalClient",
     "Logger",
@@ -44,6 +46,7 @@ __all__ = [
     "Stats",
     "UnavailableError",
     "Workspace",
+    "chart",
     "connect",
     "open",
 ]

@@ -133,6 +133,11 @@ class Workspace:
     def __repr__(self) -> str:
         return f"{self.client!r}.workspace({self.path!r})"
 
+    def _repr_html_(self) -> str:
+        from . import _chart
+
+        return _chart.of_workspace(self)
+
     def release(self, name: str) -> "Release":
         """A release of this workspace, by its name."""
         return Release(self, name)
@@ -398,6 +403,8 @@ class Workspace:
         zero_division: Optional[int] = None,
         interval: bool = False,
         frames: Optional[str] = None,
+        timeout: Optional[float] = None,
+        retry_for: Optional[float] = None,
     ) -> Any:
         """A frame of a window of UTC days, ``until`` included (one day without it).
 
@@ -405,7 +412,7 @@ class Workspace:
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
 
         ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
-        ``frames`` chooses the library of the frame.
+        ``frames`` chooses the library of the frame. ``timeout`` and ``retry_for`` are those of :class:`Client`.
         """
         library = _frames.library_for(frames or self.client.frames)
         params = {"from": _day(since), "to": _day(until or since), "format": _frames.format_for(library)}
@@ -432,7 +439,9 @@ class Workspace:
             "zero-division": None if zero_division is None else str(zero_division),
         }
         params.update({name: value for name, value in asked.items() if value is not None})
-        answer = self.client.transport.request("GET", self._url(what), params=params)
+        answer = self.client.transport.request(
+            "GET", self._url(what), params=params, timeout=timeout, retry_for=retry_for
+        )
         _warn(answer)
         return _frames.frame(library, answer.data)
 
@@ -473,6 +482,12 @@ class Workspace:
         _warn(answer)
         return _frames.frame(library, answer.data)
 
+    def describe(self, *, timeout: Optional[float] = None, retry_for: Optional[float] = None) -> Dict[str, Any]:
+        """What the catalog says of the workspace: its models, its releases, what is live, how many events."""
+        path = f"/v1/workspaces/{quote(self.path)}"
+        told: Dict[str, Any] = self.client.transport.request("GET", path, timeout=timeout, retry_for=retry_for).json()
+        return told
+
     def create(self) -> "Workspace":
         """Creates the workspace and its category, unless they are there."""
         self._ensure("/v1/workspaces", {"path": self.path})
@@ -512,6 +527,11 @@ class Release:
 
     def __repr__(self) -> str:
         return f"{self.workspace!r}.release({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        from . import _chart
+
+        return _chart.of_workspace(self.workspace, self.name)
 
     def log_predictions(self, data: Any, **fields: Any) -> Receipt:
         """Stores predictions of this release: see :meth:`Workspace.log_predictions`."""

@@ -1,0 +1,224 @@
+"""A small chart and tables for notebooks: HTML and SVG as text, without a script and without another library."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from html import escape
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from . import _frames
+from .errors import AlmanacError
+
+if TYPE_CHECKING:
+    from .client import Workspace
+
+#: The figure that is shown unless another is asked for: the first that there is.
+FIGURES = ("auc", "accuracy", "rmse", "mae")
+
+#: Columns that say when, of which the first that there is stands below the chart.
+TIMES = ("hour", "day")
+
+#: Columns that say of what a figure is; so do those of tags and features.
+WHOSE = ("release", "model", "class")
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 150, 56, 8, 10, 18
+COLOURS = ("#3366cc", "#dc7633", "#2e8b57", "#9b59b6", "#c0392b", "#7f8c8d")
+BARS = "▁▂▃▄▅▆▇█"
+
+#: How many days of figures a workspace shows, how far it looks for them, and how long that may take.
+SHOWN_DAYS = 60
+WINDOW_DAYS, WINDOWS = 3_650, 2
+TIMEOUT_SECONDS = 3.0
+
+Point = Tuple[str, Optional[float]]
+
+
+class Series(NamedTuple):
+    """The values of one release, model or class in the order of time."""
+
+    name: str
+    points: List[Point]
+
+
+class Chart:
+    """A figure over time. Notebooks show it; as text it is a line of bars for each series."""
+
+    def __init__(self, figure: str, series: Sequence[Series]) -> None:
+        self.figure = figure
+        self.series = list(series)
+
+    def __str__(self) -> str:
+        low, high = self._range()
+        width = max((len(one.name) for one in self.series), default=0)
+        lines = [f"{self.figure}, from {_number(low)} to {_number(high)}"]
+        times = self._times()
+        for one in self.series:
+            values = dict(one.points)
+            bars = "".join(_bar(values.get(at), low, high) for at in times)
+            lines.append(f"{one.name:{width}} {bars}".rstrip())
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        last = [(one.name, next((v for _, v in reversed(one.points) if v is not None), None)) for one in self.series]
+        rows = [[name, len(one.points), _number(value)] for (name, value), one in zip(last, self.series)]
+        return self.svg() + table(["", "points", f"last {self.figure}"], rows)
+
+    def svg(self) -> str:
+        """The chart as SVG."""
+        low, high = self._range()
+        times = self._times()
+        places = {at: LEFT + (WIDTH - LEFT - RIGHT) * n / max(len(times) - 1, 1) for n, at in enumerate(times)}
+        span = (high - low) or 1.0
+        floor = HEIGHT - BOTTOM
+
+        def y(value: float) -> float:
+            return floor - (floor - TOP) * (value - low) / span
+
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + 16}" width="{WIDTH}" '
+            f'role="img" font-family="sans-serif" font-size="11" fill="currentColor">',
+            f"<title>{escape(self.figure)}, {escape(' and '.join(one.name for one in self.series))}</title>",
+        ]
+        for value in (low, high):
+            parts.append(f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{_number(value)}</text>')
+            parts.append(
+                f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
+                f'stroke="currentColor" stroke-opacity="0.2"/>'
+            )
+        if times:
+            parts.append(f'<text x="{LEFT}" y="{HEIGHT - 4}">{escape(times[0])}</text>')
+            parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(times[-1])}</text>')
+        for number, one in enumerate(self.series):
+            colour = COLOURS[number % len(COLOURS)]
+            for line in _unbroken(one.points):
+                points = " ".join(f"{places[at]:.1f},{y(value):.1f}" for at, value in line)
+                if len(line) == 1:
+                    x, height = points.split(",")
+                    parts.append(f'<circle cx="{x}" cy="{height}" r="2" fill="{colour}"/>')
+                else:
+                    parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+            at = LEFT + number * 120
+            parts.append(f'<text x="{at}" y="{HEIGHT + 12}" fill="{colour}">{escape(one.name[:18])}</text>')
+        return "".join(parts) + "</svg>"
+
+    def _times(self) -> List[str]:
+        return sorted({at for one in self.series for at, _ in one.points})
+
+    def _range(self) -> Tuple[float, float]:
+        values = [value for one in self.series for _, value in one.points if value is not None]
+        return (min(values), max(values)) if values else (0.0, 0.0)
+
+
+def chart(frame: Any, figure: Optional[str] = None) -> Chart:
+    """A chart of a frame that has a column ``day`` or ``hour``, such as evaluations: ``figure`` over time, a line for
+    each release, model, class or value that it is broken down by. Without ``figure``, it is of the first of
+    AUC, accuracy, RMSE and MAE that there is."""
+    rows = rows_of(frame)
+    names = list(dict.fromkeys(name for row in rows for name in row)) or _frames.names_of(frame)
+    time = next((name for name in TIMES if name in names), None)
+    if time is None:
+        raise AlmanacError(f"a chart is over time: there is no column day or hour among {', '.join(names)}")
+    if figure is None:
+        figure = next((name for name in FIGURES if any(row.get(name) is not None for row in rows)), FIGURES[0])
+    elif figure not in names:
+        raise AlmanacError(f"there is no column {figure!r}; there are {', '.join(names)}")
+    whose = [name for name in names if name in WHOSE or name.startswith(("tag.", "feature."))]
+    series: Dict[str, List[Point]] = {}
+    for row in sorted(rows, key=lambda row: str(row[time])):
+        name = " ".join(str(row[part]) for part in whose) or figure
+        value = row.get(figure)
+        # NaN is a missing number in pandas.
+        series.setdefault(name, []).append((str(row[time]), None if value is None or value != value else float(value)))
+    return Chart(figure, [Series(name, points) for name, points in series.items()])
+
+
+def rows_of(frame: Any) -> List[Dict[str, Any]]:
+    """The rows of a frame of any library."""
+    if _frames.is_from(frame, "polars"):
+        return list(frame.to_dicts())
+    if _frames.is_from(frame, "pandas"):
+        return list(frame.to_dict("records"))
+    if _frames.is_from(frame, "pyarrow"):
+        return list(frame.to_pylist())
+    return list(frame)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table in HTML."""
+    cells = "".join(f"<th>{escape(name)}</th>" for name in head)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def of_workspace(workspace: "Workspace", release: Optional[str] = None) -> str:
+    """A workspace, or one release of it, as HTML: what it has, and its latest figures. It asks once, briefly, and says
+    what went wrong instead of raising: nobody called for it."""
+    title = workspace.path if release is None else f"{release} in {workspace.path}"
+    found = f"<p><b>{escape(title)}</b> at {escape(workspace.client.transport.url)}</p>"
+    try:
+        found += _releases(workspace.describe(timeout=TIMEOUT_SECONDS, retry_for=0.0), release)
+        latest = _latest(workspace, release)
+        return found if latest is None else found + latest.svg()
+    except Exception as error:  # a representation never fails
+        return f"{found}<p>{escape(str(error))}</p>"
+
+
+def _releases(told: Mapping[str, Any], only: Optional[str]) -> str:
+    live: Dict[str, List[str]] = {}
+    for one in told.get("live", []):
+        live.setdefault(str(one.get("release")), []).append(str(one.get("environment")))
+    tasks = {model["name"]: model["task"] for model in told.get("models", [])}
+    rows = []
+    for release in told.get("releases", []):
+        if only in (None, release["name"]):
+            model = release.get("model")
+            predictions = int(release.get("counts", {}).get("predictions", 0))
+            where = ", ".join(live.get(release["name"], []))
+            rows.append([release["name"], model, tasks.get(model, ""), where, f"{predictions:,}"])
+    if only is not None and not rows:
+        return "<p>It is not registered.</p>"
+    return table(["release", "model", "task", "live in", "predictions"], rows)
+
+
+def _latest(workspace: "Workspace", release: Optional[str]) -> Optional[Chart]:
+    """The figures of the last days that have any."""
+    last = date.today() + timedelta(days=1)
+    for _ in range(WINDOWS):
+        first = last - timedelta(days=WINDOW_DAYS)
+        rows = workspace.query(
+            "evaluations", first, last, release=release, columns=["day", "release", *FIGURES], frames="rows",
+            timeout=TIMEOUT_SECONDS, retry_for=0.0,
+        )  # fmt: skip
+        if rows:
+            days = sorted({row["day"] for row in rows})[-SHOWN_DAYS:]
+            return chart([row for row in rows if row["day"] >= days[0]])
+        last = first - timedelta(days=1)
+    return None
+
+
+def _unbroken(points: Sequence[Point]) -> List[List[Tuple[str, float]]]:
+    """The runs of points without one that is missing."""
+    runs: List[List[Tuple[str, float]]] = [[]]
+    for at, value in points:
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append((at, value))
+    return [run for run in runs if run]
+
+
+def _bar(value: Optional[float], low: float, high: float) -> str:
+    if value is None:
+        return " "
+    share = (value - low) / (high - low) if high > low else 1.0
+    return BARS[min(int(share * len(BARS)), len(BARS) - 1)]
+
+
+def _number(value: Optional[float]) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+__all__ = ["Chart", "Series", "chart"]
