@@ -17,7 +17,7 @@ from ._chart import Chart, chart
 from .background import Logger, Stats
 from .client import Client, Receipt, Release, Workspace
 from .errors import AlmanacError, AlmanacWarning, RefusedError, RowProblem, UnavailableError
-from .server import LocalClient, start
+from .server import LocalClient, find_binary, start
 
 __version__ = "0.2.0"
 
@@ -48,5 +48,6 @@ __all__ = [
     "Workspace",
     "chart",
     "connect",
+    "find_binary",
     "open",
 ]
