@@ -37,3 +37,8 @@ def test_the_readme_runs(
             "2026-06-01", "2026-06-30", group_by="all", frames="rows", columns=["predictions", "labelled", "tp", "fp"]
         )
         assert row == {"predictions": 2, "labelled": 2, "tp": 0, "fp": 1}, "loan-1 was corrected by the logger"
+
+
+def test_the_service_is_that_of_the_client() -> None:
+    project = (README.parent / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'server = ["almanac-ml-server=={al.__version__}"]' in project
