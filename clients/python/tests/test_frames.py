@@ -136,6 +136,24 @@ def test_frames_come_back_in_the_library_that_is_asked_for(workspace: al.Workspa
         assert type(frame).__module__.split(".")[0] == library
         assert list(frame["score"].to_list() if library == "polars" else frame["score"].tolist()
                     if library == "pandas" else frame["score"].to_pylist()) == [0.0, 0.5, 1.0]
+        if library == "pandas":
+            assert frame["predicted_at"].tolist() == columns()["scored_at"]
+            (day,) = workspace.predictions(DAY, frames="pandas", columns=["day"])["day"].unique()
+            assert day == date(2026, 6, 1)
+
+
+def test_a_frame_is_of_the_first_library_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"polars", "pandas", "pyarrow"}
+    monkeypatch.setattr(_frames, "has", lambda library: library in there)
+    assert (_frames.library_for(None), _frames.library_for("arrow")) == ("polars", "pyarrow")
+    there.remove("polars")
+    assert (_frames.library_for(None), _frames.format_for("pandas")) == ("pandas", "ipc")
+    there.remove("pyarrow")
+    assert (_frames.library_for(None), _frames.format_for("pandas")) == ("pandas", "ndjson")
+    there.remove("pandas")
+    assert _frames.library_for(None) == "rows"
+    with pytest.raises(al.AlmanacError, match="pip install polars"):
+        _frames.library_for("polars")
 
 
 def test_the_same_key_counts_once(workspace: al.Workspace) -> None:

@@ -22,9 +22,8 @@ from .server import LocalClient, find_binary, start
 __version__ = "0.2.0"
 
 
-def connect(url: str = "http://127.0.0.1:7171", **options: Any) -> Client:
-    """The service at an address: see :class:`Client` for the options."""
-    return Client(url, **options)
+#: The service at an address: ``connect("http://127.0.0.1:7171", token=...)``.
+connect = Client
 
 
 def open(data: Union[str, "os.PathLike[str]"] = "./almanac-data", **options: Any) -> LocalClient:

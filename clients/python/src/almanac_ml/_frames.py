@@ -404,29 +404,25 @@ def library_for(asked: Optional[str]) -> str:
             raise AlmanacError(f"frames are given as {', '.join(LIBRARIES)}, not as {asked!r}")
         if asked != "rows" and not has(asked):
             raise AlmanacError(f"{asked} is not installed: pip install {asked}")
-        if asked == "pandas" and not has("pyarrow"):
-            raise AlmanacError("frames for pandas are read by pyarrow: pip install pyarrow")
         return asked
-    if has("polars"):
-        return "polars"
-    if has("pyarrow"):
-        return "pandas" if has("pandas") else "pyarrow"
-    return "rows"
+    return next(library for library in LIBRARIES if library == "rows" or has(library))
 
 
 def format_for(library: str) -> str:
     """The format in which an answer is asked for."""
-    return "ndjson" if library == "rows" else "ipc"
+    return "ndjson" if library == "rows" or (library == "pandas" and not has("pyarrow")) else "ipc"
 
 
 def frame(library: str, data: bytes) -> Any:
     """An answer as a frame, whose columns lie in the bytes of the answer where the library can do that."""
     if library == "rows":
-        return [json.loads(line) for line in data.splitlines() if line.strip()]
+        return _rows(data)
     if library == "polars":
         import polars as pl
 
         return pl.read_ipc(data) if data[:6] == b"ARROW1" else pl.read_ipc_stream(data)
+    if format_for(library) == "ndjson":
+        return _pandas_of(_rows(data))
     import pyarrow as pa
 
     buffer = pa.py_buffer(data)
@@ -434,6 +430,23 @@ def frame(library: str, data: bytes) -> Any:
     table = reader.read_all()
     # Every column by itself, so that none is copied to stand beside those of its type.
     return table.to_pandas(split_blocks=True) if library == "pandas" else table
+
+
+def _rows(data: bytes) -> List[Dict[str, Any]]:
+    return [json.loads(line) for line in data.splitlines() if line.strip()]
+
+
+def _pandas_of(rows: List[Dict[str, Any]]) -> Any:
+    """Rows as pandas without pyarrow has them: instants and days as they would be with it."""
+    import pandas as pd
+
+    made = pd.DataFrame(rows)
+    for name in made.columns:
+        if name.endswith("_at"):
+            made[name] = pd.to_datetime(made[name], utc=True, format="ISO8601")
+        elif name == "day":
+            made[name] = made[name].map(date.fromisoformat)
+    return made
 
 
 __all__ = ["ARROW", "JSON", "Body", "Column", "bodies", "frame", "plain", "text"]

@@ -64,7 +64,7 @@ class Client:
 
     def __init__(
         self,
-        url: str,
+        url: str = "http://127.0.0.1:7171",
         *,
         token: Optional[str] = None,
         timeout: float = 60.0,
