@@ -56,7 +56,7 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("key", TEXT, required=True),
         Field("observed_at", TIME, required=True),
         Field("predicted_at", TIME),
-        Field("predicted_on", DAY),
+        Field("predicted_on", TEXT),
         Field("label", TEXT),
         Field("value", NUMBER),
     ),
@@ -67,9 +67,13 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("release", TEXT),
         Field("key", TEXT),
         Field("predicted_at", TIME),
-        Field("predicted_on", DAY),
+        Field("predicted_on", TEXT),
     ),
 }
+
+
+#: Fields of text that are days: a datetime stands for its day in UTC.
+DAYS = frozenset(("predicted_on",))
 
 
 def family(name: str) -> Optional[Family]:
@@ -82,7 +86,8 @@ def field(kind: str, name: str) -> Field:
     of = family(name)
     if of is not None:
         return Field(name, of.type)
-    return next(field for field in KINDS[kind] if field.name == name)
+    found = next(field for field in KINDS[kind] if field.name == name)
+    return Field(name, DAY, found.required) if name in DAYS else found
 
 
 def most_rows(names: Iterable[str]) -> int:
