@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 from conftest import Door, eventually, files, keys_of, prepared
@@ -274,7 +274,8 @@ def client_of_token(binary: str, tmp_path: Path) -> "Iterator[tuple[str, str]]":
 
 def test_rows_wait_for_a_workspace_that_is_not_there_yet(service: al.LocalClient) -> None:
     workspace = service.workspace("credit/to-come")
-    with workspace.logger(flush_seconds=0.01) as logger:
+    # It sends when it is told to, and not between the workspace and its release.
+    with workspace.logger(flush_seconds=600) as logger:
         fill(logger, 10)
         assert not logger.flush() and logger.stats.waiting == 10
         prepared(service, "credit/to-come")
@@ -624,3 +625,50 @@ def test_a_batch_is_found_in_the_body_that_it_was(tmp_path: Path) -> None:
     assert kept.bytes == 0 and len(files(tmp_path / "refused", "*.txt")) == 2
     kept.close()
     assert background.Stats() == al.Stats()
+
+
+@pytest.mark.parametrize("has_spool", [True, False])
+def test_a_service_that_takes_less_than_is_logged_fills_the_disk_and_no_memory(
+    workspace: al.Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_spool: bool
+) -> None:
+    """During each request more is logged than it takes: a tenfold of what memory may hold."""
+    send = workspace.send
+    waited: "list[int]" = []
+    left = list(range(2_000))
+
+    def slow(*args: Any, **options: Any) -> Any:
+        for row in left[:60]:
+            logger.prediction("v1", f"loan-{row:04}", score=0.5, predicted_at=AT)
+        del left[:60]
+        waited.append(logger.stats.waiting)
+        return send(*args, **options)
+
+    monkeypatch.setattr(workspace, "send", slow)
+    logger = workspace.logger(
+        spool=tmp_path if has_spool else None, max_queued=100, max_batch=20, flush_seconds=0.001
+    )
+    logger.metric("m", 1.0, measured_at=AT)
+    settle(logger) if has_spool else logger.flush(60)
+    stats = logger.close(60)
+    assert left == [] and max(waited) <= 200
+    assert stats.stored + stats.dropped == 2_001
+    if has_spool:
+        assert stats.dropped == 0 and keys_of(workspace, DAY) == expected(2_000)
+    else:
+        assert stats.dropped > 0
+
+
+def test_a_row_that_slips_in_while_the_logger_closes_is_sent(workspace: al.Workspace) -> None:
+    logger = workspace.logger(flush_seconds=60)
+    fill(logger, 1)
+    end = logger._end
+
+    def slip() -> None:
+        # As a call does that had looked whether the logger is closed before it was.
+        logger._queue.append(("predictions", {"key": "loan-0001", "release": "v1", "score": 0.5, "predicted_at": AT}))
+        logger._end = end  # type: ignore[method-assign]
+        end()
+
+    logger._end = slip  # type: ignore[method-assign]
+    assert logger.close(60).stored == 2
+    assert keys_of(workspace, DAY) == expected(2)

@@ -8,7 +8,7 @@ kept in the spool's folder ``refused``.
 Three locks, of which a call takes at most the first:
 
 - ``_lock`` guards counters. It is held for no I/O, and by a call only if its row cannot be taken.
-- ``_work`` is held by whoever turns rows into batches or writes them to disk, and never during a request. So
+- ``_work`` is held while rows become batches or are written to disk, and never during a request. So
   :meth:`Logger.close` can save what waits while a request hangs.
 - ``_starting`` is held while the thread is started.
 """
@@ -343,6 +343,9 @@ class Logger:
             self._stop.set()
             if thread.is_alive():
                 self._abandon()
+            elif self._queue:
+                # A call had looked whether it is closed before it was, and took its row after the thread's last look.
+                self._run()
         _loggers.discard(self)
         return self.stats
 
@@ -355,7 +358,7 @@ class Logger:
         """Saves what waits while the thread hangs in a request, which is among it: its key is the same, so it
         counts once."""
         if not self._work.acquire(timeout=EXIT_SECONDS):
-            log.error("rows were left behind: the disk of the spool does not answer")
+            log.error("rows were left behind: the disk of the spool, a handler of logs or on_error does not come back")
             return
         try:
             if not self._is_abandoned:
@@ -410,14 +413,22 @@ class Logger:
     def _round(self, closing: bool, urgent: bool) -> None:
         """Sends what waits, in the order in which it was logged: rows of a key keep their order."""
         self._make_batches()
-        is_time = closing or urgent or not self._is_away or time.monotonic() >= self._next_try
-        if is_time and self._send_spooled():
-            while self._batches:
+        if closing or urgent or not self._is_away or time.monotonic() >= self._next_try:
+            while self._send_spooled() and self._batches:
                 if not self._send(self._batches[0], self._replace_first):
                     break
-                self._make_batches()
+                self._relieve()
+                if not self._batches:
+                    self._make_batches()
         if self._batches:
             self._put_away(keep_in_memory=not closing)
+
+    def _relieve(self) -> None:
+        """Writes what is queued to disk, where there is a spool, before the queue is full: the service takes less
+        than is logged, or has a full spool to take first."""
+        if self._spool is not None and len(self._queue) >= self._max_queued // 2:
+            self._make_batches()
+            self._put_away(keep_in_memory=True)
 
     def _make_batches(self) -> None:
         """Turns what is queued into batches."""
@@ -496,7 +507,7 @@ class Logger:
             self._batches.extendleft(reversed(batches))
 
     def _refused(self, batch: Batch, error: RefusedError) -> List[Batch]:
-        """Puts aside what is bad of a batch, and returns the rest as batches."""
+        """Keeps what is bad of a batch apart, and returns the rest as batches."""
         bad = {problem.row - 1 for problem in error.rows}
         columns = _frames.json_columns(batch.body)
         rows = batch.body.rows
@@ -565,6 +576,7 @@ class Logger:
 
                 if not self._send(spooled, replaced):
                     return False
+                self._relieve()
             except OSError as error:
                 self._tell(error, f"the spool {self._spool_root} cannot be read")
                 return True
