@@ -672,3 +672,18 @@ def test_a_row_that_slips_in_while_the_logger_closes_is_sent(workspace: al.Works
     logger._end = slip  # type: ignore[method-assign]
     assert logger.close(60).stored == 2
     assert keys_of(workspace, DAY) == expected(2)
+
+
+def test_a_process_that_ends_sends_what_it_logged_before_it_ends_its_service(binary: str, tmp_path: Path) -> None:
+    code = f"""
+        import almanac_ml as al
+        def main():
+            workspace = al.open({str(tmp_path)!r}, binary={binary!r}).workspace("credit/prod").create()
+            workspace.create_model("risk", task="binary", positive_label="default")
+            workspace.create_release("v1", model="risk")
+            workspace.logger(flush_seconds=60).prediction("v1", "loan-0000", score=0.5, predicted_at={AT!r})
+        main()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=120, check=True)
+    with al.open(tmp_path, binary=binary) as client:
+        assert keys_of(client.workspace("credit/prod"), DAY) == expected(1)

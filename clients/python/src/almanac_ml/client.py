@@ -360,11 +360,11 @@ class Workspace:
         """How good the predictions of each day and release were: see :meth:`query`.
 
         ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another
-        score, ``costs`` (``{"fp": 2, "fn": 50}``) by other gains and costs, and ``zero_division`` (0 or 1) fills figures
-        that divide by zero. ``interval`` adds the 95% interval of each figure. ``by`` breaks them down by ``model``, tags
-        (``tag.carrier``) and bins of features (``feature.distance``), which ``bins`` counts, or says where they begin.
-        ``time_zone`` says where days begin. ``environment`` judges what was live there when it predicted, ``shadow``
-        what was not.
+        score, ``costs`` (``{"fp": 2, "fn": 50}``) by other gains and costs, and ``zero_division`` (0 or 1) fills
+        figures that divide by zero. ``interval`` adds the 95% interval of each figure. ``by`` breaks them down by
+        ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which ``bins`` counts, or says
+        where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live there when it
+        predicted, ``shadow`` what was not.
         """
         return self.query("evaluations", since, until, **options)
 
