@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from random import Random
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -659,7 +660,7 @@ def test_a_service_that_takes_less_than_is_logged_fills_the_disk_and_no_memory(
 
 
 def test_a_row_that_slips_in_while_the_logger_closes_is_sent(workspace: al.Workspace) -> None:
-    logger = workspace.logger(flush_seconds=60)
+    logger = workspace.logger(flush_seconds=6_000)
     fill(logger, 1)
     end = logger._end
 
@@ -687,3 +688,40 @@ def test_a_process_that_ends_sends_what_it_logged_before_it_ends_its_service(bin
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=120, check=True)
     with al.open(tmp_path, binary=binary) as client:
         assert keys_of(client.workspace("credit/prod"), DAY) == expected(1)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ALMANAC_LOGGER_SEEDS", "3"))))
+def test_whatever_happens_each_row_is_stored_once(
+    workspace: al.Workspace, door: Door, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loggers come and go on one spool, some with little patience, before a service that does what it likes."""
+    monkeypatch.setattr("almanac_ml._http.MAX_PAUSE_SECONDS", 0.01)
+    random = Random(seed)
+    words = ["pass", "pass", "503", "429", "401", "404", "half", "lost", "shut", "drip", "portal", "hang"]
+    logged = 0
+    for _ in range(8):
+        door.script = random.choices(words, k=random.randrange(12))
+        door.is_shut = random.random() < 0.2
+        logger = through(door, workspace).logger(
+            spool=tmp_path,
+            max_batch=random.choice([1, 7, 50]),
+            max_queued=200,
+            flush_seconds=random.choice([0.001, 60]),
+            retry_for=random.choice([0.0, 0.05]),
+            timeout=0.5,
+        )
+        for _ in range(random.randrange(4)):
+            count = random.randrange(40)
+            fill(logger, count, first=logged)
+            logged += count
+            if "hang" not in door.script and random.random() < 0.5:
+                logger.flush(60)
+        stats = logger.close(random.choice([0.0, 0.01]) if "hang" in door.script else random.choice([0.0, 60]))
+        assert (stats.dropped, stats.refused, stats.waiting) == (0, 0, 0), stats
+    door.opened.set()
+    door.script, door.is_shut = [], False
+    with through(door, workspace).logger(spool=tmp_path) as last:
+        last.metric("m", 1.0, measured_at=AT)
+        settle(last)
+    assert keys_of(workspace, DAY) == expected(logged)
+    assert files(tmp_path, "*.batch") == []

@@ -345,6 +345,7 @@ class Logger:
                 self._abandon()
             elif self._queue:
                 # A call had looked whether it is closed before it was, and took its row after the thread's last look.
+                self._wake.set()
                 self._run()
         _loggers.discard(self)
         return self.stats
