@@ -94,6 +94,18 @@ impl Chart {
         ticks::of_numbers(Scale::around(numbers), ticks)
     }
 
+    /// The axis of the numbers where there is little room: it ends with the numbers themselves, so ticks stand inside. It is the roomy
+    /// one where fewer than two would.
+    fn numbers_within(&self, ticks: usize) -> (Scale, Vec<Tick>) {
+        let scale = Scale::around(self.points().flat_map(Point::numbers));
+        let (roomy, around) = ticks::of_numbers(scale, ticks);
+        let inside = around.iter().filter(|tick| (0.0..=1.0).contains(&scale.share(tick.at)));
+        match inside.clone().count() {
+            0 | 1 => (roomy, around),
+            _ => (scale, inside.cloned().collect()),
+        }
+    }
+
     /// The axis of time, with at most `ticks` ticks. It begins with the first point, also where that is a gap.
     fn time(&self, ticks: usize) -> (Scale, Vec<Tick>) {
         let instants = || self.points().map(|point| point.at);

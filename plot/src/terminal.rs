@@ -38,7 +38,7 @@ pub(crate) fn draw(chart: &Chart, width: usize, height: usize, colour: bool) -> 
     let has_legend = lines.len() > 1;
     let around = 3 + usize::from(has_legend);
     let rows = height.saturating_sub(around).max(LEAST_ROWS);
-    let (numbers, number_ticks) = chart.numbers((rows / TICK_ROWS).max(1));
+    let (numbers, number_ticks) = chart.numbers_within((rows / TICK_ROWS).max(2));
     let label = number_ticks.iter().map(|tick| tick.text.chars().count()).max().unwrap_or(0);
     let width = width.max(LEAST_WIDTH).saturating_sub(label + 3).max(LEAST_WIDTH / 2);
     let (time, time_ticks) = chart.time((width / TICK_WIDTH).max(1));

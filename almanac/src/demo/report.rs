@@ -7,7 +7,7 @@ use query::{Query, Request, What, Words, output::text_table};
 use super::set::{ChartView, Set, TableView};
 use crate::plot;
 
-const CHART_LINES: usize = 14;
+const CHART_LINES: usize = 10;
 
 /// What every list of what to try next ends with: the command, and what it does.
 const ALWAYS_NEXT: [(&str, &str); 2] =
