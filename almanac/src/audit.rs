@@ -6,7 +6,7 @@ use event::{Clock, Error};
 use log::key::{EntityKind, Trail, parse_id};
 use query::{AuditRequest, AuditWords, Format, Query};
 
-use crate::{config::Config, open, query::Shown};
+use crate::{answer::Shown, config::Config, open};
 
 pub(crate) mod refusals;
 #[cfg(test)]

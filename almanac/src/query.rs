@@ -1,18 +1,10 @@
 //! `almanac query`: a window of days.
 
-use std::{
-    fs::File,
-    io::{BufWriter, IsTerminal, Write},
-    path::PathBuf,
-};
-
-use anyhow::Context;
 use clap::Args;
-use event::{Clock, Error, Timestamp};
-use log::segment_item::CLOSED_AFTER_SECONDS;
-use query::{Answer, Format, Query, Request, What, Words};
+use event::Clock;
+use query::{Format, Made, Query, Request, What, Words};
 
-use crate::{config::Config, open};
+use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
@@ -117,20 +109,6 @@ pub(crate) struct NarrowedArgs {
     pub(crate) order: Option<String>,
 }
 
-/// How an answer is shown.
-#[derive(Debug, Args)]
-pub(crate) struct Shown {
-    /// Print to standard error what the answer was read from.
-    #[arg(long)]
-    pub(crate) show_cut: bool,
-    /// table, csv, ndjson, parquet or ipc; by default a table, or the format that the name of the file says.
-    #[arg(long)]
-    pub(crate) format: Option<String>,
-    /// Write to this file instead of the terminal.
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-}
-
 pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result<()> {
     let format = args.shown.format()?;
     let narrowed = &args.narrowed;
@@ -148,15 +126,19 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     let request = Request::parse(What::parse(&args.what)?, &words)?;
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
-    let mut answer = query.run(workspace.id(), &request).await?;
-    args.shown.say(&answer, request.as_of);
-    if let (Some(source), false) = (answer.source, request.breakdown.columns.is_empty()) {
-        eprintln!("source: {}", source.name());
+    match query.answer_as(workspace.id(), &request, format).await? {
+        Made::Whole(mut answer) => {
+            args.shown.say(&answer, request.as_of);
+            if let (Some(source), false) = (answer.source, request.breakdown.columns.is_empty()) {
+                eprintln!("source: {}", source.name());
+            }
+            if format == Format::Table && request.columns.is_none() {
+                query::shorten(&mut answer.frame, request.what);
+            }
+            args.shown.write(format, &mut answer)
+        }
+        Made::Streamed(streamed) => args.shown.write_stream(*streamed, request.as_of).await,
     }
-    if format == Format::Table && request.columns.is_none() {
-        query::shorten(&mut answer.frame, request.what);
-    }
-    args.shown.write(format, &mut answer)
 }
 
 /// Several words as one, with commas between.
@@ -183,74 +165,5 @@ pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Op
         zero_division: figures.zero_division.as_deref(),
         interval: figures.interval,
         ..Words::default()
-    }
-}
-
-impl Shown {
-    /// Writes an answer.
-    pub(crate) fn write(&self, format: Format, answer: &mut Answer) -> anyhow::Result<()> {
-        let frame = &mut answer.frame;
-        match &self.output {
-            None => {
-                // Formatted first, written then: a reader that goes away early is no failure of ours.
-                let mut text = Vec::new();
-                format.write(frame, &mut text)?;
-                let mut out = std::io::stdout().lock();
-                out.write_all(&text)?;
-                out.flush()?;
-            }
-            Some(path) => {
-                let context = || format!("cannot write {}", path.display());
-                let mut out = BufWriter::new(File::create(path).with_context(context)?);
-                format.write(frame, &mut out)?;
-                out.flush().with_context(context)?;
-                eprintln!("{} rows written to {}", frame.height(), path.display());
-            }
-        }
-        Ok(())
-    }
-
-    /// Says of an answer what its rows do not: as of when it is, what it lacks, and what it was read from.
-    pub(crate) fn say(&self, answer: &Answer, asked: Option<Timestamp>) {
-        if let Some(as_of) = answer.as_of.filter(|as_of| asked.is_some_and(|asked| asked > *as_of)) {
-            eprintln!(
-                "as of {as_of}, the last closed instant: the last {CLOSED_AFTER_SECONDS} s may still change"
-            );
-        }
-        answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-        match &answer.cut {
-            Some(cut) if self.show_cut => eprintln!("cut: {cut}"),
-            None if self.show_cut => {
-                eprintln!("no cut: stored figures are not read from the log; --as-of reads it")
-            }
-            _ => {}
-        }
-    }
-
-    /// The format that was asked for; without one, that of the file's name, or a table on the terminal.
-    pub(crate) fn format(&self) -> anyhow::Result<Format> {
-        let ending = self.output.as_ref().and_then(|path| path.extension()?.to_str());
-        let name = match (&self.format, &self.output, ending) {
-            (Some(format), _, _) => format.as_str(),
-            (None, None, _) => "table",
-            (None, Some(_), Some("arrow" | "feather")) => "ipc",
-            (None, Some(_), Some("jsonl")) => "ndjson",
-            (None, Some(_), Some(ending)) if Format::parse(ending).is_ok() => ending,
-            (None, Some(path), _) => {
-                let message = format!("the name of {} does not say a format; add --format", path.display());
-                return Err(Error::invalid(message).into());
-            }
-        };
-        let format = Format::parse(name)?;
-        if format == Format::Table && self.output.is_some() {
-            return Err(Error::invalid(
-                "a table is for the terminal and may be cut; a file takes another --format",
-            )
-            .into());
-        }
-        if format.is_binary() && self.output.is_none() && std::io::stdout().is_terminal() {
-            return Err(Error::invalid("this format is binary; name a file with --output").into());
-        }
-        Ok(format)
     }
 }

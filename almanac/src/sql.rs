@@ -4,7 +4,7 @@ use clap::Args;
 use event::Clock;
 use query::{Query, Sql, SqlWords};
 
-use crate::{config::Config, open, query::Shown};
+use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -235,6 +235,12 @@ impl Segment {
     }
 }
 
+/// The names of the columns of the events that an item packs, from the header; none, when that cannot be read.
+pub fn column_names(item: &Item) -> impl Iterator<Item = String> + use<> {
+    let header = item.bytes(DATA).and_then(segment::header).ok();
+    header.into_iter().flat_map(|header| header.columns).map(|column| column.name)
+}
+
 fn lanes(item: &Item) -> Result<u8> {
     let lanes = u8::try_from(item.int("lanes")?).ok().filter(|lanes| (1..=MAX_LANES).contains(lanes));
     lanes.ok_or_else(|| item.corrupt(format_args!("`lanes` is not 1 to {MAX_LANES}")))

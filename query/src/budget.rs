@@ -3,6 +3,9 @@
 //! A query counts what it holds as it goes. When all is taken, the one that began first waits until others
 //! end, and a later one is turned away: so two that grow never wait for each other. What an answer holds
 //! is given back as its client takes it, or when the connection is dropped.
+//!
+//! An answer that is sent as it is made, a stream, lives as long as its client takes to read it. So it has no turn, but
+//! one of a number of places with a share of the memory each, and all streams together leave some for other queries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +13,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use event::{Error, Result};
@@ -23,44 +25,7 @@ use tokio::{
     time::timeout,
 };
 
-/// How much queries may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// How many bytes they may hold together: what was read, what is made of it, and answers that
-    /// their clients have not taken yet.
-    pub memory: u64,
-    /// How many are worked on at one time.
-    pub running: usize,
-    /// How many may wait for their turn.
-    pub waiting: usize,
-    /// How long one waits at most, for its turn or for memory.
-    pub wait: Duration,
-    /// How many rows one may judge again for its intervals; each score of a class counts as one more.
-    pub drawn: u64,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            memory: 512 * 1024 * 1024,
-            running: 16,
-            waiting: 64,
-            wait: Duration::from_secs(5),
-            drawn: 1_000_000_000,
-        }
-    }
-}
-
-impl Bounds {
-    /// None: for a process that answers one query and ends.
-    pub const NONE: Bounds = Bounds {
-        memory: u64::MAX,
-        running: Semaphore::MAX_PERMITS,
-        waiting: usize::MAX,
-        wait: Duration::from_secs(3600),
-        drawn: u64::MAX,
-    };
-}
+pub use crate::bounds::Bounds;
 
 /// What is left of the bounds.
 #[derive(Clone, Debug)]
@@ -72,6 +37,7 @@ struct Shared {
     taken: Mutex<Taken>,
     freed: Notify,
     turns: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
     waiting: AtomicUsize,
     held_bytes: Gauge,
     busy: Counter,
@@ -80,13 +46,37 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// All bytes that are held.
+    /// All bytes that are held, or kept free for streams.
     bytes: u64,
     /// By whom.
-    by: BTreeMap<u64, u64>,
+    by: BTreeMap<u64, Own>,
     /// Who is being worked on, in the order in which they began.
     growing: BTreeSet<u64>,
     next: u64,
+}
+
+/// What one query holds, and how much is kept free for it at least.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    held: u64,
+    kept: u64,
+}
+
+impl Own {
+    fn counts(self) -> u64 {
+        self.held.max(self.kept)
+    }
+}
+
+impl Taken {
+    fn own(&self, number: u64) -> Own {
+        self.by.get(&number).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, number: u64, own: Own) {
+        self.bytes = self.bytes - self.own(number).counts() + own.counts();
+        self.by.insert(number, own);
+    }
 }
 
 /// Why a query cannot hold more.
@@ -97,6 +87,8 @@ pub(crate) enum Full {
         /// How much it would hold now.
         bytes: u64,
     },
+    /// It would hold more than an answer that is made as a whole.
+    NotWhole,
     /// Others hold too much.
     Busy,
 }
@@ -104,6 +96,12 @@ pub(crate) enum Full {
 /// The leave to work on a query. It ends when the answer is made, not when it is sent.
 #[derive(Debug)]
 pub(crate) struct Turn(
+    #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
+);
+
+/// The place of an answer that is sent as it is made. It ends when the answer is sent or given up.
+#[derive(Debug)]
+pub(crate) struct StreamPlace(
     #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
 );
 
@@ -118,6 +116,9 @@ struct Holder {
     is_cancelled: AtomicBool,
     /// How many rows were judged again.
     drawn: AtomicU64,
+    /// The most that it may hold.
+    most: AtomicU64,
+    is_stream: bool,
 }
 
 /// Cancels the work for a query when it is dropped: no client waits for the answer any more.
@@ -129,6 +130,7 @@ impl Budget {
         let refused = |why| QUERY_REFUSED.counter([why]);
         Self(Arc::new(Shared {
             turns: Arc::new(Semaphore::new(bounds.running)),
+            streams: Arc::new(Semaphore::new(bounds.streams())),
             bounds,
             taken: Mutex::default(),
             freed: Notify::new(),
@@ -155,21 +157,42 @@ impl Budget {
             Err(_) => self.wait_for_turn().await,
         };
         let turn = turn.ok_or_else(|| self.busy())?;
-        let mut taken = shared.taken();
+        Ok((Turn(turn), self.hold(false)))
+    }
+
+    /// A place for an answer that is sent as it is made, as soon as there is one, with its share of the memory.
+    ///
+    /// # Errors
+    /// `Unavailable`, when others take all places or the memory for too long.
+    pub(crate) async fn enter_stream(&self) -> Result<(StreamPlace, Hold)> {
+        let bounds = &self.0.bounds;
+        let place = timeout(bounds.wait, Arc::clone(&self.0.streams).acquire_owned()).await;
+        let place = place.ok().and_then(Result::ok).ok_or_else(|| self.busy())?;
+        let hold = self.hold(true);
+        hold.grow(bounds.of_stream()).await.map_err(|full| self.refusal(full))?;
+        let mut taken = self.0.taken();
+        taken.set(hold.0.number, Own { held: 0, kept: bounds.of_stream() });
+        drop(taken);
+        Ok((StreamPlace(place), hold))
+    }
+
+    fn hold(&self, is_stream: bool) -> Hold {
+        let mut taken = self.0.taken();
         let number = taken.next;
         taken.next += 1;
-        taken.by.insert(number, 0);
-        taken.growing.insert(number);
+        taken.by.insert(number, Own::default());
+        if !is_stream {
+            taken.growing.insert(number);
+        }
         drop(taken);
-        Ok((
-            Turn(turn),
-            Hold(Arc::new(Holder {
-                budget: self.clone(),
-                number,
-                is_cancelled: AtomicBool::new(false),
-                drawn: AtomicU64::new(0),
-            })),
-        ))
+        Hold(Arc::new(Holder {
+            budget: self.clone(),
+            number,
+            is_cancelled: AtomicBool::new(false),
+            drawn: AtomicU64::new(0),
+            most: AtomicU64::new(u64::MAX),
+            is_stream,
+        }))
     }
 
     async fn wait_for_turn(&self) -> Option<OwnedSemaphorePermit> {
@@ -200,6 +223,7 @@ impl Budget {
         match full {
             Full::Busy => self.busy(),
             Full::TooLarge { bytes } => self.too_large(&format!("it holds {} so far", in_words(bytes))),
+            Full::NotWhole => not_whole(),
         }
     }
 
@@ -211,6 +235,11 @@ impl Budget {
             in_words(self.memory())
         ))
     }
+}
+
+/// The error of an answer that is too large to be made as a whole before it is sent.
+pub(crate) fn not_whole() -> Error {
+    Error::too_large("the answer is not made as a whole")
 }
 
 impl Shared {
@@ -239,18 +268,21 @@ impl Hold {
             freed.as_mut().enable();
             {
                 let mut taken = shared.taken();
-                let own = taken.by.get(&self.0.number).copied().unwrap_or_default();
-                let after = own.saturating_add(bytes);
-                if after > shared.bounds.memory {
-                    return Err(Full::TooLarge { bytes: after });
+                let own = taken.own(self.0.number);
+                let after = Own { held: own.held.saturating_add(bytes), ..own };
+                if after.held > shared.bounds.memory {
+                    return Err(Full::TooLarge { bytes: after.held });
                 }
-                if taken.bytes.saturating_add(bytes) <= shared.bounds.memory {
-                    taken.bytes += bytes;
-                    taken.by.insert(self.0.number, after);
+                if after.held > self.0.most.load(Ordering::Relaxed) {
+                    return Err(Full::NotWhole);
+                }
+                let more = after.counts() - own.counts();
+                if taken.bytes.saturating_add(more) <= shared.bounds.memory {
+                    taken.set(self.0.number, after);
                     shared.note(&taken);
                     return Ok(());
                 }
-                if taken.growing.first() != Some(&self.0.number) {
+                if !self.0.is_stream && taken.growing.first() != Some(&self.0.number) {
                     return Err(Full::Busy);
                 }
             }
@@ -265,7 +297,7 @@ impl Hold {
 
     /// Counts `bytes` and no more; what is too much is the error of the query.
     pub(crate) async fn settle(&self, bytes: u64) -> Result<()> {
-        let own = self.0.budget.0.taken().by.get(&self.0.number).copied().unwrap_or_default();
+        let own = self.0.budget.0.taken().own(self.0.number).held;
         match bytes.checked_sub(own) {
             Some(more) => self.take(more).await,
             None => {
@@ -279,13 +311,23 @@ impl Hold {
     pub(crate) fn shrink(&self, bytes: u64) {
         let shared = &self.0.budget.0;
         let mut taken = shared.taken();
-        let own = taken.by.entry(self.0.number).or_default();
-        let bytes = bytes.min(*own);
-        *own -= bytes;
-        taken.bytes -= bytes;
+        let own = taken.own(self.0.number);
+        taken.set(self.0.number, Own { held: own.held.saturating_sub(bytes), ..own });
         shared.note(&taken);
         drop(taken);
         shared.freed.notify_waiters();
+    }
+
+    /// From now on it holds no more than an answer that is made as a whole.
+    pub(crate) fn stay_whole(&self) {
+        let bounds = &self.0.budget.0.bounds;
+        let most = bounds.whole.min(bounds.memory / 2);
+        self.0.most.store(most, Ordering::Relaxed);
+    }
+
+    /// It is read as a whole, and may hold again what any query may.
+    pub(crate) fn may_grow(&self) {
+        self.0.most.store(u64::MAX, Ordering::Relaxed);
     }
 
     /// The answer is made: it waits for its client only, and does not grow any more.
@@ -332,7 +374,8 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let shared = &self.budget.0;
         let mut taken = shared.taken();
-        taken.bytes -= taken.by.remove(&self.number).unwrap_or_default();
+        taken.bytes -= taken.own(self.number).counts();
+        taken.by.remove(&self.number);
         taken.growing.remove(&self.number);
         shared.note(&taken);
         drop(taken);
@@ -357,10 +400,13 @@ pub(crate) fn in_words(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn budget(running: usize, waiting: usize) -> Budget {
-        Budget::new(Bounds { memory: 100, running, waiting, wait: Duration::from_millis(200), drawn: 10 })
+        let wait = Duration::from_millis(200);
+        Budget::new(Bounds { memory: 100, running, waiting, wait, drawn: 10, ..Bounds::NONE })
     }
 
     #[tokio::test(start_paused = true)]

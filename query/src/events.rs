@@ -70,7 +70,7 @@ impl Wanted {
     }
 
     /// `names`, and what is needed besides.
-    fn with_working(&self, mut names: Vec<String>) -> Vec<String> {
+    pub(crate) fn with_working(&self, mut names: Vec<String>) -> Vec<String> {
         for name in self.working() {
             if !names.contains(&name) {
                 names.push(name);
@@ -79,7 +79,19 @@ impl Wanted {
         names
     }
 
-    /// The rows that are wanted of those of a day, or none when that are all.
+    /// Which columns of which segments are read.
+    pub(crate) fn filter(&self) -> Filter {
+        let columns = self.columns.clone().map(|columns| self.with_working(columns));
+        let Self { kind, release, bounds, .. } = self.clone();
+        Filter { kind, columns, release, bounds }
+    }
+
+    /// Whether only the rows themselves say which of them are wanted.
+    pub(crate) fn chooses_rows(&self) -> bool {
+        self.predicate.is_some() || self.narrowed.sample.is_some()
+    }
+
+    /// The rows that are wanted of some of a day.
     fn chosen(&self, mut rows: DataFrame) -> Result<DataFrame> {
         if let Some((predicate, _)) = &self.predicate {
             rows = filtered(rows, predicate.clone())?;
@@ -90,6 +102,11 @@ impl Wanted {
                 keys.iter().map(|key| key.is_some_and(|key| share.has(key))).collect();
             rows = rows.filter(&is_in).map_err(failed)?;
         }
+        self.in_order(rows)
+    }
+
+    /// Rows of a day in the order that is wanted, and no more than are.
+    pub(crate) fn in_order(&self, mut rows: DataFrame) -> Result<DataFrame> {
         if self.narrowed.newest {
             let order = SortMultipleOptions::default()
                 .with_order_descending(true)
@@ -177,16 +194,26 @@ fn one_under_the_other(kind: Kind, names: &[String], blocks: Vec<Block>) -> Resu
 
 /// The events of a window, day by day.
 fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<Block>> + use<> {
-    let needed = wanted.columns.clone().map(|columns| wanted.with_working(columns));
-    let Wanted { kind, release, bounds, .. } = wanted.clone();
-    let filter = Filter { kind, columns: needed, release, bounds };
+    let filter = wanted.filter();
     let wanted = Arc::new(wanted.clone());
     let newest = wanted.narrowed.newest;
     read::window(reading, &filter, newest, move |segments| Block::of(&wanted, segments))
 }
 
+/// The rows that are wanted of some segments, with the columns that are named and those that are needed to choose them.
+pub(crate) fn rows_of(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<DataFrame> {
+    let (block, _) = Block::of(wanted, segments)?;
+    let names = wanted.with_working(wanted.columns.clone().unwrap_or_default());
+    one_under_the_other(wanted.kind, &names, vec![block])
+}
+
+/// A frame without rows.
+pub(crate) fn no_rows(kind: Kind, names: &[String]) -> Result<DataFrame> {
+    one_under_the_other(kind, names, Vec::new())
+}
+
 /// The names of all columns, with those of the members of families that occur.
-fn all_names(kind: Kind, members: &BTreeSet<String>) -> Vec<String> {
+pub(crate) fn all_names(kind: Kind, members: &BTreeSet<String>) -> Vec<String> {
     let fields = kind.fields().iter().map(|field| field.name.to_owned());
     let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
     names.chain([APPENDED_AT.to_owned()]).collect()

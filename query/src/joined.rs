@@ -1,6 +1,6 @@
 //! Predictions with the outcomes that judge them, as a dataframe.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use event::{Column, Columns, Day, Error, Kind, Result, fields::FieldType};
 use fold::{LogSegment, RowRef, join};
@@ -10,6 +10,7 @@ use polars::prelude::{Column as Series, DataFrame};
 use crate::{
     events::{DAY, Wanted, check_columns, check_members, members_of, type_of},
     frame,
+    parts::{self, Part},
     read::{self, Filter, Reading, RowBounds, Unpacked},
 };
 
@@ -26,16 +27,23 @@ const DAYS_AT_ONCE: usize = 2;
 /// A day's predictions and outcomes, and which belong together.
 struct JoinedDay {
     day: Day,
+    /// Of predictions and outcomes together.
+    rows: usize,
     predictions: Vec<Columns>,
     outcomes: Vec<Columns>,
     pairs: Vec<(RowRef, Option<RowRef>)>,
 }
 
-/// The predictions of a window with their outcomes.
-pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
+/// Checks the columns that are wanted.
+pub(crate) fn check(wanted: &Wanted) -> Result<()> {
     let extra = OUTCOME_COLUMNS.map(|(name, ..)| name);
     let extra: Vec<&str> = std::iter::once(DAY).chain(extra).collect();
-    check_columns(Kind::Predictions, &extra, wanted.columns.as_deref())?;
+    check_columns(Kind::Predictions, &extra, wanted.columns.as_deref())
+}
+
+/// The predictions of a window with their outcomes.
+pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
+    check(wanted)?;
     let days = reading.window.days().filter(|day| wanted.bounds.may_be_of(*day));
     let reads = days.map(|day| join_day(reading, day, wanted));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
@@ -49,13 +57,41 @@ pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<Da
 /// The dataframe of days that are joined.
 fn built(wanted: Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
     let members = members_of(Kind::Predictions, days.iter().flat_map(|day| &day.predictions));
-    let names = wanted.columns.unwrap_or_else(|| {
-        let fields = Kind::Predictions.fields().iter().map(|field| field.name.to_owned());
-        let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
-        names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
-    });
+    let names = wanted.columns.unwrap_or_else(|| all_names(&members));
     let rows: usize = days.iter().map(|day| day.pairs.len()).sum();
     check_members(Kind::Predictions, &names, &members, rows > 0)?;
+    frame_of(&names, days, reading)
+}
+
+/// The names of all columns, with those of the members of families that occur.
+pub(crate) fn all_names(members: &BTreeSet<String>) -> Vec<String> {
+    let fields = Kind::Predictions.fields().iter().map(|field| field.name.to_owned());
+    let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
+    names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
+}
+
+/// A frame without rows.
+pub(crate) fn no_rows(names: &[String]) -> Result<DataFrame> {
+    frame::frame(0, names.iter().map(|name| series(name, &[])).collect())
+}
+
+/// A day of an answer.
+pub(crate) async fn part(reading: &Arc<Reading>, day: Day, wanted: &Arc<Wanted>) -> Result<Part> {
+    let joined = join_day(reading, day, wanted).await?;
+    let bytes = joined.bytes();
+    let held = 2 * bytes + joined.pairs_bytes();
+    reading.grow(bytes).await?;
+    let (wanted, building) = (Arc::clone(wanted), Arc::clone(reading));
+    let building = tokio::task::spawn_blocking(move || {
+        frame_of(wanted.columns.as_deref().unwrap_or_default(), &[joined], &building)
+    });
+    let frame = building.await.map_err(parts::interrupted)??;
+    parts::settled(reading, frame, held).await
+}
+
+/// The columns `names` of days.
+fn frame_of(names: &[String], days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
+    let rows: usize = days.iter().map(|day| day.pairs.len()).sum();
     let column = |name: &String| {
         reading.hold.check()?;
         Ok(series(name, days))
@@ -63,28 +99,26 @@ fn built(wanted: Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataFr
     frame::frame(rows, names.iter().map(column).collect::<Result<_>>()?)
 }
 
+/// Which outcomes are read: they are of no release.
+pub(crate) fn of_outcomes(wanted: &Wanted) -> Filter {
+    let bounds = RowBounds { releases: None, ..wanted.bounds.clone() };
+    Filter { kind: Kind::Outcomes, columns: None, release: None, bounds }
+}
+
 async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<JoinedDay> {
-    let filter = |kind, release, columns, bounds| Filter { kind, columns, release, bounds };
     let needed = |columns: &[&str]| {
         let wanted = wanted.columns.as_ref()?;
         Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())
     };
-    let of_predictions = filter(
-        Kind::Predictions,
-        wanted.release.clone(),
-        needed(&["release", "key", "predicted_at"]),
-        wanted.bounds.clone(),
-    );
-    // Outcomes are of no release.
-    let of_outcomes =
-        filter(Kind::Outcomes, None, None, RowBounds { releases: None, ..wanted.bounds.clone() });
+    let columns = needed(&["release", "key", "predicted_at"]);
+    let of_predictions = Filter { columns, ..wanted.filter() };
+    let of_outcomes = of_outcomes(wanted);
     let (predictions, outcomes) = futures::try_join!(
         read::day_of(reading, day, &of_predictions),
         read::day_of(reading, day, &of_outcomes),
     )?;
-    // What the join finds: a pair for each prediction, and about as much while it looks for them.
     let rows: usize = predictions.iter().chain(&outcomes).map(|segment| segment.columns.rows).sum();
-    reading.grow((rows * 2 * size_of::<(RowRef, Option<RowRef>)>()) as u64).await?;
+    reading.grow(pairs_bytes(rows)).await?;
     let hold = reading.hold.clone();
     let joining = tokio::task::spawn_blocking(move || {
         hold.check()?;
@@ -95,12 +129,21 @@ async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<J
             .map(|pair| (pair.prediction, pair.outcome))
             .collect();
         let columns = |segments: Vec<Unpacked>| segments.into_iter().map(|segment| segment.columns).collect();
-        Ok(JoinedDay { day, predictions: columns(predictions), outcomes: columns(outcomes), pairs })
+        Ok(JoinedDay { day, rows, predictions: columns(predictions), outcomes: columns(outcomes), pairs })
     });
     joining.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
 }
 
+/// What the join of so many rows finds: a pair for each prediction, and about as much while it looks for them.
+fn pairs_bytes(rows: usize) -> u64 {
+    (rows * 2 * size_of::<(RowRef, Option<RowRef>)>()) as u64
+}
+
 impl JoinedDay {
+    fn pairs_bytes(&self) -> u64 {
+        pairs_bytes(self.rows)
+    }
+
     /// About how many bytes it takes, and so about how many a dataframe of it.
     fn bytes(&self) -> u64 {
         let columns = self.predictions.iter().chain(&self.outcomes).map(Columns::bytes);

@@ -35,15 +35,18 @@
 mod answer;
 pub(crate) mod audit;
 mod board;
+mod bounds;
 mod breakdown;
 mod budget;
 mod classes;
 mod column_type;
 mod columns;
 mod concat;
+mod encode;
 mod evaluation_rows;
 mod evaluations;
 mod events;
+mod filter;
 mod frame;
 pub mod http;
 mod intervals;
@@ -51,13 +54,18 @@ mod joined;
 mod meters;
 mod narrow;
 pub mod output;
+mod parts;
+mod plan;
 mod read;
 pub mod request;
 mod rollups;
+mod runs;
 mod scan;
 mod series;
 pub mod sql;
+mod streamed;
 mod survey;
+mod text_table;
 mod what;
 mod window;
 
@@ -89,6 +97,7 @@ pub use output::{Format, number_text, shorten};
 pub use request::{By, LiveIn, Request, What, Words};
 pub use scan::Scan;
 pub use sql::{Sql, SqlWords};
+pub use streamed::{End, Made, Said, Streamed};
 
 /// How often a window is read again in which days expired meanwhile.
 const MAX_READS: usize = 3;

@@ -1,28 +1,18 @@
 //! Dataframes as text and files.
 
-use std::io::Write;
+use std::{
+    fmt::{Display, Write as _},
+    io::Write,
+};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
 use event::{Error, Result, Timestamp, time::DAY_MICROS};
 use fold::Figure;
-use polars::prelude::{
-    AnyValue, Column, DataFrame, DataType, IntoColumn, NewChunkedArray, Series, StringChunked, TimeUnit,
+use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, StringChunkedBuilder, TimeUnit};
+
+use crate::{
+    encode::Encoder, evaluation_rows::fairness_columns, frame::failed, intervals, request::What, rollups,
+    text_table::Excerpt,
 };
-use polars_io::{
-    SerWriter,
-    csv::write::CsvWriter,
-    ipc::IpcWriter,
-    json::{JsonFormat, JsonWriter},
-    parquet::write::ParquetWriter,
-};
-
-use crate::{evaluation_rows::fairness_columns, frame::failed, intervals, request::What, rollups};
-
-/// How many rows a table for people shows: the first half and the last.
-const TABLE_ROWS: usize = 60;
-
-/// How many rows become text at a time.
-const PIECE_ROWS: usize = 16_384;
 
 /// How a dataframe is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +27,14 @@ pub enum Format {
     Parquet,
     /// Apache Arrow IPC file.
     Ipc,
+    /// Apache Arrow IPC stream, which is read from its beginning to its end.
+    IpcStream,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 5] = [Format::Table, Format::Csv, Format::Ndjson, Format::Parquet, Format::Ipc];
+    pub const ALL: [Format; 6] =
+        [Format::Table, Format::Csv, Format::Ndjson, Format::Parquet, Format::Ipc, Format::IpcStream];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -51,6 +44,7 @@ impl Format {
             Format::Ndjson => "ndjson",
             Format::Parquet => "parquet",
             Format::Ipc => "ipc",
+            Format::IpcStream => "ipc-stream",
         }
     }
 
@@ -67,57 +61,54 @@ impl Format {
 
     /// Whether it is no text.
     pub fn is_binary(self) -> bool {
-        matches!(self, Format::Parquet | Format::Ipc)
+        matches!(self, Format::Parquet | Format::Ipc | Format::IpcStream)
     }
 
     /// Writes a dataframe.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(self, frame: &mut DataFrame, mut to: impl Write) -> Result<()> {
-        let cannot = |error| Error::unavailable("the result cannot be written").because(error);
-        match self {
-            Format::Table => writeln!(to, "{}", text_table(frame)).map_err(cannot),
-            Format::Csv => {
-                for (at, piece) in pieces(frame).enumerate() {
-                    let writer = CsvWriter::new(&mut to).include_header(at == 0);
-                    { writer }.finish(&mut with_text_times(&piece)?).map_err(failed)?;
-                }
-                Ok(())
-            }
-            Format::Ndjson => {
-                for piece in pieces(frame) {
-                    let writer = JsonWriter::new(&mut to).with_json_format(JsonFormat::JsonLines);
-                    { writer }.finish(&mut with_text_times(&piece)?).map_err(failed)?;
-                }
-                Ok(())
-            }
-            Format::Parquet => ParquetWriter::new(to).finish(frame).map(|_| ()).map_err(failed),
-            Format::Ipc => IpcWriter::new(to).finish(frame).map_err(failed),
-        }
+    pub fn write(self, frame: &mut DataFrame, to: impl Write + Send) -> Result<()> {
+        let mut encoder = Encoder::begin(self, &frame.clear(), to)?;
+        encoder.rows(frame.clone())?;
+        encoder.end()
     }
 }
 
-/// A frame in pieces of so many rows that their text is small; at least one.
-fn pieces(frame: &DataFrame) -> impl Iterator<Item = DataFrame> {
-    let starts = (0..frame.height().max(1)).step_by(PIECE_ROWS);
-    starts.map(|start| frame.slice(start as i64, PIECE_ROWS))
-}
-
 /// In text, instants are RFC 3339 and days `YYYY-MM-DD`.
-fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
+pub(crate) fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
     let columns = frame.columns().iter().map(|column| match column.dtype() {
-        DataType::Datetime(..) | DataType::Date => {
-            let series = column.as_materialized_series();
-            let texts = (0..series.len()).map(|row| series.get(row).ok().and_then(|value| time_text(&value)));
-            StringChunked::from_iter_options(column.name().clone(), texts).into_column()
+        DataType::Datetime(..) => {
+            let instants = column.datetime().map_err(failed)?.physical();
+            Ok(text_of(column, instants.iter().map(|micros| micros.and_then(Timestamp::from_micros))))
         }
-        _ => column.clone(),
+        DataType::Date => {
+            let days = column.date().map_err(failed)?.physical();
+            let day = |number: i32| Some(Timestamp::from_micros(i64::from(number) * DAY_MICROS)?.day());
+            Ok(text_of(column, days.iter().map(|number| number.and_then(day))))
+        }
+        _ => Ok(column.clone()),
     });
-    DataFrame::new(frame.height(), columns.collect()).map_err(failed)
+    DataFrame::new(frame.height(), columns.collect::<Result<_>>()?).map_err(failed)
 }
 
-fn time_text(value: &AnyValue<'_>) -> Option<String> {
+/// Values as text. What repeats the value before it, as days do, is written once.
+fn text_of<T: PartialEq + Display>(column: &Column, values: impl Iterator<Item = Option<T>>) -> Column {
+    let mut texts = StringChunkedBuilder::new(column.name().clone(), column.len());
+    let (mut last, mut text) = (None, String::new());
+    for value in values {
+        if value.is_some() && value != last {
+            text.clear();
+            // Text takes all that is written to it.
+            value.iter().for_each(|value| _ = write!(text, "{value}"));
+        }
+        texts.append_option(value.is_some().then_some(text.as_str()));
+        last = value.or(last);
+    }
+    texts.finish().into_column()
+}
+
+pub(crate) fn time_text(value: &AnyValue<'_>) -> Option<String> {
     match value {
         AnyValue::Datetime(micros, TimeUnit::Microseconds, _) => {
             Some(Timestamp::from_micros(*micros)?.to_string())
@@ -128,38 +119,13 @@ fn time_text(value: &AnyValue<'_>) -> Option<String> {
 }
 
 /// A table for people: numbers to the right, columns without any value left out.
-pub fn text_table(frame: &DataFrame) -> String {
-    let columns = frame.columns().iter().map(Column::as_materialized_series);
-    let columns: Vec<&Series> =
-        columns.filter(|column| column.null_count() < column.len() || column.is_empty()).collect();
-    let mut table = TextTable::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(columns.iter().map(|column| column.name().to_string()));
-    let rows = frame.height();
-    let shown: Vec<usize> = if rows <= TABLE_ROWS {
-        (0..rows).collect()
-    } else {
-        (0..TABLE_ROWS / 2).chain(rows - TABLE_ROWS / 2..rows).collect()
-    };
-    for &row in &shown {
-        if rows > TABLE_ROWS && row == rows - TABLE_ROWS / 2 {
-            table.add_row(columns.iter().map(|_| "...".to_owned()));
-        }
-        table.add_row(columns.iter().map(|column| cell(&column.get(row).unwrap_or(AnyValue::Null))));
-    }
-    for (column, styled) in columns.iter().zip(table.column_iter_mut()) {
-        let is_number = column.dtype().is_numeric();
-        styled.set_cell_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left });
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    match rows > TABLE_ROWS {
-        false => lines.join("\n"),
-        true => format!(
-            "{}\n{} of {rows} rows shown; --format csv writes them all",
-            lines.join("\n"),
-            shown.len()
-        ),
-    }
+///
+/// # Errors
+/// When the rows cannot be shown.
+pub fn text_table(frame: &DataFrame) -> Result<String> {
+    let mut excerpt = Excerpt::default();
+    excerpt.push(frame)?;
+    Ok(excerpt.text())
 }
 
 /// Leaves out what a table shows only when it is asked for: between which ranks quantiles stand, and of evaluations all but
@@ -187,30 +153,6 @@ pub fn number_text(number: f64) -> String {
         0.0 => "0.0000".to_owned(),
         size if (1e-3..1e9).contains(&size) => format!("{number:.4}"),
         _ => format!("{number:.3e}"),
-    }
-}
-
-/// A text that stays in its cell: what would break the line or steer a terminal is escaped.
-fn on_one_line(text: &str) -> String {
-    let one = |letter: char| match letter {
-        letter if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') => {
-            letter.escape_default().to_string()
-        }
-        letter => letter.to_string(),
-    };
-    match text.chars().any(|letter| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')) {
-        true => text.chars().map(one).collect(),
-        false => text.to_owned(),
-    }
-}
-
-fn cell(value: &AnyValue<'_>) -> String {
-    match value {
-        AnyValue::Null => "-".to_owned(),
-        AnyValue::Float64(number) => number_text(*number),
-        AnyValue::String(text) => on_one_line(text),
-        AnyValue::Datetime(..) | AnyValue::Date(_) => time_text(value).unwrap_or_default(),
-        other => other.to_string(),
     }
 }
 
@@ -258,7 +200,7 @@ mod tests {
             texts("key", keys.iter().map(|key| Some(*key))),
             floats("value", keys.iter().map(|_| Some(1.0))),
         ];
-        let table = text_table(&frame(keys.len(), columns).unwrap());
+        let table = text_table(&frame(keys.len(), columns).unwrap()).unwrap();
         assert_eq!(table.lines().count(), 1 + keys.len(), "{table}");
         assert!(
             table.contains(r"a\nb") && table.contains(r"\u{1b}[31mred") && table.contains("plain é"),

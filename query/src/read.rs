@@ -26,36 +26,10 @@ use crate::{
     meters,
 };
 
+pub(crate) use crate::filter::{Filter, RowBounds};
+
 /// How many days are read at once.
-const DAYS_AT_ONCE: usize = 4;
-
-/// Which columns to read of which events.
-#[derive(Clone, Debug)]
-pub(crate) struct Filter {
-    pub(crate) kind: Kind,
-    /// The columns to unpack; all when `None`.
-    pub(crate) columns: Option<Vec<String>>,
-    /// Only segments that hold events of this release.
-    pub(crate) release: Option<String>,
-    /// What is known of the rows that are wanted, so that others need not be read.
-    pub(crate) bounds: RowBounds,
-}
-
-/// What holds for every row that is wanted. Rows for which it does not hold may be read all the same.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RowBounds {
-    /// They are of one of these days.
-    pub(crate) days: Option<Arc<BTreeSet<Day>>>,
-    /// They are of one of these releases.
-    pub(crate) releases: Option<Arc<BTreeSet<String>>>,
-}
-
-impl RowBounds {
-    /// Whether a day may have such a row.
-    pub(crate) fn may_be_of(&self, day: Day) -> bool {
-        self.days.as_ref().is_none_or(|days| days.contains(&day))
-    }
-}
+pub(crate) const DAYS_AT_ONCE: usize = 4;
 
 /// What was made of a day, and how many bytes it takes if that is less than what it was made of.
 pub(crate) type Made<T> = (T, Option<u64>);
@@ -74,6 +48,8 @@ pub(crate) struct Reading {
     /// What operators skipped, or what a cut leaves out.
     pub(crate) left_out: Arc<Segments>,
     pub(crate) hold: Hold,
+    /// Whether another reading has said what is left out.
+    is_again: bool,
     found: Mutex<Found>,
 }
 
@@ -175,7 +151,26 @@ impl Reading {
     ) -> Self {
         let (table, workspace, found) = (Arc::clone(table), workspace.clone(), Mutex::default());
         let left_out = Arc::new(left_out);
-        Self { table, workspace, window, until, closed, kept, left_out, hold, found }
+        Self { table, workspace, window, until, closed, kept, left_out, hold, is_again: false, found }
+    }
+
+    /// A reading of what this one has found so far, and of nothing else.
+    pub(crate) fn fixed(&self) -> Self {
+        let found = self.found();
+        let (heads, left_out) = (found.heads.clone(), found.left_out.clone());
+        drop(found);
+        Self {
+            table: Arc::clone(&self.table),
+            workspace: self.workspace.clone(),
+            window: self.window,
+            until: Until::Heads(heads),
+            closed: self.closed,
+            kept: self.kept.clone(),
+            left_out: Arc::new(left_out),
+            hold: self.hold.clone(),
+            is_again: true,
+            found: Mutex::default(),
+        }
     }
 
     /// A walk through the logs of a day and kind.
@@ -237,6 +232,7 @@ impl Reading {
         for note in notes {
             match note {
                 Note::Read(log, seq) => _ = self.found().heads.insert(log, seq),
+                Note::LeftOut(..) if self.is_again => {}
                 Note::LeftOut(log, seq) => match self.until {
                     Until::Heads(_) => self.leave_out(&log, seq, meters::UNREADABLE, "so the cut says"),
                     _ => self.leave_out(&log, seq, meters::SKIPPED, "an operator skipped it"),
@@ -297,7 +293,7 @@ impl Reading {
     pub(crate) async fn grow(&self, bytes: u64) -> Result<()> {
         let budget = self.hold.budget();
         self.hold.grow(bytes).await.map_err(|full| match full {
-            Full::Busy => budget.busy(),
+            Full::Busy | Full::NotWhole => budget.refusal(full),
             Full::TooLarge { bytes } => {
                 let done = self.found();
                 let all = self.window.days().count() * done.kinds.len().max(1);
@@ -349,37 +345,6 @@ impl Reading {
             }
         }
         Ok(unpacked)
-    }
-}
-
-impl Filter {
-    fn wants(&self, segment: &Segment) -> bool {
-        let has = |release: &String| segment.releases.contains_key(release);
-        let releases = self.bounds.releases.as_ref();
-        segment.rows > 0
-            && self.release.as_ref().is_none_or(has)
-            && releases.is_none_or(|releases| releases.iter().any(has))
-    }
-
-    fn unpack(&self, segment: &Segment) -> Result<Unpacked> {
-        let is_filtered = self.release.is_some();
-        let columns = segment.unpack(|name| match &self.columns {
-            Some(wanted) => wanted.iter().any(|column| column == name) || (is_filtered && name == "release"),
-            None => true,
-        })?;
-        let columns = match &self.release {
-            Some(release)
-                if segment.releases.len() > 1
-                    || segment.releases.get(release) != Some(&(segment.rows as u64)) =>
-            {
-                let column = columns.column("release");
-                let is_of = |row: &usize| column.and_then(|column| column.text(*row)) == Some(release);
-                columns.take(&(0..columns.rows).filter(is_of).collect::<Vec<_>>())
-            }
-            _ => columns,
-        };
-        let appended_at = segment.appended_at;
-        Ok(Unpacked { day: segment.log.day, place: segment.place(), appended_at, columns })
     }
 }
 

@@ -27,5 +27,6 @@ mod retention;
 mod series;
 mod splits;
 mod sql;
+mod streamed;
 mod table_doc;
 mod windows;

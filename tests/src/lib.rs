@@ -20,5 +20,6 @@ pub mod local;
 pub mod recorded;
 pub mod register;
 pub mod scene;
+pub mod short_pages;
 pub mod sim;
 pub mod world;

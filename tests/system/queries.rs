@@ -15,7 +15,7 @@ use crate::support::{Service, alone, block_on};
 use almanac::up::Options;
 use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Column, Columns, Kind, Task, Values};
-use log::{key::LogId, segment_item::Segment};
+use log::{key::LogId, scan, segment_item::Segment};
 use query::Bounds;
 use table::{Condition, Table, sqlite::SqliteTable};
 use tests::hooked::{Asked, Hooked, Turn};
@@ -242,4 +242,92 @@ fn a_day_larger_than_the_memory_is_evaluated_as_of_an_instant() {
     let some = with(4 << 20);
     assert_eq!(some["predictions"], SEGMENTS * ROWS as u64);
     assert_eq!(some, with(Bounds::default().memory));
+}
+
+/// The same with so many more lanes of the same events: far more than is read ahead of what a client takes.
+fn filled_lanes(folder: &tempfile::TempDir, lanes: u8) -> Arc<dyn Table> {
+    let table = filled(folder);
+    block_on(async {
+        let workspace = Catalog::new(Arc::clone(&table)).workspace("credit/prod").await.unwrap();
+        let log = scan::log_named(workspace.id(), "2026-06-01".parse().unwrap(), "p/00").unwrap();
+        for segment in scan::segments(&*table, &log, 1, SEGMENTS).await.unwrap() {
+            for lane in 1..lanes {
+                let copy = Segment { log: LogId { lane, ..log.clone() }, ..segment.clone() };
+                table.put(copy.to_item(), Condition::Absent).await.unwrap();
+            }
+        }
+    });
+    table
+}
+
+const LANES: u8 = 12;
+
+/// Every answer of events is sent as it is made.
+fn streamed() -> Options {
+    options(Bounds { whole: 0, ..Bounds::default() })
+}
+
+/// An answer with the head, as it came, to a request that takes trailers.
+fn raw(service: &Service, path: &str) -> String {
+    let mut client = TcpStream::connect(service.address()).unwrap();
+    write!(client, "GET {path} HTTP/1.1\r\nHost: almanac\r\nTE: trailers\r\nConnection: TE, close\r\n\r\n")
+        .unwrap();
+    String::from_utf8(rest(client)).unwrap()
+}
+
+#[test]
+fn a_large_answer_comes_in_chunks_and_says_at_its_end_how_many_rows_it_has() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start_on(filled(&folder), streamed());
+    let answer = raw(&service, SMALL);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    for header in ["transfer-encoding: chunked", "trailer: almanac-rows", "almanac-cut: "] {
+        assert!(head.contains(header), "{head}");
+    }
+    assert!(
+        body.ends_with(&format!("\r\n0\r\nalmanac-rows: {}\r\n\r\n", SEGMENTS as usize * ROWS)),
+        "the trailer"
+    );
+    // Who takes no trailers has the same rows.
+    assert_eq!(service.get(SMALL).text().lines().count(), SEGMENTS as usize * ROWS);
+}
+
+#[test]
+fn an_answer_that_fails_while_it_is_sent_is_broken_off() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let last = format!("day#2026-06-01/p/{:02}/", LANES - 1);
+    let table = Hooked::new(filled_lanes(&folder, LANES), move |asked| match asked {
+        // What the events are read with, and not what they are counted with.
+        Asked::Query(query) if query.range.from.starts_with(&last) && query.attributes.is_none() => {
+            Turn::Fail(event::ErrorKind::Unavailable)
+        }
+        _ => Turn::Pass,
+    });
+    let service = Service::start_on(table, streamed());
+    let client = send(&service, LARGE);
+    let answer = String::from_utf8(rest(client)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{}", &answer[..100]);
+    assert!(answer.len() > 10_000_000 && !answer.ends_with("0\r\n\r\n"), "it seems complete");
+    until("a service that holds nothing any more", || held_bytes(&service) == 0.0);
+}
+
+#[test]
+fn a_stream_whose_client_goes_or_takes_nothing_gives_its_memory_back() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start_on(filled_lanes(&folder, LANES), streamed());
+    let begin = || {
+        let mut client = send(&service, LARGE);
+        client.read_exact(&mut [0; 65_536]).unwrap();
+        client
+    };
+    let (goes, stops) = (begin(), begin());
+    assert!(held_bytes(&service) > 0.0);
+    drop(goes);
+    // The other one is dropped when it has taken nothing for as long as a client may.
+    until("a service that holds nothing any more", || held_bytes(&service) == 0.0);
+    assert!(rest(stops).len() < 40_000_000);
 }

@@ -30,7 +30,7 @@ pub(super) async fn print(query: &Query, workspace: &Workspace, set: &Set) -> an
         };
         let rows = ask(words).await?;
         if rows.height() > 0 {
-            println!("{title}\n\n{}\n", text_table(&rows));
+            println!("{title}\n\n{}\n", text_table(&rows)?);
         }
         if group_by.is_none() && rows.height() > 0 {
             let predictions: i64 = rows.column("predictions")?.i64()?.into_no_null_iter().sum();

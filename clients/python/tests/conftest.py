@@ -52,7 +52,8 @@ class Door:
     ``503``, ``429``, ``401``: answers so. ``half``: passes the request on, and gives half of the answer.
     ``lost``: passes it on and hangs up. ``shut``: hangs up before it reads the body. ``portal``: answers 200
     and a page of its own. ``hang``: passes the request on, and gives the answer when the door is opened.
-    ``drip``: gives the answer byte by byte. Then it passes on.
+    ``drip``: gives the answer byte by byte. ``chunks``: gives the answer without its length, in chunks; ``chunk``:
+    gives one of them, and hangs up. Then it passes on.
     """
 
     def __init__(self, target: str) -> None:
@@ -111,6 +112,16 @@ class Door:
                 for name, value in answer.getheaders():
                     if name.lower() not in ("content-length", "transfer-encoding", "connection"):
                         self.send_header(name, value)
+                if word in ("chunk", "chunks"):
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                    for part in [data[: len(data) // 2], data[len(data) // 2 :]][: 2 if word == "chunks" else 1]:
+                        self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+                    if word == "chunks":
+                        self.wfile.write(b"0\r\nAlmanac-Rows: 3\r\n\r\n")
+                    else:
+                        self.hang_up()
+                    return
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 if word == "drip":

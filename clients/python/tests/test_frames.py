@@ -7,7 +7,7 @@ import inspect
 from datetime import date, datetime, timedelta, timezone
 
 import pytest
-from conftest import keys_of
+from conftest import Door, keys_of
 
 import almanac_ml as al
 from almanac_ml import _fields, _frames
@@ -375,3 +375,22 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
         parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]
         theirs |= {one["name"] for one in parameters if one["in"] == "query"}
     assert ours == theirs
+
+
+@pytest.mark.parametrize("library", ["rows", "pandas", "polars", "pyarrow"])
+def test_an_answer_that_is_broken_off_is_an_error_and_no_shorter_frame(
+    workspace: al.Workspace, door: Door, library: str
+) -> None:
+    workspace.release("v1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
+    client = al.connect(door.url, retry_for=0)
+    through = client.workspace(workspace.path)
+    door.script = ["chunk", "half"]
+    for _ in range(2):
+        with pytest.raises(al.UnavailableError):
+            through.predictions(DAY, frames=library)
+    # What has no length, but an end with trailers, is read to that end; what is broken off is asked again.
+    door.script = ["chunks"]
+    assert len(through.predictions(DAY, frames=library)) == 3
+    door.script = ["chunk", "pass"]
+    patient = al.connect(door.url, retry_for=20).workspace(workspace.path)
+    assert len(patient.predictions(DAY, frames=library)) == 3

@@ -3,12 +3,15 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
+
+use event::Error;
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
-use crate::answer::Written;
+use super::said;
+use crate::{Said, Streamed, answer::Written};
 
 /// The body of an answer. The memory of what its client has taken is given back, and the rest when it is dropped.
 #[derive(Debug)]
@@ -35,5 +38,45 @@ impl Body for HeldBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.0.left)
+    }
+}
+
+/// The body of an answer that is sent as it is made. An error breaks the transfer off, so that no client takes a part of
+/// the answer for all of it.
+#[derive(Debug)]
+pub(super) struct StreamBody {
+    streamed: Streamed,
+    has_ended: bool,
+}
+
+impl StreamBody {
+    pub(super) fn new(streamed: Streamed) -> Self {
+        Self { streamed, has_ended: false }
+    }
+}
+
+impl Body for StreamBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(match ready!(self.streamed.poll_next(context)) {
+            Ok(Said::Bytes(bytes)) => Ok(Frame::data(bytes)),
+            Ok(Said::End(end)) => {
+                self.has_ended = true;
+                Ok(Frame::trailers(said::trailers(&end)))
+            }
+            Err(error) => {
+                self.has_ended = true;
+                tracing::warn!(error = %error, "an answer is broken off while it is sent");
+                Err(error)
+            }
+        }))
     }
 }

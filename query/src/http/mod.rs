@@ -19,9 +19,9 @@ mod body;
 mod said;
 mod sql;
 
-use self::body::HeldBody;
+use self::body::{HeldBody, StreamBody};
 use crate::{
-    Query,
+    Made, Query,
     output::{self, Format},
     request::{Request, What, Words},
 };
@@ -160,7 +160,13 @@ async fn read(
         let cut = query.cut(workspace.id(), &request).await?;
         return Ok((content_type, cut.to_string()).into_response());
     };
-    let mut answer = query.run(workspace.id(), &request).await?;
+    let mut answer = match query.answer_as(workspace.id(), &request, format).await? {
+        Made::Whole(answer) => answer,
+        Made::Streamed(streamed) => {
+            let headers = said::headers_of_stream(&streamed);
+            return Ok((content_type, headers, Body::new(StreamBody::new(*streamed))).into_response());
+        }
+    };
     if format == Format::Table && request.columns.is_none() {
         output::shorten(&mut answer.frame, request.what);
     }
@@ -184,6 +190,7 @@ fn media_type(format: Format) -> &'static str {
         Format::Ndjson => "application/x-ndjson",
         Format::Parquet => "application/vnd.apache.parquet",
         Format::Ipc => "application/vnd.apache.arrow.file",
+        Format::IpcStream => "application/vnd.apache.arrow.stream",
     }
 }
 

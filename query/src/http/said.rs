@@ -1,8 +1,10 @@
 //! What the headers of an answer say of it: as of when it is, what it was read from, what it lacks.
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header::TRAILER};
+use event::Timestamp;
+use log::cut::Cut;
 
-use crate::Answer;
+use crate::{Answer, End, Streamed};
 
 /// The format that asks for the cut itself, and its media type.
 pub(super) const CUT_FORMAT: &str = "cut";
@@ -12,6 +14,8 @@ const CUT: HeaderName = HeaderName::from_static("almanac-cut");
 const AS_OF: HeaderName = HeaderName::from_static("almanac-as-of");
 const SOURCE: HeaderName = HeaderName::from_static("almanac-source");
 const WARNING: HeaderName = HeaderName::from_static("almanac-warning");
+/// Only behind the rows of a stream.
+const ROWS: HeaderName = HeaderName::from_static("almanac-rows");
 
 /// The headers, and what the document says of them.
 pub(super) const HEADERS: [(HeaderName, &str); 4] = [
@@ -26,7 +30,7 @@ pub(super) const HEADERS: [(HeaderName, &str); 4] = [
     ),
     (
         WARNING,
-        "What the answer lacks: a segment that cannot be read, or was skipped by an operator. There may be several.",
+        "What the answer lacks: a segment that cannot be read, or was skipped by an operator. There may be several. Of a large answer, which has no `Content-Length`, what was found while it was sent stands in a trailer of this name, beside one that counts the rows, `Almanac-Rows`.",
     ),
 ];
 
@@ -37,8 +41,30 @@ const MAX_CUT_BYTES: usize = 6 * 1024;
 const MAX_WARNINGS: usize = 5;
 const MAX_WARNING_BYTES: usize = 200;
 
-/// The headers of an answer.
+/// The headers of an answer that is made as a whole.
 pub(super) fn headers(answer: &Answer) -> HeaderMap {
+    let mut headers = said(answer.cut.as_ref(), answer.as_of, &answer.warnings);
+    if let Some(source) = answer.source {
+        headers.insert(SOURCE, HeaderValue::from_static(source.name()));
+    }
+    headers
+}
+
+/// The headers of an answer that is sent as it is made; they announce what comes behind its rows.
+pub(super) fn headers_of_stream(streamed: &Streamed) -> HeaderMap {
+    let mut headers = said(Some(&streamed.cut), streamed.as_of, &streamed.warnings);
+    [ROWS, WARNING].into_iter().for_each(|name| _ = headers.append(TRAILER, name.into()));
+    headers
+}
+
+/// What comes behind the rows of a stream.
+pub(super) fn trailers(end: &End) -> HeaderMap {
+    let mut trailers = said(None, None, &end.warnings);
+    trailers.insert(ROWS, end.rows.into());
+    trailers
+}
+
+fn said(cut: Option<&Cut>, as_of: Option<Timestamp>, warnings: &[String]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut say = |name, text: String| {
         let plain = |letter: char| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' };
@@ -47,18 +73,15 @@ pub(super) fn headers(answer: &Answer) -> HeaderMap {
             headers.append(name, value);
         }
     };
-    if let Some(cut) = &answer.cut {
+    if let Some(cut) = cut {
         let text = cut.to_string();
         say(CUT, if text.len() > MAX_CUT_BYTES { format!("omitted; bytes={}", text.len()) } else { text });
     }
-    if let Some(as_of) = answer.as_of {
+    if let Some(as_of) = as_of {
         say(AS_OF, as_of.to_string());
     }
-    if let Some(source) = answer.source {
-        say(SOURCE, source.name().to_owned());
-    }
-    let more = answer.warnings.len().saturating_sub(MAX_WARNINGS);
-    for warning in answer.warnings.iter().take(MAX_WARNINGS) {
+    let more = warnings.len().saturating_sub(MAX_WARNINGS);
+    for warning in warnings.iter().take(MAX_WARNINGS) {
         let end = warning.floor_char_boundary(MAX_WARNING_BYTES);
         say(WARNING, warning[..end].to_owned());
     }

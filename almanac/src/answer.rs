@@ -1,0 +1,166 @@
+//! How the answer of a query is shown: on the terminal, or in a file that is there when it is complete.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use clap::Args;
+use event::{Error, Timestamp};
+use log::{cut::Cut, segment_item::CLOSED_AFTER_SECONDS};
+use query::{Answer, Format, Said, Streamed};
+
+/// How an answer is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Shown {
+    /// Print to standard error what the answer was read from.
+    #[arg(long)]
+    pub(crate) show_cut: bool,
+    /// table, csv, ndjson, parquet, ipc or ipc-stream; by default a table, or the format that the name of the file says.
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// Write to this file instead of the terminal.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Where an answer goes.
+enum Target {
+    /// Standard output; also a device or a pipe that is named as a file.
+    Open(Box<dyn Write + Send>),
+    /// A file, under another name until it is complete.
+    File { path: PathBuf, partial: PathBuf, to: BufWriter<File> },
+}
+
+impl Target {
+    fn open(output: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = output else { return Ok(Self::Open(Box::new(std::io::stdout()))) };
+        let context = || format!("cannot write {}", path.display());
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Ok(Self::Open(Box::new(File::create(path).with_context(context)?)));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let to = BufWriter::new(File::create(&partial).with_context(context)?);
+        Ok(Self::File { path: path.to_owned(), partial, to })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        match self {
+            Self::Open(to) => Ok(to.write_all(bytes)?),
+            Self::File { path, to, .. } => {
+                to.write_all(bytes).with_context(|| format!("cannot write {}", path.display()))
+            }
+        }
+    }
+
+    /// All is written.
+    fn end(mut self, rows: u64) -> anyhow::Result<()> {
+        match &mut self {
+            Self::Open(to) => to.flush()?,
+            Self::File { path, partial, to } => {
+                let context = || format!("cannot write {}", path.display());
+                to.flush().with_context(context)?;
+                fs::rename(&*partial, &*path).with_context(context)?;
+                eprintln!("{rows} rows written to {}", path.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Self::File { partial, .. } = self {
+            // It is gone when it was complete.
+            _ = fs::remove_file(partial);
+        }
+    }
+}
+
+impl Shown {
+    /// Writes an answer.
+    pub(crate) fn write(&self, format: Format, answer: &mut Answer) -> anyhow::Result<()> {
+        // Formatted first, written then: a reader that goes away early is no failure of ours.
+        let mut bytes = Vec::new();
+        format.write(&mut answer.frame, &mut bytes)?;
+        let mut target = Target::open(self.output.as_deref())?;
+        target.write(&bytes)?;
+        target.end(answer.frame.height() as u64)
+    }
+
+    /// Writes an answer as it is made.
+    pub(crate) async fn write_stream(
+        &self,
+        mut streamed: Streamed,
+        asked: Option<Timestamp>,
+    ) -> anyhow::Result<()> {
+        self.say_of(Some(&streamed.cut), streamed.as_of, &streamed.warnings, asked);
+        let mut target = Target::open(self.output.as_deref())?;
+        loop {
+            match streamed.next().await? {
+                Said::Bytes(bytes) => target.write(&bytes)?,
+                Said::End(end) => {
+                    end.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+                    return target.end(end.rows);
+                }
+            }
+        }
+    }
+
+    /// Says of an answer what its rows do not: as of when it is, what it lacks, and what it was read from.
+    pub(crate) fn say(&self, answer: &Answer, asked: Option<Timestamp>) {
+        self.say_of(answer.cut.as_ref(), answer.as_of, &answer.warnings, asked);
+    }
+
+    fn say_of(
+        &self,
+        cut: Option<&Cut>,
+        as_of: Option<Timestamp>,
+        warnings: &[String],
+        asked: Option<Timestamp>,
+    ) {
+        if let Some(as_of) = as_of.filter(|as_of| asked.is_some_and(|asked| asked > *as_of)) {
+            eprintln!(
+                "as of {as_of}, the last closed instant: the last {CLOSED_AFTER_SECONDS} s may still change"
+            );
+        }
+        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        match cut {
+            Some(cut) if self.show_cut => eprintln!("cut: {cut}"),
+            None if self.show_cut => {
+                eprintln!("no cut: stored figures are not read from the log; --as-of reads it")
+            }
+            _ => {}
+        }
+    }
+
+    /// The format that was asked for; without one, that of the file's name, or a table on the terminal.
+    pub(crate) fn format(&self) -> anyhow::Result<Format> {
+        let ending = self.output.as_ref().and_then(|path| path.extension()?.to_str());
+        let name = match (&self.format, &self.output, ending) {
+            (Some(format), _, _) => format.as_str(),
+            (None, None, _) => "table",
+            (None, Some(_), Some("arrow" | "feather")) => "ipc",
+            (None, Some(_), Some("jsonl")) => "ndjson",
+            (None, Some(_), Some(ending)) if Format::parse(ending).is_ok() => ending,
+            (None, Some(path), _) => {
+                let message = format!("the name of {} does not say a format; add --format", path.display());
+                return Err(Error::invalid(message).into());
+            }
+        };
+        let format = Format::parse(name)?;
+        if format == Format::Table && self.output.is_some() {
+            return Err(Error::invalid(
+                "a table is for the terminal and may be cut; a file takes another --format",
+            )
+            .into());
+        }
+        if format.is_binary() && self.output.is_none() && std::io::stdout().is_terminal() {
+            return Err(Error::invalid("this format is binary; name a file with --output").into());
+        }
+        Ok(format)
+    }
+}

@@ -1,0 +1,222 @@
+//! Rows become the bytes of a format as they come. The bytes depend on the rows, and not on how frames cut them:
+//! text is written row by row, and formats of columns in groups of a fixed number of rows.
+
+use std::io::Write;
+
+use event::{Error, Result};
+use polars::prelude::{
+    Column, CompatLevel, DataFrame, DataType, IntoColumn, Schema, SchemaExt, StringChunked,
+};
+use polars_arrow::io::ipc::write::{StreamWriter, WriteOptions, default_ipc_fields};
+use polars_io::{
+    SerWriter,
+    csv::write::CsvWriter,
+    ipc::{self, IpcWriter},
+    json::{JsonFormat, JsonWriter},
+    parquet::write::{self as parquet, ParquetWriter},
+};
+
+use crate::{
+    frame::failed,
+    output::{Format, with_text_times},
+    text_table::Excerpt,
+};
+
+/// How many rows a record batch of Arrow and a row group of Parquet have, when they have few columns.
+const GROUP_ROWS: usize = 65_536;
+
+/// How many columns are few. A group of more columns has fewer rows, so that its bytes stay about the same.
+const FEW_COLUMNS: usize = 32;
+const MIN_GROUP_ROWS: usize = 4_096;
+
+/// How many rows become text at a time.
+const PIECE_ROWS: usize = 16_384;
+
+/// Writes rows of the same columns in a format.
+pub(crate) enum Encoder<W: Write> {
+    /// A table for people shows some rows of all, so it is written at the end.
+    Table(Box<Excerpt>, W),
+    /// A format of lines, each a row.
+    Lines(Lines, W),
+    /// A format of columns.
+    Groups(Groups, Box<Grouped<W>>),
+}
+
+/// A format of lines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lines {
+    Csv,
+    Ndjson,
+}
+
+/// A format in which rows stand in groups.
+pub(crate) enum Grouped<W: Write> {
+    Parquet(Box<parquet::BatchedWriter<W>>),
+    Ipc(ipc::BatchedWriter<W>),
+    IpcStream(StreamWriter<W>),
+}
+
+impl<W: Write + Send> Encoder<W> {
+    /// Writes how an answer in `format` begins, whose rows have the columns of `empty`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn begin(format: Format, empty: &DataFrame, mut to: W) -> Result<Self> {
+        let schema: &Schema = empty.schema();
+        let grouped = match format {
+            Format::Table => return Ok(Self::Table(Box::default(), to)),
+            Format::Csv => {
+                let mut empty = with_text_times(empty)?;
+                CsvWriter::new(&mut to).include_header(true).finish(&mut empty).map_err(failed)?;
+                return Ok(Self::Lines(Lines::Csv, to));
+            }
+            Format::Ndjson => return Ok(Self::Lines(Lines::Ndjson, to)),
+            Format::Parquet => {
+                Grouped::Parquet(Box::new(ParquetWriter::new(to).batched(schema).map_err(failed)?))
+            }
+            Format::Ipc => {
+                // What polars is not given it does not make up: without the fields the file's schema has no columns.
+                let fields = default_ipc_fields(schema.to_arrow(CompatLevel::newest()).iter_values());
+                Grouped::Ipc(IpcWriter::new(to).batched(schema, fields).map_err(failed)?)
+            }
+            Format::IpcStream => {
+                let mut writer = StreamWriter::new(to, WriteOptions { compression: None });
+                writer.start(&schema.to_arrow(OLDEST), None).map_err(failed)?;
+                Grouped::IpcStream(writer)
+            }
+        };
+        Ok(Self::Groups(Groups::of(empty.width()), Box::new(grouped)))
+    }
+
+    /// Writes more rows.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(crate) fn rows(&mut self, rows: DataFrame) -> Result<()> {
+        match self {
+            Self::Table(excerpt, _) => excerpt.push(&rows),
+            Self::Lines(lines, to) => lines.write(&rows, to),
+            Self::Groups(groups, grouped) => groups.push(rows, |group| grouped.write(&group)),
+        }
+    }
+
+    /// Whether it keeps rows until there are enough of them.
+    pub(crate) fn keeps_rows(&self) -> bool {
+        matches!(self, Self::Groups(..))
+    }
+
+    /// Writes how the answer ends.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn end(self) -> Result<()> {
+        match self {
+            Self::Table(excerpt, mut to) => writeln!(to, "{}", excerpt.text()).map_err(cannot),
+            Self::Lines(_, mut to) => to.flush().map_err(cannot),
+            Self::Groups(groups, mut grouped) => {
+                groups.end(|group| grouped.write(&group))?;
+                grouped.end()
+            }
+        }
+    }
+}
+
+/// What programs that know no views of strings can read.
+const OLDEST: CompatLevel = CompatLevel::oldest();
+
+fn cannot(error: std::io::Error) -> Error {
+    Error::unavailable("the result cannot be written").because(error)
+}
+
+impl Lines {
+    fn write(self, rows: &DataFrame, to: &mut impl Write) -> Result<()> {
+        for start in (0..rows.height()).step_by(PIECE_ROWS) {
+            let mut piece = with_text_times(&rows.slice(start as i64, PIECE_ROWS))?;
+            match self {
+                Self::Csv => CsvWriter::new(&mut *to).include_header(false).finish(&mut piece),
+                Self::Ndjson => {
+                    JsonWriter::new(&mut *to).with_json_format(JsonFormat::JsonLines).finish(&mut piece)
+                }
+            }
+            .map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Grouped<W> {
+    fn write(&mut self, group: &DataFrame) -> Result<()> {
+        match self {
+            Self::Parquet(writer) => writer.write_batch(group),
+            Self::Ipc(writer) => writer.write_batch(group),
+            Self::IpcStream(writer) => {
+                group.iter_chunks(OLDEST, false).try_for_each(|batch| writer.write(&batch, None))
+            }
+        }
+        .map_err(failed)
+    }
+
+    fn end(mut self) -> Result<()> {
+        match &mut self {
+            Self::Parquet(writer) => writer.finish().map(|_| ()),
+            Self::Ipc(writer) => writer.finish(),
+            Self::IpcStream(writer) => writer.finish(),
+        }
+        .map_err(failed)
+    }
+}
+
+/// Rows on their way into groups of the same number of rows.
+pub(crate) struct Groups {
+    rows: usize,
+    waiting: Vec<DataFrame>,
+    held: usize,
+}
+
+impl Groups {
+    fn of(columns: usize) -> Self {
+        let rows = (GROUP_ROWS * FEW_COLUMNS / columns.max(FEW_COLUMNS)).max(MIN_GROUP_ROWS);
+        Self { rows, waiting: Vec::new(), held: 0 }
+    }
+
+    fn push(&mut self, mut rows: DataFrame, mut write: impl FnMut(DataFrame) -> Result<()>) -> Result<()> {
+        while self.held + rows.height() >= self.rows {
+            let lacks = self.rows - self.held;
+            self.waiting.push(rows.slice(0, lacks));
+            rows = rows.slice(lacks as i64, usize::MAX);
+            self.held = 0;
+            write(in_one_piece(std::mem::take(&mut self.waiting))?)?;
+        }
+        if rows.height() > 0 {
+            self.held += rows.height();
+            self.waiting.push(rows);
+        }
+        Ok(())
+    }
+
+    fn end(self, write: impl FnOnce(DataFrame) -> Result<()>) -> Result<()> {
+        if self.waiting.is_empty() { Ok(()) } else { write(in_one_piece(self.waiting)?) }
+    }
+}
+
+/// Frames one under the other, each column in one piece that holds nothing but its own rows.
+fn in_one_piece(frames: Vec<DataFrame>) -> Result<DataFrame> {
+    let mut frames = frames.into_iter();
+    let mut all = frames.next().unwrap_or_default();
+    for frame in frames {
+        all.vstack_mut_owned(frame).map_err(failed)?;
+    }
+    let rows = all.height();
+    let columns = all.into_columns().into_iter().map(|column| match column.dtype() {
+        DataType::String => with_its_own_text(&column.rechunk()),
+        _ => Ok(column.rechunk()),
+    });
+    DataFrame::new(rows, columns.collect::<Result<_>>()?).map_err(failed)
+}
+
+/// Strings are views of texts that other rows may share; here the texts are those of these rows, in their order.
+fn with_its_own_text(column: &Column) -> Result<Column> {
+    let strings = column.str().map_err(failed)?;
+    let pieces = strings.downcast_iter().map(|piece| piece.clone().gc());
+    Ok(StringChunked::from_chunk_iter(column.name().clone(), pieces).into_column())
+}

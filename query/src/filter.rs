@@ -1,0 +1,69 @@
+//! Which segments are read, and what of them.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use event::{Day, Kind, Result};
+use log::segment_item::Segment;
+
+use crate::read::Unpacked;
+
+/// Which columns to read of which events.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    pub(crate) kind: Kind,
+    /// The columns to unpack; all when `None`.
+    pub(crate) columns: Option<Vec<String>>,
+    /// Only segments that hold events of this release.
+    pub(crate) release: Option<String>,
+    /// What is known of the rows that are wanted, so that others need not be read.
+    pub(crate) bounds: RowBounds,
+}
+
+/// What holds for every row that is wanted. Rows for which it does not hold may be read all the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowBounds {
+    /// They are of one of these days.
+    pub(crate) days: Option<Arc<BTreeSet<Day>>>,
+    /// They are of one of these releases.
+    pub(crate) releases: Option<Arc<BTreeSet<String>>>,
+}
+
+impl RowBounds {
+    /// Whether a day may have such a row.
+    pub(crate) fn may_be_of(&self, day: Day) -> bool {
+        self.days.as_ref().is_none_or(|days| days.contains(&day))
+    }
+}
+
+impl Filter {
+    /// Whether a segment may hold a row that is wanted.
+    pub(crate) fn wants(&self, segment: &Segment) -> bool {
+        let has = |release: &String| segment.releases.contains_key(release);
+        let releases = self.bounds.releases.as_ref();
+        segment.rows > 0
+            && self.release.as_ref().is_none_or(has)
+            && releases.is_none_or(|releases| releases.iter().any(has))
+    }
+
+    /// Unpacks what is wanted of a segment.
+    pub(crate) fn unpack(&self, segment: &Segment) -> Result<Unpacked> {
+        let is_filtered = self.release.is_some();
+        let columns = segment.unpack(|name| match &self.columns {
+            Some(wanted) => wanted.iter().any(|column| column == name) || (is_filtered && name == "release"),
+            None => true,
+        })?;
+        let columns = match &self.release {
+            Some(release)
+                if segment.releases.len() > 1
+                    || segment.releases.get(release) != Some(&(segment.rows as u64)) =>
+            {
+                let column = columns.column("release");
+                let is_of = |row: &usize| column.and_then(|column| column.text(*row)) == Some(release);
+                columns.take(&(0..columns.rows).filter(is_of).collect::<Vec<_>>())
+            }
+            _ => columns,
+        };
+        let appended_at = segment.appended_at;
+        Ok(Unpacked { day: segment.log.day, place: segment.place(), appended_at, columns })
+    }
+}

@@ -1,0 +1,190 @@
+//! The events of a window in parts: so many rows that a few parts at a time fit the memory, whatever the window and however
+//! large a day is. Where parts begin depends on the segments alone.
+
+use std::{collections::VecDeque, pin::Pin, sync::Arc};
+
+use event::{Error, Result};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use log::walk::Admitted;
+use polars::prelude::DataFrame;
+
+use crate::{
+    events::{self, Wanted},
+    read::{Filter, Reading, Unpacked},
+    runs::{self, DayRuns, Run},
+};
+
+/// A part ends behind the segment with which it has so many rows, or so many bytes.
+const PART_ROWS: usize = 16_384;
+const PART_BYTES: u64 = 4 * 1024 * 1024;
+
+/// How many parts are made at once.
+const PARTS_AT_ONCE: usize = 2;
+
+/// Some rows of an answer, in its order.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) frame: DataFrame,
+    /// What it counts among what the query holds.
+    pub(crate) bytes: u64,
+}
+
+/// An answer, part by part.
+pub(crate) type Parts = Pin<Box<dyn Stream<Item = Result<Part>> + Send>>;
+
+type Pages = Pin<Box<dyn Stream<Item = Result<VecDeque<Admitted>>> + Send>>;
+
+/// Segments on their way into parts.
+struct Filling {
+    reading: Arc<Reading>,
+    filter: Arc<Filter>,
+    pages: Pages,
+    page: VecDeque<Admitted>,
+}
+
+/// The rows of some days that are wanted, in parts.
+pub(crate) fn parts(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayRuns>) -> Parts {
+    if !wanted.narrowed.newest {
+        let runs: Vec<Run> = days.into_iter().flat_map(|day| day.runs).collect();
+        return limited(wanted, parts_of(reading, wanted, runs));
+    }
+    // A day whose latest event comes first is put in order as a whole.
+    let (reading, all) = (Arc::clone(reading), Arc::clone(wanted));
+    let days = days.into_iter().rev().map(move |day| {
+        let (reading, wanted) = (Arc::clone(&reading), Arc::clone(&all));
+        async move {
+            let parts = parts_of(&reading, &wanted, day.runs);
+            let mut day = None;
+            let mut parts = std::pin::pin!(parts);
+            while let Some(part) = parts.try_next().await? {
+                day = Some(merged(&reading, &wanted, day, part).await?);
+            }
+            Ok(day)
+        }
+    });
+    let days = stream::iter(days).buffered(1).try_filter_map(|day| std::future::ready(Ok(day)));
+    limited(wanted, days)
+}
+
+/// The latest events of a day come first; so of those that were read before, and a part more.
+async fn merged(
+    reading: &Arc<Reading>,
+    wanted: &Arc<Wanted>,
+    before: Option<Part>,
+    part: Part,
+) -> Result<Part> {
+    let Some(before) = before else { return Ok(part) };
+    let held = before.bytes + part.bytes;
+    // In order they are copied.
+    reading.grow(held).await?;
+    let wanted = Arc::clone(wanted);
+    let made = tokio::task::spawn_blocking(move || {
+        let mut all = before.frame;
+        all.vstack_mut_owned(part.frame).map_err(crate::frame::failed)?;
+        wanted.in_order(all)
+    });
+    let frame = made.await.map_err(interrupted)??;
+    settled(reading, frame, 2 * held).await
+}
+
+pub(crate) fn interrupted(error: tokio::task::JoinError) -> Error {
+    Error::unavailable("reading was interrupted").because(error)
+}
+
+/// A part of which `held` bytes are counted so far.
+pub(crate) async fn settled(reading: &Reading, frame: DataFrame, held: u64) -> Result<Part> {
+    let bytes = frame.estimated_size() as u64;
+    match bytes.checked_sub(held) {
+        Some(more) => reading.grow(more).await?,
+        None => reading.hold.shrink(held - bytes),
+    }
+    Ok(Part { frame, bytes })
+}
+
+/// No more rows than are wanted, and only the columns that are.
+fn limited(wanted: &Arc<Wanted>, parts: impl Stream<Item = Result<Part>> + Send + 'static) -> Parts {
+    let names = wanted.columns.clone().unwrap_or_default();
+    let left = wanted.narrowed.limit.unwrap_or(usize::MAX);
+    let limited = stream::try_unfold((parts.boxed(), left), move |(mut parts, left)| {
+        let names = names.clone();
+        async move {
+            if left == 0 {
+                return Ok(None);
+            }
+            let Some(part) = parts.try_next().await? else { return Ok(None) };
+            let frame = part.frame.head(Some(left)).select(names).map_err(crate::frame::failed)?;
+            let left = left - frame.height();
+            Ok(Some((Part { frame, ..part }, (parts, left))))
+        }
+    });
+    limited.boxed()
+}
+
+fn parts_of(
+    reading: &Arc<Reading>,
+    wanted: &Arc<Wanted>,
+    runs: Vec<Run>,
+) -> impl Stream<Item = Result<Part>> + Send + use<> {
+    let filter = Arc::new(wanted.filter());
+    let pages: Pages = Box::pin(runs::pages(reading, runs));
+    let filling = Filling { reading: Arc::clone(reading), filter, pages, page: VecDeque::new() };
+    let (reading, wanted) = (Arc::clone(reading), Arc::clone(wanted));
+    stream::try_unfold(filling, async |mut filling| Ok(filling.next().await?.map(|part| (part, filling))))
+        .map(move |part: Result<Vec<Unpacked>>| {
+            let (reading, wanted) = (Arc::clone(&reading), Arc::clone(&wanted));
+            async move { made(&reading, wanted, part?).await }
+        })
+        .buffered(PARTS_AT_ONCE)
+}
+
+/// What is wanted of the segments of a part.
+async fn made(reading: &Arc<Reading>, wanted: Arc<Wanted>, segments: Vec<Unpacked>) -> Result<Part> {
+    let bytes: u64 = segments.iter().map(|segment| segment.columns.bytes() as u64).sum();
+    // While something is made of them, there are two of them.
+    reading.grow(bytes).await?;
+    let hold = reading.hold.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        hold.check()?;
+        events::rows_of(&wanted, segments)
+    });
+    let frame = made.await.map_err(interrupted)??;
+    settled(reading, frame, 2 * bytes).await
+}
+
+impl Filling {
+    /// The segments of the next part.
+    async fn next(&mut self) -> Result<Option<Vec<Unpacked>>> {
+        let (mut part, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        while rows < PART_ROWS && bytes < PART_BYTES {
+            if self.page.is_empty() {
+                match self.pages.try_next().await? {
+                    Some(page) => self.page = page,
+                    None if part.is_empty() => return Ok(None),
+                    None => return Ok(Some(part)),
+                }
+            }
+            let (reading, filter) = (Arc::clone(&self.reading), Arc::clone(&self.filter));
+            let mut page = std::mem::take(&mut self.page);
+            let unpacking = tokio::task::spawn_blocking(move || {
+                let mut taken = Vec::new();
+                while let Some(segment) = page.pop_front() {
+                    for segment in reading.unpack(&filter, vec![segment])? {
+                        rows += segment.columns.rows;
+                        bytes += segment.columns.bytes() as u64;
+                        taken.push(segment);
+                    }
+                    if rows >= PART_ROWS || bytes >= PART_BYTES {
+                        break;
+                    }
+                }
+                Ok::<_, Error>((taken, page, rows, bytes))
+            });
+            let before = bytes;
+            let taken;
+            (taken, self.page, rows, bytes) = unpacking.await.map_err(interrupted)??;
+            part.extend(taken);
+            self.reading.grow(bytes - before).await?;
+        }
+        Ok(Some(part))
+    }
+}

@@ -1,0 +1,149 @@
+//! What an answer will be, known before its first row: which segments it is read from, and which columns it has.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use event::{Day, Kind, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use polars::prelude::{Column as Series, DataFrame};
+
+use crate::{
+    events::{self, DAY, Wanted},
+    frame::failed,
+    joined,
+    parts::{self, Parts},
+    read::Reading,
+    runs::{self, DayRuns},
+};
+
+/// What an answer will be.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// What is wanted; its columns are named.
+    pub(crate) wanted: Arc<Wanted>,
+    /// What is read of the days that have something.
+    pub(crate) days: Vec<DayRuns>,
+    is_joined: bool,
+}
+
+impl Plan {
+    /// The plan of an answer of events.
+    ///
+    /// # Errors
+    /// `Invalid`, when a column is named that there is not; those of the table.
+    pub(crate) async fn of_events(reading: &Arc<Reading>, wanted: Wanted) -> Result<Self> {
+        events::check(&wanted)?;
+        let days = runs::survey(reading, &wanted.filter(), seeks_members(&wanted)).await?;
+        let members = match wanted.columns {
+            Some(_) => members_of(&days),
+            None => members_of(&first_days(reading, &wanted, &days).await?),
+        };
+        let names = wanted.columns.clone().unwrap_or_else(|| events::all_names(wanted.kind, &members));
+        if wanted.narrowed.limit.is_none() && seeks_members(&wanted) {
+            let needed = wanted.with_working(names.clone());
+            events::check_members(wanted.kind, &needed, &members, !days.is_empty())?;
+        }
+        let wanted = Arc::new(Wanted { columns: Some(names), ..wanted });
+        Ok(Self { wanted, days, is_joined: false })
+    }
+
+    /// The plan of an answer of predictions with their outcomes.
+    ///
+    /// # Errors
+    /// As of events.
+    pub(crate) async fn of_joined(reading: &Arc<Reading>, wanted: Wanted) -> Result<Self> {
+        joined::check(&wanted)?;
+        let (of_predictions, of_outcomes) = (wanted.filter(), joined::of_outcomes(&wanted));
+        let (days, _) = futures::try_join!(
+            runs::survey(reading, &of_predictions, seeks_members(&wanted)),
+            runs::survey(reading, &of_outcomes, false),
+        )?;
+        let members = members_of(&days);
+        let names = wanted.columns.clone().unwrap_or_else(|| joined::all_names(&members));
+        if seeks_members(&wanted) {
+            events::check_members(Kind::Predictions, &names, &members, !days.is_empty())?;
+        }
+        let wanted = Arc::new(Wanted { columns: Some(names), ..wanted });
+        Ok(Self { wanted, days, is_joined: true })
+    }
+
+    /// A frame with its columns and no rows.
+    pub(crate) fn no_rows(&self) -> Result<DataFrame> {
+        let names = self.wanted.columns.as_deref().unwrap_or_default();
+        if self.is_joined { joined::no_rows(names) } else { events::no_rows(self.wanted.kind, names) }
+    }
+
+    /// The rows, from the reading for which it was planned, and the reading that says what they lack in the end.
+    pub(crate) fn parts(&self, reading: &Arc<Reading>) -> (Parts, Arc<Reading>) {
+        let fixed = Arc::new(reading.fixed());
+        if !self.is_joined {
+            return (parts::parts(&fixed, &self.wanted, self.days.clone()), fixed);
+        }
+        let (wanted, again) = (Arc::clone(&self.wanted), Arc::clone(&fixed));
+        let days: Vec<Day> = self.days.iter().map(|day| day.day).collect();
+        let days = days.into_iter().map(move |day| {
+            let (again, wanted) = (Arc::clone(&again), Arc::clone(&wanted));
+            async move { joined::part(&again, day, &wanted).await }
+        });
+        (stream::iter(days).buffered(1).boxed(), fixed)
+    }
+}
+
+/// Whether the headers of segments must be read to know which members of families there are.
+fn seeks_members(wanted: &Wanted) -> bool {
+    let kind = wanted.kind;
+    match &wanted.columns {
+        None => !kind.families().is_empty(),
+        Some(names) => {
+            let names = wanted.with_working(names.clone());
+            wanted.narrowed.limit.is_none() && names.iter().any(|name| kind.family(name).is_some())
+        }
+    }
+}
+
+fn members_of(days: &[DayRuns]) -> BTreeSet<String> {
+    days.iter().flat_map(|day| day.members.iter().cloned()).collect()
+}
+
+/// The days that the answer comes from: all, unless it has enough rows before their end.
+async fn first_days(reading: &Arc<Reading>, wanted: &Wanted, days: &[DayRuns]) -> Result<Vec<DayRuns>> {
+    let Some(limit) = wanted.narrowed.limit else { return Ok(days.to_vec()) };
+    let newest = wanted.narrowed.newest;
+    let last = match wanted.chooses_rows() {
+        true => last_chosen(reading, wanted, days, limit).await?,
+        false => {
+            let mut rows = 0;
+            let mut in_order: Vec<&DayRuns> = days.iter().collect();
+            if newest {
+                in_order.reverse();
+            }
+            let last = in_order.into_iter().find(|day| {
+                rows += day.rows;
+                rows >= limit as u64
+            });
+            last.map(|day| day.day)
+        }
+    };
+    let is_in =
+        |day: &&DayRuns| last.is_none_or(|last| if newest { day.day >= last } else { day.day <= last });
+    Ok(days.iter().filter(is_in).cloned().collect())
+}
+
+/// The day of the last row of an answer with `limit` rows; `None`, when there are fewer.
+async fn last_chosen(
+    reading: &Arc<Reading>,
+    wanted: &Wanted,
+    days: &[DayRuns],
+    limit: usize,
+) -> Result<Option<Day>> {
+    let counted = Arc::new(Wanted { columns: Some(vec![DAY.to_owned()]), ..wanted.clone() });
+    let mut parts = parts::parts(reading, &counted, days.to_vec());
+    let (mut rows, mut last) = (0, None);
+    while let Some(part) = parts.try_next().await? {
+        reading.hold.shrink(part.bytes);
+        rows += part.frame.height();
+        let of_day = part.frame.column(DAY).and_then(Series::date).map_err(failed)?.physical().clone();
+        last = of_day.last().or(last);
+    }
+    let day = |number: i32| days.iter().map(|day| day.day).find(|day| day.number() == number);
+    Ok(last.filter(|_| rows >= limit).and_then(day))
+}

@@ -1,0 +1,193 @@
+//! What a window is read from, known before it is read: which segments, in which order, and which columns they have.
+//!
+//! A survey walks through the logs and reads what items say about segments, and the headers of the segments where the
+//! names of columns are not known otherwise. From then on it is fixed what the answer is: every segment that was found is
+//! there when it is read, or the answer fails.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use event::{Day, Error, Result, lane::Placed};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use log::{
+    key::{self, LogId},
+    segment_item::{self, DATA},
+    walk::{Admitted, Segments},
+};
+use table::{Item, Page, Query, Table, item::Value};
+use tokio::task::JoinHandle;
+
+use crate::read::{DAYS_AT_ONCE, Filter, Reading};
+
+/// So many segments in a row that hold no row that is wanted are not read.
+const WORTH_SKIPPING: u64 = 16;
+
+/// How many runs are begun ahead of the one that is read.
+const RUNS_AHEAD: usize = 4;
+
+/// What a survey reads of an item.
+const ATTRIBUTES: [&str; 6] = ["v", "n", "appended_at", "first_at", "last_at", "releases"];
+
+/// Segments of a log that are read one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) log: LogId,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// What is read of a day.
+#[derive(Clone, Debug)]
+pub(crate) struct DayRuns {
+    pub(crate) day: Day,
+    /// In the order of the log.
+    pub(crate) runs: Vec<Run>,
+    /// The members of families that the segments have, when they were asked for.
+    pub(crate) members: BTreeSet<String>,
+    /// How many rows there are of the release, or of all.
+    pub(crate) rows: u64,
+}
+
+/// The days of a window with what is read of each, in the order of the days. Days without segments are left out.
+pub(crate) async fn survey(
+    reading: &Arc<Reading>,
+    filter: &Filter,
+    with_members: bool,
+) -> Result<Vec<DayRuns>> {
+    let days: Vec<Day> = reading.window.days().filter(|day| filter.bounds.may_be_of(*day)).collect();
+    let days = days.into_iter().map(|day| survey_day(reading, day, filter, with_members));
+    let days: Vec<DayRuns> = stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await?;
+    Ok(days.into_iter().filter(|day| !day.runs.is_empty()).collect())
+}
+
+async fn survey_day(
+    reading: &Arc<Reading>,
+    day: Day,
+    filter: &Filter,
+    with_members: bool,
+) -> Result<DayRuns> {
+    let mut walk = reading.walk(day, filter.kind)?;
+    let attributes: Vec<&str> = ATTRIBUTES.into_iter().chain(with_members.then_some(DATA)).collect();
+    let mut found = DayRuns { day, runs: Vec::new(), members: BTreeSet::new(), rows: 0 };
+    // By version of the item: in the order of the log all of the first version come first.
+    let mut runs: BTreeMap<Placed, Vec<Run>> = BTreeMap::new();
+    while let Some(page) = reading.page(&mut walk, Some(&attributes)).await? {
+        reading.hold.check()?;
+        for Admitted { log, seq, item } in page {
+            let Some(rows) = rows_of(filter, &item) else { continue };
+            found.rows += rows;
+            if with_members {
+                let names = segment_item::column_names(&item);
+                found.members.extend(names.filter(|name| filter.kind.family(name).is_some()));
+            }
+            add(runs.entry(placed(&item)).or_default(), log, seq, &reading.left_out);
+        }
+    }
+    reading.end_of_day(1);
+    found.runs = runs.into_values().flatten().collect();
+    Ok(found)
+}
+
+/// Adds a segment behind the runs.
+fn add(runs: &mut Vec<Run>, log: LogId, seq: u64, left_out: &Segments) {
+    if let Some(run) = runs.last_mut()
+        && run.log == log
+        && seq - run.last <= WORTH_SKIPPING
+        && !(run.last + 1..seq).any(|between| left_out.contains(&(log.clone(), between)))
+    {
+        run.last = seq;
+        return;
+    }
+    runs.push(Run { log, first: seq, last: seq });
+}
+
+/// A segment that cannot be read is found out when it is.
+fn placed(item: &Item) -> Placed {
+    if item.int("v").is_ok_and(|version| version == 1) { Placed::ByBatch } else { Placed::ByKey }
+}
+
+/// How many rows a segment has of the release that is wanted, or in all; `None`, when it need not be read.
+fn rows_of(filter: &Filter, item: &Item) -> Option<u64> {
+    let (Ok(rows), Ok(releases)) = (item.int("n"), item.map("releases")) else { return Some(0) };
+    let count = |name: &String| match releases.get(name) {
+        Some(Value::N(number)) => number.as_i64().and_then(|count| u64::try_from(count).ok()),
+        _ => None,
+    };
+    let may_be =
+        filter.bounds.releases.as_ref().is_none_or(|names| names.iter().any(|name| count(name).is_some()));
+    let rows = match &filter.release {
+        None => u64::try_from(rows).ok().filter(|rows| *rows > 0),
+        Some(release) => count(release),
+    };
+    rows.filter(|_| may_be)
+}
+
+/// The pages of runs, one after the other. Each run that was found is read whole.
+pub(crate) fn pages(
+    reading: &Arc<Reading>,
+    runs: Vec<Run>,
+) -> impl Stream<Item = Result<VecDeque<Admitted>>> + Send + use<> {
+    let reading = Arc::clone(reading);
+    let begun = runs.into_iter().map(move |run| {
+        let mut pages = Box::pin(pages_of(Arc::clone(&reading), run));
+        async move {
+            let first = pages.try_next().await?;
+            Ok::<_, Error>(stream::iter(first.map(Ok)).chain(pages))
+        }
+    });
+    stream::iter(begun).buffered(RUNS_AHEAD).try_flatten()
+}
+
+fn pages_of(
+    reading: Arc<Reading>,
+    run: Run,
+) -> impl Stream<Item = Result<VecDeque<Admitted>>> + Send + use<> {
+    let query = Query::table(key::segments_between(&run.log, run.first, run.last));
+    let begin = (run.first, Some(query));
+    stream::try_unfold(begin, move |(mut next, query)| {
+        let (reading, run) = (Arc::clone(&reading), run.clone());
+        async move {
+            let Some(query) = query else { return Ok(None) };
+            reading.hold.check()?;
+            let page = on_its_own(Arc::clone(&reading.table), query.clone()).await?;
+            let mut admitted = VecDeque::with_capacity(page.items.len());
+            for item in page.items {
+                // An item that is no segment was said by the survey.
+                let Some((log, seq)) = key::parse_segment(&item.key) else { continue };
+                if seq != next {
+                    return Err(gone(&run, next));
+                }
+                admitted.push_back(Admitted { log, seq, item });
+                next += 1;
+            }
+            let rest = page.next.map(|after| Query { after: Some(after), ..query });
+            match rest.is_none() && next != run.last + 1 {
+                true => Err(gone(&run, next)),
+                false => Ok(Some((admitted, (next, rest)))),
+            }
+        }
+    })
+}
+
+/// A page, read by a task of its own. A stream stands still while its client takes nothing, and then a read that it has
+/// begun must come to its end all the same: others wait for its turn at the table.
+async fn on_its_own(table: Arc<dyn Table>, query: Query) -> Result<Page> {
+    struct Aborts(JoinHandle<Result<Page>>);
+    impl Drop for Aborts {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    let mut reading = Aborts(tokio::spawn(async move { table.query(&query).await }));
+    (&mut reading.0).await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?
+}
+
+fn gone(run: &Run, seq: u64) -> Error {
+    Error::incomplete(format!(
+        "the segment {}/{}/{seq} has been deleted since the answer was begun; ask again",
+        run.log.day,
+        run.log.name()
+    ))
+}

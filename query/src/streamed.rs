@@ -1,0 +1,290 @@
+//! Answers that are sent as they are made: rows are read, made into bytes and taken by the client side by side, each step
+//! at most one ahead of the next. So an answer takes the same memory however long it is.
+//!
+//! A small answer is made as a whole, since then its length is known, and all that is to be said of it, before it is sent.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use event::{Error, ErrorKind, Id, Kind, Result, Timestamp};
+use futures::{FutureExt, TryStreamExt};
+use hyper::body::Bytes;
+use log::cut::Cut;
+use tokio::{sync::mpsc, time::Instant};
+use tracing::Instrument;
+
+use crate::{
+    Answer, Point, Query,
+    answer::Held,
+    budget::{Hold, StreamPlace, Wanted as WantedHold},
+    encode::Encoder,
+    events::Wanted,
+    output::Format,
+    parts::{self, Part, Parts},
+    plan::Plan,
+    read::Reading,
+    request::{Request, What},
+};
+
+/// The most bytes that are sent at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// An answer, as it is made.
+#[derive(Debug)]
+pub enum Made {
+    /// As a whole.
+    Whole(Box<Answer>),
+    /// As it is sent.
+    Streamed(Box<Streamed>),
+}
+
+/// What a stream says.
+#[derive(Debug)]
+pub enum Said {
+    /// The next bytes.
+    Bytes(Bytes),
+    /// That it is complete; it is the last that it says.
+    End(End),
+}
+
+/// What is known of a streamed answer at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How many rows it has.
+    pub rows: u64,
+    /// What it lacks that was not known when it began.
+    pub warnings: Vec<String>,
+}
+
+/// An answer that is sent as it is made. It is complete when it has said so; a stream that ends otherwise has failed.
+#[derive(Debug)]
+pub struct Streamed {
+    /// What it is read from.
+    pub cut: Cut,
+    /// As of when it is, when a time was asked for: that, or the last closed instant.
+    pub as_of: Option<Timestamp>,
+    /// What it lacks, as far as that is known.
+    pub warnings: Vec<String>,
+    first: Option<Said>,
+    /// Bytes that were made and not given out yet.
+    next: Bytes,
+    coming: mpsc::Receiver<Result<Said>>,
+    hold: Hold,
+    /// While it is there, the work goes on.
+    _wanted: WantedHold,
+    _place: StreamPlace,
+}
+
+impl Query {
+    /// Answers a request in a format: a large answer of events or of joined rows as a stream, any other as a whole.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub async fn answer_as(&self, workspace: &Id, request: &Request, format: Format) -> Result<Made> {
+        if !matches!(request.what, What::Events(_) | What::Joined) {
+            return Ok(Made::Whole(Box::new(self.run(workspace, request).await?)));
+        }
+        let (turn, hold) = self.budget.enter().await?;
+        let wanted = hold.wanted();
+        let began = Instant::now();
+        hold.stay_whole();
+        match self.read(workspace, request, &hold).await {
+            Ok((frame, reading)) => {
+                let asked = (reading, request.as_of);
+                let held = Held { hold, wanted, turn: None };
+                match self.answer(request.what.name(), began, frame, asked, held).await {
+                    Err(error) if error.kind() == ErrorKind::TooLarge => {}
+                    answer => {
+                        return answer.map(|mut answer| {
+                            answer.held.turn = Some(turn);
+                            answer.held.hold.may_grow();
+                            Made::Whole(Box::new(answer))
+                        });
+                    }
+                }
+            }
+            // What was read is dropped: it was little, and a stream is read to a cut that is known before.
+            Err(error) if error.kind() == ErrorKind::TooLarge => drop((hold, wanted)),
+            Err(error) => return Err(error),
+        }
+        let streamed = self.stream(workspace, request, format, began).await?;
+        drop(turn);
+        Ok(Made::Streamed(Box::new(streamed)))
+    }
+
+    async fn plan(&self, reading: &Arc<Reading>, request: &Request) -> Result<Plan> {
+        match request.what {
+            What::Events(kind) => Plan::of_events(reading, self.wanted(kind, request).await?).await,
+            _ => Plan::of_joined(reading, Wanted::of(Kind::Predictions, request)).await,
+        }
+    }
+
+    async fn stream(
+        &self,
+        workspace: &Id,
+        request: &Request,
+        format: Format,
+        began: Instant,
+    ) -> Result<Streamed> {
+        let (place, hold) = self.budget.enter_stream().await?;
+        let wanted = hold.wanted();
+        let make = |reading: Arc<Reading>| async move { self.plan(&reading, request).await }.boxed();
+        let (plan, reading) = self.out_of_logs(workspace, &Point::of(request), &hold, make).await?;
+        let bytes = Sink::default();
+        let encoder = Encoder::begin(format, &plan.no_rows()?, bytes.clone())?;
+        let (parts, fixed) = plan.parts(&reading);
+        let (cut, warnings) = reading.cut();
+        let (parts_to, parts_from) = mpsc::channel(1);
+        let (to, mut coming) = mpsc::channel(1);
+        tokio::spawn(forward(parts, parts_to).in_current_span());
+        let encoding = Encoding { encoder, bytes, hold: hold.clone(), rows: 0, waiting: 0 };
+        let (meters, name, said) = (Arc::clone(&self.meters), request.what.name(), warnings.clone());
+        let encoding = async move {
+            let last = encoding.all(parts_from, &to).await.map(|rows| {
+                // Without a number of rows nobody takes them any more.
+                let rows = rows?;
+                meters.answered(name, began.elapsed(), rows as usize);
+                let late = fixed.cut().1.into_iter().filter(|warning| !said.contains(warning));
+                Some(Said::End(End { rows, warnings: late.collect() }))
+            });
+            if let Some(last) = last.transpose() {
+                // When nobody takes it any more, nobody waits for it.
+                _ = to.send(last).await;
+            }
+        };
+        tokio::spawn(encoding.in_current_span());
+        // What fails before the first bytes is no stream.
+        let first = Some(coming.recv().await.ok_or_else(broken)??);
+        let as_of = request.as_of.map(|_| cut.as_of);
+        let next = Bytes::new();
+        Ok(Streamed { cut, as_of, warnings, first, next, coming, hold, _wanted: wanted, _place: place })
+    }
+}
+
+fn broken() -> Error {
+    Error::unavailable("making the answer was interrupted")
+}
+
+/// Reads ahead of what is made into bytes, until nobody takes the parts any more. Behind the last part comes `None`.
+async fn forward(mut parts: Parts, to: mpsc::Sender<Result<Option<Part>>>) {
+    loop {
+        let part = tokio::select! {
+            part = parts.try_next() => part,
+            () = to.closed() => return,
+        };
+        let is_last = !matches!(part, Ok(Some(_)));
+        if to.send(part).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Parts become bytes.
+struct Encoding {
+    encoder: Encoder<Sink>,
+    bytes: Sink,
+    hold: Hold,
+    rows: u64,
+    /// Bytes of rows that are not written yet.
+    waiting: u64,
+}
+
+impl Encoding {
+    /// Sends the bytes of all parts, and says how many rows they have; `None`, when nobody takes them.
+    async fn all(
+        mut self,
+        mut parts: mpsc::Receiver<Result<Option<Part>>>,
+        to: &mpsc::Sender<Result<Said>>,
+    ) -> Result<Option<u64>> {
+        loop {
+            let part = tokio::select! {
+                part = parts.recv() => part.ok_or_else(broken)??,
+                () = to.closed() => return Ok(None),
+            };
+            let Some(part) = part else { break };
+            let bytes;
+            (self, bytes) = self.part(part).await?;
+            if !send(&self.hold, to, bytes).await? {
+                return Ok(None);
+            }
+        }
+        let (rows, hold) = (self.rows, self.hold.clone());
+        let Self { encoder, bytes, .. } = self;
+        let ending = tokio::task::spawn_blocking(move || encoder.end().map(|()| bytes.take()));
+        let bytes = ending.await.map_err(parts::interrupted)??;
+        Ok(send(&hold, to, bytes).await?.then_some(rows))
+    }
+
+    /// Writes a part, on a thread where it may take its time.
+    async fn part(mut self, part: Part) -> Result<(Self, Bytes)> {
+        let encoding = tokio::task::spawn_blocking(move || {
+            self.hold.check()?;
+            self.rows += part.frame.height() as u64;
+            self.waiting += part.bytes;
+            self.encoder.rows(part.frame)?;
+            let bytes = self.bytes.take();
+            if !bytes.is_empty() || !self.encoder.keeps_rows() {
+                self.hold.shrink(std::mem::take(&mut self.waiting));
+            }
+            Ok((self, bytes))
+        });
+        encoding.await.map_err(parts::interrupted)?
+    }
+}
+
+/// Whether the bytes were taken.
+async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Bytes) -> Result<bool> {
+    if bytes.is_empty() {
+        return Ok(true);
+    }
+    let grown = hold.grow(bytes.len() as u64).await;
+    grown.map_err(|full| hold.budget().refusal(full))?;
+    Ok(to.send(Ok(Said::Bytes(bytes))).await.is_ok())
+}
+
+/// What was written and not taken yet.
+#[derive(Clone, Debug, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn take(&self) -> Bytes {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Streamed {
+    /// What comes next; an error, when the answer cannot be completed. After the end there is nothing more to ask.
+    pub async fn next(&mut self) -> Result<Said> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Said>> {
+        if self.next.is_empty() {
+            let said = match self.first.take() {
+                Some(said) => said,
+                None => ready!(self.coming.poll_recv(context)).ok_or_else(broken)??,
+            };
+            match said {
+                Said::Bytes(bytes) => self.next = bytes,
+                end @ Said::End(_) => return Poll::Ready(Ok(end)),
+            }
+        }
+        let chunk = self.next.split_to(self.next.len().min(CHUNK_BYTES));
+        self.hold.shrink(chunk.len() as u64);
+        Poll::Ready(Ok(Said::Bytes(chunk)))
+    }
+}

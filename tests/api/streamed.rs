@@ -1,0 +1,285 @@
+//! Answers that are sent as they are made: the same bytes as those that are made as a whole, in bounded memory, and an
+//! error where they cannot be completed. Each on a SQLite file and on DynamoDB Local.
+
+use std::{sync::Arc, time::Duration};
+
+use event::{Column, Columns, Error, ErrorKind, Kind, Result, Values, columns::Coded, lane::Placed};
+use log::{cut::Cut, key::LogId, segment_item::Segment};
+use query::{Bounds, Format, Made, Query, Request, Said, What, Words};
+use serde_json::json;
+use table::{Condition, Table};
+use tests::{
+    hooked::{Asked, Hooked, Turn},
+    on_both_engines,
+    scene::Scene,
+    short_pages::ShortPages,
+    world::at,
+};
+
+on_both_engines!(
+    Scene::on:
+    what_is_streamed_is_what_is_made_as_a_whole,
+    events_that_0_1_placed_come_before_all_others_of_their_day,
+    a_large_day_is_streamed_in_little_memory,
+    a_stream_that_cannot_be_completed_ends_with_an_error,
+    a_stream_holds_its_place_until_it_is_given_up,
+);
+
+const NOW: &str = "2026-07-02T00:00:00Z";
+
+/// Everything is a stream, or everything that may be is made as a whole.
+const STREAMED: Bounds = Bounds { whole: 0, ..Bounds::NONE };
+const WHOLE: Bounds = Bounds { whole: u64::MAX, ..Bounds::NONE };
+
+fn query(table: &Arc<dyn Table>, bounds: Bounds) -> Query {
+    Query::new(Arc::clone(table), event::Clock::from_fn(|| at(NOW))).within(bounds)
+}
+
+/// Puts a segment of predictions into a log.
+async fn put(scene: &Scene, (day, lane, seq): (&str, u8, u64), placed: Placed, rows: usize) {
+    let segment = Segment { placed, ..packed(scene, (day, lane, seq), rows) };
+    scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
+}
+
+/// The same segment as the first of so many in each of some lanes of a day.
+async fn put_copies(scene: &Scene, segment: &Segment, day: &str, lanes: std::ops::Range<u8>, copies: u64) {
+    for lane in lanes {
+        let log = LogId { day: day.parse().unwrap(), lane, ..segment.log.clone() };
+        for seq in 1..=copies {
+            let copy = Segment { log: log.clone(), seq, ..segment.clone() };
+            scene.table.put(copy.to_item(), Condition::Absent).await.unwrap();
+        }
+    }
+}
+
+fn packed(scene: &Scene, (day, lane, seq): (&str, u8, u64), rows: usize) -> Segment {
+    let day: event::Day = day.parse().unwrap();
+    let each = || 0..rows;
+    let keys: Vec<String> =
+        each().map(|row| format!("{lane}-{seq}-{row}-{}", "x".repeat(row % 17))).collect();
+    let valid = |every: usize| Some(each().map(|row| !row.is_multiple_of(every)).collect::<Vec<bool>>());
+    let releases = Coded {
+        codes: each().map(|row| u8::from(row % 3 == 0)).collect(),
+        dictionary: ["v1", "v2"].into_iter().collect(),
+    };
+    let city: Vec<&str> = each().map(|row| ["Ulm", "Bern", "a city with a long name"][row % 3]).collect();
+    let columns = vec![
+        Column::new("key", Values::Text(keys.iter().map(String::as_str).collect())),
+        Column::new(
+            "predicted_at",
+            Values::Time(each().map(|row| day.start().micros() + (row as i64 % 97) * 1_000_500).collect()),
+        ),
+        Column::new("release", Values::Coded(releases)),
+        Column {
+            valid: valid(5),
+            ..Column::new("score", Values::Float(each().map(|row| row as f64 / rows as f64).collect()))
+        },
+        // Only some segments have the tag.
+        Column {
+            valid: valid(4),
+            ..Column::new(format!("tag.city{}", seq % 2), Values::Text(city.into_iter().collect()))
+        },
+    ];
+    let log = LogId { workspace: scene.id().clone(), day, kind: Kind::Predictions, lane };
+    let appended_at = at("2026-06-05T00:00:00Z").plus_seconds(seq as i64);
+    Segment::pack(log, seq, appended_at, Vec::new(), &Columns { rows, columns }).unwrap()
+}
+
+/// Three days: a large one of four lanes, a small one, and one of which some segments are of 0.1.
+async fn filled(scene: &Scene, rows: usize) {
+    for lane in 0..4 {
+        for seq in 1..=4 {
+            put(scene, ("2026-06-01", lane, seq), Placed::ByKey, rows).await;
+        }
+    }
+    put(scene, ("2026-06-02", 0, 1), Placed::ByKey, 10).await;
+    for (lane, seq, placed) in [
+        (0, 1, Placed::ByKey),
+        (0, 2, Placed::ByBatch),
+        (1, 1, Placed::ByBatch),
+        (1, 2, Placed::ByKey),
+        (3, 1, Placed::ByBatch),
+    ] {
+        put(scene, ("2026-06-03", lane, seq), placed, rows).await;
+    }
+}
+
+/// All that a stream says, and what it ends with.
+async fn taken(made: Made) -> Result<(Vec<u8>, String)> {
+    let mut bytes = Vec::new();
+    match made {
+        Made::Whole(_) => Err(Error::invalid("it is made as a whole")),
+        Made::Streamed(mut streamed) => loop {
+            match streamed.next().await? {
+                Said::Bytes(more) => bytes.extend_from_slice(&more),
+                Said::End(_) => return Ok((bytes, streamed.cut.to_string())),
+            }
+        },
+    }
+}
+
+async fn asked(
+    query: &Query,
+    scene: &Scene,
+    what: What,
+    words: &Words<'_>,
+    format: Format,
+) -> Result<(Vec<u8>, String)> {
+    let request = Request::parse(what, words)?;
+    match query.answer_as(scene.id(), &request, format).await? {
+        Made::Whole(mut answer) => {
+            let mut bytes = Vec::new();
+            format.write(&mut answer.frame, &mut bytes)?;
+            Ok((bytes, answer.cut.unwrap().to_string()))
+        }
+        streamed => taken(streamed).await,
+    }
+}
+
+fn june() -> Words<'static> {
+    Words { from: "2026-06-01", to: "2026-06-30", ..Words::default() }
+}
+
+const PREDICTIONS: What = What::Events(Kind::Predictions);
+
+async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
+    // More than one group of rows.
+    filled(&scene, 4_500).await;
+    let outcomes: Vec<_> = (0..50)
+        .map(|row| {
+            json!({
+                "key": format!("1-1-{row}-{}", "x".repeat(row % 17)), "predicted_on": "2026-06-01",
+                "observed_at": "2026-06-04T00:00:00Z", "label": "1",
+            })
+        })
+        .collect();
+    scene.append(Kind::Outcomes, json!(outcomes), "2026-06-05T12:00:00Z").await.unwrap();
+    let short: Arc<dyn Table> = ShortPages::new(Arc::clone(&scene.table));
+    let [whole, streamed] = [WHOLE, STREAMED].map(|bounds| query(&scene.table, bounds));
+    let in_short_pages = query(&short, STREAMED);
+    let cases = [
+        (PREDICTIONS, june()),
+        (PREDICTIONS, Words { columns: Some("tag.city1,key,day"), release: Some("v2"), ..june() }),
+        (PREDICTIONS, Words { filter: Some("score > 0.9 and tag.city0 = 'Ulm'"), ..june() }),
+        (PREDICTIONS, Words { order: Some("newest"), limit: Some("6000"), ..june() }),
+        (
+            PREDICTIONS,
+            Words { sample: Some("0.3"), limit: Some("9000"), columns: Some("key,score"), ..june() },
+        ),
+        (PREDICTIONS, Words { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
+        (What::Joined, Words { columns: Some("day,key,outcome_label,tag.city0"), ..june() }),
+        (What::Events(Kind::Metrics), june()),
+    ];
+    for (at, (what, words)) in cases.iter().enumerate() {
+        // All formats of one, and of the rest one each in turn.
+        let formats = Format::ALL.into_iter().enumerate();
+        for (_, format) in formats.filter(|(format, _)| at == 0 || at % Format::ALL.len() == *format) {
+            let (expected, cut) = asked(&whole, &scene, *what, words, format).await.unwrap();
+            for query in [&streamed, &in_short_pages] {
+                let (bytes, again) = asked(query, &scene, *what, words, format).await.unwrap();
+                assert_eq!(again, cut, "{what:?} {words:?}");
+                assert!(
+                    bytes == expected,
+                    "{what:?} {words:?} {format:?}: {} and {}",
+                    bytes.len(),
+                    expected.len()
+                );
+            }
+            let words = Words { cut: Some(&cut), ..words.clone() };
+            let (bytes, _) = asked(&streamed, &scene, *what, &words, format).await.unwrap();
+            assert!(bytes == expected, "{what:?} {words:?} {format:?}");
+        }
+    }
+    let wrong = Words { columns: Some("key,tag.planet"), ..june() };
+    let error = asked(&streamed, &scene, PREDICTIONS, &wrong, Format::Csv).await.unwrap_err();
+    assert!(error.to_string().contains("no event of the window has the tag `tag.planet`"), "{error}");
+}
+
+async fn events_that_0_1_placed_come_before_all_others_of_their_day(scene: Scene) {
+    filled(&scene, 20).await;
+    let words = Words { from: "2026-06-03", columns: Some("key"), ..june() };
+    for bounds in [WHOLE, STREAMED] {
+        let (text, _) =
+            asked(&query(&scene.table, bounds), &scene, PREDICTIONS, &words, Format::Csv).await.unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let mut places: Vec<&str> = text.lines().skip(1).map(|line| &line[..3]).collect();
+        places.dedup();
+        assert_eq!(places, ["0-2", "1-1", "3-1", "0-1", "1-2"]);
+    }
+}
+
+async fn a_large_day_is_streamed_in_little_memory(scene: Scene) {
+    put_copies(&scene, &packed(&scene, ("2026-06-01", 0, 1), 9_000), "2026-06-01", 0..8, 3).await;
+    let memory = 16 << 20;
+    let query = query(&scene.table, Bounds { memory, ..Bounds::default() });
+    let request = Request::parse(PREDICTIONS, &june()).unwrap();
+    let whole = query.run(scene.id(), &request).await.unwrap_err();
+    assert_eq!(whole.kind(), ErrorKind::TooLarge, "{whole}");
+    for format in [Format::Csv, Format::IpcStream] {
+        let made = query.answer_as(scene.id(), &request, format).await.unwrap();
+        let (bytes, _) = taken(made).await.unwrap();
+        assert!(bytes.len() as u64 > memory / 2, "{}", bytes.len());
+        if format == Format::Csv {
+            assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1 + 24 * 9_000);
+        }
+    }
+}
+
+async fn a_stream_that_cannot_be_completed_ends_with_an_error(scene: Scene) {
+    // More than what is read ahead.
+    let segment = packed(&scene, ("2026-06-01", 0, 1), 9_000);
+    put_copies(&scene, &segment, "2026-06-01", 0..14, 2).await;
+    put_copies(&scene, &segment, "2026-06-03", 3..4, 1).await;
+    let request = Request::parse(PREDICTIONS, &Words { columns: Some("key"), ..june() }).unwrap();
+    let begun = async |query: &Query| match query.answer_as(scene.id(), &request, Format::Csv).await.unwrap()
+    {
+        Made::Streamed(mut streamed) => {
+            let Ok(Said::Bytes(_)) = streamed.next().await else { panic!("it begins") };
+            Made::Streamed(streamed)
+        }
+        Made::Whole(_) => panic!("it is a stream"),
+    };
+    // A read of events, which are not asked for when they are counted, fails.
+    let fails = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
+        Asked::Query(query)
+            if query.range.from.starts_with("day#2026-06-03") && query.attributes.is_none() =>
+        {
+            Turn::Fail(ErrorKind::Unavailable)
+        }
+        _ => Turn::Pass,
+    });
+    let fails: Arc<dyn Table> = fails;
+    let error = taken(begun(&query(&fails, STREAMED)).await).await.unwrap_err();
+    assert!(error.to_string().contains("the hook of a test"), "{error}");
+    // Events are deleted between their count and their read.
+    let table = Arc::clone(&scene.table);
+    let log = LogId {
+        workspace: scene.id().clone(),
+        day: "2026-06-03".parse().unwrap(),
+        kind: Kind::Predictions,
+        lane: 3,
+    };
+    let begun = begun(&query(&scene.table, STREAMED)).await;
+    table.delete(&log::key::segment(&log, 1), Condition::None).await.unwrap();
+    let error = taken(begun).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incomplete, "{error}");
+}
+
+async fn a_stream_holds_its_place_until_it_is_given_up(scene: Scene) {
+    let segment = packed(&scene, ("2026-06-01", 0, 1), 9_000);
+    put_copies(&scene, &segment, "2026-06-01", 0..8, 2).await;
+    let request = Request::parse(PREDICTIONS, &june()).unwrap();
+    let bounds = Bounds { memory: 64 << 20, whole: 0, wait: Duration::ZERO, ..Bounds::default() };
+    let query = query(&scene.table, bounds);
+    let ask = async || query.answer_as(scene.id(), &request, Format::Csv).await;
+    // As many as have their share in three quarters of the memory.
+    let mut streams = vec![ask().await.unwrap(), ask().await.unwrap(), ask().await.unwrap()];
+    let refused = ask().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    // What is read as a whole has memory all the same.
+    let small = Request::parse(PREDICTIONS, &Words { limit: Some("3"), ..june() }).unwrap();
+    assert_eq!(query.run(scene.id(), &small).await.unwrap().frame.height(), 3);
+    streams.pop();
+    let (bytes, cut) = taken(ask().await.unwrap()).await.unwrap();
+    assert!(!bytes.is_empty() && cut.parse::<Cut>().is_ok());
+}
