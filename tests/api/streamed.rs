@@ -177,7 +177,10 @@ async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
             let (expected, cut) = asked(&whole, &scene, *what, words, format).await.unwrap();
             for query in [&streamed, &in_short_pages] {
                 let (bytes, again) = asked(query, &scene, *what, words, format).await.unwrap();
-                assert_eq!(again, cut, "{what:?} {words:?}");
+                if words.limit.is_none() {
+                    // Of the first so many, the cut says how far the days were read that they came from, and some more.
+                    assert_eq!(again, cut, "{what:?} {words:?}");
+                }
                 assert!(
                     bytes == expected,
                     "{what:?} {words:?} {format:?}: {} and {}",

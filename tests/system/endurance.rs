@@ -6,6 +6,7 @@ mod chaos;
 mod histories;
 mod history;
 mod queries;
+mod readers;
 mod schemathesis;
 mod soak;
 mod support;

@@ -225,6 +225,11 @@ impl Running {
         Self { service, process, log: None }
     }
 
+    /// The number of the process.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Asks it to stop, waits for its end, and returns the lines of its log.
     pub(crate) fn stop(mut self) -> Vec<String> {
         let kill = format!("kill -TERM {}", self.process.id());
