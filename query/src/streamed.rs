@@ -11,7 +11,6 @@ use std::{
 
 use event::{Error, ErrorKind, Id, Kind, Result, Timestamp};
 use futures::{FutureExt, TryStreamExt};
-use hyper::body::Bytes;
 use log::cut::Cut;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument;
@@ -29,9 +28,6 @@ use crate::{
     request::{Request, What},
 };
 
-/// The most bytes that are sent at a time.
-const CHUNK_BYTES: usize = 256 * 1024;
-
 /// An answer, as it is made.
 #[derive(Debug)]
 pub enum Made {
@@ -45,7 +41,7 @@ pub enum Made {
 #[derive(Debug)]
 pub enum Said {
     /// The next bytes.
-    Bytes(Bytes),
+    Bytes(Vec<u8>),
     /// That it is complete; it is the last that it says.
     End(End),
 }
@@ -69,8 +65,6 @@ pub struct Streamed {
     /// What it lacks, as far as that is known.
     pub warnings: Vec<String>,
     first: Option<Said>,
-    /// Bytes that were made and not given out yet.
-    next: Bytes,
     coming: mpsc::Receiver<Result<Said>>,
     hold: Hold,
     /// While it is there, the work goes on.
@@ -159,8 +153,7 @@ impl Query {
         // What fails before the first bytes is no stream.
         let first = Some(coming.recv().await.ok_or_else(broken)??);
         let as_of = request.as_of.map(|_| cut.as_of);
-        let next = Bytes::new();
-        Ok(Streamed { cut, as_of, warnings, first, next, coming, hold, _wanted: wanted, _place: place })
+        Ok(Streamed { cut, as_of, warnings, first, coming, hold, _wanted: wanted, _place: place })
     }
 }
 
@@ -219,7 +212,7 @@ impl Encoding {
     }
 
     /// Writes a part, on a thread where it may take its time.
-    async fn part(mut self, part: Part) -> Result<(Self, Bytes)> {
+    async fn part(mut self, part: Part) -> Result<(Self, Vec<u8>)> {
         let encoding = tokio::task::spawn_blocking(move || {
             self.hold.check()?;
             self.rows += part.frame.height() as u64;
@@ -236,7 +229,7 @@ impl Encoding {
 }
 
 /// Whether the bytes were taken.
-async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Bytes) -> Result<bool> {
+async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Vec<u8>) -> Result<bool> {
     if bytes.is_empty() {
         return Ok(true);
     }
@@ -250,8 +243,8 @@ async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Bytes) -> Res
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Sink {
-    fn take(&self) -> Bytes {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into()
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -273,18 +266,13 @@ impl Streamed {
     }
 
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Said>> {
-        if self.next.is_empty() {
-            let said = match self.first.take() {
-                Some(said) => said,
-                None => ready!(self.coming.poll_recv(context)).ok_or_else(broken)??,
-            };
-            match said {
-                Said::Bytes(bytes) => self.next = bytes,
-                end @ Said::End(_) => return Poll::Ready(Ok(end)),
-            }
+        let said = match self.first.take() {
+            Some(said) => said,
+            None => ready!(self.coming.poll_recv(context)).ok_or_else(broken)??,
+        };
+        if let Said::Bytes(bytes) = &said {
+            self.hold.shrink(bytes.len() as u64);
         }
-        let chunk = self.next.split_to(self.next.len().min(CHUNK_BYTES));
-        self.hold.shrink(chunk.len() as u64);
-        Poll::Ready(Ok(Said::Bytes(chunk)))
+        Poll::Ready(Ok(said))
     }
 }

@@ -134,7 +134,7 @@ fn readers_of_everything_take_little_memory_also_when_some_stop() {
         readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
     });
     assert!(read.iter().all(|answer| *answer == (read[0].0, rows)), "{read:?}");
-    let peak = peak_kib(service.process_id());
+    let peak = peak_kib(service.process.id());
     println!("{rows} rows, {} bytes an answer, at most {peak} KiB", read[0].0);
     assert!(peak < MOST_KIB, "{peak} KiB");
     drop(stalled);

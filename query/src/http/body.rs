@@ -41,17 +41,29 @@ impl Body for HeldBody {
     }
 }
 
+/// The most bytes of a stream that are sent at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+
 /// The body of an answer that is sent as it is made. An error breaks the transfer off, so that no client takes a part of
 /// the answer for all of it.
 #[derive(Debug)]
 pub(super) struct StreamBody {
     streamed: Streamed,
+    /// Bytes that were made and not given out yet.
+    next: Bytes,
     has_ended: bool,
 }
 
 impl StreamBody {
     pub(super) fn new(streamed: Streamed) -> Self {
-        Self { streamed, has_ended: false }
+        Self { streamed, next: Bytes::new(), has_ended: false }
+    }
+}
+
+impl StreamBody {
+    fn chunk(&mut self) -> Bytes {
+        let bytes = self.next.len().min(CHUNK_BYTES);
+        self.next.split_to(bytes)
     }
 }
 
@@ -66,8 +78,14 @@ impl Body for StreamBody {
         if self.has_ended {
             return Poll::Ready(None);
         }
+        if !self.next.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(self.chunk()))));
+        }
         Poll::Ready(Some(match ready!(self.streamed.poll_next(context)) {
-            Ok(Said::Bytes(bytes)) => Ok(Frame::data(bytes)),
+            Ok(Said::Bytes(bytes)) => {
+                self.next = bytes.into();
+                Ok(Frame::data(self.chunk()))
+            }
             Ok(Said::End(end)) => {
                 self.has_ended = true;
                 Ok(Frame::trailers(said::trailers(&end)))

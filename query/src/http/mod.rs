@@ -90,6 +90,35 @@ struct Parameters {
     format: Option<String>,
 }
 
+impl Parameters {
+    fn words(&self) -> Words<'_> {
+        Words {
+            from: &self.from,
+            to: &self.to,
+            release: self.release.as_deref(),
+            columns: self.columns.as_deref(),
+            filter: self.filter.as_deref(),
+            tag: self.tag.as_deref(),
+            key: self.key.as_deref(),
+            limit: self.limit.as_deref(),
+            sample: self.sample.as_deref(),
+            order: self.order.as_deref(),
+            by: self.by.as_deref(),
+            bins: self.bins.as_deref(),
+            time_zone: self.time_zone.as_deref(),
+            environment: self.environment.as_deref(),
+            shadow: self.shadow.unwrap_or_default(),
+            as_of: self.as_of.as_deref(),
+            cut: self.cut.as_deref(),
+            threshold: self.threshold.as_deref(),
+            costs: self.costs.as_deref(),
+            group_by: self.group_by.as_deref(),
+            zero_division: self.zero_division.as_deref(),
+            interval: self.interval.unwrap_or_default(),
+        }
+    }
+}
+
 type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
 
 async fn answer(
@@ -118,31 +147,7 @@ async fn read(
         Some(said::CUT_FORMAT) => None,
         format => Some(Format::parse(format.unwrap_or("ndjson"))?),
     };
-    let words = Words {
-        from: &parameters.from,
-        to: &parameters.to,
-        release: parameters.release.as_deref(),
-        columns: parameters.columns.as_deref(),
-        filter: parameters.filter.as_deref(),
-        tag: parameters.tag.as_deref(),
-        key: parameters.key.as_deref(),
-        limit: parameters.limit.as_deref(),
-        sample: parameters.sample.as_deref(),
-        order: parameters.order.as_deref(),
-        by: parameters.by.as_deref(),
-        bins: parameters.bins.as_deref(),
-        time_zone: parameters.time_zone.as_deref(),
-        environment: parameters.environment.as_deref(),
-        shadow: parameters.shadow.unwrap_or_default(),
-        as_of: parameters.as_of.as_deref(),
-        cut: parameters.cut.as_deref(),
-        threshold: parameters.threshold.as_deref(),
-        costs: parameters.costs.as_deref(),
-        group_by: parameters.group_by.as_deref(),
-        zero_division: parameters.zero_division.as_deref(),
-        interval: parameters.interval.unwrap_or_default(),
-    };
-    let request = Request::parse(what, &words)?;
+    let request = Request::parse(what, &parameters.words())?;
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
     let content_type =
@@ -163,8 +168,8 @@ async fn read(
     let mut answer = match query.answer_as(workspace.id(), &request, format).await? {
         Made::Whole(answer) => answer,
         Made::Streamed(streamed) => {
-            let headers = said::headers_of_stream(&streamed);
-            return Ok((content_type, headers, Body::new(StreamBody::new(*streamed))).into_response());
+            let said = said::headers_of_stream(&streamed);
+            return Ok((content_type, said, Body::new(StreamBody::new(*streamed))).into_response());
         }
     };
     if format == Format::Table && request.columns.is_none() {

@@ -177,7 +177,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// The services of a process of their own, of the real binary, whose log is kept.
 pub(crate) struct Running {
     service: Service,
-    process: Child,
+    pub(crate) process: Child,
     log: Option<std::thread::JoinHandle<Vec<String>>>,
 }
 
@@ -223,11 +223,6 @@ impl Running {
         }
         let service = Service { base: format!("http://{address}"), stop: None, thread: None };
         Self { service, process, log: None }
-    }
-
-    /// The number of the process.
-    pub(crate) fn process_id(&self) -> u32 {
-        self.process.id()
     }
 
     /// Asks it to stop, waits for its end, and returns the lines of its log.
