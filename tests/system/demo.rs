@@ -204,7 +204,9 @@ pub(crate) fn without_rates(printed: &str) -> String {
 fn what_it_prints() {
     insta::assert_snapshot!(without_rates(&demo().printed));
     let verified = run_ok(demo().data.path(), &["verify"]);
-    insta::assert_snapshot!("verify", verified);
+    // Records of changes have ids, so the digests of the trails differ.
+    let digest = regex::Regex::new("[0-9a-f]{64}").unwrap();
+    insta::assert_snapshot!("verify", digest.replace_all(&verified, "<digest>"));
 }
 
 #[test]
