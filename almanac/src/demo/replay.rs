@@ -97,13 +97,7 @@ impl Replay {
         for step in self.steps {
             while let Some((at, release, change)) = changes.next_if(|(at, ..)| *at <= step.at) {
                 clock.set(at);
-                match change {
-                    Change::Registered => post_release(ingest, workspace, self.set, release).await?,
-                    Change::Promoted => {
-                        // Where it is live already, this appends nothing.
-                        ingest.promote(workspace, release.name, PRODUCTION, None).await?;
-                    }
-                }
+                post_change(ingest, workspace, self.set, (at, release, change)).await?;
             }
             clock.set(step.at);
             appended.batches += 1;
@@ -120,19 +114,29 @@ impl Replay {
     }
 }
 
-/// Posts the event that registers a release.
-async fn post_release(
+/// Posts what happens to a release, under a key of its own: so the same demo has the same bytes, also when it is run again.
+async fn post_change(
     ingest: &Ingest,
     workspace: &Workspace,
     set: &Set,
-    release: &Release,
+    (at, release, change): (Timestamp, &Release, Change),
 ) -> anyhow::Result<()> {
-    let event = json!([{
-        "release": release.name, "released_at": release.at, "model": set.model,
-        "configuration": release.configuration, "action": "register", "environment": PRODUCTION,
-    }]);
-    let batch = read_json_array(Kind::Releases, event.to_string().as_bytes(), ingest.clock().now())?;
-    let key = format!("demo/release/{}", release.name);
+    let mut event = json!({
+        "release": release.name, "released_at": at.to_string(), "model": set.model, "environment": PRODUCTION,
+    });
+    let key = match change {
+        Change::Registered => {
+            event["action"] = "register".into();
+            event["configuration"] = release.configuration.into();
+            format!("demo/release/{}", release.name)
+        }
+        Change::Promoted => {
+            event["action"] = "promote".into();
+            format!("demo/promote/{}", release.name)
+        }
+    };
+    let events = json!([event]).to_string();
+    let batch = read_json_array(Kind::Releases, events.as_bytes(), ingest.clock().now())?;
     ingest.submit(workspace, batch, Some(&key), Remember::Forever).await?;
     Ok(())
 }
