@@ -55,17 +55,23 @@ struct Said {
 }
 
 impl Said {
-    fn record(self, author: &Author, head: &Head) -> Result<Record> {
+    fn record(self, author: &Author, head: &Head, now: Timestamp) -> Result<Record> {
         if head.seq == MAX_SEQ {
             return Err(full(&self.trail));
         }
         let Self { trail, action, object, name, before, after } = self;
         let (seq, previous) = (head.seq + 1, head.digest);
         // A clock that is behind does not bring records out of their order.
-        let at = head.at.max(Clock::system().now());
+        let at = head.at.max(now);
         let author = author.clone();
         Ok(Record { trail, seq, at, author, action, object, name, before, after, previous })
     }
+}
+
+/// The time of a record: that of the engine, which all writers of a trail share. With each writer's own, one that is ahead would date
+/// all later records, since none is dated before the one before it.
+fn time_of(table: &dyn Table) -> Timestamp {
+    table.engine_time().unwrap_or_else(|| Clock::system().now())
 }
 
 /// Records something that changes no item, such as attempts that were refused.
@@ -90,7 +96,8 @@ pub async fn note(
             before: None,
             after: after.clone(),
         };
-        let record = said.record(author, &chain::head(table, trail).await?)?;
+        let head = chain::head(table, trail).await?;
+        let record = said.record(author, &head, time_of(table))?;
         if unless_overtaken(table.put(record.to_item(), Condition::Absent).await)?.is_some() {
             return Ok(());
         }
@@ -158,7 +165,7 @@ where
                 Some(head) => head.clone(),
                 None => chain::head(self, &trail).await?,
             };
-            let record = said.record(author, &head)?;
+            let record = said.record(author, &head, time_of(self))?;
             heads.insert(trail, Head { seq: record.seq, at: record.at, digest: record.digest() });
             records.push(record);
         }

@@ -16,9 +16,13 @@ struct House {
 }
 
 fn house() -> House {
+    house_at(Clock::system())
+}
+
+/// A house whose engine has this clock.
+fn house_at(clock: Clock) -> House {
     let folder = tempfile::tempdir().unwrap();
-    let plain: Arc<dyn Table> =
-        Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap());
+    let plain: Arc<dyn Table> = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock).unwrap());
     let audited = Audited::shared(Arc::clone(&plain));
     House { plain, audited, workspace: Id::new(Timestamp::default()), _folder: folder }
 }
@@ -40,6 +44,24 @@ impl House {
 
 fn actions(records: &[Record]) -> Vec<&str> {
     records.iter().map(|record| record.action.as_str()).collect()
+}
+
+/// The clock of this process is ahead of the engine's by months: without the engine's time the record after would be dated so, too.
+#[tokio::test]
+async fn a_writer_whose_clock_is_ahead_dates_no_record() {
+    let time = |text: &str| Timestamp::parse(text).unwrap();
+    let engine = Arc::new(std::sync::Mutex::new(time("2026-06-01T10:00:00Z")));
+    let told = Arc::clone(&engine);
+    let house = house_at(Clock::from_fn(move || *told.lock().unwrap()));
+    house.audited.put(house.model("churn"), Condition::Absent).await.unwrap();
+    *engine.lock().unwrap() = time("2026-06-02T10:00:00Z");
+    house.audited.put(house.model("risk"), Condition::Absent).await.unwrap();
+    // An engine that is set back brings nothing out of its order.
+    *engine.lock().unwrap() = time("2026-06-01T12:00:00Z");
+    let said = ("request.refuse", "user:ann");
+    note(&*house.plain, &house.trail(), &Author::named("user:ann"), said, None).await.unwrap();
+    let at: Vec<_> = house.records(&house.trail()).await.iter().map(|record| record.at).collect();
+    assert_eq!(at, ["2026-06-01T10:00:00Z", "2026-06-02T10:00:00Z", "2026-06-02T10:00:00Z"].map(time));
 }
 
 #[tokio::test]
