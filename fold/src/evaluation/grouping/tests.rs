@@ -41,9 +41,22 @@ fn evaluated_with(
     has_intervals: bool,
 ) -> crate::Result<Buckets> {
     let grouping = Arc::new(grouping);
-    let mut evaluator = Evaluator::new(definitions()).grouped(grouping).with_intervals(has_intervals);
-    let predictions: Vec<Columns> =
-        predictions.chunks(5).map(|rows| testing::predictions(rows, true)).collect();
+    let evaluator = Evaluator::new(definitions()).grouped(grouping).with_intervals(has_intervals);
+    Ok(fed(evaluator, &in_segments(predictions), outcomes, partition)?.finish_buckets())
+}
+
+/// Predictions as the segments of a log.
+pub(in crate::evaluation) fn in_segments(predictions: &[Prediction]) -> Vec<Columns> {
+    predictions.chunks(5).map(|rows| testing::predictions(rows, true)).collect()
+}
+
+/// The evaluator with all rows, partition by partition.
+pub(in crate::evaluation) fn fed(
+    mut evaluator: Evaluator,
+    predictions: &[Columns],
+    outcomes: &[Outcome],
+    partition: Partition,
+) -> crate::Result<Evaluator> {
     let outcomes = testing::outcomes(outcomes, false);
     let mut next = Some(partition);
     while let Some(this) = next {
@@ -55,7 +68,7 @@ fn evaluated_with(
         evaluator.add(&log, &[LogSegment { place: Place::of(0, 1), columns: &outcomes }])?;
         next = this.following();
     }
-    Ok(evaluator.finish_buckets())
+    Ok(evaluator)
 }
 
 fn by_tag() -> By {

@@ -1,14 +1,12 @@
-use event::{Columns, lane::Place};
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    LogSegment,
     evaluation::{
         Evaluator, Partition,
-        grouping::tests::{definitions, outcomes, rows},
+        grouping::tests::{definitions, fed, in_segments, outcomes, rows},
     },
-    testing::{self, Outcome, Prediction},
+    testing::{Outcome, Prediction},
 };
 
 /// What two of three releases declare.
@@ -28,27 +26,15 @@ fn run(
     outcomes: &[Outcome],
     partition: Partition,
 ) -> Evaluator {
-    let predictions: Vec<Columns> =
-        predictions.chunks(5).map(|rows| testing::predictions(rows, true)).collect();
-    let outcomes = testing::outcomes(outcomes, false);
-    let mut evaluator = match evaluator.survey() {
+    let predictions = in_segments(predictions);
+    let evaluator = match evaluator.survey() {
         None => evaluator,
         Some(mut survey) => {
             predictions.iter().for_each(|columns| survey.add(columns).unwrap());
             evaluator.split(survey)
         }
     };
-    let mut next = Some(partition);
-    while let Some(this) = next {
-        let predictions: Vec<Columns> =
-            predictions.iter().map(|columns| this.take(columns.clone()).unwrap()).collect();
-        let outcomes = this.take(outcomes.clone()).unwrap();
-        let log = |(seq, columns)| LogSegment { place: Place::of(0, seq), columns };
-        let log: Vec<_> = (1..).zip(&predictions).map(log).collect();
-        evaluator.add(&log, &[LogSegment { place: Place::of(0, 1), columns: &outcomes }]).unwrap();
-        next = this.following();
-    }
-    evaluator
+    fed(evaluator, &predictions, outcomes, partition).unwrap()
 }
 
 fn evaluated(predictions: &[Prediction], outcomes: &[Outcome]) -> Evaluation {
