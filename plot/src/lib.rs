@@ -88,16 +88,20 @@ impl Chart {
         self.points().all(|point| point.value.is_none())
     }
 
+    /// The range of all numbers.
+    fn range(&self) -> Scale {
+        Scale::around(self.points().flat_map(Point::numbers))
+    }
+
     /// The axis of the numbers, with about `ticks` ticks.
     fn numbers(&self, ticks: usize) -> (Scale, Vec<Tick>) {
-        let numbers = self.points().flat_map(Point::numbers);
-        ticks::of_numbers(Scale::around(numbers), ticks)
+        ticks::of_numbers(self.range(), ticks)
     }
 
     /// The axis of the numbers where there is little room: it ends with the numbers themselves, so ticks stand inside. It is the roomy
     /// one where fewer than two would.
     fn numbers_within(&self, ticks: usize) -> (Scale, Vec<Tick>) {
-        let scale = Scale::around(self.points().flat_map(Point::numbers));
+        let scale = self.range();
         let (roomy, around) = ticks::of_numbers(scale, ticks);
         let inside = around.iter().filter(|tick| (0.0..=1.0).contains(&scale.share(tick.at)));
         match inside.clone().count() {
