@@ -13,7 +13,7 @@ use query::{HOUR, Query, Request, What, Words};
 use crate::{
     config::Config,
     open,
-    query::{FiguresArgs, WindowArgs, list, words},
+    query::{FiguresArgs, WindowArgs, list, say_window, words},
 };
 
 /// How large a chart is on a terminal, at most, and where there is no terminal.
@@ -70,6 +70,7 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     // The columns of intervals ask for those alone, where `interval` would compute that of every figure.
     let interval = asked.interval && what != What::Evaluations;
     let request = Request::parse(what, &Words { columns: columns.as_deref(), interval, ..asked })?;
+    say_window(&request);
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let answer = query.run(workspace.id(), &request).await?;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use event::Clock;
-use query::{Format, Made, Query, Request, What, Words};
+use query::{Format, Last, Made, Query, Request, What, Words};
 
 use crate::{answer::Shown, config::Config, open};
 
@@ -29,12 +29,16 @@ pub(crate) struct WindowArgs {
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     pub(crate) workspace: String,
-    /// The first day, as YYYY-MM-DD (UTC).
-    #[arg(long)]
-    pub(crate) from: String,
-    /// The last day, which is included.
-    #[arg(long)]
-    pub(crate) to: String,
+    /// The first day, as YYYY-MM-DD (UTC); or, of events, an instant: then only those that happened then or later.
+    #[arg(long, required_unless_present = "last", value_name = "DAY")]
+    pub(crate) from: Option<String>,
+    /// The last day, which is included; or, of events, an instant: then only those that happened before it.
+    #[arg(long, required_unless_present = "last", value_name = "DAY")]
+    pub(crate) to: Option<String>,
+    /// Instead of --from and --to: the last days or weeks, with today, such as 7d or 2w; of events also the last hours, such
+    /// as 6h.
+    #[arg(long, conflicts_with_all = ["from", "to"], value_name = "TIME")]
+    pub(crate) last: Option<String>,
     /// Only this release.
     #[arg(long)]
     pub(crate) release: Option<String>,
@@ -124,6 +128,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         ..words(&args.window, &args.figures, by.as_deref())
     };
     let request = Request::parse(What::parse(&args.what)?, &words)?;
+    say_window(&request);
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     match query.answer_as(workspace.id(), &request, format).await? {
@@ -141,6 +146,13 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     }
 }
 
+/// Says which window it is that was named by its length.
+pub(crate) fn say_window(request: &Request) {
+    if let Some([from, to]) = &request.last {
+        eprintln!("window: {from} to {to}");
+    }
+}
+
 /// Several words as one, with commas between.
 pub(crate) fn list(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(","))
@@ -149,8 +161,9 @@ pub(crate) fn list(words: &[String]) -> Option<String> {
 /// The words of a query of figures.
 pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Option<&'a str>) -> Words<'a> {
     Words {
-        from: &window.from,
-        to: &window.to,
+        from: window.from.as_deref().unwrap_or_default(),
+        to: window.to.as_deref().unwrap_or_default(),
+        last: window.last.as_deref().map(|word| Last { word, now: Clock::system().now() }),
         release: window.release.as_deref(),
         by,
         bins: figures.bins.as_deref(),

@@ -69,6 +69,13 @@ impl Zone {
         std::iter::once(start).chain(later).chain([end]).collect()
     }
 
+    /// The day that it is there at an instant.
+    pub fn day(self, at: Timestamp) -> Day {
+        let there = DateTime::from_timestamp_micros(at.micros());
+        let local = there.map(|time| time.with_timezone(&self.0).naive_local().and_utc().timestamp_micros());
+        local.and_then(Timestamp::from_micros).unwrap_or(at).day()
+    }
+
     /// The UTC days in which these days of the place lie.
     pub fn utc_days(self, days: Window) -> Window {
         let (start, end) = self.span(days);

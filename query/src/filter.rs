@@ -26,6 +26,36 @@ pub(crate) struct RowBounds {
     pub(crate) days: Option<Arc<BTreeSet<Day>>>,
     /// They are of one of these releases.
     pub(crate) releases: Option<Arc<BTreeSet<String>>>,
+    /// Their own times are between these instants.
+    pub(crate) times: Times,
+}
+
+/// From which instant on, and up to which one, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) since: Option<i64>,
+    pub(crate) until: Option<i64>,
+}
+
+impl Times {
+    /// Whether some time between these two may be wanted.
+    pub(crate) fn may_be_in(self, (first, last): (i64, i64)) -> bool {
+        self.since.is_none_or(|since| last >= since) && self.until.is_none_or(|until| first <= until)
+    }
+
+    /// What both want.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let until = [self.until, other.until].into_iter().flatten().min();
+        Self { since: self.since.max(other.since), until }
+    }
+
+    /// What either wants.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            since: self.since.zip(other.since).map(|(one, other)| one.min(other)),
+            until: self.until.zip(other.until).map(|(one, other)| one.max(other)),
+        }
+    }
 }
 
 impl RowBounds {
@@ -41,6 +71,7 @@ impl Filter {
         let has = |release: &String| segment.releases.contains_key(release);
         let releases = self.bounds.releases.as_ref();
         segment.rows > 0
+            && self.bounds.times.may_be_in(segment.times)
             && self.release.as_ref().is_none_or(has)
             && releases.is_none_or(|releases| releases.iter().any(has))
     }

@@ -94,7 +94,7 @@ pub use budget::Bounds;
 pub use evaluation_rows::HOUR;
 pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
-pub use request::{By, LiveIn, Request, What, Words};
+pub use request::{By, Last, LiveIn, Request, What, Words};
 pub use scan::Scan;
 pub use sql::{Sql, SqlWords};
 pub use streamed::{End, Made, Said, Streamed};

@@ -1,8 +1,11 @@
 //! Which events of a window a request keeps: those for which a condition holds, a share of keys, the first so many.
 
-use event::{Error, Kind, Result, Share, fields::TAG_PREFIX};
+use event::{Error, Kind, Result, Share, Timestamp, fields::TAG_PREFIX};
 
-use crate::request::{What, Words};
+use crate::{
+    request::{What, Words},
+    window::Span,
+};
 
 /// The field by which a share of the events is taken.
 pub(crate) const KEY: &str = "key";
@@ -26,6 +29,15 @@ pub struct Narrowed {
 }
 
 impl Narrowed {
+    /// The same, and only events that happened in a span of time.
+    pub(crate) fn within(mut self, what: What, span: Span) -> Self {
+        let What::Events(kind) = what else { return self };
+        let compared = |sign: &str, at: Timestamp| format!("{} {sign} '{at}'", kind.time_field());
+        self.conditions.extend(span.since.map(|since| compared(">=", since)));
+        self.conditions.extend(span.before.map(|before| compared("<", before)));
+        self
+    }
+
     /// Reads what a request says of it.
     ///
     /// # Errors

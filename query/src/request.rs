@@ -11,10 +11,10 @@ use crate::{
     breakdown::{Bins, Breakdown},
     intervals,
     narrow::Narrowed,
-    window::days_between,
+    window::Span,
 };
 
-pub use crate::what::What;
+pub use crate::{what::What, window::Last};
 
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
@@ -66,6 +66,8 @@ pub struct Request {
     pub what: What,
     /// The days.
     pub window: Window,
+    /// The first and the last day, or instant, that a length came to.
+    pub last: Option<[String; 2]>,
     /// Only what belongs to this release.
     pub release: Option<String>,
     /// Only these columns, in this order.
@@ -99,10 +101,12 @@ pub struct Request {
 /// The same as it was written.
 #[derive(Clone, Debug, Default)]
 pub struct Words<'a> {
-    /// The first day.
+    /// The first day; of events also an instant, from which on they happened.
     pub from: &'a str,
-    /// The last day.
+    /// The last day; of events also an instant, before which they happened.
     pub to: &'a str,
+    /// How long the window is, in place of `from` and `to`, which are empty then.
+    pub last: Option<Last<'a>>,
     /// A release.
     pub release: Option<&'a str>,
     /// Names of columns with commas between.
@@ -153,7 +157,6 @@ impl Request {
     /// `Invalid`, saying which word is wrong.
     pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
-        let window = days_between(words.from, words.to)?;
         let as_of = words.as_of.map(instant).transpose()?;
         let columns: Option<Vec<String>> =
             words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
@@ -167,6 +170,10 @@ impl Request {
             of_evaluations(what, "interval")?;
         }
         let zone = words.time_zone.map_or(Ok(None), |word| zone_of(what, word))?;
+        let last = words.last.map(|last| last.ends(what, zone)).transpose()?;
+        let [from, to] = ends_of(words, last.as_ref())?;
+        let span = Span::parse(what, from, to)?;
+        let window = span.days;
         let read = zone.map_or(window, |zone: Zone| zone.utc_days(window));
         let cut = words.cut.map(|text| cut_of(what, read, text)).transpose();
         let cut = cut.map_err(|error| named("cut", error))?;
@@ -198,7 +205,8 @@ impl Request {
             breakdown,
             zone,
             live,
-            narrowed: Narrowed::parse(what, words)?,
+            narrowed: Narrowed::parse(what, words)?.within(what, span),
+            last,
             release: words.release.map(str::to_owned),
             columns,
             cut,
@@ -228,6 +236,7 @@ impl Request {
         Self {
             what,
             window,
+            last: None,
             release: None,
             columns: Some(columns),
             by: By::Release,
@@ -277,6 +286,19 @@ impl Request {
     /// Whether it asks for what is known now, and not as of another time.
     pub(crate) fn is_of_now(&self) -> bool {
         self.as_of.is_none() && self.cut.is_none()
+    }
+}
+
+/// The words that name where a window begins and ends.
+fn ends_of<'a>(words: &'a Words<'_>, last: Option<&'a [String; 2]>) -> Result<[&'a str; 2]> {
+    match (words.from, words.to, last) {
+        ("", "", Some([from, to])) => Ok([from, to]),
+        (_, _, Some(_)) => Err(Error::invalid("last: it takes the place of from and to")),
+        ("", _, None) => {
+            Err(Error::invalid("from: name the first day, or ask for the last ones, such as last=7d"))
+        }
+        (_, "", None) => Err(Error::invalid("to: name the last day")),
+        (from, to, None) => Ok([from, to]),
     }
 }
 

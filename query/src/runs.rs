@@ -121,7 +121,9 @@ fn rows_of(filter: &Filter, item: &Item) -> Option<u64> {
         None => u64::try_from(rows).ok().filter(|rows| *rows > 0),
         Some(release) => count(release),
     };
-    rows.filter(|_| may_be)
+    let times = item.int("first_at").ok().zip(item.int("last_at").ok());
+    let is_in_time = times.is_none_or(|times| filter.bounds.times.may_be_in(times));
+    rows.filter(|_| may_be && is_in_time)
 }
 
 /// The pages of runs, one after the other. Each run that was found is read whole.

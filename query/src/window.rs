@@ -1,8 +1,100 @@
-//! Windows of days, from the words that name them.
+//! Windows: by the days or instants between which they are, or by how long they are.
 
-use event::{Day, Error, Result, Window};
+use event::{Day, Error, Result, Timestamp, Window, Zone};
 
-use crate::request::MAX_WINDOW_DAYS;
+use crate::request::{MAX_WINDOW_DAYS, What};
+
+/// The days that a request reads and, of events, the instants between which they happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) days: Window,
+    /// Only events of this instant and later.
+    pub(crate) since: Option<Timestamp>,
+    /// Only events before this instant.
+    pub(crate) before: Option<Timestamp>,
+}
+
+impl Span {
+    /// Reads the first and the last day, or the instants that stand in their place.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong.
+    pub(crate) fn parse(what: What, from: &str, to: &str) -> Result<Self> {
+        let instant = |name: &str, text: &str| match text.contains('T') {
+            false => Ok(None),
+            true if !matches!(what, What::Events(_)) => Err(Error::invalid(format!(
+                "{name}: {} are of whole days; name a day instead of an instant",
+                what.name()
+            ))),
+            true => {
+                Timestamp::parse(text).map(Some).map_err(|error| Error::invalid(format!("{name}: {error}")))
+            }
+        };
+        let (since, before) = (instant("from", from)?, instant("to", to)?);
+        if since.zip(before).is_some_and(|(since, before)| since >= before) {
+            return Err(Error::invalid(format!("the window is empty: from {from} is not before to {to}")));
+        }
+        let first = since.map_or(from.to_owned(), |since| since.day().to_string());
+        // The instant itself does not belong to the window.
+        let last = before.and_then(|before| Timestamp::from_micros(before.micros() - 1));
+        let last = last.map_or(to.to_owned(), |last| last.day().to_string());
+        Ok(Self { days: days_between(&first, &last)?, since, before })
+    }
+}
+
+/// How long a window is that ends now, as it is written, and when now is.
+#[derive(Clone, Copy, Debug)]
+pub struct Last<'a> {
+    /// A number of days, hours or weeks: `7d`, `6h`, `2w`.
+    pub word: &'a str,
+    /// The time of the service that answers.
+    pub now: Timestamp,
+}
+
+impl Last<'_> {
+    /// The first and the last day, or instant, as `from` and `to` name them: days end with that of now, hours with the
+    /// current second.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is no such number, or hours are asked of what is of whole days.
+    pub(crate) fn ends(&self, what: What, zone: Option<Zone>) -> Result<[String; 2]> {
+        let word = self.word;
+        let wrong = || {
+            Error::invalid(format!(
+                "last: `{word}` is not a number of hours, days or weeks, such as 6h, 7d or 2w"
+            ))
+        };
+        let unit = word.chars().next_back().ok_or_else(wrong)?;
+        let number = word[..word.len() - unit.len_utf8()].parse::<u32>().ok().filter(|number| *number > 0);
+        let number = i64::from(number.ok_or_else(wrong)?);
+        let days = match unit {
+            'd' => number,
+            'w' => number * 7,
+            'h' => (number + 23) / 24,
+            _ => return Err(wrong()),
+        };
+        if days > i64::from(MAX_WINDOW_DAYS) {
+            return Err(Error::invalid(format!(
+                "last: {word} is longer than {MAX_WINDOW_DAYS} days; ask for less"
+            )));
+        }
+        if unit != 'h' {
+            let today = zone.map_or(self.now.day(), |zone| zone.day(self.now));
+            let first = today.start().plus_seconds(-(days - 1) * 86_400).day();
+            return Ok([first.to_string(), today.to_string()]);
+        }
+        if !matches!(what, What::Events(_)) {
+            return Err(Error::invalid(format!(
+                "last: {} are of whole days; ask for days, such as 7d",
+                what.name()
+            )));
+        }
+        // The current second is not over.
+        let end = Timestamp::from_micros((self.now.micros().div_euclid(1_000_000) + 1) * 1_000_000);
+        let end = end.ok_or_else(wrong)?;
+        Ok([end.plus_seconds(-number * 3_600).to_string(), end.to_string()])
+    }
+}
 
 /// The days from one to another, both included.
 ///
@@ -19,4 +111,55 @@ pub(crate) fn days_between(from: &str, to: &str) -> Result<Window> {
         )));
     }
     Ok(window)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Kind;
+
+    use super::*;
+
+    const EVENTS: What = What::Events(Kind::Predictions);
+
+    #[test]
+    fn a_window_that_ends_now_is_named_by_its_length() {
+        let now = Timestamp::parse("2026-06-30T22:30:00.25Z").unwrap();
+        let ends = |word| Last { word, now }.ends(EVENTS, None);
+        assert_eq!(ends("7d").unwrap(), ["2026-06-24", "2026-06-30"]);
+        assert_eq!(ends("1d").unwrap(), ["2026-06-30", "2026-06-30"]);
+        assert_eq!(ends("2w").unwrap(), ["2026-06-17", "2026-06-30"]);
+        assert_eq!(ends("36h").unwrap(), ["2026-06-29T10:30:01Z", "2026-06-30T22:30:01Z"]);
+        for word in ["", "d", "0d", "-1d", "+", "7", "7y", "99999h", "3661d", "7\u{e4}", "\u{e4}d"] {
+            assert!(ends(word).unwrap_err().to_string().starts_with("last: "), "{word}");
+        }
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let last = |word| Last { word, now }.ends(What::Evaluations, Some(berlin));
+        assert_eq!(last("2d").unwrap(), ["2026-06-30", "2026-07-01"], "it is tomorrow there");
+        assert!(last("2h").unwrap_err().to_string().contains("whole days"));
+    }
+
+    #[test]
+    fn instants_narrow_a_window_of_days() {
+        let span = |from, to| Span::parse(EVENTS, from, to);
+        let hours = span("2026-06-29T20:00:00+02:00", "2026-07-01T00:00:00Z").unwrap();
+        let days = (hours.days.from().to_string(), hours.days.to().to_string());
+        assert_eq!(days, ("2026-06-29".into(), "2026-06-30".into()));
+        assert_eq!(hours.since.unwrap().to_string(), "2026-06-29T18:00:00Z");
+        assert_eq!(hours.before.unwrap().to_string(), "2026-07-01T00:00:00Z");
+        let mixed = span("2026-06-29", "2026-06-29T06:00:00Z").unwrap();
+        assert_eq!((mixed.since, mixed.days.to()), (None, mixed.days.from()));
+        for (from, to) in [
+            ("2026-06-29T18:00:00Z", "2026-06-29T18:00:00Z"),
+            ("2026-06-29T18:00:00Z", "2026-06-29T17:00:00Z"),
+            ("2026-06-29", "2026-06-29T00:00:00Z"),
+        ] {
+            assert!(
+                span(from, to).unwrap_err().to_string().starts_with("the window is empty"),
+                "{from} {to}"
+            );
+        }
+        assert!(span("2026-06-29Tnoon", "2026-07-01").unwrap_err().to_string().starts_with("from: "));
+        let joined = Span::parse(What::Joined, "2026-06-01", "2026-06-02T00:00:00Z").unwrap_err();
+        assert_eq!(joined.to_string(), "to: joined are of whole days; name a day instead of an instant");
+    }
 }

@@ -3,7 +3,7 @@
 
 use event::{Kind, Share, Window};
 use futures::TryStreamExt;
-use query::{Format, Request, Scan, What, Words};
+use query::{Format, Last, Request, Scan, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -14,6 +14,7 @@ use tests::{
 on_both_engines!(
     Scene::on:
     events_are_narrowed_by_each_word_and_by_all_together,
+    a_window_ends_at_instants_or_now,
     a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why,
     what_is_streamed_is_what_is_collected,
     the_first_so_many_cost_no_more_days_than_they_come_from,
@@ -101,6 +102,41 @@ async fn events_are_narrowed_by_each_word_and_by_all_together(scene: Scene) {
     assert_eq!(half.lines().count(), 1 + 3 * keys);
     let greater = of_share("0.9").await;
     assert!(half.lines().all(|line| greater.lines().any(|other| other == line)));
+}
+
+async fn a_window_ends_at_instants_or_now(scene: Scene) {
+    filled(&scene, 3).await;
+    let now = at("2026-06-03T07:30:00.5Z");
+    let last = |word| Words { last: Some(Last { word, now }), ..words_of("", "") };
+    // On each day k1 is at eight, k4 at five o'clock.
+    let cases = [
+        (words_of("2026-06-02T06:00:00Z", "2026-06-03T07:00:00Z"), "2 k1, 2 k2, 2 k3, 3 k3, 3 k4"),
+        (words_of("2026-06-02T09:00:00+02:00", "2026-06-02"), "2 k1, 2 k2"),
+        (words_of("2026-06-02", "2026-06-03T00:00:00Z"), "2 k1, 2 k2, 2 k3, 2 k4"),
+        (
+            Words { filter: Some("key <> 'k2'"), ..words_of("2026-06-03T06:00:00Z", "2026-06-04") },
+            "3 k1, 3 k3",
+        ),
+        (last("2d"), "2 k1, 2 k2, 2 k3, 2 k4, 3 k1, 3 k2, 3 k3, 3 k4"),
+        (last("1h"), "3 k2"),
+        (last("24h"), "2 k1, 3 k2, 3 k3, 3 k4"),
+    ];
+    for (words, expected) in cases {
+        let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+        let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await.unwrap();
+        let text = csv(&mut answer);
+        let rows: Vec<String> =
+            text.lines().skip(1).map(|line| line["2026-06-0".len()..].replace(',', " ")).collect();
+        assert_eq!(rows.join(", "), expected, "{words:?}");
+        // What a length came to names the same window.
+        if let Some([from, to]) = &request.last {
+            assert_eq!(asked(&scene, &words_of(from, to)).await.unwrap().0, text);
+        }
+    }
+}
+
+fn words_of<'a>(from: &'a str, to: &'a str) -> Words<'a> {
+    Words { from, to, columns: Some("day,key"), ..Words::default() }
 }
 
 async fn a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why(scene: Scene) {

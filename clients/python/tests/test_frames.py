@@ -365,6 +365,22 @@ def test_what_the_service_finds_strange_is_in_the_receipt(workspace: al.Workspac
     assert len(receipt.warnings) == 1
 
 
+def test_a_window_ends_at_instants_or_now(workspace: al.Workspace) -> None:
+    now = datetime.now(timezone.utc)
+    data = {"key": ["old", "new"], "at": [now - timedelta(hours=5), now - timedelta(minutes=1)], "p": [0.1, 0.9]}
+    workspace.release("v1").log_predictions(data, score="p", predicted_at="at")
+
+    def keys(*window: object, **options: object) -> list:
+        return [row["key"] for row in workspace.predictions(*window, frames="rows", **options)]
+
+    assert sorted(keys(last="2d")) == ["new", "old"]
+    assert keys(last="2h") == ["new"]
+    assert keys(now - timedelta(hours=6), now - timedelta(hours=4)) == ["old"]
+    assert len(workspace.rollups(last="1w", frames="rows")) <= 2
+    with pytest.raises(al.RefusedError, match="whole days"):
+        workspace.rollups(last="2h")
+
+
 def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> None:
     document = workspace.client.transport.request("GET", "/openapi.json").json()
     ours = set(inspect.signature(al.Workspace.query).parameters)

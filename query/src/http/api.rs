@@ -1,6 +1,6 @@
 //! What the OpenAPI document says of the query service.
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode};
 use event::{
     Kind, Period,
     fields::{FieldType, TAG_PREFIX},
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use web::{
     Named, Operation,
     openapi::{
-        Header, RefOr, Required, Response, Schema, Type,
+        Header, RefOr, Schema, Type,
         path::{ParameterBuilder, ParameterIn, ParameterStyle},
         response::ResponseBuilder,
         schema::{AdditionalProperties, ObjectBuilder},
@@ -39,13 +39,26 @@ pub(super) fn query(what: What, named: Named) -> Operation {
         .tag("query")
         .summary(what.summary())
         .description(format!(
-            "From the first to the last day, both included, at most {MAX_WINDOW_DAYS} days. `HEAD` checks the parameters, the workspace and the release, and reads no events."
+            "From the first to the last day, both included, or of the `last` ones; at most {MAX_WINDOW_DAYS} days. `HEAD` checks the parameters, the workspace and the release, and reads no events."
         ));
     let operation = parameters(what).into_iter().fold(operation, Operation::takes);
     let row = schema::component(&row_name(what));
-    let operation = with_rows(operation, row, what.has_history()).fails(&ALWAYS);
+    let rows = with_header(rows_of(&row, what.has_history()), said::OF_WINDOW);
+    let operation = operation.answers(StatusCode::OK, rows.build()).fails(&ALWAYS);
     operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
 }
+
+/// What is said of `from`, `to` and `last`.
+const WINDOW: (&str, &str, &str) = (
+    "The first UTC day.",
+    "The last UTC day.",
+    "How many days or weeks the window has that ends today, in place of `from` and `to`: `7d`, `2w`. The header `Almanac-Window` says which days they are.",
+);
+const WINDOW_OF_EVENTS: (&str, &str, &str) = (
+    "The first UTC day, or an instant: then only events are read that happened then or later.",
+    "The last UTC day, or an instant: then only events are read that happened before it.",
+    "How many days, weeks or hours the window has that ends now, in place of `from` and `to`: `7d`, `2w`, `6h`. The header `Almanac-Window` says which days or instants they are.",
+);
 
 /// The parameters that the words of a request are in.
 pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
@@ -53,9 +66,18 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         web::parameter(ParameterIn::Query, name, schema, says).example(example.map(Value::from))
     };
     let day = || schema::day().into();
+    let is_of_events = matches!(what, What::Events(_));
+    let bound = || if is_of_events { schema::any_of([day(), schema::time().into()]) } else { day() };
+    let (from, to, says_last) = if is_of_events { WINDOW_OF_EVENTS } else { WINDOW };
+    let last = schema::string().pattern(Some(if is_of_events {
+        "^[1-9][0-9]{0,3}[hdw]$"
+    } else {
+        "^[1-9][0-9]{0,3}[dw]$"
+    }));
     let mut parameters = vec![
-        parameter("from", day(), Some("2026-06-01"), "The first UTC day.").required(Required::True),
-        parameter("to", day(), Some("2026-06-30"), "The last UTC day.").required(Required::True),
+        parameter("from", bound(), Some("2026-06-01"), from),
+        parameter("to", bound(), Some("2026-06-30"), to),
+        parameter("last", last.into(), None, says_last),
     ];
     if what.has_releases() {
         let says = "Only what belongs to this release.";
@@ -196,7 +218,7 @@ fn column_name(what: What) -> RefOr<Schema> {
 
 /// An operation that answers rows; those from the logs have headers that say what they were read from.
 pub(super) fn with_rows(operation: Operation, row: RefOr<Schema>, has_history: bool) -> Operation {
-    operation.answers(StatusCode::OK, rows_of(&row, has_history))
+    operation.answers(StatusCode::OK, rows_of(&row, has_history).build())
 }
 
 /// Rows in every format.
@@ -212,17 +234,18 @@ pub(super) fn rows_in(row: &RefOr<Schema>) -> ResponseBuilder {
     rows.description("The rows; of NDJSON, one object a line.")
 }
 
-fn rows_of(row: &RefOr<Schema>, has_history: bool) -> Response {
-    let rows = rows_in(row);
-    let rows = match has_history {
-        true => said::HEADERS.into_iter().fold(rows, |rows, (name, says)| {
-            let mut header = Header::new(schema::string());
-            header.description = Some(says.into());
-            rows.header(name.as_str(), header)
-        }),
-        false => rows,
-    };
-    rows.build()
+fn rows_of(row: &RefOr<Schema>, has_history: bool) -> ResponseBuilder {
+    match has_history {
+        true => said::HEADERS.into_iter().fold(rows_in(row), with_header),
+        false => rows_in(row),
+    }
+}
+
+/// A response with a header, and what is said of it.
+pub(super) fn with_header(response: ResponseBuilder, (name, says): (HeaderName, &str)) -> ResponseBuilder {
+    let mut header = Header::new(schema::string());
+    header.description = Some(says.into());
+    response.header(name.as_str(), header)
 }
 
 fn row_name(what: What) -> String {

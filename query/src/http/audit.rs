@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use web::{
     Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
-    openapi::{Header, RefOr, Schema, path::ParameterIn},
+    openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
 
@@ -66,9 +66,8 @@ fn described(operation: Operation, summary: &str) -> Operation {
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
     });
-    let mut next = Header::new(schema::string());
-    next.description = Some("After what the next page begins, for `after`.".into());
-    let rows = api::rows_in(&schema::component(ROW)).header(NEXT.as_str(), next);
+    let next = (NEXT, "After what the next page begins, for `after`.");
+    let rows = api::with_header(api::rows_in(&schema::component(ROW)), next);
     operation.answers(StatusCode::OK, rows.build()).fails(&api::ALWAYS)
 }
 

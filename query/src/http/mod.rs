@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::{Error, Kind, Right};
+use event::{Error, Kind, Right, Timestamp};
 use serde::Deserialize;
 use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
 
@@ -23,7 +23,7 @@ use self::body::{HeldBody, StreamBody};
 use crate::{
     Made, Query,
     output::{self, Format},
-    request::{Request, What, Words},
+    request::{Last, Request, What, Words},
 };
 
 /// The routes of the query service. A workspace is named by its path in two segments, or by its id.
@@ -60,8 +60,9 @@ pub fn routes(query: Arc<Query>) -> Routes {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    from: String,
-    to: String,
+    from: Option<String>,
+    to: Option<String>,
+    last: Option<String>,
     release: Option<String>,
     columns: Option<String>,
     #[serde(rename = "where")]
@@ -91,10 +92,12 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn words(&self) -> Words<'_> {
+    /// The words of a request that comes at `now`.
+    fn words(&self, now: Timestamp) -> Words<'_> {
         Words {
-            from: &self.from,
-            to: &self.to,
+            from: self.from.as_deref().unwrap_or_default(),
+            to: self.to.as_deref().unwrap_or_default(),
+            last: self.last.as_deref().map(|word| Last { word, now }),
             release: self.release.as_deref(),
             columns: self.columns.as_deref(),
             filter: self.filter.as_deref(),
@@ -147,7 +150,7 @@ async fn read(
         Some(said::CUT_FORMAT) => None,
         format => Some(Format::parse(format.unwrap_or("ndjson"))?),
     };
-    let request = Request::parse(what, &parameters.words())?;
+    let request = Request::parse(what, &parameters.words(query.now()))?;
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
     let content_type =
@@ -168,7 +171,7 @@ async fn read(
     let mut answer = match query.answer_as(workspace.id(), &request, format).await? {
         Made::Whole(answer) => answer,
         Made::Streamed(streamed) => {
-            let said = said::headers_of_stream(&streamed);
+            let said = said::headers_of_stream(&request, &streamed);
             return Ok((content_type, said, Body::new(StreamBody::new(*streamed))).into_response());
         }
     };
@@ -176,7 +179,7 @@ async fn read(
         output::shorten(&mut answer.frame, request.what);
     }
     context.rows = Some(answer.frame.height() as u64);
-    let headers = said::headers(&answer);
+    let headers = said::headers_of(&request, &answer);
     let body = HeldBody(answer.write(format).await?);
     Ok((content_type, headers, Body::new(body)).into_response())
 }

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header::TRAILER};
 use event::Timestamp;
 use log::cut::Cut;
 
-use crate::{Answer, End, Streamed};
+use crate::{Answer, End, Request, Streamed};
 
 /// The format that asks for the cut itself, and its media type.
 pub(super) const CUT_FORMAT: &str = "cut";
@@ -13,6 +13,7 @@ pub(super) const CUT_TYPE: &str = "text/plain; charset=utf-8";
 const CUT: HeaderName = HeaderName::from_static("almanac-cut");
 const AS_OF: HeaderName = HeaderName::from_static("almanac-as-of");
 const SOURCE: HeaderName = HeaderName::from_static("almanac-source");
+const WINDOW: HeaderName = HeaderName::from_static("almanac-window");
 const WARNING: HeaderName = HeaderName::from_static("almanac-warning");
 /// Only behind the rows of a stream.
 const ROWS: HeaderName = HeaderName::from_static("almanac-rows");
@@ -41,6 +42,25 @@ const MAX_CUT_BYTES: usize = 6 * 1024;
 const MAX_WARNINGS: usize = 5;
 const MAX_WARNING_BYTES: usize = 200;
 
+/// The header of an answer whose window was named by its length, and what the document says of it.
+pub(super) const OF_WINDOW: (HeaderName, &str) = (
+    WINDOW,
+    "Which window the answer is of, when `last` was asked for: `from` and `to`, with a slash between.",
+);
+
+/// The headers of the answer to a request that is made as a whole.
+pub(super) fn headers_of(request: &Request, answer: &Answer) -> HeaderMap {
+    with_window(headers(answer), request)
+}
+
+fn with_window(mut headers: HeaderMap, request: &Request) -> HeaderMap {
+    let window = request.last.as_ref().and_then(|ends| HeaderValue::try_from(ends.join("/")).ok());
+    if let Some(window) = window {
+        headers.insert(WINDOW, window);
+    }
+    headers
+}
+
 /// The headers of an answer that is made as a whole.
 pub(super) fn headers(answer: &Answer) -> HeaderMap {
     let mut headers = said(answer.cut.as_ref(), answer.as_of, &answer.warnings);
@@ -51,8 +71,9 @@ pub(super) fn headers(answer: &Answer) -> HeaderMap {
 }
 
 /// The headers of an answer that is sent as it is made; they announce what comes behind its rows.
-pub(super) fn headers_of_stream(streamed: &Streamed) -> HeaderMap {
-    let mut headers = said(Some(&streamed.cut), streamed.as_of, &streamed.warnings);
+pub(super) fn headers_of_stream(request: &Request, streamed: &Streamed) -> HeaderMap {
+    let headers = said(Some(&streamed.cut), streamed.as_of, &streamed.warnings);
+    let mut headers = with_window(headers, request);
     [ROWS, WARNING].into_iter().for_each(|name| _ = headers.append(TRAILER, name.into()));
     headers
 }

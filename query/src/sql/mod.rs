@@ -9,6 +9,7 @@ mod joins;
 mod plan;
 mod rewrite;
 mod stack;
+mod times;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -32,7 +33,7 @@ use crate::{
     frame::filtered,
     joined,
     narrow::Narrowed,
-    read::{Reading, RowBounds},
+    read::Reading,
     request::{self, MAX_WINDOW_DAYS, Request, What},
 };
 
@@ -220,10 +221,7 @@ impl Query {
         let mut frames = Vec::with_capacity(needs.len());
         for need in needs {
             let Some(window) = need.window()? else { continue };
-            let bounds = RowBounds {
-                days: need.days.clone().map(Arc::new),
-                releases: need.releases.clone().map(Arc::new),
-            };
+            let bounds = need.bounds();
             let wanted = |kind, predicate| Wanted {
                 kind,
                 columns: Some(need.columns.clone()),

@@ -21,10 +21,11 @@ use polars::{
 use polars_plan::prelude::{FileScanIR, IR, IRPlan};
 use polars_sql::SQLContext;
 
-use super::admit::Admitted;
+use super::{admit::Admitted, times::times_of};
 use crate::{
     column_type::ColumnType,
     events::DAY,
+    filter::Times,
     frame::{self, refused},
     intervals,
     read::RowBounds,
@@ -66,6 +67,8 @@ pub(crate) struct Need {
     pub(crate) days: Option<BTreeSet<Day>>,
     /// The releases that such rows may be of.
     pub(crate) releases: Option<BTreeSet<String>>,
+    /// The times that such rows may have.
+    pub(crate) times: Times,
 }
 
 /// A table of a statement. It has no rows while the statement is planned.
@@ -144,7 +147,7 @@ pub(crate) fn condition(admitted: &Admitted) -> Result<Condition> {
         return Err(Error::invalid("sql: a condition says something of the columns of single rows"));
     };
     let columns = columns_of(&predicate).collect::<BTreeSet<_>>().into_iter().collect();
-    let bounds = RowBounds { days: need.days.map(Arc::new), releases: need.releases.map(Arc::new) };
+    let bounds = need.bounds();
     Ok(Condition { predicate, columns, bounds })
 }
 
@@ -231,6 +234,16 @@ impl Need {
             predicate: self.predicate.zip(other.predicate).map(|(one, other)| one.or(other)),
             days: self.days.zip(other.days).map(|(one, other)| &one | &other),
             releases: self.releases.zip(other.releases).map(|(one, other)| &one | &other),
+            times: self.times.or(other.times),
+        }
+    }
+
+    /// What is known of the rows.
+    pub(crate) fn bounds(&self) -> RowBounds {
+        RowBounds {
+            days: self.days.clone().map(Arc::new),
+            releases: self.releases.clone().map(Arc::new),
+            times: self.times,
         }
     }
 }
@@ -253,10 +266,21 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let days = predicate.as_ref().and_then(of_day).map(days).transpose()?;
     let releases = parts.iter().filter_map(|part| one_of(part, "release"));
     let releases = releases.reduce(|one, other| &one & &other);
-    Ok(Need { what: source.what, columns: in_order(&source.schema, &names), predicate, days, releases })
+    // A prediction may be judged with another one of its key, so of joined rows no segment is left out for its times.
+    let time = if let What::Events(kind) = source.what { Some(kind.time_field()) } else { None };
+    let times = parts.iter().filter_map(|part| times_of(part, time?));
+    let times = times.fold(Times::default(), Times::and);
+    Ok(Need {
+        what: source.what,
+        columns: in_order(&source.schema, &names),
+        predicate,
+        days,
+        releases,
+        times,
+    })
 }
 
-fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
+pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
     expr.clone().meta().root_names().into_iter().map(|name| name.to_string())
 }
 

@@ -28,7 +28,7 @@ from typing import (
 from urllib.parse import quote
 
 from . import _frames
-from ._fields import FAMILIES
+from ._fields import FAMILIES, KINDS
 from ._frames import Body, Column
 from ._http import Answer, Transport
 from ._progress import Progress
@@ -340,23 +340,23 @@ class Workspace:
         told["replayed"] = answer.headers.get("Idempotent-Replayed") == "true"
         return told
 
-    def predictions(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def predictions(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """The predictions of a window of days, both included, as a frame: see :meth:`query`."""
         return self.query("predictions", since, until, **options)
 
-    def outcomes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def outcomes(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """The outcomes of the predictions of a window of days: see :meth:`query`."""
         return self.query("outcomes", since, until, **options)
 
-    def joined(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def joined(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """Predictions with the outcomes that judge them: see :meth:`query`."""
         return self.query("joined", since, until, **options)
 
-    def rollups(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def rollups(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """Daily counts, means, deviations and quantiles: see :meth:`query`."""
         return self.query("rollups", since, until, **options)
 
-    def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def evaluations(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
         ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another
@@ -368,20 +368,21 @@ class Workspace:
         """
         return self.query("evaluations", since, until, **options)
 
-    def classes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def classes(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """Precision, recall and F1 of each class, with its counts: see :meth:`evaluations` and :meth:`query`."""
         return self.query("classes", since, until, **options)
 
-    def confusion(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def confusion(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """Which class was taken for which, and how often: see :meth:`evaluations` and :meth:`query`."""
         return self.query("confusion", since, until, **options)
 
     def query(
         self,
         what: str,
-        since: Day,
-        until: Optional[Day] = None,
+        since: Optional[Instant] = None,
+        until: Optional[Instant] = None,
         *,
+        last: Optional[str] = None,
         release: Optional[str] = None,
         columns: Optional[Sequence[str]] = None,
         where: Optional[str] = None,
@@ -406,7 +407,10 @@ class Workspace:
         timeout: Optional[float] = None,
         retry_for: Optional[float] = None,
     ) -> Any:
-        """A frame of a window of UTC days, ``until`` included (one day without it).
+        """A frame of a window of UTC days, ``until`` included (one day without it), or of the ``last="7d"`` (``2w``, ``6h``).
+
+        Of events, datetimes with a time zone are instants: the events that happened from ``since`` on and before
+        ``until``.
 
         Of events ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
@@ -415,8 +419,10 @@ class Workspace:
         ``frames`` chooses the library of the frame. ``timeout`` and ``retry_for`` are those of :class:`Client`.
         """
         library = _frames.library_for(frames or self.client.frames)
-        params = {"from": _day(since), "to": _day(until or since), "format": _frames.format_for(library)}
+        params = {"format": _frames.format_for(library)}
         asked = {
+            **_window(what, since, until),
+            "last": last,
             "release": release,
             "columns": None if columns is None else ",".join(columns),
             "where": where,
@@ -651,6 +657,18 @@ def _edges(bins: Union[int, Sequence[float]]) -> str:
 
 def _day(day: Day) -> str:
     return day.isoformat()[:10] if isinstance(day, date) else str(day)
+
+
+def _window(what: str, since: Optional[Instant], until: Optional[Instant]) -> Dict[str, Optional[str]]:
+    """Where a window begins and ends; only events are read by instants."""
+
+    def end(of: Instant) -> str:
+        is_instant = isinstance(of, datetime) and of.tzinfo is not None and what in KINDS
+        return _instant(of) if is_instant else _day(of)
+
+    if since is None:
+        return {"from": None, "to": None if until is None else end(until)}
+    return {"from": end(since), "to": _day(since) if until is None else end(until)}
 
 
 def _instant(instant: Instant) -> str:
