@@ -3,9 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::Arc,
 };
 
-use catalog::{Place, Sight};
+use catalog::{Place, Sight, TokenQuota};
 use event::{Id, Right, Rights, Timestamp};
 use log::key::{EntityId, Scope};
 
@@ -39,6 +40,8 @@ pub struct Caller {
     pub token: Option<Id>,
     /// The digest of its token, if that is good for one append only.
     pub(crate) once: Option<Digest>,
+    /// How much may be appended with its token, if that is limited.
+    pub(crate) quota: Option<Arc<TokenQuota>>,
     /// Its rights by where they hold, by its own roles and those of its groups.
     pub(crate) rights: BTreeMap<Scope, Rights>,
     /// What its token is limited to.
@@ -56,6 +59,7 @@ impl Caller {
             principal: Principal::Preset,
             token: None,
             once: None,
+            quota: None,
             rights: BTreeMap::from([(Scope::Server, Rights::all())]),
             limits: Limits::default(),
             categories: BTreeMap::new(),

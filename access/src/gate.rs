@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
-use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, Place, new::NewRoot};
+use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, Place, TokenQuota, new::NewRoot};
 use event::{Clock, Error, ErrorKind, Id, Result, Rights, Timestamp};
 use futures::future::try_join_all;
 use log::key::{EntityId, EntityKind, Scope};
@@ -171,10 +171,13 @@ impl Access {
         }
         let name = principal.entity().name.clone();
         let principal = Principal::Known(record.principal, name);
+        let quota = Some(record.limits.quota).filter(|quota| !quota.is_empty());
+        let quota = quota.map(|quota| Arc::new(TokenQuota { token: record.id.clone(), quota }));
         Ok(Some(Caller {
             principal,
             token: Some(record.id),
             once: record.is_once.then_some(*digest),
+            quota,
             rights,
             limits: record.limits,
             categories,
@@ -262,6 +265,7 @@ impl Access {
             principal: Principal::Known(at, found.entity().name.clone()),
             token: None,
             once: None,
+            quota: None,
             rights,
             limits: Limits::default(),
             categories: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use catalog::Quota;
 use event::{Error, Kind, Result, Right, Rights};
 use log::key::Scope;
 use table::{Item, item::Value};
@@ -22,6 +23,8 @@ pub struct Limits {
     pub kinds: Option<Vec<Kind>>,
     /// From which addresses.
     pub networks: Option<Vec<Network>>,
+    /// How much may be appended with it.
+    pub quota: Quota,
 }
 
 impl Limits {
@@ -75,7 +78,7 @@ impl Limits {
         list("rights", self.rights.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
         list("kinds", self.kinds.as_ref().map(|all| all.iter().map(|kind| kind.name().to_owned()).collect()));
         list("networks", self.networks.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
-        item
+        self.quota.note(item)
     }
 
     /// The limits in an item.
@@ -91,6 +94,7 @@ impl Limits {
             rights: list(item, "rights", Right::parse)?.map(|all| all.into_iter().collect()),
             kinds: list(item, "kinds", kind)?,
             networks: list(item, "networks", str::parse)?,
+            quota: Quota::of(item)?,
         })
     }
 }

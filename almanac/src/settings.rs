@@ -1,6 +1,6 @@
 //! `almanac workspace settings|alert`: what releases are ranked by, and what people should know.
 
-use catalog::{Alert, Catalog, PrimaryMetric, Settings};
+use catalog::{Alert, Catalog, PrimaryMetric, Quota, Settings, http::quota_json};
 use clap::Subcommand;
 use event::{Clock, Timestamp};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     named::{InWorkspace, after, needed},
     open,
-    shown::{ShowFormat, aligned, print},
+    shown::{ShowFormat, aligned, print, show_one},
 };
 
 /// What there is under `workspace` for its settings and alerts.
@@ -37,6 +37,18 @@ pub(crate) enum SettingsCommand {
         /// How many judged predictions a release must have to be ranked (30 when it is not set).
         #[arg(long, value_name = "N")]
         board_min_n: Option<u32>,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Show or change how much may be appended to a workspace over HTTP.
+    Quota {
+        #[command(flatten)]
+        workspace: InWorkspace,
+        /// A limit, or `none` to remove it, such as rows_per_second=100000: requests, rows or bytes, per_second or per_day. May
+        /// be repeated.
+        #[arg(long = "limit", value_name = "NAME=NUMBER")]
+        limits: Vec<String>,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
@@ -75,6 +87,12 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
             let alert = Alert { at: at.unwrap_or_else(|| Clock::system().now()), name, model, text };
             catalog.raise(workspace.id(), &alert).await?;
             println!("alert {} is raised, of {}", alert.name, alert.at);
+        }
+        SettingsCommand::Quota { workspace, limits, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let change = |quota: &mut Quota| limits.iter().try_for_each(|pair| quota.set_pair(pair));
+            let quota = catalog.change_quota(workspace.id(), change).await?;
+            show_one(&quota_json(&quota), format);
         }
         SettingsCommand::Settings {
             workspace,

@@ -54,6 +54,7 @@ mod names;
 pub mod new;
 mod page;
 mod place;
+mod quota;
 mod record;
 mod release;
 mod reserved;
@@ -96,6 +97,7 @@ pub use live_spans::LiveSpans;
 pub use member::{Grant, Membership};
 pub use page::{FreeCounters, UserPage, WorkspacePage};
 pub use place::Place;
+pub use quota::{LIMIT_COUNT, LIMITS, Limit, MAX_QUOTA, Measure, Quota, Span, TokenQuota};
 pub use record::record;
 pub use release::{
     DetailedSpec, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails,

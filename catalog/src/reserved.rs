@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
     "alerts",
     "audit",
     "classes",
@@ -19,6 +19,7 @@ const OTHERS: [&str; 16] = [
     "leaderboard",
     "live",
     "pins",
+    "quota",
     "retention",
     "rollups",
     "settings",

@@ -251,6 +251,11 @@ impl Pass {
         self.slot.is_some()
     }
 
+    /// How many bytes of the body have come.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether `bytes` more of the body may be held now; if not, a slot must be had first.
     pub fn has_room(&self, bytes: usize) -> bool {
         let Bounds { ahead, slow_bytes, slow_bytes_of_workspace, .. } = self.gate.bounds;

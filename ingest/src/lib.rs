@@ -43,8 +43,9 @@ pub mod gate;
 pub mod http;
 pub mod json;
 pub mod limits;
+pub mod quota;
 pub mod releases;
-pub mod service;
+mod service;
 
 pub use append::{Receipt, Remember};
 pub use batch::{Batch, Refused};

@@ -20,6 +20,7 @@ use crate::{
     file::Origin,
     gate::{Bounds, Gate},
     limits::MAX_LISTED_ERRORS,
+    quota::Quotas,
 };
 
 /// Why a batch was not stored.
@@ -47,6 +48,7 @@ pub struct Ingest {
     keeping: Cached<Id, Keeping>,
     definitions: Cached<Id, Arc<Definitions>>,
     gate: Arc<Gate>,
+    pub(crate) quotas: Quotas,
     unrecorded: Counter,
 }
 
@@ -70,15 +72,16 @@ impl Ingest {
 
     fn with(table: Arc<dyn Table>, clock: Clock, appender: Appender) -> Self {
         Self {
-            catalog: Catalog::new(table),
+            catalog: Catalog::new(Arc::clone(&table)),
             appender,
-            clock,
+            clock: clock.clone(),
             releases: Mutex::default(),
             workspaces: Cached::new(CACHED_SECONDS),
             lanes: Cached::new(CACHED_SECONDS),
             keeping: Cached::new(CACHED_SECONDS),
             definitions: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
+            quotas: Quotas::new(table, clock),
             unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
         }
     }

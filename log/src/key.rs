@@ -14,6 +14,7 @@ mod entity;
 mod grant;
 mod live;
 mod projector;
+mod quota;
 mod retention;
 mod token;
 
@@ -24,6 +25,7 @@ pub use entity::*;
 pub use grant::*;
 pub use live::*;
 pub use projector::*;
+pub use quota::*;
 pub use retention::*;
 pub use token::*;
 
@@ -226,8 +228,7 @@ mod tests {
 
     #[test]
     fn golden_strings() {
-        let w = log().workspace;
-        let day = log().day;
+        let (w, day) = (log().workspace, log().day);
         let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
         let (gsi1pk, gsi1sk) = release_index(&w, &other);
         let lines = [
@@ -246,6 +247,8 @@ mod tests {
             old_batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             chunk(&w, Kind::Predictions, "0af1", 61).to_string(),
             lanes(&w).to_string(),
+            quota(&w).to_string(),
+            quota_used(&w, day, &w).to_string(),
             retention(&w).to_string(),
             expired(&w, day).to_string(),
             rollup(&w, 1, day).to_string(),

@@ -72,6 +72,8 @@ metrics! {
         "Bytes of bodies that are in memory.";
     GATE_REFUSED: COUNTER, Ingest, "almanac_gate_refused_total" ["reason"],
         "Appends that were turned away: too many of their workspace, too many of all or too long without a slot, stopping.";
+    QUOTA_REFUSED: COUNTER, Ingest, "almanac_quota_refused_total" ["of", "limit"],
+        "Appends that were turned away because a quota of their workspace or token was used up, by limit.";
     GATE_WAIT_SECONDS: Shape::Histogram(SECONDS), Ingest, "almanac_gate_wait_seconds" [],
         "How long large appends waited for a slot.";
     APPEND_SECONDS: Shape::Histogram(SECONDS), Ingest, "almanac_append_duration_seconds" ["kind"],

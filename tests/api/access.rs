@@ -225,6 +225,11 @@ async fn a_token_is_limited_to_what_it_was_made_for(server: Server) {
         rights: Some(BTreeSet::from([Right::Read, Right::Append])),
         kinds: Some(vec![Kind::Predictions]),
         networks: Some(vec!["10.0.0.0/8".parse().unwrap()]),
+        quota: {
+            let mut quota = catalog::Quota::default();
+            quota.set_pair("rows_per_day=7").unwrap();
+            quota
+        },
     };
     let token = server.token("upload", None, limits.clone()).await;
     let from = async |address: Option<&str>| {

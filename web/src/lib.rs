@@ -65,6 +65,9 @@ pub struct Problem {
     /// How many bad rows there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_count: Option<usize>,
+    /// After how many seconds the client should try again, if that is known.
+    #[serde(skip)]
+    retry_after: Option<u64>,
 }
 
 impl Problem {
@@ -77,7 +80,14 @@ impl Problem {
             detail: cut(detail.into(), MAX_DETAIL_CHARS),
             errors: Vec::new(),
             error_count: None,
+            retry_after: None,
         }
+    }
+
+    /// The same, which the client should try again after so many seconds.
+    #[must_use]
+    pub fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
     }
 
     /// Its body, with the id of the request that it is the answer to.
@@ -183,7 +193,8 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if is_for_later(status) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+            let default = || HeaderValue::from_static(RETRY_AFTER_SECONDS);
+            headers.insert(header::RETRY_AFTER, self.retry_after.map_or_else(default, HeaderValue::from));
         }
         // The outermost layer knows the id of the request, and writes the body again with it.
         response.extensions_mut().insert(self);

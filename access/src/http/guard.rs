@@ -153,6 +153,9 @@ impl Guard {
         let asker = request.extensions_mut().get_or_insert_default::<Asker>();
         asker.principal = Some(caller.principal.to_string().into());
         asker.token = caller.token.as_ref().map(|id| id.as_str().into());
+        if let Some(quota) = &caller.quota {
+            request.extensions_mut().insert(Arc::clone(quota));
+        }
         request.extensions_mut().insert(caller);
         Ok(request)
     }

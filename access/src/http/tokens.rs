@@ -1,6 +1,6 @@
 //! Tokens over HTTP, and who the caller is.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Extension, Json,
@@ -8,11 +8,14 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use catalog::Service;
+use catalog::{
+    Service,
+    http::{quota_json, quota_of, quota_schema},
+};
 use event::{Error, Kind, Right, Timestamp};
 use log::key::{EntityId, EntityKind, Scope};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
 use web::{
     About, Demand, Operation, Place, Problem, Routes, Whole, answer, content, in_path, json_object,
     openapi::{ObjectBuilder, RefOr, Response as Answered, Schema, Type},
@@ -59,6 +62,7 @@ struct Asked {
     rights: Option<Vec<String>>,
     kinds: Option<Vec<String>>,
     addresses: Option<Vec<String>>,
+    quota: Option<BTreeMap<String, Option<Number>>>,
     #[serde(default)]
     once: bool,
 }
@@ -104,7 +108,7 @@ fn list_of(items: impl Into<RefOr<Schema>>, says: &str) -> RefOr<Schema> {
 }
 
 /// What a token is limited to.
-fn limits() -> [(&'static str, RefOr<Schema>); 5] {
+fn limits() -> [(&'static str, RefOr<Schema>); 6] {
     [
         ("workspaces", list_of(schema::workspace(), "Only on these workspaces.")),
         ("categories", list_of(schema::string(), "Only on these categories and their workspaces.")),
@@ -117,6 +121,7 @@ fn limits() -> [(&'static str, RefOr<Schema>); 5] {
                 "Only from these addresses, such as `10.0.0.0/8` or `2001:db8::/32`.",
             ),
         ),
+        ("quota", quota_schema()),
     ]
 }
 
@@ -210,6 +215,9 @@ pub fn record(record: &TokenRecord) -> Value {
     list("rights", limits.rights.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
     list("kinds", limits.kinds.as_ref().map(|all| all.iter().map(|kind| kind.name().to_owned()).collect()));
     list("addresses", limits.networks.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
+    if !limits.quota.is_empty() {
+        value["quota"] = quota_json(&limits.quota);
+    }
     value
 }
 
@@ -234,6 +242,7 @@ impl Asked {
                 .addresses
                 .map(|all| all.iter().map(|text| text.parse()).collect::<Result<_, _>>())
                 .transpose()?,
+            quota: self.quota.as_ref().map(quota_of).transpose()?.unwrap_or_default(),
         };
         let wrong = || Error::invalid(format!("a token is good for 1 to {MAX_DAYS} whole days, or for ever"));
         // 4.0 is a whole number in JSON, too.

@@ -26,6 +26,7 @@ mod expected;
 mod hostile;
 mod oidc;
 mod once;
+mod quota;
 
 /// The header of an answer whose request the guard has let in.
 const LET_IN: &str = "let-in";

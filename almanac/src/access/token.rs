@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::access::{Limits, MAX_DAYS, NewToken, Token, Tokens, http::record};
-use ::catalog::Service;
+use ::catalog::{Quota, Service};
 use clap::{Args, Subcommand};
 use event::{Clock, Error, Kind, Right};
 use log::key::{EntityKind, Scope};
@@ -61,6 +61,10 @@ pub(crate) struct CreateArgs {
     /// Only from these addresses, such as 10.0.0.0/8. May be repeated.
     #[arg(long = "address")]
     addresses: Vec<String>,
+    /// How much may be appended with it, such as rows_per_second=1000: requests, rows or bytes, per_second or per_day. May be
+    /// repeated.
+    #[arg(long = "limit", value_name = "NAME=NUMBER")]
+    limits: Vec<String>,
     /// Good for one append, of one kind to one workspace, within at most 7 days [default: 1].
     #[arg(long)]
     once: bool,
@@ -87,11 +91,14 @@ impl CreateArgs {
             true => vec![Right::Append],
             false => self.rights.clone(),
         };
+        let mut quota = Quota::default();
+        self.limits.iter().try_for_each(|pair| quota.set_pair(pair))?;
         let limits = Limits {
             scopes: some(scopes).map(|all| all.into_iter().collect()),
             rights: some(rights).map(|all| all.into_iter().collect()),
             kinds: some(kinds),
             networks: some(networks),
+            quota,
         };
         let expires_at = NewToken::expiry(self.days, self.once, service.clock().now());
         Ok(NewToken { name: self.name.clone(), expires_at, limits, is_once: self.once })

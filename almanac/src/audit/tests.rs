@@ -26,7 +26,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 48] = [
+const STEPS: [(&str, &str, &str); 49] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -69,6 +69,7 @@ const STEPS: [(&str, &str, &str); 48] = [
         "WORKSPACE/settings",
         r#"{"primary_metric":"auc","accept_unknown_releases":false,"board_days":N}"#,
     ),
+    ("PUT", "WORKSPACE/quota", r#"{"rows_per_day":99999N}"#),
     ("POST", "WORKSPACE/definitions", r#"{"release":"v1","from":"2026-06-1N","threshold":0.N}"#),
     ("POST", "WORKSPACE/promotions", r#"{"release":"v1","environment":"testN"}"#),
     ("POST", "WORKSPACE/promotions", r#"{"release":"v2","environment":"testN"}"#),

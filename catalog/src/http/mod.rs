@@ -18,6 +18,7 @@ mod judging;
 mod live;
 mod people;
 mod people_api;
+mod quota;
 mod retention;
 mod schemas;
 mod settings;
@@ -25,6 +26,7 @@ mod workspace;
 
 pub use entity::{created, instant, parent_kind};
 pub use judging::{costs, judging};
+pub use quota::{quota_json, quota_of, quota_schema};
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
@@ -77,6 +79,8 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(retention::set_operation(named), maintain(), retention::set)
                     .add(retention::operation(named), read(), retention::show)
                     .add(retention::pin_operation(named), maintain(), retention::pin)
+                    .add(quota::set_operation(named), Demand::workspace(Right::Admin), quota::set)
+                    .add(quota::operation(named), read(), quota::show)
                     .add(settings::set_operation(named), maintain(), settings::set)
                     .add(settings::operation(named), read(), settings::show)
                     .add(settings::alert_operation(named), maintain(), settings::raise)

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{DefaultBodyLimit, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::{Kind, Right};
+use catalog::TokenQuota;
+use event::{Error, Id, Kind, Right};
 use log::{
     audit::{Author, by, current},
     key::EntityKind,
@@ -16,13 +17,14 @@ use log::{
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
+use web::{Asker, Demand, InPath, Named, Problem, RequestContext, Routes};
 
 use self::meters::Meters;
 use crate::{
     append::{Receipt, Remember},
     batch::Refused,
     gate::Busy,
+    quota::{Amounts, Charge, UsedUp},
     service::{Ingest, SubmitError},
 };
 
@@ -161,12 +163,20 @@ async fn store(
     context.workspace = Some(workspace.id().clone());
     // An `event_id` is part of an event, so it is not logged.
     context.batch.clone_from(&idempotency_key);
+    let charge = charge(&ingest, workspace.id(), &head.extensions).await?;
+    ingest.quotas.take(&charge, Amounts { requests: 1, ..Amounts::default() }).await?;
     let mut pass = match ingest.gate().enter(workspace.id(), form.size()) {
         Ok(pass) => pass,
         Err(reason) => return Ok(turned_away(reason)),
     };
-    let batch = form.read(body, kind, ingest.clock().now(), &mut pass).await?;
-    context.rows = Some(batch.rows() as u64);
+    let batch = form.read(body, kind, ingest.clock().now(), &mut pass).await;
+    let rows = batch.as_ref().map_or(0, |batch| batch.rows() as u64);
+    // A body that was refused has been sent all the same.
+    let amounts = Amounts { requests: 0, rows, bytes: pass.bytes() as u64 };
+    let counted = ingest.quotas.take(&charge, amounts).await;
+    let batch = batch?;
+    counted?;
+    context.rows = Some(rows);
     let has_event_id = batch.event_id.is_some();
     let began = Instant::now();
     // The append goes on when the client hangs up: what was begun is ended.
@@ -223,6 +233,21 @@ fn remember(headers: &HeaderMap) -> Result<Remember, Refused> {
         Some(_) => Err(Refused::Whole(format!(
             "the header Almanac-Repeat can only be `{STORE}`; leave it out to have a repeat counted once"
         ))),
+    }
+}
+
+/// What the request counts against. Callers are told apart by their tokens; else by who they are, or where.
+async fn charge(ingest: &Ingest, workspace: &Id, extensions: &Extensions) -> Result<Charge, Error> {
+    let asker = extensions.get::<Asker>();
+    let known = asker.and_then(|asker| asker.token.as_ref().or(asker.principal.as_ref())).cloned();
+    let address = || asker.and_then(|asker| Some(asker.address?.to_string().into()));
+    let caller = known.or_else(address).unwrap_or_default();
+    ingest.quotas.charge(workspace, extensions.get::<Arc<TokenQuota>>().map(Arc::as_ref), caller).await
+}
+
+impl From<UsedUp> for Problem {
+    fn from(used_up: UsedUp) -> Self {
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, used_up.to_string()).retry_after(used_up.seconds)
     }
 }
 

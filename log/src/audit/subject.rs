@@ -33,8 +33,12 @@ pub(super) enum Subject {
 type SettingKey = fn(&Id) -> Key;
 
 /// The settings of a workspace: the key of each, and what it is called.
-const SETTINGS: [(SettingKey, &str); 3] =
-    [(key::settings, "settings"), (key::lanes, "lanes"), (key::retention, "retention")];
+const SETTINGS: [(SettingKey, &str); 4] = [
+    (key::settings, "settings"),
+    (key::lanes, "lanes"),
+    (key::retention, "retention"),
+    (key::quota, "quota"),
+];
 
 impl Subject {
     /// What an item is of, by its key, if it is watched. Of what is noted on two sides one side is.

@@ -65,7 +65,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, ["sys/probe"])
+      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, ["quota#*", "sys/probe"])
     }
   }
 

@@ -84,6 +84,7 @@ impl Scene {
             rights: Some(BTreeSet::from([Right::Append])),
             kinds: Some(vec![Kind::Metrics]),
             networks: None,
+            quota: catalog::Quota::default(),
         };
         let expires_at = NewToken::expiry(None, true, self.clock.now());
         NewToken { name: "upload".into(), expires_at, limits, is_once: true }
