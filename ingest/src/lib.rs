@@ -1,7 +1,7 @@
 //! The append service: from a request to a durable segment.
 //!
 //! In the order in which data flows: a format ([`mod@format`], [`mod@file`]) delivers rows or columns; the
-//! builder checks them and makes a [`batch`]; the [`service`] checks that its releases exist, [`releases`] puts them live and
+//! builder checks them and makes a [`batch`]; the `service` checks that its releases exist, [`releases`] puts them live and
 //! [`definitions`] says how they are judged; the [`append`] writes
 //! it to the logs exactly once. [`http`] is the way in from outside, [`limits`] says how much.
 //!

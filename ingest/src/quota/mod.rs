@@ -4,10 +4,10 @@
 //! large for a limit; after a large one its caller waits until the limit has made up for it.
 //!
 //! **Fair.** The callers of a workspace share its limits. A limit of a second is paid back evenly by those who owe
-//! ([`owed::Owed`]), so one caller that sends without pause takes what the rest leaves, and no more. Of a limit of a day the last
-//! fifth is kept for callers that have used less than an even part of it ([`of_day::OfDay`]).
+//! (`owed::Owed`), so one caller that sends without pause takes what the rest leaves, and no more. Of a limit of a day the last
+//! fifth is kept for callers that have used less than an even part of it (`of_day::OfDay`).
 //!
-//! **Shared.** Each process writes every 2 s what it used, and reads what the other ones did ([`report::Report`]). The number of that item is
+//! **Shared.** Each process writes every 2 s what it used, and reads what the other ones did (`report::Report`). The number of that item is
 //! a heartbeat, too: it changes while the process takes requests. Of a limit of a second each process has what the
 //! other ones leave; what was used of a limit of a day is added up, also that of processes that have ended.
 
