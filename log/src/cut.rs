@@ -52,6 +52,42 @@ impl Cut {
         heads_of(&self.heads, &self.workspace, day, kind).map(|(log, seq)| (log, *seq))
     }
 
+    /// The cut as bytes, which are the text without its letters.
+    ///
+    /// # Errors
+    /// When it cannot be packed.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let plain = self.encode();
+        let packed = zstd::bulk::compress(&plain, zstd::DEFAULT_COMPRESSION_LEVEL)
+            .map_err(|error| Error::unavailable("a cut cannot be packed").because(error))?;
+        let (how, body) = if packed.len() < plain.len() { (PACKED, packed) } else { (PLAIN, plain) };
+        let mut bytes = vec![VERSION, how];
+        bytes.extend(body);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        Ok(bytes)
+    }
+
+    /// Reads these bytes.
+    ///
+    /// # Errors
+    /// Why they are not those of a cut.
+    pub fn from_bytes(bytes: &[u8]) -> Checked<Self> {
+        let (bytes, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or("it is too short")?;
+        let &[version, how, ref body @ ..] = bytes else { return Err("it is too short".into()) };
+        if version != VERSION {
+            return Err(format!("its version is {version}, this program knows {VERSION}").into());
+        }
+        if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
+            return Err("its checksum does not fit".into());
+        }
+        let unpacked = match how {
+            PLAIN => body.to_vec(),
+            PACKED => zstd::bulk::decompress(body, MAX_BYTES).map_err(|_| "it cannot be unpacked")?,
+            _ => return Err("it is packed in an unknown way".into()),
+        };
+        Self::decode(&unpacked)
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut out = self.workspace.as_str().as_bytes().to_vec();
         put_varint(&mut out, zigzag(self.window.from().number().into()));
@@ -144,12 +180,7 @@ fn day_after(day: Day, days: u64) -> Checked<Day> {
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = self.encode();
-        let packed = zstd::bulk::compress(&plain, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(|_| fmt::Error)?;
-        let (how, body) = if packed.len() < plain.len() { (PACKED, packed) } else { (PLAIN, plain) };
-        let mut bytes = vec![VERSION, how];
-        bytes.extend(body);
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        let bytes = self.to_bytes().map_err(|_| fmt::Error)?;
         f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
     }
 }
@@ -166,21 +197,7 @@ impl FromStr for Cut {
             ))
         };
         let bytes = URL_SAFE_NO_PAD.decode(text.trim()).map_err(|_| wrong("its letters are others"))?;
-        let (bytes, checksum) =
-            bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(|| wrong("it is too short"))?;
-        let &[version, how, ref body @ ..] = bytes else { return Err(wrong("it is too short")) };
-        if version != VERSION {
-            return Err(wrong(&format!("its version is {version}, this program knows {VERSION}")));
-        }
-        if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
-            return Err(wrong("its checksum does not fit"));
-        }
-        let unpacked = match how {
-            PLAIN => body.to_vec(),
-            PACKED => zstd::bulk::decompress(body, MAX_BYTES).map_err(|_| wrong("it cannot be unpacked"))?,
-            _ => return Err(wrong("it is packed in an unknown way")),
-        };
-        Self::decode(&unpacked).map_err(|why| wrong(&why))
+        Self::from_bytes(&bytes).map_err(|why| wrong(&why))
     }
 }
 

@@ -39,6 +39,7 @@
 //! It knows no HTTP and folds nothing.
 
 pub mod active;
+pub mod after;
 pub mod audit;
 pub mod authors;
 pub mod batch;

@@ -54,6 +54,7 @@ mod joined;
 mod meters;
 mod narrow;
 pub mod output;
+mod pages;
 mod parts;
 mod plan;
 mod read;

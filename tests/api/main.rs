@@ -22,6 +22,7 @@ mod live;
 mod narrow;
 mod operations;
 mod pages;
+mod paging;
 mod past;
 mod retention;
 mod series;

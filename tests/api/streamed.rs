@@ -29,14 +29,14 @@ const NOW: &str = "2026-07-02T00:00:00Z";
 
 /// Everything is a stream, or everything that may be is made as a whole.
 const STREAMED: Bounds = Bounds { whole: 0, ..Bounds::NONE };
-const WHOLE: Bounds = Bounds { whole: u64::MAX, ..Bounds::NONE };
+pub(crate) const WHOLE: Bounds = Bounds { whole: u64::MAX, ..Bounds::NONE };
 
-fn query(table: &Arc<dyn Table>, bounds: Bounds) -> Query {
+pub(crate) fn query(table: &Arc<dyn Table>, bounds: Bounds) -> Query {
     Query::new(Arc::clone(table), event::Clock::from_fn(|| at(NOW))).within(bounds)
 }
 
 /// Puts a segment of predictions into a log.
-async fn put(scene: &Scene, (day, lane, seq): (&str, u8, u64), placed: Placed, rows: usize) {
+pub(crate) async fn put(scene: &Scene, (day, lane, seq): (&str, u8, u64), placed: Placed, rows: usize) {
     let segment = Segment { placed, ..packed(scene, (day, lane, seq), rows) };
     scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
@@ -86,7 +86,7 @@ fn packed(scene: &Scene, (day, lane, seq): (&str, u8, u64), rows: usize) -> Segm
 }
 
 /// Three days: a large one of four lanes, a small one, and one of which some segments are of 0.1.
-async fn filled(scene: &Scene, rows: usize) {
+pub(crate) async fn filled(scene: &Scene, rows: usize) {
     for lane in 0..4 {
         for seq in 1..=4 {
             put(scene, ("2026-06-01", lane, seq), Placed::ByKey, rows).await;
@@ -136,11 +136,11 @@ async fn asked(
     }
 }
 
-fn june() -> Words<'static> {
+pub(crate) fn june() -> Words<'static> {
     Words { from: "2026-06-01", to: "2026-06-30", ..Words::default() }
 }
 
-const PREDICTIONS: What = What::Events(Kind::Predictions);
+pub(crate) const PREDICTIONS: What = What::Events(Kind::Predictions);
 
 async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
     // More than one group of rows.

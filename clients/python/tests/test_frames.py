@@ -381,11 +381,35 @@ def test_a_window_ends_at_instants_or_now(workspace: al.Workspace) -> None:
         workspace.rollups(last="2h")
 
 
+@pytest.mark.parametrize("library", ["rows", "pandas", "polars", "pyarrow"])
+def test_pages_are_together_one_answer(workspace: al.Workspace, library: str) -> None:
+    if library != "rows":
+        pytest.importorskip(library)
+
+    def log(keys: range) -> None:
+        data = {"key": [f"k{n}" for n in keys], "at": [AT] * len(keys), "p": [0.5] * len(keys)}
+        workspace.release("v1").log_predictions(data, score="p", predicted_at="at")
+
+    log(range(25))
+    pages = workspace.pages("predictions", DAY, rows=10, frames=library, columns=["key"])
+    first = next(pages)
+    # What comes later is not in the pages.
+    log(range(25, 30))
+    frames = [first, *pages]
+    assert [len(frame) for frame in frames] == [10, 10, 5]
+    keys = [row["key"] for row in next(workspace.pages("predictions", DAY, frames="rows"))]
+    assert len(keys) == 30
+    if library == "rows":
+        assert [row["key"] for frame in frames for row in frame] == keys[:25]
+    with pytest.raises(al.RefusedError, match="only events"):
+        list(workspace.pages("joined", DAY, frames="rows"))
+
+
 def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> None:
     document = workspace.client.transport.request("GET", "/openapi.json").json()
     ours = set(inspect.signature(al.Workspace.query).parameters)
-    ours -= {"self", "what", "since", "until", "frames", "timeout", "retry_for"}
-    ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format"}
+    ours -= {"self", "what", "since", "until", "frames", "timeout", "retry_for", "_place"}
+    ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format", "after"}
     theirs = set()
     for what in ("predictions", "outcomes", "metrics", "joined", "rollups", "evaluations", "classes", "confusion"):
         parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]

@@ -6,6 +6,7 @@ use event::{
     fields::{FieldType, TAG_PREFIX},
 };
 use fold::evaluation::MAX_BY;
+use log::after::BEGIN;
 use serde_json::{Value, json};
 use web::{
     Named, Operation,
@@ -24,6 +25,7 @@ use crate::{
     column_type::ColumnType,
     narrow::{KEY, OLDEST, ORDERS},
     output::Format,
+    pages::{MAX_PAGE_ROWS, PAGE_ROWS},
     request::{MAX_WINDOW_DAYS, What, ZERO_DIVISIONS},
     sql::MAX_STATEMENT_BYTES,
 };
@@ -44,6 +46,8 @@ pub(super) fn query(what: What, named: Named) -> Operation {
     let operation = parameters(what).into_iter().fold(operation, Operation::takes);
     let row = schema::component(&row_name(what));
     let rows = with_header(rows_of(&row, what.has_history()), said::OF_WINDOW);
+    let is_paged = matches!(what, What::Events(_));
+    let rows = if is_paged { with_header(rows, said::OF_NEXT) } else { rows };
     let operation = operation.answers(StatusCode::OK, rows.build()).fails(&ALWAYS);
     operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
 }
@@ -153,7 +157,15 @@ fn of_events(kind: Kind) -> Vec<ParameterBuilder> {
         parameters.push(parameter("sample", share.into(), says));
     }
     let limit = schema::integer(1..=u32::MAX as usize);
-    parameters.push(parameter("limit", limit.into(), "Only the first so many."));
+    let says = format!(
+        "Only the first so many; with `after` so many on this page, {PAGE_ROWS} by default and {MAX_PAGE_ROWS} at most."
+    );
+    parameters.push(parameter("limit", limit.into(), &says));
+    let says = format!(
+        "Answer page by page: `{BEGIN}` asks for the first page, what the header `Almanac-Next` of a page says for the one after it, beside the words of the same request. All pages are of the cut of the first one, whatever is appended meanwhile."
+    );
+    let after = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
+    parameters.push(parameter("after", after.into(), &says));
     let says = "In which order they come: as they stand in the log (the default), or the last day first and of each day the latest first.";
     let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
     parameters.push(parameter("order", orders.into(), says));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::{State, rejection::QueryRejection},
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use event::Right;
@@ -18,15 +18,12 @@ use web::{
     parameter, schema,
 };
 
-use super::{api, body::HeldBody, content_type};
+use super::{api, body::HeldBody, content_type, said};
 use crate::{
     Query,
     audit::{AuditRequest, AuditWords, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
     output::Format,
 };
-
-/// The header that says where the next page begins.
-const NEXT: HeaderName = HeaderName::from_static("almanac-next");
 
 /// What the document calls a row.
 const ROW: &str = "Row.audit";
@@ -66,8 +63,7 @@ fn described(operation: Operation, summary: &str) -> Operation {
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
     });
-    let next = (NEXT, "After what the next page begins, for `after`.");
-    let rows = api::with_header(api::rows_in(&schema::component(ROW)), next);
+    let rows = api::with_header(api::rows_in(&schema::component(ROW)), said::OF_NEXT);
     operation.answers(StatusCode::OK, rows.build()).fails(&api::ALWAYS)
 }
 
@@ -124,9 +120,6 @@ async fn page(query: &Query, trail: &Trail, asked: &Parameters) -> Result<Respon
     let request = AuditRequest::parse(&words, query.now())?;
     let (answer, next) = query.audit(trail, &request).await?;
     let body = HeldBody(answer.write(format).await?);
-    let mut response = ([(header::CONTENT_TYPE, content_type(format))], Body::new(body)).into_response();
-    if let Some(next) = next.and_then(|next| HeaderValue::try_from(next).ok()) {
-        response.headers_mut().insert(NEXT, next);
-    }
-    Ok(response)
+    let next: HeaderMap = next.map(said::next).into_iter().collect();
+    Ok(([(header::CONTENT_TYPE, content_type(format))], next, Body::new(body)).into_response())
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::{DefaultBodyLimit, State, rejection::QueryRejection},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use event::{Error, Kind, Right, Timestamp};
+use log::after::After;
 use serde::Deserialize;
 use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
 
@@ -21,7 +22,7 @@ mod sql;
 
 use self::body::{HeldBody, StreamBody};
 use crate::{
-    Made, Query,
+    Answer, Made, Query,
     output::{self, Format},
     request::{Last, Request, What, Words},
 };
@@ -81,6 +82,7 @@ struct Parameters {
     #[serde(rename = "as-of")]
     as_of: Option<String>,
     cut: Option<String>,
+    after: Option<String>,
     threshold: Option<String>,
     costs: Option<String>,
     #[serde(rename = "group-by")]
@@ -150,7 +152,9 @@ async fn read(
         Some(said::CUT_FORMAT) => None,
         format => Some(Format::parse(format.unwrap_or("ndjson"))?),
     };
-    let request = Request::parse(what, &parameters.words(query.now()))?;
+    let after = parameters.after.as_deref().map(str::parse::<After>).transpose()?;
+    let now = after.as_ref().and_then(After::asked_at).unwrap_or_else(|| query.now());
+    let request = Request::parse(what, &parameters.words(now))?;
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
     let content_type =
@@ -168,20 +172,35 @@ async fn read(
         let cut = query.cut(workspace.id(), &request).await?;
         return Ok((content_type, cut.to_string()).into_response());
     };
-    let mut answer = match query.answer_as(workspace.id(), &request, format).await? {
+    if let Some(after) = after {
+        let (answer, next) = query.page(workspace.id(), &request, &after).await?;
+        let next = next.map(|end| said::next(end.to_string()));
+        let whole = whole(&request, answer, format, context).await?;
+        return Ok((content_type, next.into_iter().collect::<HeaderMap>(), whole).into_response());
+    }
+    let answer = match query.answer_as(workspace.id(), &request, format).await? {
         Made::Whole(answer) => answer,
         Made::Streamed(streamed) => {
             let said = said::headers_of_stream(&request, &streamed);
             return Ok((content_type, said, Body::new(StreamBody::new(*streamed))).into_response());
         }
     };
+    Ok((content_type, whole(&request, *answer, format, context).await?).into_response())
+}
+
+/// An answer that is made as a whole.
+async fn whole(
+    request: &Request,
+    mut answer: Answer,
+    format: Format,
+    context: &mut RequestContext,
+) -> Result<(HeaderMap, Body), Problem> {
     if format == Format::Table && request.columns.is_none() {
         output::shorten(&mut answer.frame, request.what);
     }
     context.rows = Some(answer.frame.height() as u64);
-    let headers = said::headers_of(&request, &answer);
-    let body = HeldBody(answer.write(format).await?);
-    Ok((content_type, headers, Body::new(body)).into_response())
+    let headers = said::headers_of(request, &answer);
+    Ok((headers, Body::new(HeldBody(answer.write(format).await?))))
 }
 
 /// With `; charset=utf-8` where it is text.

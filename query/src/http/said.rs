@@ -61,6 +61,22 @@ fn with_window(mut headers: HeaderMap, request: &Request) -> HeaderMap {
     headers
 }
 
+/// The header that says where the next page begins, and what the document says of it.
+pub(super) const OF_NEXT: (HeaderName, &str) = (
+    HeaderName::from_static("almanac-next"),
+    "After what the next page begins, for `after`; the last page has no such header. One that is too long for a header, because the window has too many logs, is `omitted; bytes=N`: ask for fewer days then.",
+);
+
+/// Where the next page begins.
+pub(super) fn next(end: String) -> (HeaderName, HeaderValue) {
+    let value = HeaderValue::try_from(unless_too_long(end));
+    (OF_NEXT.0, value.unwrap_or(HeaderValue::from_static("omitted")))
+}
+
+fn unless_too_long(text: String) -> String {
+    if text.len() > MAX_CUT_BYTES { format!("omitted; bytes={}", text.len()) } else { text }
+}
+
 /// The headers of an answer that is made as a whole.
 pub(super) fn headers(answer: &Answer) -> HeaderMap {
     let mut headers = said(answer.cut.as_ref(), answer.as_of, &answer.warnings);
@@ -95,8 +111,7 @@ fn said(cut: Option<&Cut>, as_of: Option<Timestamp>, warnings: &[String]) -> Hea
         }
     };
     if let Some(cut) = cut {
-        let text = cut.to_string();
-        say(CUT, if text.len() > MAX_CUT_BYTES { format!("omitted; bytes={}", text.len()) } else { text });
+        say(CUT, unless_too_long(cut.to_string()));
     }
     if let Some(as_of) = as_of {
         say(AS_OF, as_of.to_string());

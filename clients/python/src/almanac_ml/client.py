@@ -406,6 +406,7 @@ class Workspace:
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
         retry_for: Optional[float] = None,
+        _place: Optional[Dict[str, str]] = None,
     ) -> Any:
         """A frame of a window of UTC days, ``until`` included (one day without it), or of the ``last="7d"`` (``2w``, ``6h``).
 
@@ -443,13 +444,28 @@ class Workspace:
             "costs": None if not costs else ",".join(f"{name}={float(number)!r}" for name, number in costs.items()),
             "interval": "true" if interval else None,
             "zero-division": None if zero_division is None else str(zero_division),
+            **(_place or {}),
         }
         params.update({name: value for name, value in asked.items() if value is not None})
         answer = self.client.transport.request(
             "GET", self._url(what), params=params, timeout=timeout, retry_for=retry_for
         )
         _warn(answer)
+        if _place is not None:
+            _place["after"] = answer.headers.get("Almanac-Next", "")
         return _frames.frame(library, answer.data)
+
+    def pages(
+        self, what: str, since: Optional[Instant] = None, until: Optional[Instant] = None, *, rows: int = 10_000, **options: Any
+    ) -> Iterator[Any]:
+        """The events of a window as frames of at most ``rows`` rows each, one after the other: see :meth:`query`.
+
+        All are read from what there was when the first one was asked for, so together they are one answer. Frames have
+        the columns that occur on their days, unless ``columns`` names them.
+        """
+        place = {"after": "begin"}
+        while place["after"]:
+            yield self.query(what, since, until, limit=rows, _place=place, **options)
 
     def cut(self, what: str, since: Day, until: Optional[Day] = None, *, as_of: Optional[Instant] = None) -> str:
         """What a query of events reads now, as text: with it as ``cut`` the query answers the same for ever."""

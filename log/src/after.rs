@@ -1,0 +1,149 @@
+//! After what a page of events begins, as text that a client gives back: the cut that all pages are read from, and how far
+//! they have come.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use event::{Day, Error, Result, Timestamp, time::DAY_MICROS};
+use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
+
+use crate::cut::Cut;
+
+/// The word that asks for the first page.
+pub const BEGIN: &str = "begin";
+
+/// The version of the text.
+const VERSION: u8 = 1;
+
+/// Where a page of events begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum After {
+    /// With the first event.
+    Beginning,
+    /// Where an earlier page ended.
+    Page(Box<PageEnd>),
+}
+
+/// Where a page ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageEnd {
+    /// What all pages are read from.
+    pub cut: Arc<Cut>,
+    /// When the first page was asked for.
+    pub asked_at: Timestamp,
+    /// The checksum of the request, which is the same for all pages.
+    pub request: u32,
+    /// The day in which the next page begins.
+    pub day: Day,
+    /// How many events of that day earlier pages have.
+    pub rows: u64,
+}
+
+impl After {
+    /// When the first page was asked for: until then windows go whose length is named.
+    pub fn asked_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Beginning => None,
+            Self::Page(end) => Some(end.asked_at),
+        }
+    }
+}
+
+impl FromStr for After {
+    type Err = Error;
+
+    /// # Errors
+    /// `Invalid`, when no page ended so.
+    fn from_str(text: &str) -> Result<Self> {
+        if text == BEGIN {
+            return Ok(Self::Beginning);
+        }
+        let wrong = |why: &str| {
+            Error::invalid(format!(
+                "after: this is neither `{BEGIN}` nor what the header Almanac-Next of a page said ({why})"
+            ))
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong("its letters are others"))?;
+        PageEnd::decode(&bytes).map(|end| Self::Page(Box::new(end))).map_err(|why| wrong(why.as_ref()))
+    }
+}
+
+/// The checksum of what all pages of an answer have in common.
+pub fn checksum(request: &str) -> u32 {
+    crc32fast::hash(request.as_bytes())
+}
+
+impl PageEnd {
+    fn decode(bytes: &[u8]) -> Checked<Self> {
+        let (bytes, checksum) = bytes.split_last_chunk::<4>().ok_or("it is too short")?;
+        if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
+            return Err("its checksum does not fit".into());
+        }
+        let mut from = Cursor::new(bytes);
+        let version = from.take(1)?[0];
+        if version != VERSION {
+            return Err(format!("its version is {version}, this program knows {VERSION}").into());
+        }
+        let request = from.varint()?.try_into().map_err(|_| "its request is none")?;
+        let asked_at = Timestamp::from_micros(unzigzag(from.varint()?)).ok_or("its instant is none")?;
+        let day = unzigzag(from.varint()?).checked_mul(DAY_MICROS).and_then(Timestamp::from_micros);
+        let day = day.ok_or("its day is none")?.day();
+        let rows = from.varint()?;
+        let cut = Cut::from_bytes(from.take(from.remaining())?)?;
+        Ok(Self { cut: Arc::new(cut), asked_at, request, day, rows })
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let mut out = vec![VERSION];
+        put_varint(&mut out, self.request.into());
+        put_varint(&mut out, zigzag(self.asked_at.micros()));
+        put_varint(&mut out, zigzag(self.day.number().into()));
+        put_varint(&mut out, self.rows);
+        out.extend(self.cut.to_bytes()?);
+        out.extend(crc32fast::hash(&out).to_le_bytes());
+        Ok(out)
+    }
+}
+
+impl fmt::Display for PageEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&URL_SAFE_NO_PAD.encode(self.encode().map_err(|_| fmt::Error)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Id, Kind, Window};
+
+    use super::*;
+
+    #[test]
+    fn an_end_is_read_as_it_was_written_and_no_other_text_is_one() {
+        let day: Day = "2026-06-03".parse().unwrap();
+        let cut = Cut {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            window: Window::of(day),
+            kinds: [Kind::Predictions].into(),
+            as_of: day.start(),
+            heads: std::collections::BTreeMap::new(),
+            left_out: std::collections::BTreeSet::new(),
+        };
+        let asked_at = Timestamp::parse("2026-06-04T00:00:00.5Z").unwrap();
+        let end = PageEnd { cut: Arc::new(cut), asked_at, request: u32::MAX, day, rows: 12_345 };
+        let text = end.to_string();
+        // Others may have been given out: this is what version 1 looks like.
+        assert_eq!(text, GOLDEN);
+        let read: After = text.parse().unwrap();
+        assert_eq!((read.asked_at(), read), (Some(asked_at), After::Page(Box::new(end))));
+        assert_eq!(BEGIN.parse::<After>().unwrap(), After::Beginning);
+        for wrong in
+            ["", "Begin", "omitted; bytes=9000", &text[1..], &text[..text.len() - 1], &format!("{text}AA")]
+        {
+            let error = wrong.parse::<After>().unwrap_err().to_string();
+            assert!(error.starts_with("after: "), "{wrong}: {error}");
+        }
+    }
+
+    const GOLDEN: &str =
+        "Af____8PwIS9m8fYqQb-wQK5YAEAMk5CczBzTEJuSnhFY29ETGdWblFkSmtoRWdW_sECAICAxb3D06kGAXAAAKYGNfkzbD5d";
+}

@@ -1,0 +1,210 @@
+//! Events page by page. All pages are read from the cut of the first one, so together they are the rows of one answer,
+//! whatever is appended meanwhile and whichever process answers.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use event::{Day, Error, Id, Result};
+use futures::{FutureExt, TryStreamExt};
+use log::{
+    after::{self, After, PageEnd},
+    cut::Cut,
+};
+use polars::prelude::DataFrame;
+use tokio::time::Instant;
+
+use crate::{
+    Answer, Point, Query,
+    answer::Held,
+    concat::nulls,
+    events::{self, Wanted},
+    frame::{self, failed},
+    parts,
+    read::{self, Reading, RowBounds},
+    request::{Request, What},
+    runs,
+};
+
+/// How many rows a page has when the request does not say how many.
+pub(crate) const PAGE_ROWS: usize = 10_000;
+
+/// The most rows of a page.
+pub(crate) const MAX_PAGE_ROWS: usize = 100_000;
+
+/// Where a page begins: in a day of which earlier pages have so many rows.
+type Place = (Day, u64);
+
+/// What was read for a page.
+struct Read {
+    frame: DataFrame,
+    /// Where the next page begins; `None` behind the last one.
+    next: Option<Place>,
+    cut: Arc<Cut>,
+    warnings: Vec<String>,
+}
+
+impl Query {
+    /// A page of events, and where the next one begins if there is one. Without columns that are named a page has those
+    /// that occur on its days.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is not events that are asked for, or other ones than those of the page before; those of
+    /// [`Query::run`].
+    pub async fn page(
+        &self,
+        workspace: &Id,
+        request: &Request,
+        after: &After,
+    ) -> Result<(Answer, Option<PageEnd>)> {
+        let What::Events(kind) = request.what else {
+            return Err(Error::invalid(format!(
+                "after: {} are not read in pages; only events are",
+                request.what.name()
+            )));
+        };
+        let limit = request.narrowed.limit.unwrap_or(PAGE_ROWS);
+        if limit > MAX_PAGE_ROWS {
+            return Err(Error::invalid(format!("limit: a page has at most {MAX_PAGE_ROWS} events")));
+        }
+        let (checksum, point) = (checksum(request), Point::of(request));
+        let (point, asked_at, end) = match after {
+            After::Beginning => (point, self.clock.now(), None),
+            After::Page(end) if end.request != checksum => {
+                return Err(Error::invalid(
+                    "after: the page before was of another request; only `limit`, `columns` and `format` may change",
+                ));
+            }
+            After::Page(end) => {
+                let point = Point { cut: Some(Arc::clone(&end.cut)), as_of: None, ..point };
+                (point, end.asked_at, Some(&**end))
+            }
+        };
+        let (turn, hold) = self.budget.enter().await?;
+        let held = Held { wanted: hold.wanted(), turn: Some(turn), hold };
+        let began = Instant::now();
+        self.check_release(workspace, request).await?;
+        let wanted = self.wanted(kind, request).await?;
+        events::check(&wanted)?;
+        let make = |reading: Arc<Reading>| read_page(reading, &wanted, (end, limit)).boxed();
+        let (read, _) = self.out_of_logs(workspace, &point, &held.hold, make).await?;
+        let Read { frame, next, cut, warnings } = read;
+        let answer = self.answer(request.what.name(), began, frame, (None, None), held).await?;
+        let as_of = request.as_of.map(|_| cut.as_of);
+        let next =
+            next.map(|(day, rows)| PageEnd { cut: Arc::clone(&cut), asked_at, request: checksum, day, rows });
+        Ok((Answer { cut: Some((*cut).clone()), as_of, warnings, ..answer }, next))
+    }
+}
+
+/// The checksum of what all pages of an answer have in common: all but their columns and how many rows they have.
+fn checksum(request: &Request) -> u32 {
+    let narrowed = &request.narrowed;
+    let mut text = format!(
+        "{}\n{}\n{}\n{:?}\n{:?}\n{:?}\n{}",
+        request.what.name(),
+        request.window.from(),
+        request.window.to(),
+        request.release,
+        request.as_of,
+        narrowed.sample,
+        narrowed.newest,
+    );
+    narrowed.conditions.iter().for_each(|condition| text.extend(["\n", condition]));
+    after::checksum(&text)
+}
+
+async fn read_page(
+    reading: Arc<Reading>,
+    wanted: &Wanted,
+    (end, limit): (Option<&PageEnd>, usize),
+) -> Result<Read> {
+    let (fixed, cut, mut warnings) = match end {
+        Some(end) => (Arc::clone(&reading), Arc::clone(&end.cut), Vec::new()),
+        None => {
+            // How far all days go now, so that the pages that follow read them so far.
+            read::resolve(&reading, &[wanted.kind]).await?;
+            let fixed = Arc::new(reading.fixed());
+            let (cut, warnings) = reading.cut();
+            (fixed, Arc::new(cut), warnings)
+        }
+    };
+    let newest = wanted.narrowed.newest;
+    let place = end.map(|end| (end.day, end.rows));
+    let is_left =
+        |day: &Day| place.is_none_or(|(first, _)| if newest { *day <= first } else { *day >= first });
+    let days = fixed.window.days().filter(|day| wanted.bounds.may_be_of(*day) && is_left(day));
+    let mut days: Vec<Day> = days.collect();
+    if newest {
+        days.reverse();
+    }
+    // One more than the page has says whether another page follows.
+    let mut page = Page { left: limit + 1, pieces: Vec::new(), members: BTreeSet::new() };
+    let mut next = None;
+    for day in days {
+        let before = place.filter(|(first, _)| *first == day).map_or(0, |(_, rows)| rows);
+        let rows = page.add(&fixed, wanted, (day, before)).await?;
+        if page.left == 0 {
+            next = Some((day, before + rows - 1));
+            break;
+        }
+    }
+    let frame = page.frame(wanted)?;
+    let frame = if next.is_some() { frame.head(Some(limit)) } else { frame };
+    warnings.extend(fixed.cut().1);
+    Ok(Read { frame, next, cut, warnings })
+}
+
+/// The rows of a page, as they are read.
+struct Page {
+    /// How many more it takes.
+    left: usize,
+    pieces: Vec<DataFrame>,
+    /// The members of families that they may have.
+    members: BTreeSet<String>,
+}
+
+impl Page {
+    /// Adds the rows of a day, without those that earlier pages have, and says how many these are.
+    async fn add(&mut self, reading: &Arc<Reading>, wanted: &Wanted, (day, before): Place) -> Result<u64> {
+        let bounds = RowBounds { days: Some(Arc::new([day].into())), ..wanted.bounds.clone() };
+        let mut wanted = Wanted { bounds, ..wanted.clone() };
+        let seeks_members = wanted.columns.is_none();
+        let days = runs::survey(reading, &wanted.filter(), seeks_members).await?;
+        let members: BTreeSet<String> = days.iter().flat_map(|day| day.members.iter().cloned()).collect();
+        let names = wanted.columns.unwrap_or_else(|| events::all_names(wanted.kind, &members));
+        self.members.extend(members);
+        let mut before = usize::try_from(before).unwrap_or(usize::MAX);
+        wanted.columns = Some(names);
+        wanted.narrowed.limit = Some(self.left.saturating_add(before));
+        let mut rows = 0;
+        let mut parts = parts::parts(reading, &Arc::new(wanted), days);
+        while let Some(part) = parts.try_next().await? {
+            let earlier = before.min(part.frame.height());
+            before -= earlier;
+            let frame = part.frame.slice(earlier as i64, usize::MAX);
+            if frame.height() == 0 {
+                reading.hold.shrink(part.bytes);
+                continue;
+            }
+            self.left -= frame.height();
+            rows += frame.height() as u64;
+            self.pieces.push(frame);
+        }
+        Ok(rows)
+    }
+
+    /// All of them, with the same columns.
+    fn frame(self, wanted: &Wanted) -> Result<DataFrame> {
+        let kind = wanted.kind;
+        let names = wanted.columns.clone().unwrap_or_else(|| events::all_names(kind, &self.members));
+        let mut all = events::no_rows(kind, &names)?;
+        for piece in self.pieces {
+            let column = |name: &String| match piece.column(name) {
+                Ok(column) => column.clone(),
+                Err(_) => nulls(name, events::type_of(kind, name), piece.height()),
+            };
+            let piece = frame::frame(piece.height(), names.iter().map(column).collect())?;
+            all.vstack_mut_owned(piece).map_err(failed)?;
+        }
+        Ok(all)
+    }
+}
