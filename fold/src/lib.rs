@@ -12,7 +12,8 @@
 //! - [`mod@join`]: which outcome judges which prediction, including repeats and corrections;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: how good each release was on one day;
-//! - [`figure`]: the table of its figures, from which columns, rankings and windows are derived.
+//! - [`figure`]: the table of its figures, from which columns, rankings and windows are derived;
+//! - [`drift`]: how far the numbers and names of a window are from those of a reference.
 //!
 //! Each of them names the columns that it needs, so that readers decode no others.
 //!
@@ -37,6 +38,7 @@
 //! # Ok::<(), almanac_fold::FoldError>(())
 //! ```
 
+pub mod drift;
 mod error;
 pub mod evaluation;
 pub mod exact;

@@ -58,6 +58,17 @@ pub struct Quantile {
     pub to: f64,
 }
 
+/// How many numbers of two sketches lie in a cell that both have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beside {
+    /// No number of the cell is less.
+    pub least: f64,
+    /// None is greater. Equal to the least one where the cell has one number only.
+    pub greatest: f64,
+    /// How many there are in the one and in the other.
+    pub n: [u64; 2],
+}
+
 /// Equal numbers, or numbers of one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
@@ -136,6 +147,20 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
             Cells::Old(old) => old.width(),
             Cells::Mixed => f64::INFINITY,
         }
+    }
+
+    /// The cells of both, from the least to the greatest, as wide as those of the coarser one, where all numbers lie within the
+    /// extremes. `None` when an older version stored one of them, in cells of another kind.
+    pub fn beside(&self, other: &Self, (min, max): (f64, f64)) -> Option<Vec<Beside>> {
+        let mut cells = match (&self.cells, &other.cells) {
+            (Cells::Near(one), Cells::Near(other)) => one.beside(other),
+            (Cells::Old(one), Cells::Old(other)) => one.beside(other)?,
+            _ => return None,
+        };
+        for cell in &mut cells {
+            (cell.least, cell.greatest) = (cell.least.max(min).min(max), cell.greatest.min(max).max(min));
+        }
+        Some(cells)
     }
 
     /// What a text of it may take: never less than one of fewer numbers takes.

@@ -1,7 +1,7 @@
 //! Numbers in cells, at the level that they fit.
 
 use super::{
-    Run,
+    Beside, Run,
     axis::{edge, number, ordered, place},
     text,
 };
@@ -39,9 +39,8 @@ pub(super) fn push(cells: &mut Vec<(i64, u64)>, cell: i64, n: u64) {
     }
 }
 
-/// Two sorted lists of cells as one.
-pub(super) fn merged(one: &[(i64, u64)], other: &[(i64, u64)]) -> Vec<(i64, u64)> {
-    let mut cells = Vec::with_capacity(one.len() + other.len());
+/// Walks over two sorted lists of cells: each cell, with how many are in it in the one and in the other.
+pub(super) fn walked(one: &[(i64, u64)], other: &[(i64, u64)], mut each: impl FnMut(i64, [u64; 2])) {
     let (mut a, mut b) = (0, 0);
     while a < one.len() && b < other.len() {
         let (left, right) = (one[a], other[b]);
@@ -49,10 +48,16 @@ pub(super) fn merged(one: &[(i64, u64)], other: &[(i64, u64)]) -> Vec<(i64, u64)
         let more = if right.0 <= left.0 { right.1 } else { 0 };
         a += usize::from(left.0 <= right.0);
         b += usize::from(right.0 <= left.0);
-        cells.push((left.0.min(right.0), n.saturating_add(more)));
+        each(left.0.min(right.0), [n, more]);
     }
-    cells.extend_from_slice(&one[a..]);
-    cells.extend_from_slice(&other[b..]);
+    one[a..].iter().for_each(|(cell, n)| each(*cell, [*n, 0]));
+    other[b..].iter().for_each(|(cell, n)| each(*cell, [0, *n]));
+}
+
+/// Two sorted lists of cells as one.
+pub(super) fn merged(one: &[(i64, u64)], other: &[(i64, u64)]) -> Vec<(i64, u64)> {
+    let mut cells = Vec::with_capacity(one.len() + other.len());
+    walked(one, other, |cell, [n, more]| cells.push((cell, n.saturating_add(more))));
     cells
 }
 
@@ -154,6 +159,26 @@ impl Near {
                 (-edge((size + 1) << (level - 1)), -edge(size << (level - 1)))
             }
         }
+    }
+
+    /// The cells of both, at the level of the coarser one.
+    pub(super) fn beside(&self, other: &Self) -> Vec<Beside> {
+        let level = self.level.max(other.level);
+        let at = |near: &Self| if near.level == level { near.cells.clone() } else { near.at_level(level) };
+        let (this, other_cells) = (at(self), at(other));
+        let at_level = Self { level, ..Self::default() };
+        let mut cells = Vec::with_capacity(this.len() + other_cells.len() + 1);
+        let mut zero_at = 0;
+        walked(&this, &other_cells, |cell, n| {
+            let (least, greatest) = at_level.bounds(cell);
+            zero_at += usize::from(cell < 0);
+            cells.push(Beside { least, greatest, n });
+        });
+        let zeros = [self.zeros, other.zeros];
+        if zeros != [0; 2] {
+            cells.insert(zero_at, Beside { least: 0.0, greatest: 0.0, n: zeros });
+        }
+        cells
     }
 
     pub(super) fn runs(&self) -> Vec<Run> {

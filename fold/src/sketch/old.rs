@@ -2,8 +2,8 @@
 //! good; a day whose events are there is folded again.
 
 use super::{
-    Run,
-    near::{merged, push},
+    Beside, Run,
+    near::{merged, push, walked},
 };
 
 /// How many equal bins of [0, 1] scores by tag were counted in.
@@ -66,6 +66,21 @@ impl OldCells {
         self.cells = merged(&self.at_shift(shift), &other.at_shift(shift));
         self.shift = shift;
         true
+    }
+
+    /// The cells of both, as wide as those of the coarser one; `None` when one has twentieths and the other one has not.
+    pub(super) fn beside(&self, other: &Self) -> Option<Vec<Beside>> {
+        if (self.shift == 0) != (other.shift == 0) {
+            return None;
+        }
+        let shift = self.shift.max(other.shift);
+        let at_shift = Self { shift, cells: Vec::new() };
+        let mut cells = Vec::new();
+        walked(&self.at_shift(shift), &other.at_shift(shift), |cell, n| {
+            let (least, greatest) = at_shift.bounds(cell);
+            cells.push(Beside { least, greatest, n });
+        });
+        Some(cells)
     }
 
     fn at_shift(&self, shift: u32) -> Vec<(i64, u64)> {

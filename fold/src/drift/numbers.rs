@@ -1,0 +1,145 @@
+//! Numbers of two sides.
+
+use super::{Drift, Sides, divergences, tail::kolmogorov, totals};
+use crate::{rollup::Distribution, sketch::Beside};
+
+/// How many bins the reference is cut into for the population stability index and the Jensen-Shannon distance.
+const TENTHS: f64 = 10.0;
+
+/// Where the numbers of the reference and of the window lie: in common cells, from the least to the greatest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spread {
+    cells: Vec<Beside>,
+    /// The population standard deviation of the reference.
+    std: Option<f64>,
+}
+
+impl Spread {
+    /// Of numbers that are known one by one, all of them finite.
+    pub fn of_numbers(reference: &[f64], window: &[f64]) -> Self {
+        let side = |numbers: &[f64], side: usize| -> Vec<(f64, usize)> {
+            // Zero is not less than zero.
+            numbers.iter().map(|number| (number + 0.0, side)).collect()
+        };
+        let mut numbers = [side(reference, 0), side(window, 1)].concat();
+        numbers.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        let cells = numbers.chunk_by(|one, other| one.0 == other.0).map(|same| {
+            let mut n = [0; 2];
+            same.iter().for_each(|(_, side)| n[*side] += 1);
+            Beside { least: same[0].0, greatest: same[0].0, n }
+        });
+        let n = reference.len() as f64;
+        let mean = reference.iter().sum::<f64>() / n;
+        let squares = reference.iter().map(|number| (number - mean) * (number - mean)).sum::<f64>();
+        Self { cells: cells.collect(), std: (n > 0.0).then(|| (squares / n).sqrt()) }
+    }
+
+    /// Of stored ones. Where an older version kept the numbers of a side in cells that have nothing to do with those of the other
+    /// side, it knows none.
+    pub fn of<const MAX: usize>(reference: &Distribution<MAX>, window: &Distribution<MAX>) -> Self {
+        let [one, other] = [reference, window].map(|side| side.numbers.extremes());
+        let cells = reference.sketch.beside(&window.sketch, (one.0.min(other.0), one.1.max(other.1)));
+        Self { cells: cells.unwrap_or_default(), std: reference.numbers.std() }
+    }
+
+    /// Of cells, of which no deviation is known.
+    #[cfg(test)]
+    pub(super) fn of_cells(cells: Vec<Beside>) -> Self {
+        Self { cells, std: None }
+    }
+
+    /// How far the window is from the reference.
+    pub fn drift(&self) -> Drift {
+        let counts: Vec<Sides> = self.cells.iter().map(|cell| cell.n).collect();
+        let Some(total) = totals(&counts) else { return Drift::default() };
+        let areas = self.areas(total);
+        let divergences = divergences(&bins(&counts, total[0]));
+        let wasserstein = Some(areas.area).filter(|area| area.is_finite());
+        let scale = self.std.filter(|std| *std > 0.0);
+        Drift {
+            psi: divergences.map(|(psi, _)| psi),
+            js_distance: divergences.map(|(_, js)| js),
+            wasserstein,
+            wasserstein_error: Some(areas.area_error).filter(|error| error.is_finite()),
+            wasserstein_scaled: wasserstein.zip(scale).map(|(area, std)| area / std),
+            ks: Some(areas.gap),
+            ks_error: Some(areas.greatest_gap - areas.gap),
+            ks_p: Some(kolmogorov(areas.gap * (total[0] * total[1] / (total[0] + total[1])).sqrt())),
+            ..Drift::default()
+        }
+    }
+
+    fn areas(&self, total: [f64; 2]) -> Areas {
+        let mut found = Areas::default();
+        // How many of each side are below.
+        let (mut below, mut last) = ([0.0; 2], None);
+        for cell in &self.cells {
+            let gap_before = below[0] / total[0] - below[1] / total[1];
+            // Between two cells there is no number: the area is exact.
+            found.area += last.map_or(0.0, |last| gap_before.abs() * (cell.least - last));
+            let before = [below[0] / total[0], below[1] / total[1]];
+            below = [below[0] + cell.n[0] as f64, below[1] + cell.n[1] as f64];
+            let after = [below[0] / total[0], below[1] / total[1]];
+            found.gap = found.gap.max((after[0] - after[1]).abs());
+            found.within(cell, before, after);
+            last = Some(cell.greatest);
+        }
+        found.greatest_gap = found.greatest_gap.max(found.gap);
+        found
+    }
+}
+
+/// What lies between two cumulative distributions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Areas {
+    area: f64,
+    area_error: f64,
+    /// The greatest difference at the edges of cells, where it is known.
+    gap: f64,
+    /// The greatest one that there may be within a cell.
+    greatest_gap: f64,
+}
+
+impl Areas {
+    /// A cell, between whose ends the distributions rise from `before` to `after`: evenly, as far as is known.
+    fn within(&mut self, cell: &Beside, before: [f64; 2], after: [f64; 2]) {
+        let width = cell.greatest - cell.least;
+        if width <= 0.0 {
+            return;
+        }
+        let (from, to) = (before[0] - before[1], after[0] - after[1]);
+        let even = match from * to < 0.0 {
+            false => f64::midpoint(from.abs(), to.abs()),
+            true => (from * from + to * to) / (2.0 * (from.abs() + to.abs())),
+        };
+        // All of one side may come before all of the other one.
+        let (least, greatest) = (before[0] - after[1], after[0] - before[1]);
+        let most = least.abs().max(greatest.abs());
+        let fewest = if least > 0.0 { least } else { (-greatest).max(0.0) };
+        self.area += even * width;
+        self.area_error += (most - even).max(even - fewest) * width;
+        self.greatest_gap = self.greatest_gap.max(most);
+    }
+}
+
+/// Cells gathered to bins: what is below all of the reference, the tenths of the reference, what is above all of it. A tenth ends
+/// where that share of the reference has come.
+fn bins(counts: &[Sides], reference: f64) -> Vec<Sides> {
+    let inside = counts.iter().position(|n| n[0] > 0).unwrap_or(0)
+        ..counts.iter().rposition(|n| n[0] > 0).map_or(0, |last| last + 1);
+    let of_window = |cells: &[Sides]| [0, cells.iter().map(|n| n[1]).sum::<u64>()];
+    let outside = [of_window(&counts[..inside.start]), of_window(&counts[inside.end..])];
+    let (mut bins, mut before, mut ended) = (vec![[0; 2]], 0, 0);
+    for &[of_reference, of_window] in &counts[inside] {
+        if let Some(bin) = bins.last_mut() {
+            *bin = [bin[0] + of_reference, bin[1] + of_window];
+        }
+        before += of_reference;
+        let tenths = (before as f64 * TENTHS / reference) as usize;
+        if tenths > ended && tenths < TENTHS as usize {
+            ended = tenths;
+            bins.push([0; 2]);
+        }
+    }
+    bins.into_iter().chain(outside).collect()
+}

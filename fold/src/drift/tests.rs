@@ -1,0 +1,172 @@
+use std::collections::BTreeMap;
+
+use proptest::{collection::vec, prelude::*};
+use serde::Deserialize;
+
+use super::*;
+use crate::{rollup::Bounded, rollup::bounded::Merge, sketch::Sketch};
+
+#[derive(Deserialize)]
+struct Reference {
+    numbers: BTreeMap<String, OfNumbers>,
+    names: BTreeMap<String, OfNames>,
+    adjusted: Adjusted,
+}
+
+#[derive(Deserialize)]
+struct OfNumbers {
+    reference: Vec<f64>,
+    window: Vec<f64>,
+    says: BTreeMap<String, Option<f64>>,
+}
+
+#[derive(Deserialize)]
+struct OfNames {
+    counts: BTreeMap<String, [u64; 2]>,
+    says: BTreeMap<String, Option<f64>>,
+}
+
+#[derive(Deserialize)]
+struct Adjusted {
+    p_values: Vec<f64>,
+    says: Vec<f64>,
+}
+
+fn reference() -> Reference {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference/drift.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn is_close(found: f64, said: f64) -> bool {
+    (found - said).abs() <= 1e-9 * said.abs().max(1e-3)
+}
+
+/// Every statistic that has no reference value is an error bound.
+fn compare(case: &str, found: &Drift, says: &BTreeMap<String, Option<f64>>) {
+    for (name, said) in says {
+        let statistic = STATISTICS.iter().find(|statistic| statistic.name == name).unwrap();
+        match ((statistic.read)(found), said) {
+            (Some(found), Some(said)) if is_close(found, *said) => {}
+            (None, None) => {}
+            (found, said) => panic!("{name} of {case} is {found:?}, and should be {said:?}"),
+        }
+    }
+}
+
+#[test]
+fn statistics_are_those_of_scipy() {
+    let reference = reference();
+    for (case, of) in &reference.numbers {
+        let drift = Spread::of_numbers(&of.reference, &of.window).drift();
+        compare(case, &drift, &of.says);
+        assert_eq!((drift.ks_error, drift.wasserstein_error), (Some(0.0), Some(0.0)), "{case}");
+    }
+    for (case, of) in &reference.names {
+        compare(case, &Names::of_counts(of.counts.clone()).drift(), &of.says);
+    }
+    let p_values: Vec<_> = reference.adjusted.p_values.iter().map(|p| Some(*p)).collect();
+    for (found, said) in adjusted(&p_values).into_iter().zip(&reference.adjusted.says) {
+        assert!(is_close(found.unwrap(), *said), "{found:?} for {said}");
+    }
+}
+
+#[test]
+fn every_statistic_has_a_reference() {
+    let reference = reference();
+    let says: Vec<_> = reference.numbers.values().map(|of| &of.says).collect();
+    let says: Vec<_> = says.into_iter().chain(reference.names.values().map(|of| &of.says)).collect();
+    for statistic in STATISTICS.iter().filter(|statistic| !statistic.name.ends_with("_error")) {
+        assert!(
+            says.iter().any(|says| says.get(statistic.name).is_some_and(Option::is_some)),
+            "{}",
+            statistic.name
+        );
+    }
+}
+
+#[test]
+fn what_has_no_p_value_stands_apart() {
+    assert_eq!(adjusted(&[None, Some(0.02), None, Some(0.01)]), [None, Some(0.02), None, Some(0.02)]);
+    assert_eq!(adjusted(&[]), []);
+}
+
+#[test]
+fn a_side_with_nothing_says_nothing() {
+    assert_eq!(Spread::of_numbers(&[], &[1.0]).drift(), Drift::default());
+    assert_eq!(Spread::of_numbers(&[1.0], &[]).drift(), Drift::default());
+    assert_eq!(Names::of_counts([("a".to_owned(), [0, 3])]).drift(), Drift::default());
+    assert_eq!(Names::default().drift(), Drift::default());
+}
+
+#[test]
+fn names_that_a_side_does_not_keep_are_taken_together() {
+    let mut few = Bounded::<u64, 60>::default();
+    ["a", "b"].iter().for_each(|name| few.add(name, &10));
+    let mut many = Bounded::<u64, 60>::default();
+    (0..50).for_each(|n| many.add(&format!("name {n}"), &2));
+    many.add("a", &5);
+    let names = Names::of(&few, &many);
+    assert_eq!(names.totals(), [20, 105]);
+    let known: Vec<&str> = names.counts.iter().map(|(name, _)| name.as_str()).collect();
+    for (name, [reference, window]) in &names.counts {
+        assert_eq!(*reference, few.get(name).copied().unwrap_or(0));
+        assert!(*window == many.get(name).copied().unwrap_or(0) || name == "a", "{name}");
+    }
+    // Of those that are not kept by the reference it is certain that it does not have them, as it kept all it had.
+    assert!(names.unseen().iter().all(|(name, _)| known.contains(name) && few.get(name).is_none()));
+    assert!(names.others[1] > 0);
+}
+
+#[test]
+fn unseen_names_are_told_by_how_often_they_occur() {
+    let counts = [("a", [5, 5]), ("b", [0, 2]), ("c", [0, 7]), ("d", [3, 0])];
+    let names = Names::of_counts(counts.map(|(name, n)| (name.to_owned(), n)));
+    assert_eq!(names.unseen(), [("c", 7), ("b", 2)]);
+}
+
+fn numbers() -> impl Strategy<Value = Vec<f64>> {
+    prop_oneof![
+        vec(0.0..1.0f64, 1..400),
+        vec((0.0..1.0f64).prop_map(|x| 1.0 - x.powi(9)), 1..400),
+        vec(-1e3..1e3f64, 1..400),
+        vec((-3i8..9).prop_map(f64::from), 1..100),
+    ]
+}
+
+fn sketched(numbers: &[f64]) -> Sketch<160> {
+    let mut whole = Sketch::of(&[]);
+    numbers.chunks(30).for_each(|some| whole.merge(&Sketch::of(some)));
+    whole
+}
+
+proptest! {
+    #[test]
+    fn a_sketch_adds_no_more_than_the_error_that_it_names(reference in numbers(), window in numbers()) {
+        let exact = Spread::of_numbers(&reference, &window);
+        let all = || reference.iter().chain(&window).copied();
+        let extremes = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        let cells = sketched(&reference).beside(&sketched(&window), extremes).unwrap();
+        prop_assert!(cells.windows(2).all(|two| two[0].greatest <= two[1].least));
+        let counted = |side: usize| cells.iter().map(|cell| cell.n[side]).sum::<u64>();
+        prop_assert_eq!([counted(0), counted(1)], [reference.len() as u64, window.len() as u64]);
+        let (found, exact) = (Spread::of_cells(cells).drift(), exact.drift());
+        let (ks, error) = (found.ks.unwrap(), found.ks_error.unwrap());
+        let true_ks = exact.ks.unwrap();
+        prop_assert!(ks <= true_ks + 1e-12 && true_ks <= ks + error + 1e-12, "{} + {} for {}", ks, error, true_ks);
+        let (area, error) = (found.wasserstein.unwrap(), found.wasserstein_error.unwrap());
+        let true_area = exact.wasserstein.unwrap();
+        let rounding = 1e-9 * (extremes.1 - extremes.0);
+        prop_assert!((area - true_area).abs() <= error + rounding, "{} +- {} for {}", area, error, true_area);
+    }
+
+    #[test]
+    fn distances_are_within_their_bounds(reference in numbers(), window in numbers()) {
+        let drift = Spread::of_numbers(&reference, &window).drift();
+        prop_assert!(drift.psi.unwrap() >= 0.0);
+        for share in [drift.js_distance, drift.ks, drift.ks_p] {
+            prop_assert!((0.0..=1.0).contains(&share.unwrap()));
+        }
+        let same = Spread::of_numbers(&reference, &reference).drift();
+        prop_assert_eq!((same.psi, same.js_distance, same.ks, same.wasserstein), (Some(0.0), Some(0.0), Some(0.0), Some(0.0)));
+    }
+}
