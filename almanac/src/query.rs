@@ -8,7 +8,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
-    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes or confusion.
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion or drift.
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
@@ -88,6 +88,9 @@ pub(crate) struct FiguresArgs {
     /// Say how sure each figure is: columns FIGURE_n, FIGURE_low and FIGURE_high, a 95% interval.
     #[arg(long)]
     pub(crate) interval: bool,
+    /// The days that drift is measured from, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), or one day.
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) reference: Option<String>,
 }
 
 /// Which events are read.
@@ -177,6 +180,7 @@ pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Op
         group_by: figures.group_by.as_deref(),
         zero_division: figures.zero_division.as_deref(),
         interval: figures.interval,
+        reference: figures.reference.as_deref(),
         ..Words::default()
     }
 }

@@ -8,6 +8,7 @@ use event::{
 use crate::{
     breakdown, classes,
     column_type::ColumnType,
+    drift,
     evaluation_rows::{HOUR, evaluation_columns},
     events::{APPENDED_AT, DAY},
     joined::OUTCOME_COLUMNS,
@@ -41,6 +42,7 @@ impl What {
                 columns.extend([breakdown::MODEL, breakdown::RELEASE].map(|name| (name, TEXT)));
                 columns.extend(classes::columns(self));
             }
+            What::Drift => columns.extend(drift::columns()),
         }
         columns
     }
@@ -64,6 +66,7 @@ impl What {
             // What is broken down by a column has it.
             What::Rollups => Kind::Metrics.families().iter().collect(),
             What::Evaluations | What::Classes | What::Confusion => breakdown::families().collect(),
+            What::Drift => Vec::new(),
         }
     }
 

@@ -42,6 +42,7 @@ mod classes;
 mod column_type;
 mod columns;
 mod concat;
+mod drift;
 mod encode;
 mod evaluation_rows;
 mod evaluations;
@@ -230,6 +231,7 @@ impl Query {
     pub(crate) async fn stored(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<DataFrame> {
         match request.what {
             What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await,
+            What::Drift => drift::drift(&self.table, workspace, request, hold).await,
             _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await,
         }
     }

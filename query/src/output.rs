@@ -10,8 +10,8 @@ use fold::Figure;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, StringChunkedBuilder, TimeUnit};
 
 use crate::{
-    encode::Encoder, evaluation_rows::fairness_columns, frame::failed, intervals, request::What, rollups,
-    text_table::Excerpt,
+    drift, encode::Encoder, evaluation_rows::fairness_columns, frame::failed, intervals, request::What,
+    rollups, text_table::Excerpt,
 };
 
 /// How a dataframe is written.
@@ -137,6 +137,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
             None if fairness_columns().any(|column| column == name) => false,
             None => Figure::named(name).is_none_or(|figure| figure.is_main),
         },
+        What::Drift => drift::is_main(name),
         _ => !rollups::is_rank(name),
     };
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();

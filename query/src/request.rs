@@ -9,7 +9,7 @@ use log::cut::Cut;
 
 use crate::{
     breakdown::{Bins, Breakdown},
-    intervals,
+    drift, intervals,
     narrow::Narrowed,
     window::Span,
 };
@@ -96,6 +96,8 @@ pub struct Request {
     pub zero_division: Option<f64>,
     /// Whether evaluations have intervals.
     pub has_intervals: bool,
+    /// The days that drift is measured from.
+    pub reference: Option<Window>,
 }
 
 /// The same as it was written.
@@ -148,6 +150,8 @@ pub struct Words<'a> {
     pub zero_division: Option<&'a str>,
     /// Whether figures have their intervals; a column of one that is named asks for them too.
     pub interval: bool,
+    /// Days as `FROM..TO`, or one day.
+    pub reference: Option<&'a str>,
 }
 
 impl Request {
@@ -216,6 +220,7 @@ impl Request {
             period: words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
+            reference: words.reference.map(|word| drift::reference_of(what, word)).transpose()?,
         })
     }
 }
@@ -251,6 +256,7 @@ impl Request {
             has_intervals,
             zone: None,
             live: None,
+            reference: None,
         }
     }
 
@@ -275,12 +281,15 @@ impl Request {
 
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
+        if !self.what.has_history() {
+            return false;
+        }
         let is_as_defined = self.threshold.is_none() && self.costs.is_none();
         let is_of_days = is_as_defined && self.period == Period::Day && !self.has_intervals;
         let is_of_days =
             is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.live.is_none();
         let is_stored = self.what.facts().is_stored && is_of_days;
-        !is_stored || self.what.has_history() && !self.is_of_now()
+        !is_stored || !self.is_of_now()
     }
 
     /// Whether it asks for what is known now, and not as of another time.
@@ -333,7 +342,13 @@ fn costs_of(what: What, word: &str) -> Result<Costs> {
 
 fn period_of(what: What, word: &str) -> Result<Period> {
     of_evaluations(what, "group-by")?;
-    Period::parse(word).map_err(|error| Error::invalid(format!("group-by: {error}")))
+    let period = Period::parse(word).map_err(|error| Error::invalid(format!("group-by: {error}")))?;
+    match (what, period) {
+        (What::Drift, Period::Hour) => {
+            Err(Error::invalid("group-by: drift is made of the rollups of days, so it is of no hours"))
+        }
+        _ => Ok(period),
+    }
 }
 
 /// A time zone; none, when it is that of all days.
@@ -387,6 +402,7 @@ mod tests {
     fn wrong_words_are_named() {
         let fails = |words| Request::parse(What::Joined, &words).unwrap_err().to_string();
         let rollups = |words| Request::parse(What::Rollups, &words).unwrap_err().to_string();
+        let drift = |words| Request::parse(What::Drift, &words).unwrap_err().to_string();
         let evaluations = |words| Request::parse(What::Evaluations, &words).unwrap_err().to_string();
         let lines = [
             fails(words("2013-02-30", "2013-03-01")),
@@ -414,6 +430,11 @@ mod tests {
             evaluations(Words { zero_division: Some("2"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { costs: Some("fp"), ..words("2013-03-01", "2013-03-01") }),
             fails(Words { costs: Some("fp=1"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Words { reference: Some("2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Words { reference: Some("2013-03"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Words { reference: Some("2013-03-02..2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Words { group_by: Some("hour"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Words { by: Some("tag.carrier"), ..words("2013-03-01", "2013-03-01") }),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }

@@ -17,6 +17,8 @@ pub enum What {
     Classes,
     /// Which class was taken for which on a day, and how often.
     Confusion,
+    /// How far the columns of predictions are from those of other days.
+    Drift,
 }
 
 impl What {
@@ -28,6 +30,7 @@ impl What {
             What::Evaluations,
             What::Classes,
             What::Confusion,
+            What::Drift,
         ])
     }
 
@@ -66,6 +69,12 @@ impl What {
             What::Confusion => {
                 ("confusion", JUDGED, true, "Query which class was taken for which, by day and release")
             }
+            What::Drift => (
+                "drift",
+                &[],
+                true,
+                "Query how far scores, labels, values, tags and features are from those of a reference",
+            ),
         };
         Facts { name, kinds, is_stored, summary }
     }
@@ -89,6 +98,8 @@ impl What {
     pub(crate) fn takes(self, word: &str) -> bool {
         match word {
             "interval" | "costs" => self == What::Evaluations,
+            "reference" => self == What::Drift,
+            "group-by" => self.is_judged() || self == What::Drift,
             "zero-division" => matches!(self, What::Evaluations | What::Classes),
             _ => self.is_judged(),
         }

@@ -11,6 +11,7 @@ mod catalog;
 mod closing;
 mod counters;
 mod definitions;
+mod drift;
 mod entities;
 mod features;
 mod figures;

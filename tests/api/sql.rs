@@ -84,7 +84,9 @@ async fn statements_answer_what_queries_read(scene: Scene) {
     insta::assert_snapshot!("answers", answers.join("\n"));
     for what in What::all() {
         let table = what.name();
-        let statement = format!("select * from {table} where day >= '2026-06-01' and day < '2026-06-04'");
+        let compared = if what == What::Drift { " and reference = '2026-06-01'" } else { "" };
+        let statement =
+            format!("select * from {table} where day >= '2026-06-01' and day < '2026-06-04'{compared}");
         let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{table}: {error}"));
         assert!(answer.frame.height() > 0 || what == What::Events(Kind::Releases), "{table}");
     }

@@ -105,6 +105,9 @@ def narrow_catalog(path, method, operation):
         # No release is live, and what is not live is said of an environment.
         parameters = [one for one in parameters if one["name"] not in ("environment", "shadow")]
     for parameter in parameters:
+        if parameter["name"] == "reference":
+            # A pattern does not say which days there are.
+            parameter["schema"] = {"type": "string", "enum": ["2026-06-01", "2026-06-01..2026-06-30"]}
         if method == "delete" and parameter["in"] == "path":
             parameter["schema"] = {"type": "string", "enum": [NOBODY[parameter["name"]]]}
         elif parameter["name"] == "of":

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use web::{
     Named, Operation,
     openapi::{
-        Header, RefOr, Schema, Type,
+        Header, RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn, ParameterStyle},
         response::ResponseBuilder,
         schema::{AdditionalProperties, ObjectBuilder},
@@ -64,11 +64,12 @@ const WINDOW_OF_EVENTS: (&str, &str, &str) = (
     "How many days, weeks or hours the window has that ends now, in place of `from` and `to`: `7d`, `2w`, `6h`. The header `Almanac-Window` says which days or instants they are.",
 );
 
+fn parameter(name: &str, schema: RefOr<Schema>, example: Option<&str>, says: &str) -> ParameterBuilder {
+    web::parameter(ParameterIn::Query, name, schema, says).example(example.map(Value::from))
+}
+
 /// The parameters that the words of a request are in.
 pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
-    let parameter = |name: &str, schema: RefOr<Schema>, example: Option<&str>, says: &str| {
-        web::parameter(ParameterIn::Query, name, schema, says).example(example.map(Value::from))
-    };
     let day = || schema::day().into();
     let is_of_events = matches!(what, What::Events(_));
     let bound = || if is_of_events { schema::any_of([day(), schema::time().into()]) } else { day() };
@@ -110,6 +111,9 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     if what.is_judged() {
         let all = of_evaluations().into_iter().map(ParameterBuilder::build);
         parameters.extend(all.filter(|parameter| what.takes(&parameter.name)).map(ParameterBuilder::from));
+    }
+    if what == What::Drift {
+        parameters.extend(of_drift());
     }
     if what == What::Rollups {
         let says = "By what they are broken down: by release (the default), by metric, by a tag, by all features or by one. Each has columns of its own; by a tag there is no release.";
@@ -170,6 +174,18 @@ fn of_events(kind: Kind) -> Vec<ParameterBuilder> {
     let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
     parameters.push(parameter("order", orders.into(), says));
     parameters
+}
+
+/// What drift takes besides.
+fn of_drift() -> [ParameterBuilder; 2] {
+    let says = "The days to compare with: the first and the last of them with two dots between, or one day.";
+    let days =
+        schema::string().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([.][.][0-9]{4}-[0-9]{2}-[0-9]{2})?$"));
+    let reference = parameter("reference", days.into(), Some("2026-04-01..2026-05-31"), says);
+    let periods = Period::NAMED.map(|(name, _)| name).into_iter().filter(|name| *name != "hour");
+    let periods = schema::one_of(periods).default(Some(json!("day")));
+    let says = "Of how many days each comparison is: of one (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of them.";
+    [reference.required(Required::True), parameter("group-by", periods.into(), Some("week"), says)]
 }
 
 /// The parameters that only evaluations have, and what is made of them.

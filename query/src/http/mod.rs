@@ -90,6 +90,7 @@ struct Parameters {
     #[serde(rename = "zero-division")]
     zero_division: Option<String>,
     interval: Option<bool>,
+    reference: Option<String>,
     format: Option<String>,
 }
 
@@ -120,6 +121,7 @@ impl Parameters {
             group_by: self.group_by.as_deref(),
             zero_division: self.zero_division.as_deref(),
             interval: self.interval.unwrap_or_default(),
+            reference: self.reference.as_deref(),
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     Answer, Point, Query,
     answer::Held,
     budget::{Hold, in_words},
+    drift,
     events::{self, Wanted},
     frame::filtered,
     joined,
@@ -209,7 +210,12 @@ impl Query {
             let frame = match need.window()? {
                 None => plan::empty(need),
                 Some(_) if sql.is_of_logs(need) => read.next().unwrap_or_else(|| plan::empty(need)),
-                Some(window) => self.stored(workspace, &sql.request(need, window), hold).await?,
+                Some(window) => {
+                    let request = sql.request(need, window);
+                    let request = if need.what == What::Drift { of_drift(need, request)? } else { request };
+                    self.check_release(workspace, &request).await?;
+                    self.stored(workspace, &request, hold).await?
+                }
             };
             frames.push(frame);
         }
@@ -291,7 +297,7 @@ impl Sql {
     /// Whether a need is read from the logs, and not from what is stored.
     fn is_of_logs(&self, need: &Need) -> bool {
         match need.what {
-            What::Rollups => false,
+            What::Rollups | What::Drift => false,
             What::Evaluations | What::Classes | What::Confusion => {
                 need.window().ok().flatten().is_some_and(|window| self.request(need, window).is_of_logs())
             }
@@ -324,6 +330,27 @@ impl Need {
         let ends = days.and_then(|days| Some((*days.first()?, *days.last()?)));
         ends.map(|(from, to)| Window::new(from, to)).transpose()
     }
+}
+
+/// A request for drift, whose reference and release a statement names by its conditions.
+fn of_drift(need: &Need, request: Request) -> Result<Request> {
+    let says = "sql: say what drift is compared with: where reference = '2013-04-01..2013-05-31'";
+    let references: Vec<&String> = need.references.iter().flatten().collect();
+    let [named] = references[..] else { return Err(Error::invalid(says)) };
+    let reference = drift::reference_of(need.what, named)?;
+    if *named != drift::named(reference) {
+        // Its rows name it so, and the condition compares texts.
+        return Err(Error::invalid(format!("sql: write the reference as '{}'", drift::named(reference))));
+    }
+    let releases: Vec<&String> = need.releases.iter().flatten().collect();
+    let release = match (&need.releases, &releases[..]) {
+        (None, _) => None,
+        (Some(_), [release]) => Some((*release).clone()),
+        (Some(_), _) => {
+            return Err(Error::invalid("sql: drift is of one release at a time, or of all together"));
+        }
+    };
+    Ok(Request { reference: Some(reference), release, ..request })
 }
 
 /// Sorted by all columns; as it is, when a column has no order.

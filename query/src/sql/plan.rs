@@ -24,6 +24,7 @@ use polars_sql::SQLContext;
 use super::{admit::Admitted, times::times_of};
 use crate::{
     column_type::ColumnType,
+    drift,
     events::DAY,
     filter::Times,
     frame::{self, refused},
@@ -69,6 +70,8 @@ pub(crate) struct Need {
     pub(crate) releases: Option<BTreeSet<String>>,
     /// The times that such rows may have.
     pub(crate) times: Times,
+    /// The references that such rows may be compared with.
+    pub(crate) references: Option<BTreeSet<String>>,
 }
 
 /// A table of a statement. It has no rows while the statement is planned.
@@ -177,7 +180,7 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
     let kind = match what {
         What::Events(kind) => Some(kind),
         What::Joined => Some(Kind::Predictions),
-        What::Rollups | What::Evaluations | What::Classes | What::Confusion => None,
+        What::Rollups | What::Evaluations | What::Classes | What::Confusion | What::Drift => None,
     };
     for name in names {
         if let Some(family) = kind.and_then(|kind| kind.family(name)) {
@@ -235,6 +238,7 @@ impl Need {
             days: self.days.zip(other.days).map(|(one, other)| &one | &other),
             releases: self.releases.zip(other.releases).map(|(one, other)| &one | &other),
             times: self.times.or(other.times),
+            references: self.references.zip(other.references).map(|(one, other)| &one | &other),
         }
     }
 
@@ -264,20 +268,15 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
         conjuncts(predicate, &mut parts);
     }
     let days = predicate.as_ref().and_then(of_day).map(days).transpose()?;
-    let releases = parts.iter().filter_map(|part| one_of(part, "release"));
-    let releases = releases.reduce(|one, other| &one & &other);
+    let texts_of =
+        |column| parts.iter().filter_map(|part| one_of(part, column)).reduce(|one, other| &one & &other);
+    let (releases, references) = (texts_of("release"), texts_of(drift::REFERENCE));
     // A prediction may be judged with another one of its key, so of joined rows no segment is left out for its times.
     let time = if let What::Events(kind) = source.what { Some(kind.time_field()) } else { None };
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
-    Ok(Need {
-        what: source.what,
-        columns: in_order(&source.schema, &names),
-        predicate,
-        days,
-        releases,
-        times,
-    })
+    let columns = in_order(&source.schema, &names);
+    Ok(Need { what: source.what, columns, predicate, days, releases, times, references })
 }
 
 pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Day = Union[str, date]
 Instant = Union[str, date, datetime]
+Reference = Union[str, date, Tuple[Day, Day]]
 
 
 @dataclass(frozen=True)
@@ -356,6 +357,15 @@ class Workspace:
         """Daily counts, means, deviations and quantiles: see :meth:`query`."""
         return self.query("rollups", since, until, **options)
 
+    def drift(self, since: Optional[Day] = None, until: Optional[Day] = None, *, reference: Reference, **options: Any) -> Any:
+        """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
+
+        ``reference`` is a day, or the first and the last of several. The column that is the farthest comes first.
+        ``group_by`` compares weeks, months, quarters or all days together.
+        """
+        first, last = reference if isinstance(reference, tuple) else (reference, reference)
+        return self.query("drift", since, until, reference=f"{_day(first)}..{_day(last)}", **options)
+
     def evaluations(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
@@ -403,6 +413,7 @@ class Workspace:
         costs: Optional[Mapping[str, float]] = None,
         zero_division: Optional[int] = None,
         interval: bool = False,
+        reference: Optional[str] = None,
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
         retry_for: Optional[float] = None,
@@ -443,6 +454,7 @@ class Workspace:
             "threshold": None if threshold is None else repr(float(threshold)),
             "costs": None if not costs else ",".join(f"{name}={float(number)!r}" for name, number in costs.items()),
             "interval": "true" if interval else None,
+            "reference": reference,
             "zero-division": None if zero_division is None else str(zero_division),
             **(_place or {}),
         }
@@ -562,6 +574,10 @@ class Release:
     def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """How good the predictions of this release were: see :meth:`Workspace.query`."""
         return self.workspace.evaluations(since, until, release=self.name, **options)
+
+    def drift(self, since: Day, until: Optional[Day] = None, *, reference: Reference, **options: Any) -> Any:
+        """How far the columns of this release's predictions are from the reference: see :meth:`Workspace.drift`."""
+        return self.workspace.drift(since, until, reference=reference, release=self.name, **options)
 
     def classes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """Precision, recall and F1 of each class, with its counts: see :meth:`Workspace.classes`."""

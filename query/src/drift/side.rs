@@ -1,0 +1,189 @@
+//! What the rollups of some days say of each column of predictions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Error, Kind, Result, fields};
+use fold::{
+    Rollup,
+    drift::{Drift, Names, Spread},
+    rollup::{Bounded, FeatureNumbers, Merge, Part, ReleaseDetail, TagCounts, tag::TAG_COUNTS_BUDGET},
+};
+use log::{
+    key::{self, Projection},
+    projection::Projected,
+};
+use table::Item;
+
+type TagNames = Bounded<TagCounts, TAG_COUNTS_BUDGET>;
+
+/// The predictions of some days: of one release, or of all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Side {
+    detail: ReleaseDetail,
+    tags: BTreeMap<String, TagNames>,
+    features: BTreeMap<String, FeatureNumbers>,
+    /// Of how many predictions the features are. They are folded less often than all else.
+    featured: u64,
+}
+
+/// How far the column of one side is from that of the other.
+#[derive(Clone, Debug)]
+pub(super) struct Compared {
+    pub(super) column: String,
+    pub(super) sort: &'static str,
+    pub(super) drift: Drift,
+    /// How many predictions have it, of how many: in the reference, in the window.
+    pub(super) n: [u64; 2],
+    pub(super) of: [u64; 2],
+    /// Names that the reference does not have, the most frequent first.
+    pub(super) unseen: Vec<String>,
+}
+
+/// The names of [`Compared::sort`].
+const NUMBERS: &str = "numbers";
+const NAMES: &str = "names";
+
+/// The projections of some days, by day.
+pub(super) type Days = BTreeMap<Day, Side>;
+
+/// What the items of projections say of each day.
+pub(super) fn days(items: &[Item], release: Option<&str>) -> Result<Days> {
+    let mut days = Days::new();
+    for item in items {
+        let (day, found) = key::parse_projection(&item.key)?;
+        let wrong = |error| Error::corrupt(format!("{day}: {error}"));
+        match found {
+            Projection::Breakdown(breakdown) if breakdown.by != key::By::Metric => {
+                let state = Projected::from_item(item)?.state;
+                let part = Part::from_state(breakdown.by, &state).map_err(wrong)?;
+                days.entry(day).or_default().add(&part, release);
+            }
+            Projection::Features => {
+                let head = Rollup::from_state(&Projected::from_item(item)?.state).map_err(wrong)?;
+                days.entry(day).or_default().featured = match release {
+                    None => head.events(Kind::Predictions),
+                    Some(name) => head.predictions.releases.get(name).map_or(0, |head| head.n),
+                };
+            }
+            Projection::Rollup
+            | Projection::Breakdown(_)
+            | Projection::Evaluation
+            | Projection::EvaluationPart(..) => {}
+        }
+    }
+    Ok(days)
+}
+
+impl Side {
+    /// All days together.
+    pub(super) fn of<'a>(days: impl IntoIterator<Item = &'a Self>) -> Self {
+        days.into_iter().fold(Self::default(), |mut all, day| {
+            all.merge(day);
+            all
+        })
+    }
+
+    /// How many predictions there are.
+    pub(super) fn predictions(&self) -> u64 {
+        self.detail.n
+    }
+
+    fn add(&mut self, part: &Part, release: Option<&str>) {
+        match (part, release) {
+            (Part::Release(part), Some(name)) => {
+                part.details.get(name).iter().for_each(|detail| self.detail.merge(detail));
+            }
+            (Part::Release(part), None) => {
+                let details = part.details.names().values().chain(part.details.others());
+                details.for_each(|detail| self.detail.merge(detail));
+            }
+            // Values of tags are not counted by release.
+            (Part::Tag(part), None) => {
+                for (name, values) in part.tags.names() {
+                    self.tags.entry(name.clone()).or_default().merge(&values.counts);
+                }
+            }
+            (Part::Feature(part), release) => {
+                for (name, feature) in part.features.names() {
+                    let releases = &feature.releases;
+                    let numbers: Vec<&FeatureNumbers> = match release {
+                        Some(release) => releases.get(release).into_iter().flatten().collect(),
+                        None => releases.names().values().chain(releases.others()).flatten().collect(),
+                    };
+                    numbers.into_iter().for_each(|numbers| merge(&mut self.features, name, numbers));
+                }
+            }
+            (Part::Tag(_) | Part::Metric(_), _) => {}
+        }
+    }
+
+    /// How far each column of `window` is from that of the reference.
+    pub(super) fn compared(&self, window: &Self) -> Vec<Compared> {
+        let of = [self.detail.n, window.detail.n];
+        let scalar =
+            |column: &str, one: &Option<_>, other: &Option<_>| numbers(column.to_owned(), one, other, of);
+        let (one, other) = (&self.detail, &window.detail);
+        let mut found = vec![
+            scalar("score", &one.score, &other.score),
+            scalar("value", &one.value, &other.value),
+            scalar("latency_ms", &one.latency, &other.latency),
+            names("label".to_owned(), &one.labels, &other.labels, of),
+        ];
+        let none = TagNames::default();
+        for tag in self.tags.keys().chain(window.tags.keys()).collect::<BTreeSet<_>>() {
+            let sides = [self, window].map(|side| side.tags.get(tag).unwrap_or(&none));
+            found.push(names(format!("{}{tag}", fields::TAG_PREFIX), sides[0], sides[1], of));
+        }
+        let of = [self.featured, window.featured];
+        for name in self.features.keys().chain(window.features.keys()).collect::<BTreeSet<_>>() {
+            let [one, other] = [self, window].map(|side| side.features.get(name).cloned());
+            found.push(numbers(format!("{}{name}", fields::FEATURE_PREFIX), &one, &other, of));
+        }
+        found.retain(|compared| compared.n != [0; 2]);
+        found
+    }
+}
+
+impl Merge for Side {
+    fn merge(&mut self, other: &Self) {
+        self.detail.merge(&other.detail);
+        self.featured = self.featured.saturating_add(other.featured);
+        for (name, values) in &other.tags {
+            self.tags.entry(name.clone()).or_default().merge(values);
+        }
+        for (name, numbers) in &other.features {
+            merge(&mut self.features, name, numbers);
+        }
+    }
+}
+
+/// Adds numbers to those of a name.
+fn merge(all: &mut BTreeMap<String, FeatureNumbers>, name: &str, numbers: &FeatureNumbers) {
+    match all.get_mut(name) {
+        Some(known) => known.merge(numbers),
+        None => drop(all.insert(name.to_owned(), numbers.clone())),
+    }
+}
+
+fn numbers<const MAX: usize>(
+    column: String,
+    reference: &Option<fold::rollup::Distribution<MAX>>,
+    window: &Option<fold::rollup::Distribution<MAX>>,
+    of: [u64; 2],
+) -> Compared {
+    let n = [reference, window].map(|side| side.as_ref().map_or(0, |side| side.numbers.n));
+    let both = reference.as_ref().zip(window.as_ref());
+    let drift = both.map(|(reference, window)| Spread::of(reference, window).drift()).unwrap_or_default();
+    Compared { column, sort: NUMBERS, drift, n, of, unseen: Vec::new() }
+}
+
+fn names<V: fold::drift::Counted, const BUDGET: usize>(
+    column: String,
+    reference: &Bounded<V, BUDGET>,
+    window: &Bounded<V, BUDGET>,
+    of: [u64; 2],
+) -> Compared {
+    let names = Names::of(reference, window);
+    let unseen = names.unseen().into_iter().map(|(name, _)| name.to_owned()).collect();
+    Compared { column, sort: NAMES, drift: names.drift(), n: names.totals(), of, unseen }
+}
