@@ -117,6 +117,9 @@ pub(crate) enum LifeCommand {
         /// Of a window: the figure to rank by, instead of the primary metric.
         #[arg(long, requires = "from")]
         figure: Option<String>,
+        /// Of a window: which way that figure is better, max or min; it follows from the figure, and of a custom one it is max.
+        #[arg(long, requires = "figure")]
+        direction: Option<String>,
         /// Of a window: with fewer judged predictions a release stands behind, instead of what is set.
         #[arg(long, requires = "from")]
         min_n: Option<u64>,
@@ -150,6 +153,7 @@ pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Re
             from,
             to,
             figure,
+            direction,
             min_n,
             environment,
             as_of,
@@ -160,6 +164,7 @@ pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Re
                 from,
                 to,
                 figure: figure.as_deref(),
+                direction: direction.as_deref(),
                 min_n,
                 environment: environment.as_deref(),
                 as_of: as_of.as_deref(),
@@ -288,7 +293,7 @@ async fn leaderboard(
         (None, None) => None,
     };
     if let Some((primary, places)) = ranked {
-        let metric = primary.metric.name;
+        let metric = primary.metric.name();
         let rows = (1..).zip(places).map(|(place, of)| {
             json!({
                 "place": of.is_ranked.then_some(place), "release": of.release, metric: of.value, "n": of.n,

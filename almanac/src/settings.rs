@@ -19,10 +19,10 @@ pub(crate) enum SettingsCommand {
     Settings {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// The figure that releases are ranked by, such as auc, brier or rmse; `none` for no leaderboard.
+        /// The figure that releases are ranked by, such as auc, brier, rmse or custom.NAME; `none` for no leaderboard.
         #[arg(long, value_name = "METRIC")]
         primary_metric: Option<String>,
-        /// Which way the metric is better, max or min; follows from it when it is not given.
+        /// Which way the metric is better, max or min; follows from it when it is not given (of a custom figure, max).
         #[arg(long, requires = "primary_metric")]
         direction: Option<String>,
         /// Whether to take predictions of releases that are not registered, and register these.
@@ -109,7 +109,7 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
             let primary = PrimaryMetric::parse(named(&primary_metric).as_deref(), direction.as_deref())?;
             let change = |settings: &mut Settings| {
                 if primary_metric.is_some() {
-                    settings.primary_metric = primary;
+                    settings.primary_metric.clone_from(&primary);
                 }
                 if let Some(accept) = accept_unknown_releases {
                     settings.accept_unknown_releases = accept;
@@ -127,8 +127,9 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
 }
 
 fn show(settings: &Settings, format: ShowFormat) {
-    let metric = settings.primary_metric.map(|primary| primary.metric.name);
-    let direction = settings.primary_metric.map(|primary| primary.direction.name());
+    let primary = settings.primary_metric.as_ref();
+    let metric = primary.map(|primary| primary.metric.name());
+    let direction = primary.map(|primary| primary.direction.name());
     match format {
         ShowFormat::Json => println!(
             "{}",

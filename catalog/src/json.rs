@@ -1,6 +1,6 @@
 //! Entities as JSON.
 
-use event::{Definition, Said, Timestamp};
+use event::{CustomFigure, Definition, Said, Timestamp};
 use log::key::{Counted, EntityId, EntityKind};
 use serde_json::{Map, Value, json};
 use table::item::Number;
@@ -70,7 +70,7 @@ pub fn any(any: &AnyEntity) -> Value {
         AnyEntity::Workspace(workspace) => value["path"] = workspace.path.as_str().into(),
         AnyEntity::Model(model) => {
             let said = definition(&model.definition);
-            OF_MODEL.iter().for_each(|name| value[*name] = said.get(*name).cloned().unwrap_or_default());
+            of_model().for_each(|name| value[name] = said.get(name).cloned().unwrap_or_default());
         }
         AnyEntity::Release(release) => release_parts(release, &mut value),
         _ => {}
@@ -78,7 +78,7 @@ pub fn any(any: &AnyEntity) -> Value {
     value
 }
 
-/// What a definition says, by its fields: the splits as a list, numbers as they are.
+/// What a definition says, by its fields: the splits as a list, the figures by name, numbers as they are.
 pub fn definition(of: &Definition) -> Map<String, Value> {
     let said = of.said().into_iter().map(|(name, said)| {
         let value = match said {
@@ -86,6 +86,7 @@ pub fn definition(of: &Definition) -> Map<String, Value> {
             Said::Text(_) if name == "splits" => {
                 of.splits.iter().map(|split| json!(split.to_string())).collect()
             }
+            Said::Text(_) if name == "figures" => json!(CustomFigure::texts(&of.figures)),
             Said::Text(text) => text.into(),
         };
         (name.to_owned(), value)
@@ -94,7 +95,9 @@ pub fn definition(of: &Definition) -> Map<String, Value> {
 }
 
 /// What a model shows of its definition.
-const OF_MODEL: [&str; 6] = ["task", "positive_label", "threshold", "costs", "interval_level", "splits"];
+fn of_model() -> impl Iterator<Item = &'static str> {
+    Definition::FIELDS.into_iter().filter(|name| *name != "effective_from")
+}
 
 /// Only some fields of an entity; its id and name always.
 pub fn only(value: Value, fields: Option<&[String]>) -> Value {
@@ -190,15 +193,12 @@ pub fn workspace(workspace: &Workspace) -> Value {
 
 /// The fields that an entity of a type may have.
 pub fn fields(kind: EntityKind) -> Vec<&'static str> {
-    let own: &[&str] = match kind {
+    let own: &[&'static str] = match kind {
         EntityKind::Category => &["count_of_workspaces"],
         EntityKind::Workspace => {
             &["category", "path", "count_of_models", "count_of_configurations", "count_of_releases"]
         }
-        EntityKind::Model => {
-            &["workspace", "task", "positive_label", "threshold", "costs", "interval_level", "splits"]
-        }
-        EntityKind::Configuration => &["workspace"],
+        EntityKind::Model | EntityKind::Configuration => &["workspace"],
         EntityKind::Release => &[
             "workspace",
             "model",
@@ -217,5 +217,6 @@ pub fn fields(kind: EntityKind) -> Vec<&'static str> {
         EntityKind::User | EntityKind::Group | EntityKind::System => &[],
     };
     let common = ["id", "name", "created_at", "updated_at", "archived_at", "version", "attributes"];
-    common.into_iter().chain(own.iter().copied()).collect()
+    let judged = of_model().filter(|_| kind == EntityKind::Model);
+    common.into_iter().chain(own.iter().copied()).chain(judged).collect()
 }

@@ -55,6 +55,8 @@ pub struct NewModel {
     pub interval_level: Option<f64>,
     /// By what evaluations are stored.
     pub splits: Option<Vec<String>>,
+    /// Figures of its own: expressions by name.
+    pub figures: Option<BTreeMap<String, Option<String>>>,
     /// What people note of it.
     pub attributes: Attributes,
 }
@@ -166,9 +168,16 @@ impl NewModel {
     /// # Errors
     /// Those of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
-        let Self { positive_label, threshold, costs, interval_level, splits, .. } = self;
-        let new =
-            NewDefinition { positive_label, threshold, costs, interval_level, splits, ..Default::default() };
+        let Self { positive_label, threshold, costs, interval_level, splits, figures, .. } = self;
+        let new = NewDefinition {
+            positive_label,
+            threshold,
+            costs,
+            interval_level,
+            splits,
+            figures,
+            ..Default::default()
+        };
         let definition = new.first(&self.task)?;
         let attributes = attributes_of(&self.attributes)?;
         let workspace = catalog.workspace(&self.workspace).await?.entity.id;

@@ -2,7 +2,7 @@
 //! of unregistered releases are taken.
 
 use event::{Error, Id, Result};
-use fold::figure::{Direction, Figure};
+use fold::{AnyFigure, figure::Direction};
 use log::key;
 use table::{Change, Item, Policy, update};
 
@@ -12,10 +12,10 @@ use super::{Catalog, feed::model_id};
 const ITEM_VERSION: i64 = 1;
 
 /// What releases are ranked by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryMetric {
     /// The figure.
-    pub metric: &'static Figure,
+    pub metric: AnyFigure,
     /// Which way it is better.
     pub direction: Direction,
 }
@@ -32,8 +32,8 @@ impl PrimaryMetric {
                 Err(Error::invalid("a direction belongs to a primary metric; name that as well"))
             }
             (Some(metric), direction) => {
-                let (metric, ranking) = Figure::to_rank_by(metric)?;
-                let direction = direction.map_or(Ok(ranking.better), Direction::parse)?;
+                let direction = direction.map(Direction::parse).transpose()?;
+                let (metric, direction) = AnyFigure::to_rank_by(metric, direction)?;
                 Ok(Some(Self { metric, direction }))
             }
         }
@@ -98,9 +98,9 @@ impl Settings {
             Some(count) => item.with(name, i64::from(count)),
             None => item,
         });
-        match self.primary_metric {
+        match &self.primary_metric {
             Some(primary) => {
-                item.with("primary_metric", primary.metric.name).with("direction", primary.direction.name())
+                item.with("primary_metric", primary.metric.name()).with("direction", primary.direction.name())
             }
             None => item,
         }
@@ -109,8 +109,8 @@ impl Settings {
     fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let primary = |name: &str| {
-            let (metric, _) = Figure::to_rank_by(name)?;
             let direction = Direction::parse(item.text("direction")?)?;
+            let (metric, direction) = AnyFigure::to_rank_by(name, Some(direction))?;
             Ok::<_, Error>(PrimaryMetric { metric, direction })
         };
         let count = |name: &str| match item.attributes.contains_key(name) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Costs, Day, Error, Result, Split, Task, task::POSITIVE_SCORE};
+use crate::{Costs, CustomFigure, Day, Error, Result, Split, Task, task::POSITIVE_SCORE};
 
 /// How the predictions of a release are judged.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Definition {
     pub interval_level: Option<f64>,
     /// By what evaluations are stored, beside by release.
     pub splits: Vec<Split>,
+    /// Figures of its own, in the order of their names.
+    pub figures: Vec<CustomFigure>,
     /// The day from which this holds; `None` from the beginning.
     pub from: Option<Day>,
 }
@@ -32,8 +34,16 @@ pub enum Said {
 
 impl Definition {
     /// The fields that say what it is, as release events and stored items have them.
-    pub const FIELDS: [&str; 7] =
-        ["task", "positive_label", "threshold", "costs", "interval_level", "splits", "effective_from"];
+    pub const FIELDS: [&str; 8] = [
+        "task",
+        "positive_label",
+        "threshold",
+        "costs",
+        "interval_level",
+        "splits",
+        "figures",
+        "effective_from",
+    ];
 
     /// That of a task, from the beginning.
     pub fn of(task: Task) -> Self {
@@ -43,6 +53,7 @@ impl Definition {
             costs: None,
             interval_level: None,
             splits: Vec::new(),
+            figures: Vec::new(),
             from: None,
         }
     }
@@ -83,6 +94,7 @@ impl Definition {
                 .map_err(|error| Error::invalid(format!("costs: {error}")))?,
             interval_level,
             splits: text("splits").map_or(Ok(Vec::new()), Split::parse_all)?,
+            figures: text("figures").map_or(Ok(Vec::new()), CustomFigure::parse_all)?,
             from: text("effective_from").map(str::parse::<Day>).transpose()?,
         })
     }
@@ -96,7 +108,8 @@ impl Definition {
     /// What each of its [fields](Self::FIELDS) says. What it leaves out is not said.
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Some(Said::Text(text.to_owned()));
-        let [task, positive_label, threshold, costs, interval_level, splits, effective_from] = Self::FIELDS;
+        let [task, positive_label, threshold, costs, interval_level, splits, figures, effective_from] =
+            Self::FIELDS;
         let said = [
             (task, text(self.task.name())),
             (positive_label, self.task.positive_label().and_then(text)),
@@ -104,6 +117,7 @@ impl Definition {
             (costs, self.costs.map(|costs| Said::Text(costs.to_string()))),
             (interval_level, self.interval_level.map(Said::Number)),
             (splits, (!self.splits.is_empty()).then(|| Said::Text(Split::text_of(&self.splits)))),
+            (figures, (!self.figures.is_empty()).then(|| Said::Text(CustomFigure::text_of(&self.figures)))),
             (effective_from, self.from.map(|from| Said::Text(from.to_string()))),
         ];
         said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
@@ -116,6 +130,7 @@ impl Definition {
             && (self.costs.is_none() || self.costs == other.costs)
             && (self.interval_level.is_none() || self.interval_level == other.interval_level)
             && (self.splits.is_empty() || self.splits == other.splits)
+            && (self.figures.is_empty() || self.figures == other.figures)
     }
 
     /// Whether it says the same, from whatever day on.
@@ -139,17 +154,20 @@ pub struct NewDefinition {
     pub interval_level: Option<f64>,
     /// By what evaluations are stored ([`Split::parse`]); none, or [`NOTHING`] alone, by release only.
     pub splits: Option<Vec<String>>,
+    /// Figures of its own: expressions by name; `None` or [`NOTHING`] takes the one of this name away.
+    pub figures: Option<BTreeMap<String, Option<String>>>,
     /// The first day for which this holds.
     pub from: Option<Day>,
     /// A remark.
     pub note: Option<String>,
 }
 
-/// The word that takes costs or splits away.
+/// The word that takes costs, splits or a figure away.
 pub const NOTHING: &str = "none";
 
 impl NewDefinition {
-    /// What holds from a day on, where `known` held before. Of another task only the splits stay.
+    /// What holds from a day on, where `known` held before. Of another task only the splits and
+    /// the figures of its own stay.
     ///
     /// # Errors
     /// `Invalid`, when a word is no good or does not belong to the task.
@@ -157,8 +175,16 @@ impl NewDefinition {
         let text = |text: &Option<String>| text.clone().map(Said::Text);
         let number = |number: Option<f64>| number.map(Said::Number);
         let splits = self.splits.as_ref().map(|splits| Said::Text(splits.join(",")));
-        let [task, positive_label, threshold, costs, interval_level, splits_field, effective_from] =
-            Definition::FIELDS;
+        let [
+            task,
+            positive_label,
+            threshold,
+            costs,
+            interval_level,
+            splits_field,
+            figures_field,
+            effective_from,
+        ] = Definition::FIELDS;
         let own = [
             (task, text(&self.task)),
             (positive_label, text(&self.positive_label)),
@@ -166,16 +192,21 @@ impl NewDefinition {
             (costs, text(&self.costs)),
             (interval_level, number(self.interval_level)),
             (splits_field, splits),
+            (figures_field, self.figures_after(known)?.map(Said::Text)),
             (effective_from, from.map(|from| Said::Text(from.to_string()))),
         ];
         let is_same_task = self.task.as_deref().is_none_or(|task| task == known.task.name());
-        let known = known.said().into_iter().filter(|(name, _)| is_same_task || *name == splits_field);
+        let known = known
+            .said()
+            .into_iter()
+            .filter(|(name, _)| is_same_task || [splits_field, figures_field].contains(name));
         let mut said: BTreeMap<&str, Said> = known.filter(|(name, _)| *name != effective_from).collect();
         for (name, own) in own {
             match own {
                 None => {}
                 Some(Said::Text(text))
-                    if [costs, splits_field].contains(&name) && matches!(&*text, NOTHING | "") =>
+                    if [costs, splits_field, figures_field].contains(&name)
+                        && matches!(&*text, NOTHING | "") =>
                 {
                     said.remove(name);
                 }
@@ -190,6 +221,19 @@ impl NewDefinition {
         Ok(Definition::read(text, number)?.plain())
     }
 
+    /// The text of the figures that hold where those of `known` held before; `None`, when nothing is said of them.
+    fn figures_after(&self, known: &Definition) -> Result<Option<String>> {
+        let Some(figures) = &self.figures else { return Ok(None) };
+        let mut all = CustomFigure::texts(&known.figures);
+        for (name, text) in figures {
+            match text.as_deref().map(str::trim).filter(|text| *text != NOTHING) {
+                Some(text) => _ = all.insert(name, text),
+                None => _ = all.remove(name.as_str()),
+            }
+        }
+        Ok(Some(CustomFigure::text_of(&CustomFigure::parse_each(all)?)))
+    }
+
     /// What holds from the beginning, of a task.
     ///
     /// # Errors
@@ -201,13 +245,14 @@ impl NewDefinition {
 
     /// Whether it says anything of how predictions are judged.
     pub fn is_empty(&self) -> bool {
-        let Self { task, positive_label, threshold, costs, interval_level, splits, .. } = self;
+        let Self { task, positive_label, threshold, costs, interval_level, splits, figures, .. } = self;
         task.is_none()
             && positive_label.is_none()
             && threshold.is_none()
             && costs.is_none()
             && interval_level.is_none()
             && splits.is_none()
+            && figures.is_none()
     }
 }
 
@@ -230,6 +275,7 @@ mod tests {
                 threshold: 0.3,
                 costs: Some(Costs::parse("tp=1,fn=2").unwrap()),
                 splits: Split::parse_all("tag.carrier,feature.distance:500").unwrap(),
+                figures: CustomFigure::parse_all("mean=avg(score)\nn=count(*)").unwrap(),
                 from: "2013-06-01".parse().ok(),
                 ..Definition::of(Task::Binary { positive_label: "late".into() })
             },
@@ -271,6 +317,26 @@ mod tests {
         let first =
             NewDefinition { costs: Some("fn=3".into()), ..Default::default() }.first("binary").unwrap();
         assert_eq!((first.task.positive_label(), first.costs.unwrap().fn_), (Some("1"), 3.0));
+    }
+
+    #[test]
+    fn figures_are_said_one_by_one() {
+        let said = |figures: &[(&str, Option<&str>)]| {
+            let figures = figures.iter().map(|(name, text)| ((*name).to_owned(), text.map(str::to_owned)));
+            NewDefinition { figures: Some(figures.collect()), ..NewDefinition::default() }
+        };
+        let of = |definition: &Definition| CustomFigure::text_of(&definition.figures);
+        let first = said(&[("b", Some("count(*)")), ("a", Some(" avg(score) "))]).first("binary").unwrap();
+        assert_eq!(of(&first), "a=avg(score)\nb=count(*)");
+        let more = said(&[("c", Some("max(score)")), ("b", Some("none")), ("d", None)]);
+        let after = more.after(&first, None).unwrap();
+        assert_eq!(of(&after), "a=avg(score)\nc=max(score)");
+        let other = NewDefinition { task: Some("regression".into()), ..NewDefinition::default() };
+        assert_eq!(of(&other.after(&after, None).unwrap()), of(&after));
+        let nothing = said(&[("a", None), ("c", None)]).after(&after, None).unwrap();
+        assert_eq!(nothing.figures, []);
+        let wrong = said(&[("a", Some("score"))]).after(&after, None).unwrap_err().to_string();
+        assert_eq!(wrong, "the figure `a`: the column `score` stands outside of an aggregate");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 /// The type of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldType {
     /// An instant, RFC 3339 in requests.
     Time,

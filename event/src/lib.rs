@@ -1,7 +1,7 @@
 //! What an event is: the words that every other room shares.
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
-//! travel; the [`task`] and the [`Definition`] by which predictions are judged; the [`lane`] of an event, and the one order of all
+//! travel; the [`task`] and the [`Definition`] by which predictions are judged, and the [`custom`] figures that it may have; the [`lane`] of an event, and the one order of all
 //! events of a day; the [`Right`]s that somebody may have; a [`Share`] of all keys; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
 //!
 //! ```
@@ -21,6 +21,7 @@
 
 pub mod columns;
 mod costs;
+pub mod custom;
 mod definition;
 mod error;
 pub mod fields;
@@ -37,6 +38,7 @@ mod zone;
 
 pub use columns::{Column, Columns, Values};
 pub use costs::Costs;
+pub use custom::CustomFigure;
 pub use definition::{Definition, NOTHING, NewDefinition, Said};
 pub use error::{Error, ErrorKind, Result};
 pub use fields::Kind;

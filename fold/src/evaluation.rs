@@ -6,6 +6,7 @@
 //! taken [`Partition`] by partition; the result is the same to the bit.
 
 mod classes;
+mod custom;
 mod evaluator;
 mod fields;
 mod grouping;
@@ -34,6 +35,7 @@ use crate::{
 };
 
 pub use classes::{Class, Taken};
+pub use custom::{CustomValue, CustomValues};
 pub use evaluator::{Buckets, Evaluator};
 pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;
@@ -99,6 +101,9 @@ pub struct ReleaseEvaluation {
     pub defined_from: Option<Day>,
     /// How they were judged; `None` when the release has no definition.
     pub measures: Option<Measures>,
+    /// The figures that its model defines, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub custom: CustomValues,
     /// How sure the figures are, where it was asked for; it is not stored.
     #[serde(skip)]
     pub intervals: Option<Intervals>,

@@ -7,6 +7,7 @@
 //! `docs/figures.md`, which a test compares with the table. A figure that follows from stored counts needs no new
 //! version of the stored state.
 
+mod any;
 mod gaps;
 mod statistics;
 mod table;
@@ -14,6 +15,7 @@ mod window;
 
 use std::fmt;
 
+pub use any::AnyFigure;
 use event::{Error, Result};
 pub use gaps::{GAPS, Gap};
 pub use statistics::{STATISTICS, Statistic, StatisticGetter};
@@ -188,18 +190,6 @@ impl Figure {
     /// Those that releases can be ranked by.
     pub fn ranking_ones() -> impl Iterator<Item = &'static Self> {
         FIGURES.iter().filter(|figure| figure.ranking.is_some())
-    }
-
-    /// The figure of a name to rank releases by, and how.
-    ///
-    /// # Errors
-    /// `Invalid`, naming those there are.
-    pub fn to_rank_by(name: &str) -> Result<(&'static Self, Ranking)> {
-        let found = Self::named(name).and_then(|figure| Some((figure, figure.ranking?)));
-        found.ok_or_else(|| {
-            let known = Self::ranking_ones().map(|figure| figure.name).collect::<Vec<_>>().join(", ");
-            Error::invalid(format!("`{name}` is no metric to rank by; there are {known}"))
-        })
     }
 }
 

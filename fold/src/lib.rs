@@ -58,7 +58,7 @@ mod testing;
 pub use error::{FoldError, Result};
 pub use evaluation::{Evaluation, evaluate};
 pub use exact::ExactSum;
-pub use figure::{Figure, Windowed};
+pub use figure::{AnyFigure, Figure, Windowed};
 pub use join::{Joined, join};
 pub use rollup::{Delta, Rollup};
 pub use segment::{EventPlace, LogSegment, RowRef};

@@ -30,7 +30,7 @@ fn check(new: &NewDefinition) -> Result<(), Error> {
     if new.is_empty() {
         return Err(Error::invalid(
             "a definition says something of the task, the positive label, the threshold, the costs, the level of \
-             intervals or the splits",
+             intervals, the splits or the figures",
         ));
     }
     Ok(())

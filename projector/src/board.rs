@@ -25,7 +25,7 @@ pub const BOARD_DAYS: usize = 31;
 /// Those of the table, and `Corrupt`.
 pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Result<()> {
     let settings = catalog.settings(workspace).await?;
-    let Some(primary) = settings.primary_metric else {
+    let Some(primary) = &settings.primary_metric else {
         return clear(catalog, workspace).await;
     };
     let mut live = BTreeMap::<String, Vec<String>>::new();
@@ -35,13 +35,12 @@ pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Re
         }
     }
     let values =
-        values(table, workspace, &primary, &live.keys().cloned().collect::<Vec<_>>(), settings.days())
-            .await?;
+        values(table, workspace, primary, &live.keys().cloned().collect::<Vec<_>>(), settings.days()).await?;
     for release in catalog.ranks(workspace).await? {
         let found = values.get(&release.release).zip(live.get(&release.release));
         let ranked = found.and_then(|((day, window), environments)| {
             Some(Ranked {
-                metric: primary.metric.name.to_owned(),
+                metric: primary.metric.name().to_owned(),
                 value: window.value()?,
                 day: (*day)?,
                 days: window.days(),
@@ -50,7 +49,7 @@ pub async fn refresh(table: &dyn Table, catalog: &Catalog, workspace: &Id) -> Re
                 environments: environments.clone(),
             })
         });
-        catalog.rank(workspace, &release, ranked.as_ref().map(|ranked| (ranked, &primary))).await?;
+        catalog.rank(workspace, &release, ranked.as_ref().map(|ranked| (ranked, primary))).await?;
     }
     Ok(())
 }
@@ -85,12 +84,13 @@ async fn values(
             let judged: Vec<_> =
                 wanted.iter().filter_map(|name| Some((name, evaluation.releases.get(name)?))).collect();
             // The window begins with the first day on which the figure is defined for any of them.
-            if !values.is_empty() || judged.iter().any(|(_, of)| of.figure(primary.metric).is_some()) {
+            if !values.is_empty() || judged.iter().any(|(_, of)| primary.metric.of(of).is_some()) {
                 for (name, of) in judged {
-                    let (last, window) =
-                        values.entry(name.clone()).or_insert_with(|| (None, Windowed::new(primary.metric)));
+                    let (last, window) = values
+                        .entry(name.clone())
+                        .or_insert_with(|| (None, Windowed::new(primary.metric.clone())));
                     window.add(of);
-                    *last = last.or(of.figure(primary.metric).map(|_| day));
+                    *last = last.or(primary.metric.of(of).map(|_| day));
                 }
             }
         }

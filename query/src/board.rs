@@ -3,7 +3,7 @@
 use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
 use event::{Day, Error, Id, Period, Result};
 use fold::{
-    Evaluation, Figure,
+    Evaluation,
     evaluation::{Record, ReleaseEvaluation},
 };
 use futures::FutureExt;
@@ -26,6 +26,8 @@ pub struct BoardWords<'a> {
     pub to: &'a str,
     /// The figure; the primary metric of the workspace, when it is `None`.
     pub figure: Option<&'a str>,
+    /// Which way it is better, `max` or `min`; as the figure says, when it is `None`.
+    pub direction: Option<&'a str>,
     /// How many predictions must be judged to be ranked; as many as the workspace sets, when it is `None`.
     pub min_n: Option<u64>,
     /// Judge only what was live in this environment when it predicted.
@@ -80,8 +82,7 @@ impl Query {
         }
         let settings = self.catalog.settings(workspace).await?;
         let (min_n, primary) = (words.min_n.unwrap_or(settings.min_n()), settings.primary_metric);
-        let named = words.figure.map(Figure::to_rank_by).transpose()?;
-        let named = named.map(|(metric, ranking)| PrimaryMetric { metric, direction: ranking.better });
+        let named = PrimaryMetric::parse(words.figure, words.direction)?;
         let unset = || Error::conflict("the workspace has no primary metric to rank by; name a figure");
         let primary = named.or(primary).ok_or_else(unset)?;
         let window = days_between(words.from, words.to)?;
@@ -121,6 +122,7 @@ impl Query {
         }
         let unset = || Error::conflict("the workspace has no primary metric to rank by; set one");
         let settings = self.catalog.settings(workspace).await?;
+        let min_n = settings.min_n();
         let primary = settings.primary_metric.ok_or_else(unset)?;
         let version = active::load(&*self.table, workspace).await?.version;
         let at = At { workspace, version, day };
@@ -129,7 +131,7 @@ impl Query {
         };
         let evaluation = Evaluation::from_states(&states);
         let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
-        let places = ranked(evaluation.releases.iter(), &primary, settings.min_n(), limit);
+        let places = ranked(evaluation.releases.iter(), &primary, min_n, limit);
         Ok((primary, places))
     }
 }
@@ -142,8 +144,8 @@ fn ranked<'a>(
     limit: usize,
 ) -> Vec<Place> {
     let place = |(release, of): (&String, &ReleaseEvaluation)| {
-        let value = of.figure(by.metric)?;
-        let n = of.judged_by(by.metric);
+        let value = by.metric.of(of)?;
+        let n = by.metric.n(of);
         let (labelled, record, is_ranked) = (of.judged(), of.record, n >= min_n);
         Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
     };

@@ -2,6 +2,7 @@
 
 use event::{
     Kind,
+    custom::{CUSTOM_FIGURES, OUTCOME_COLUMNS},
     fields::{Family, FieldType},
 };
 
@@ -11,7 +12,6 @@ use crate::{
     drift,
     evaluation_rows::{HOUR, evaluation_columns},
     events::{APPENDED_AT, DAY},
-    joined::OUTCOME_COLUMNS,
     request::What,
     rollups,
 };
@@ -65,7 +65,8 @@ impl What {
             What::Joined => Kind::Predictions.families().iter().collect(),
             // What is broken down by a column has it.
             What::Rollups => Kind::Metrics.families().iter().collect(),
-            What::Evaluations | What::Classes | What::Confusion => breakdown::families().collect(),
+            What::Evaluations => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
+            What::Classes | What::Confusion => breakdown::families().collect(),
             What::Drift => Vec::new(),
         }
     }

@@ -1,10 +1,13 @@
 //! The columns of evaluations, and their rows.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use event::{Day, Period, Result, fields::FieldType};
+use event::{Day, Period, Result, custom::CUSTOM_FIGURES, fields::FieldType};
 use fold::{
-    Figure,
+    AnyFigure, Figure,
     evaluation::{Bucket, Buckets, By, Measures, ReleaseEvaluation, Value},
     figure::{self, FIGURES, GAPS, Gap, Getter},
 };
@@ -32,6 +35,8 @@ pub(crate) enum Shown {
     /// The value of a column of predictions, by its place among them.
     Value(usize),
     Figure(&'static Figure),
+    /// A figure that models define.
+    Custom(AnyFigure),
     Interval(&'static IntervalColumn),
     /// The share that was predicted positive.
     SelectionRate,
@@ -65,19 +70,28 @@ pub(crate) fn place_columns(request: &Request) -> impl Iterator<Item = (&str, Co
     hour.into_iter().chain(model).chain(release).chain(values)
 }
 
+/// The columns of the custom figures of an answer: those that its rows have, and those that are asked for.
+fn custom_columns(rows: &[EvaluationRow<'_>], request: &Request) -> BTreeSet<String> {
+    let found = rows.iter().filter_map(|row| row.figures.release).flat_map(|of| of.custom.keys());
+    let asked = request.columns.iter().flatten().filter(|name| CUSTOM_FIGURES.member(name).is_some());
+    found.map(|name| CUSTOM_FIGURES.column(name)).chain(asked.cloned()).collect()
+}
+
 /// The columns of an answer, after the day.
-fn shown(request: &Request) -> Vec<(&str, ColumnType, Shown)> {
+fn shown<'a>(request: &'a Request, custom: &'a BTreeSet<String>) -> Vec<(&'a str, ColumnType, Shown)> {
     let figures = FIGURES.iter().skip(1);
     let figures = figures.map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
     let intervals = intervals::columns().filter(|_| request.has_intervals);
     let intervals = intervals.map(|column| (column.name.as_str(), column.kind(), Shown::Interval(column)));
     let number = ColumnType::Field(FieldType::Float);
+    let of_custom = |name: &'a String| Some((name.as_str(), number, Shown::Custom(AnyFigure::named(name)?)));
+    let custom = custom.iter().filter_map(of_custom);
     let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
     let has_groups = !request.breakdown.columns.is_empty();
     let rate = (SELECTION_RATE, number, Shown::SelectionRate);
     let gaps = GAPS.iter().map(|gap| (gap.name, number, Shown::Gap(gap)));
     let fairness = std::iter::once(rate).chain(gaps).filter(|(name, ..)| has_groups || is_named(name));
-    place_columns(request).chain(figures).chain(intervals).chain(fairness).collect()
+    place_columns(request).chain(figures).chain(custom).chain(intervals).chain(fairness).collect()
 }
 
 /// A row, and where it stands.
@@ -163,6 +177,7 @@ pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) ->
             Getter::Count(read) => Cell::Int(read(figures)),
             Getter::Number(_) => Cell::Float(figure.number(figures, request.zero_division)),
         },
+        Shown::Custom(figure) => Cell::Float(figures.release.and_then(|of| figure.of(of))),
         Shown::Interval(column) => match column.kind() {
             ColumnType::Count => Cell::Int(column.count(figures)),
             _ => Cell::Float(column.number(figures)),
@@ -179,7 +194,8 @@ pub(crate) async fn frame_of(
     if request.what != What::Evaluations {
         return classes::frame_of(rows, request, hold).await;
     }
-    let columns = shown(request);
+    let custom = custom_columns(&rows, request);
+    let columns = shown(request, &custom);
     let cells =
         |row: &EvaluationRow<'_>| columns.iter().map(|(.., shown)| cell(shown, row, request)).collect();
     let rows: Vec<_> = rows.iter().map(|row| (row.day, cells(row))).collect();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use event::{Column, Columns, Day, Error, Kind, Result, fields::FieldType};
+use event::{Column, Columns, Day, Error, Kind, Result, custom::OUTCOME_COLUMNS, fields::FieldType};
 use fold::{LogSegment, RowRef, join};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
@@ -13,13 +13,6 @@ use crate::{
     parts::{self, Part},
     read::{self, Filter, Reading, RowBounds, Unpacked},
 };
-
-/// What an outcome adds to a prediction: the name of the column, and the field of the outcome.
-pub(crate) const OUTCOME_COLUMNS: [(&str, &str, FieldType); 3] = [
-    ("outcome_label", "label", FieldType::Text),
-    ("outcome_value", "value", FieldType::Float),
-    ("observed_at", "observed_at", FieldType::Time),
-];
 
 /// How many days are joined at once.
 const DAYS_AT_ONCE: usize = 2;

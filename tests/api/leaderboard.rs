@@ -32,7 +32,7 @@ async fn judged(world: World) -> Scene {
     scene.judge("2026-06-01").await;
     let primary = PrimaryMetric::parse(Some("brier"), None).unwrap();
     let set = scene.world.catalog.change_settings(scene.id(), |settings| {
-        settings.primary_metric = primary;
+        settings.primary_metric.clone_from(&primary);
         settings.board_min_n = Some(1);
     });
     set.await.unwrap();
@@ -116,7 +116,8 @@ async fn the_leaderboard_is_one_query_of_the_sparse_index(world: World) {
     // By accuracy they are equal, by what cannot be judged there is nobody; who is retired is gone.
     let set = async |metric| {
         let primary = PrimaryMetric::parse(metric, None).unwrap();
-        let change = catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary);
+        let change =
+            catalog.change_settings(scene.id(), |settings| settings.primary_metric.clone_from(&primary));
         change.await.unwrap();
         scene.project().await;
     };
@@ -166,7 +167,10 @@ async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
         scene.append(Kind::Outcomes, events.collect(), "2026-06-11T00:00:00Z").await.unwrap();
     }
     let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
-    catalog.change_settings(scene.id(), |settings| settings.primary_metric = primary).await.unwrap();
+    catalog
+        .change_settings(scene.id(), |settings| settings.primary_metric.clone_from(&primary))
+        .await
+        .unwrap();
     let now = at("2026-06-11T00:00:00Z");
     for release in ["v1", "lucky"] {
         scene.ingest(now).promote(&scene.workspace, release, "production", None).await.unwrap();
@@ -221,7 +225,7 @@ async fn a_window_is_ranked_by_any_figure_of_all_its_events(world: World) {
     assert!(places(brier(1)).await.iter().all(|(.., is_ranked)| *is_ranked));
     let (primary, found) =
         query.leaderboard_of_window(scene.id(), &words(Some("auc"), None), 10).await.unwrap();
-    assert_eq!((primary.metric.name, found.len()), ("auc", 1), "one class has no area");
+    assert_eq!((primary.metric.name(), found.len()), ("auc", 1), "one class has no area");
     let words_of_all = Words {
         from: "2026-06-01",
         to: "2026-06-03",

@@ -10,6 +10,7 @@ mod breakdown;
 mod catalog;
 mod closing;
 mod counters;
+mod custom;
 mod definitions;
 mod drift;
 mod entities;

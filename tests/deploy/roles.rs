@@ -78,7 +78,7 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     catalog.mark_seen(user.id(), &names, now).await.unwrap();
     catalog.unfollow(user.id(), &followed).await.unwrap();
     let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
-    catalog.change_settings(id, |settings| settings.primary_metric = primary).await.unwrap();
+    catalog.change_settings(id, |settings| settings.primary_metric.clone_from(&primary)).await.unwrap();
     catalog.set_retention(id, Some(1_000), now).await.unwrap();
     let pin = Pin::Day("2026-06-02".parse().unwrap());
     catalog.pin(id, &pin, true, now).await.unwrap();

@@ -15,7 +15,8 @@ A key that comes again in the same release is a repeat; the last row counts. fig
 release. Where the library answers with a warning, or only by a convention of its own, the figure is null; what it says with
 `zero_division` of 0 and 1 stands apart. `intervals` has how many predictions each figure is of and its 95% interval, for
 figures whose interval has a formula; `bootstraps` has percentile intervals of some that have none. `thresholds` has what is said of binary scores at other thresholds. All binary
-predictions gain and cost COSTS, and all predicted intervals are to hold the share LEVEL of the real numbers.
+predictions gain and cost COSTS, and all predicted intervals are to hold the share LEVEL of the real numbers. `custom` has the
+figures of CUSTOM, of all predictions of a release, with and without an outcome.
 """
 
 import csv
@@ -818,6 +819,46 @@ def bootstraps(task, rows):
     return {name: interval(figure) for name, figure in figures.items()}
 
 
+def column(rows, name):
+    """The values that there are."""
+    return np.array([one[name] for one in rows if one.get(name) is not None])
+
+
+def sure(rows):
+    known = [one for one in rows if (one.get("score") or 0) > 0.5 and one.get("outcome_label")]
+    return np.mean(column(known, "score")) if known else None
+
+
+def right(rows):
+    known = [one for one in rows if one.get("outcome_label")]
+    return np.mean([one.get("label") == one["outcome_label"] for one in known]) if known else None
+
+
+def of_column(name, statistic, least=1):
+    return lambda rows: statistic(column(rows, name)) if len(column(rows, name)) >= least else None
+
+
+# Custom figures: their expressions, and the same by numpy.
+CUSTOM = {
+    "average": ("avg(score)", of_column("score", np.mean)),
+    "known": (
+        "count(outcome_label) + count(outcome_value)",
+        lambda rows: float(len(column(rows, "outcome_label")) + len(column(rows, "outcome_value"))),
+    ),
+    "middle": ("median(score)", of_column("score", np.median)),
+    "p90": ("quantile_cont(score, 0.9)", of_column("score", lambda scores: np.quantile(scores, 0.9))),
+    "range": ("max(value) - min(value)", of_column("value", np.ptp)),
+    "right": ("sum(case when label = outcome_label then 1 else 0 end) / count(outcome_label)", right),
+    "spread": ("stddev(score)", of_column("score", lambda scores: np.std(scores, ddof=1), 2)),
+    "sure": ("avg(score) filter (where score > 0.5 and outcome_label is not null)", sure),
+}
+
+
+def custom(rows):
+    with np.errstate(all="ignore"):
+        return {name: defined(figure(rows)) for name, (_, figure) in CUSTOM.items()}
+
+
 def at_threshold(rows, threshold):
     """The figures of all predictions with a score, judged at a threshold; labels count only where there is no score."""
     without = [dict(one, label=None) if one.get("score") is not None else one for one in rows]
@@ -836,6 +877,7 @@ def evaluate(task, rows):
         if task == "binary":
             figures["thresholds"] = {str(t): at_threshold(mine, t) for t in (0.1, 0.3, 0.7)}
         figures["unjudged"] = figures.pop("outcomes") - figures["labelled"]
+        figures["custom"] = custom([one for (of, _), one in last.items() if of == release])
         found[release] = {
             name: value if isinstance(value, (int, dict)) else defined(value)
             for name, value in figures.items()
@@ -864,7 +906,14 @@ def main():
             made[name]["releases"]["v1"]["bootstraps"] = bootstraps(task, mine)
     versions = {package.__name__: package.__version__ for package in (np, pd, scipy, sklearn, nannyml)}
     costs = ",".join(f"{name}={number:g}" for name, number in COSTS.items())
-    reference = {"made_with": versions, "costs": costs, "interval_level": LEVEL, "cases": made}
+    expressions = {name: expression for name, (expression, _) in CUSTOM.items()}
+    reference = {
+        "made_with": versions,
+        "costs": costs,
+        "interval_level": LEVEL,
+        "custom": expressions,
+        "cases": made,
+    }
     (HERE / "figures.json").write_text(json.dumps(reference, indent=1, allow_nan=False) + "\n")
 
 

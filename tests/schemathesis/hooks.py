@@ -89,7 +89,7 @@ def before_load_schema(context, raw_schema):
             MAX_BYTES["tags"] = properties["tags"]["additionalProperties"]["maxLength"]
     # Of a release that exists, only the same registration is taken again, and that holds from the beginning.
     release = schemas["Event.releases"]
-    for name in ("effective_from", "task", "positive_label", "threshold", "costs", "interval_level", "splits"):
+    for name in ("effective_from", "task", "positive_label", "threshold", "costs", "interval_level", "splits", "figures"):
         release["properties"].pop(name, None)
     for name, value in REGISTERED.items():
         release["properties"][name] = {"type": "string", "enum": [value]}
@@ -150,7 +150,7 @@ def narrow_catalog(path, method, operation):
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}
         if path.endswith("/definitions") and method == "post":
             # Of either a release or a model; it says something, and which task it is, the model says.
-            for name in ("model", "task", "positive_label", "costs", "interval_level", "splits"):
+            for name in ("model", "task", "positive_label", "costs", "interval_level", "splits", "figures"):
                 properties.pop(name, None)
             properties["release"]["type"] = "string"
             properties["threshold"] = {"type": "number"}
@@ -159,8 +159,9 @@ def narrow_catalog(path, method, operation):
             # Either both or none, and in order.
             properties.pop(name, None)
         if path == "/v1/models" or path.endswith("/models"):
-            # JSON Schema cannot say that edges grow and columns differ.
+            # JSON Schema cannot say that edges grow and columns differ, nor what an aggregate in SQL is.
             properties.pop("splits", None)
+            properties.pop("figures", None)
         if path in CREATED:
             MAX_BYTES.update((name, part["maxLength"]) for name, part in properties.items() if "maxLength" in part)
 

@@ -49,14 +49,25 @@ pub(crate) struct JudgingArgs {
     /// numbers at which new bins begin. Up to 8, with commas between; none takes them away.
     #[arg(long = "split", value_name = "COLUMN", value_delimiter = ',')]
     pub(crate) splits: Vec<String>,
+    /// A figure of its own, NAME=EXPRESSION: an aggregate in SQL over the columns of joined, such as
+    /// late=avg(abs(value - outcome_value)). It may be given several times; NAME=none takes one away.
+    #[arg(long = "figure", value_name = "NAME=EXPRESSION", value_parser = figure)]
+    pub(crate) figures: Vec<(String, String)>,
+}
+
+fn figure(text: &str) -> Result<(String, String), String> {
+    let (name, expression) = text.split_once('=').ok_or("it is not of the form NAME=EXPRESSION")?;
+    Ok((name.trim().to_owned(), expression.to_owned()))
 }
 
 impl JudgingArgs {
     /// What they say.
     pub(crate) fn said(self) -> NewDefinition {
-        let Self { threshold, costs, interval_level, splits } = self;
+        let Self { threshold, costs, interval_level, splits, figures } = self;
         let splits = (!splits.is_empty()).then_some(splits);
-        NewDefinition { threshold, costs, interval_level, splits, ..NewDefinition::default() }
+        let each = |(name, expression)| (name, Some(expression));
+        let figures = (!figures.is_empty()).then(|| figures.into_iter().map(each).collect());
+        NewDefinition { threshold, costs, interval_level, splits, figures, ..NewDefinition::default() }
     }
 }
 
@@ -106,7 +117,8 @@ fn say(defined: &[DefinedRelease]) {
         let own = definition.said().into_iter().filter(|(name, _)| !IN_TASK.contains(name));
         let own: String = own
             .map(|(name, said)| match said {
-                Said::Text(text) => format!(", {name} {text}"),
+                // Figures are one a line.
+                Said::Text(text) => format!(", {name} {}", text.replace('\n', "; ")),
                 Said::Number(number) => format!(", {name} {number}"),
             })
             .collect();

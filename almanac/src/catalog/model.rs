@@ -60,7 +60,15 @@ pub(crate) async fn command(config: &Config, command: ModelCommand) -> anyhow::R
                 }
                 attributes => {
                     let name = name.clone();
-                    let NewDefinition { positive_label, threshold, costs, interval_level, splits, .. } = said;
+                    let NewDefinition {
+                        positive_label,
+                        threshold,
+                        costs,
+                        interval_level,
+                        splits,
+                        figures,
+                        ..
+                    } = said;
                     let new = new::NewModel {
                         workspace,
                         name,
@@ -70,6 +78,7 @@ pub(crate) async fn command(config: &Config, command: ModelCommand) -> anyhow::R
                         costs,
                         interval_level,
                         splits,
+                        figures,
                         attributes,
                     };
                     new.create(catalog, now).await?

@@ -1,6 +1,10 @@
 //! What the document says of how predictions are judged, wherever that can be said.
 
-use event::{Costs, MAX_SPLIT_EDGES, MAX_SPLITS, NOTHING, Task, id::MAX_NAME_BYTES};
+use event::{
+    Costs, MAX_SPLIT_EDGES, MAX_SPLITS, NOTHING, Task,
+    custom::{MAX_CUSTOM_BYTES, MAX_CUSTOM_FIGURES},
+    id::MAX_NAME_BYTES,
+};
 use web::{
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
@@ -43,7 +47,7 @@ pub fn costs() -> ObjectBuilder {
 }
 
 /// What may be said of how predictions are judged, whatever their task.
-pub fn judging() -> [(&'static str, RefOr<Schema>); 4] {
+pub fn judging() -> [(&'static str, RefOr<Schema>); 5] {
     let number = || ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     let of_text = |pattern: String| schema::string().pattern(Some(pattern));
     let costs = of_text(format!("^({NOTHING}|{})$", costs_pattern()));
@@ -77,6 +81,16 @@ pub fn judging() -> [(&'static str, RefOr<Schema>); 4] {
                 .schema_type(schema::types(&[Type::Array], true))
                 .description(Some(
                     "By which tags and features evaluations are stored beside by release: `tag.carrier`, or `feature.distance:500:1000` with the numbers at which new bins begin.",
+                ))
+                .into(),
+        ),
+        (
+            "figures",
+            schema::map(Some(schema::name()), maybe(text(MAX_CUSTOM_BYTES), Type::String))
+                .max_properties(Some(MAX_CUSTOM_FIGURES))
+                .schema_type(schema::types(&[Type::Object], true))
+                .description(Some(
+                    "Figures of its own by name, each an aggregate in SQL over the columns of `joined`, such as `avg(abs(value - outcome_value))`; null or `none` takes one away, and what is not named stays.",
                 ))
                 .into(),
         ),

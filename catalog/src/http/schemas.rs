@@ -75,6 +75,9 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "threshold" | "interval_level" => maybe(ObjectBuilder::new(), Type::Number),
         "costs" => maybe(text(MAX_WORDS_BYTES), Type::String),
         "splits" => schema::array(schema::string()).schema_type(schema::types(&[Type::Array], true)).into(),
+        "figures" => {
+            schema::map(None, schema::string()).schema_type(schema::types(&[Type::Object], true)).into()
+        }
         "configuration" | "environment" => maybe(schema::name(), Type::String),
         "snapshot_from" | "snapshot_to" => maybe(schema::day(), Type::String),
         "metrics" => numbers(MAX_METRICS).into(),

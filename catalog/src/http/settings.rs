@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::Timestamp;
+use event::{Timestamp, custom::CUSTOM_FIGURES};
 use fold::figure::{Direction, Figure};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -99,7 +99,13 @@ fn fields() -> [(&'static str, RefOr<Schema>); 6] {
         schema::nullable(ObjectBuilder::new()).enum_values(Some(values)).into()
     };
     [
-        ("primary_metric", one_of(Figure::ranking_ones().map(|figure| figure.name).collect())),
+        (
+            "primary_metric",
+            schema::any_of([
+                one_of(Figure::ranking_ones().map(|figure| figure.name).collect()),
+                schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into(),
+            ]),
+        ),
         ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
         ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
         ("model_of_unknown", schema::nullable(schema::name()).into()),
@@ -128,8 +134,8 @@ fn whole() -> RefOr<Schema> {
 
 fn body(settings: &Settings) -> Value {
     json!({
-        "primary_metric": settings.primary_metric.map(|primary| primary.metric.name),
-        "direction": settings.primary_metric.map(|primary| primary.direction.name()),
+        "primary_metric": settings.primary_metric.as_ref().map(|primary| primary.metric.name()),
+        "direction": settings.primary_metric.as_ref().map(|primary| primary.direction.name()),
         "accept_unknown_releases": settings.accept_unknown_releases,
         "model_of_unknown": settings.model_of_unknown,
         "board_days": settings.board_days,
@@ -156,7 +162,7 @@ pub(super) async fn set(
     let primary_metric = PrimaryMetric::parse(new.primary_metric.as_deref(), new.direction.as_deref())?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let change = |settings: &mut Settings| {
-        settings.primary_metric = primary_metric;
+        settings.primary_metric.clone_from(&primary_metric);
         settings.accept_unknown_releases = new.accept_unknown_releases;
         settings.model_of_unknown.clone_from(&new.model_of_unknown);
         (settings.board_days, settings.board_min_n) = (new.board_days, new.board_min_n);

@@ -1,6 +1,6 @@
 //! What is made in a workspace by its path: models and lanes.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json,
@@ -25,6 +25,7 @@ struct NewModel {
     costs: Option<String>,
     interval_level: Option<f64>,
     splits: Option<Vec<String>>,
+    figures: Option<BTreeMap<String, Option<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -40,11 +41,18 @@ pub(super) async fn create_model(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let NewModel { name, task, positive_label, threshold, costs, interval_level, splits } =
+    let NewModel { name, task, positive_label, threshold, costs, interval_level, splits, figures } =
         json_object(&headers, body)?;
     let workspace = service.catalog().workspace(&workspace).await?;
-    let new =
-        NewDefinition { positive_label, threshold, costs, interval_level, splits, ..Default::default() };
+    let new = NewDefinition {
+        positive_label,
+        threshold,
+        costs,
+        interval_level,
+        splits,
+        figures,
+        ..Default::default()
+    };
     let (definition, now) = (new.first(&task)?, service.clock().now());
     let model = service.catalog().ensure_defined_model(workspace.id(), &name, &definition, now).await?;
     Ok((StatusCode::CREATED, Json(json::any(&AnyEntity::Model(model)))).into_response())

@@ -76,6 +76,20 @@ def test_predictions_and_outcomes_of_a_frame_are_stored_and_judged(workspace: al
     ]
 
 
+def test_a_model_has_figures_of_its_own(workspace: al.Workspace) -> None:
+    workspace.create_model("priced", task="binary", costs={"fn": 5}, figures={"mean": "avg(score)"})
+    workspace.create_release("p1", model="priced")
+    workspace.define_model("priced", since="2026-05-01", figures={"rows": "count(*)"})
+    workspace.release("p1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
+    named = {"group_by": "all", "frames": "rows", "columns": ["custom.mean", "custom.rows", "costs"]}
+    assert workspace.evaluations(DAY, **named) == [{"custom.mean": 0.5, "custom.rows": 3.0, "costs": "tp=0,tn=0,fp=0,fn=5"}]
+    workspace.define_model("priced", since="2026-05-01", figures={"mean": None})
+    (row,) = workspace.evaluations(DAY, **named)
+    assert (row["custom.mean"], row["custom.rows"]) == (None, 3.0)
+    with pytest.raises(al.RefusedError, match="stands outside of an aggregate"):
+        workspace.define_model("priced", figures={"mean": "score"})
+
+
 def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) -> None:
     data = columns()
     workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="scored_at", tags=["branch"])
@@ -95,6 +109,8 @@ def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) ->
     (shares,) = of_week(interval=True, columns=["recall", "recall_n", "recall_low", "recall_high"])
     assert (shares["recall"], shares["recall_n"]) == (0.5, 2)
     assert 0 < shares["recall_low"] < 0.5 < shares["recall_high"] < 1
+    (worth,) = of_week(costs={"tp": 10, "fp": 2}, columns=["value"])
+    assert worth == {"value": 8.0}
     assert of_week(as_of="2020-01-01") == [] == of_week(as_of=datetime(2020, 1, 1, tzinfo=timezone.utc))
 
 

@@ -112,6 +112,11 @@ pub(super) const RELEASES: &[Field] = &[
         Rule::Words,
         "By which tags and features evaluations are stored: `tag.carrier,feature.distance:500`.",
     ),
+    text(
+        "figures",
+        Rule::Words,
+        "Figures of its own, one a line: `late=avg(case when outcome_label = '1' then 1 else 0 end)`.",
+    ),
     text("effective_from", Rule::Day, "The day from which a definition holds."),
 ];
 

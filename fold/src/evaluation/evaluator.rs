@@ -6,6 +6,7 @@ use event::{Costs, Definition, Split, Task, fields::same_label};
 
 use super::{
     Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
+    custom::{self, CustomRows},
     fields::{Fields, View},
     head_to_head::{self, Contender},
     interval::GoOn,
@@ -95,7 +96,8 @@ impl Evaluator {
 
     /// The columns that it needs of predictions beside those that [`needs`](super::needs) names.
     pub fn more_columns(&self) -> Vec<String> {
-        self.tables().flat_map(|table| table.grouping.columns()).map(str::to_owned).collect()
+        let dealt = self.tables().flat_map(|table| table.grouping.columns()).map(str::to_owned);
+        dealt.chain(custom::columns(&self.definitions)).collect()
     }
 
     fn tables(&self) -> impl Iterator<Item = &Table> {
@@ -167,6 +169,7 @@ impl Evaluator {
             outcomes: (outcomes, &outcome_views),
             by: &self.definitions,
             numbers: task_numbers(&tasks),
+            customs: CustomRows::read(&definitions, predictions, outcomes)?,
             definitions,
             options: self.options,
         };
@@ -217,6 +220,7 @@ struct Rows<'a> {
     /// By release of the join, how it is judged, and the number of its task.
     definitions: Vec<Option<&'a Definition>>,
     numbers: Vec<u32>,
+    customs: Option<CustomRows<'a>>,
     options: Options,
 }
 
@@ -251,6 +255,7 @@ impl Table {
         let of_bucket = |(known, bucket): (Option<Release>, &Bucket)| match known {
             Some(mut release) => {
                 release.judged_by = None;
+                release.customs.next_join();
                 release
             }
             None => {
@@ -267,6 +272,9 @@ impl Table {
                 return Err(FoldError::OtherTasks { pool: dealt.buckets[bucket].name.clone() });
             }
             release.add(prediction, outcome);
+            if let Some(customs) = rows.customs.as_ref().filter(|_| release.is_judged()) {
+                release.customs.add(customs, pair);
+            }
             if let (Some(kept), Some(outcome)) = (&mut release.rows, outcome) {
                 let view = &rows.predictions.1[pair.prediction.segment as usize];
                 kept.keep(view.key(pair.prediction), prediction, outcome);

@@ -4,6 +4,7 @@ use event::{Day, Definition};
 
 use super::{
     Record, ReleaseEvaluation,
+    custom::Customs,
     evaluator::Options,
     fields::Fields,
     interval::{GoOn, Rows},
@@ -21,6 +22,8 @@ pub(super) struct Release {
     pub(super) record: Record,
     defined_from: Option<Day>,
     judge: Option<Judge>,
+    /// The figures that its model defines.
+    pub(super) customs: Customs,
     /// What is judged, where intervals are asked for.
     pub(super) rows: Option<Rows>,
     /// In a pool, the number of the release by whose definition it judges now.
@@ -42,6 +45,7 @@ impl Release {
             record: Record::default(),
             defined_from: definition.and_then(|definition| definition.from),
             judge,
+            customs: Customs::default(),
             rows,
             judged_by: None,
             last_pooled: None,
@@ -88,8 +92,14 @@ impl Release {
         true
     }
 
+    /// Whether its predictions are judged, and not only met by those of other releases.
+    pub(super) fn is_judged(&self) -> bool {
+        self.judge.is_some()
+    }
+
     pub(super) fn bytes(&self) -> usize {
-        self.judge.as_ref().map_or(0, Judge::bytes) + self.rows.as_ref().map_or(0, Rows::bytes)
+        let judged = self.judge.as_ref().map_or(0, Judge::bytes) + self.rows.as_ref().map_or(0, Rows::bytes);
+        judged + self.customs.bytes()
     }
 
     #[inline]
@@ -115,6 +125,7 @@ impl Release {
             record: self.record,
             defined_from: self.defined_from,
             measures: self.judge.map(Judge::finish),
+            custom: self.customs.finish(),
             intervals: None,
         };
         if let Some(rows) = self.rows {

@@ -375,13 +375,8 @@ fn when_no_outcome_is_positive_the_labels_are_named() {
 fn an_evaluation_of_any_number_of_releases_is_cut_into_texts_that_fit() {
     let release = |n: usize| ReleaseEvaluation {
         predictions: n as u64,
-        repeated: None,
-        defined_from: None,
-        labelled: 0,
         mean_score: Some(n as f64 / 7.0),
-        record: Record::default(),
-        measures: None,
-        intervals: None,
+        ..ReleaseEvaluation::default()
     };
     let releases = (0..3_000).map(|n| (format!("\"release\" {n}"), release(n)));
     let (outcomes, unmatched) = (Some(7), Some(3));

@@ -16,10 +16,14 @@ fn every_figure_has_a_name_of_its_own_and_a_rank_is_a_number() {
 
 #[test]
 fn releases_are_ranked_by_figures_with_a_direction_only() {
-    let (figure, ranking) = Figure::to_rank_by("brier").unwrap();
-    assert_eq!((figure.name, ranking.better), ("brier", Direction::Min));
-    for name in ["bias", "predictions", "accurate", ""] {
-        let error = Figure::to_rank_by(name).unwrap_err().to_string();
+    let (figure, better) = AnyFigure::to_rank_by("brier", None).unwrap();
+    assert_eq!((figure.name(), better), ("brier", Direction::Min));
+    let (custom, better) = AnyFigure::to_rank_by("custom.cost", None).unwrap();
+    assert_eq!((custom.name(), better), ("custom.cost", Direction::Max));
+    let less = AnyFigure::to_rank_by("custom.cost", Some(Direction::Min)).unwrap();
+    assert_eq!(less, (custom, Direction::Min));
+    for name in ["bias", "predictions", "accurate", "custom.", "custom.a b", ""] {
+        let error = AnyFigure::to_rank_by(name, None).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("`{name}` is no metric to rank by; there are accuracy, auc,")),
             "{error}"

@@ -1,6 +1,6 @@
 //! One figure over several days, by which releases are ranked.
 
-use super::{Figure, Merge};
+use super::{AnyFigure, Merge};
 use crate::{
     evaluation::{Measures, ReleaseEvaluation},
     metrics::{CalibrationBin, Classes, Confusion},
@@ -9,7 +9,7 @@ use crate::{
 /// One figure of a release over some days, merged as its [`Merge`] says.
 #[derive(Clone, Debug)]
 pub struct Windowed {
-    figure: &'static Figure,
+    figure: AnyFigure,
     days: u64,
     n: u64,
     /// The sum of what is weighted, each day's by its rows.
@@ -27,9 +27,9 @@ pub struct Windowed {
 
 impl Windowed {
     /// Nothing is judged yet.
-    pub fn new(figure: &'static Figure) -> Self {
+    pub fn new(figure: impl Into<AnyFigure>) -> Self {
         Self {
-            figure,
+            figure: figure.into(),
             days: 0,
             n: 0,
             sum: 0.0,
@@ -45,7 +45,7 @@ impl Windowed {
     /// Adds a day. One on which the figure is not defined is none of the days, but its confusion matrix counts:
     /// a day of positives alone says nothing of both classes, and something of the window.
     pub fn add(&mut self, day: &ReleaseEvaluation) {
-        let merge = self.figure.ranking.map(|ranking| ranking.merge);
+        let merge = self.figure.merge();
         let binary = if let Some(Measures::Binary(of)) = &day.measures { Some(of) } else { None };
         if let (Some(_), Some(of)) = (merge.and_then(Merge::of_confusion), binary) {
             self.confusion += of.confusion;
@@ -59,8 +59,8 @@ impl Windowed {
             self.classes.add(classes);
             self.matrices += u64::from(!classes.names.is_empty());
         }
-        let Some(value) = day.figure(self.figure) else { return };
-        let n = day.judged_by(self.figure);
+        let Some(value) = self.figure.of(day) else { return };
+        let n = self.figure.n(day);
         self.only = (self.days == 0).then_some(value);
         self.days += 1;
         self.n += n;
@@ -91,7 +91,7 @@ impl Windowed {
 
     /// The figure; `None`, when it is defined on none of the days, or releases are not ranked by it.
     pub fn value(&self) -> Option<f64> {
-        let merge = self.figure.ranking?.merge;
+        let merge = self.figure.merge()?;
         if self.days == 0 || self.days == 1 && self.matrices < 2 {
             return self.only;
         }
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Evaluation, LogSegment, evaluate,
+        Evaluation, Figure, LogSegment, evaluate,
         testing::{self, Outcome, Prediction},
     };
 
@@ -173,7 +173,7 @@ mod tests {
         // On one day alone both classes are predicted and real, but the matrices of the other days count.
         let mut mcc = Windowed::new(Figure::named("mcc").unwrap());
         parts.iter().for_each(|part| mcc.add(&part.releases["v1"]));
-        assert_eq!((mcc.days(), mcc.n(), mcc.value()), (1, 3, whole.releases["v1"].figure(mcc.figure)));
+        assert_eq!((mcc.days(), mcc.n(), mcc.value()), (1, 3, mcc.figure.of(&whole.releases["v1"])));
         // The mean of the days that have one, weighted: 1 of 2 rows, 1 of 3.
         let figure = Figure::named("auc").unwrap();
         let mut auc = Windowed::new(figure);

@@ -1,6 +1,6 @@
 //! Creating, promoting, rolling back and retiring releases over HTTP.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json,
@@ -53,6 +53,7 @@ struct Said {
     costs: Option<String>,
     interval_level: Option<f64>,
     splits: Option<Vec<String>>,
+    figures: Option<BTreeMap<String, Option<String>>>,
     from: Option<String>,
     note: Option<String>,
 }
@@ -126,7 +127,8 @@ pub(super) fn define_operation(named: Named) -> Operation {
     .property("threshold", ObjectBuilder::new().schema_type(Type::Number))
     .property("costs", schema::string())
     .property("interval_level", ObjectBuilder::new().schema_type(Type::Number))
-    .property("splits", schema::array(schema::string()));
+    .property("splits", schema::array(schema::string()))
+    .property("figures", schema::map(None, schema::string()));
     let answered = schema::object([("definitions", schema::array(defined).into())]);
     operation(named, Action::Define, "define")
         .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
@@ -222,9 +224,21 @@ pub(super) async fn define(
     let said: Said = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     let from = said.from.as_deref().map(str::parse).transpose()?;
-    let Said { release, model, task, positive_label, threshold, costs, interval_level, splits, note, .. } =
-        said;
-    let new = NewDefinition { task, positive_label, threshold, costs, interval_level, splits, from, note };
+    let Said {
+        release,
+        model,
+        task,
+        positive_label,
+        threshold,
+        costs,
+        interval_level,
+        splits,
+        figures,
+        note,
+        ..
+    } = said;
+    let new =
+        NewDefinition { task, positive_label, threshold, costs, interval_level, splits, figures, from, note };
     let defined = match (release, model) {
         (Some(release), None) => ingest.define_release(&workspace, &release, &new).await?,
         (None, Some(model)) => ingest.define_model(&workspace, &model, &new).await?,

@@ -9,8 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
-use event::{Day, Error};
-use fold::Figure;
+use event::{Day, Error, custom::CUSTOM_FIGURES};
+use fold::{Figure, figure::Direction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
@@ -34,6 +34,7 @@ pub(super) struct Words {
     from: Option<String>,
     to: Option<String>,
     figure: Option<String>,
+    direction: Option<String>,
     #[serde(rename = "min-n")]
     min_n: Option<u64>,
     environment: Option<String>,
@@ -46,12 +47,15 @@ impl Words {
     /// What is asked of a window, if one is named.
     fn window(&self) -> event::Result<Option<BoardWords<'_>>> {
         let (figure, environment) = (self.figure.as_deref(), self.environment.as_deref());
-        let as_of = self.as_of.as_deref();
-        let is_of_window =
-            figure.is_some() || environment.is_some() || self.min_n.is_some() || as_of.is_some();
+        let (direction, as_of) = (self.direction.as_deref(), self.as_of.as_deref());
+        let is_of_window = figure.is_some()
+            || direction.is_some()
+            || environment.is_some()
+            || self.min_n.is_some()
+            || as_of.is_some();
         match (&self.from, &self.to) {
             (Some(from), Some(to)) if self.day.is_none() => {
-                Ok(Some(BoardWords { from, to, figure, min_n: self.min_n, environment, as_of }))
+                Ok(Some(BoardWords { from, to, figure, direction, min_n: self.min_n, environment, as_of }))
             }
             (None, None) if !is_of_window => Ok(None),
             _ => Err(Error::invalid(
@@ -62,6 +66,12 @@ impl Words {
 }
 
 pub(super) type Asked = Result<axum::extract::Query<Words>, QueryRejection>;
+
+/// The figures by which releases can be ranked.
+fn figures() -> RefOr<Schema> {
+    let names = schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into();
+    schema::any_of([names, schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into()])
+}
 
 pub(super) fn operation(named: Named) -> Operation {
     let number = || ObjectBuilder::new().schema_type(Type::Number);
@@ -75,7 +85,7 @@ pub(super) fn operation(named: Named) -> Operation {
         ),
         ("n", schema::count().description(Some("How many judged predictions the value is made of.")).into()),
         ("release", schema::name().into()),
-        ("metric", schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into()),
+        ("metric", figures()),
         ("value", number().into()),
         ("day", schema::day().description(Some("The last of the days that the value is of.")).into()),
     ])
@@ -93,7 +103,6 @@ pub(super) fn operation(named: Named) -> Operation {
     .property("ties", schema::count().description(Some("How often it was equally near.")))
     .property("labelled", schema::count().description(Some("How many predictions were judged.")));
     let body: RefOr<Schema> = schema::object([("places", schema::array(place).into())]).into();
-    let figures = schema::one_of(Figure::ranking_ones().map(|figure| figure.name));
     let limit = schema::integer(1..=MAX_BOARD).default(Some(json!(PLACES)));
     named
         .operation(Operation::get, "/leaderboard", "leaderboard")
@@ -103,7 +112,8 @@ pub(super) fn operation(named: Named) -> Operation {
         .takes(parameter(ParameterIn::Query, "day", schema::day(), "Of this day."))
         .takes(parameter(ParameterIn::Query, "from", schema::day(), "Of a window: its first day."))
         .takes(parameter(ParameterIn::Query, "to", schema::day(), "Of a window: its last day."))
-        .takes(parameter(ParameterIn::Query, "figure", figures, "Of a window: the figure to rank by, instead of the primary metric."))
+        .takes(parameter(ParameterIn::Query, "figure", figures(), "Of a window: the figure to rank by, instead of the primary metric."))
+        .takes(parameter(ParameterIn::Query, "direction", schema::one_of(Direction::ALL.map(Direction::name)), "Of a window: which way the figure is better that is named; it follows from the figure, and of a custom one it is `max`."))
         .takes(parameter(ParameterIn::Query, "min-n", schema::count(), "Of a window: with fewer judged predictions a release stands behind, instead of what is set."))
         .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Of a window: judge only what was live in this environment when it predicted."))
         .takes(parameter(ParameterIn::Query, "as-of", schema::any_of([schema::time().into(), schema::day().into()]), "Of a window: only what had been appended by this instant, or by the beginning of this day; of one that is not closed yet, by the last closed one."))
@@ -154,7 +164,7 @@ pub(super) async fn leaderboard(
 /// A place on a day; or in a window, which has a first day as well.
 fn json_of(place: usize, of: &Place, by: &PrimaryMetric, (from, day): (Option<&str>, &str)) -> Value {
     let mut json = json!({
-        "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n, "metric": by.metric.name,
+        "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n, "metric": by.metric.name(),
         "value": of.value, "day": day, "labelled": of.labelled, "wins": of.record.wins,
         "losses": of.record.losses, "ties": of.record.ties,
     });

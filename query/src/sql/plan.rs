@@ -7,7 +7,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use event::{Day, Error, Kind, Result, Timestamp, fields::FieldType, time::DAY_MICROS};
+use event::{
+    Day, Error, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType, time::DAY_MICROS,
+};
 use polars::{
     lazy::{
         dsl::{Expr, Operator},
@@ -182,8 +184,11 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
         What::Joined => Some(Kind::Predictions),
         What::Rollups | What::Evaluations | What::Classes | What::Confusion | What::Drift => None,
     };
+    let custom = |name: &str| {
+        (what == What::Evaluations && CUSTOM_FIGURES.member(name).is_some()).then_some(&CUSTOM_FIGURES)
+    };
     for name in names {
-        if let Some(family) = kind.and_then(|kind| kind.family(name)) {
+        if let Some(family) = kind.and_then(|kind| kind.family(name)).or_else(|| custom(name)) {
             schema.with_column(name.into(), data_type(ColumnType::Field(family.kind)));
         }
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use event::{Day, Kind, Timestamp, fields::FieldType};
+use event::{Day, Kind, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType};
 use sqlparser::{
     ast::{
         BinaryOperator, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, ValueWithSpan,
@@ -110,7 +110,7 @@ impl Rewrite {
 
 /// The family that a name begins with: `tag` of `tag.carrier`.
 fn is_family(name: &str) -> bool {
-    let families = Kind::ALL.into_iter().flat_map(Kind::families);
+    let families = Kind::ALL.into_iter().flat_map(Kind::families).chain([&CUSTOM_FIGURES]);
     families.map(|family| family.prefix).any(|prefix| prefix.strip_suffix('.') == Some(name))
 }
 

@@ -452,7 +452,7 @@ class Workspace:
             "shadow": "true" if shadow else None,
             "group-by": group_by,
             "threshold": None if threshold is None else repr(float(threshold)),
-            "costs": None if not costs else ",".join(f"{name}={float(number)!r}" for name, number in costs.items()),
+            "costs": _costs(costs),
             "interval": "true" if interval else None,
             "reference": reference,
             "zero-division": None if zero_division is None else str(zero_division),
@@ -527,10 +527,47 @@ class Workspace:
         self._ensure("/v1/workspaces", {"path": self.path})
         return self
 
-    def create_model(self, name: str, *, task: str, positive_label: Optional[str] = None) -> None:
-        """Creates a model, unless it is there: ``task`` is binary, multiclass or regression."""
-        body = {"name": name, "task": task, "positive_label": positive_label}
-        self._ensure(self._url("models"), body)
+    def create_model(
+        self,
+        name: str,
+        *,
+        task: str,
+        positive_label: Optional[str] = None,
+        threshold: Optional[float] = None,
+        costs: Optional[Mapping[str, float]] = None,
+        interval_level: Optional[float] = None,
+        splits: Optional[Sequence[str]] = None,
+        figures: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """Creates a model, unless it is there: ``task`` is binary, multiclass or regression.
+
+        The other words say how its predictions are judged, as ``almanac model create`` explains them. ``figures`` are
+        figures of its own by name, each an aggregate in SQL over the columns of ``joined``:
+        ``{"late": "avg(abs(value - outcome_value))"}``.
+        """
+        judging = _judging(positive_label, threshold, costs, interval_level, splits, figures)
+        self._ensure(self._url("models"), {"name": name, "task": task, **judging})
+
+    def define_model(
+        self,
+        name: str,
+        *,
+        since: Optional[Day] = None,
+        task: Optional[str] = None,
+        positive_label: Optional[str] = None,
+        threshold: Optional[float] = None,
+        costs: Optional[Mapping[str, float]] = None,
+        interval_level: Optional[float] = None,
+        splits: Optional[Sequence[str]] = None,
+        figures: Optional[Mapping[str, Optional[str]]] = None,
+    ) -> None:
+        """Says how the predictions of a model are judged from the day ``since`` on, or from today.
+
+        What is not given stays as it is; a figure that is ``None`` is taken away.
+        """
+        judging = _judging(positive_label, threshold, costs, interval_level, splits, figures)
+        said = {"model": name, "from": None if since is None else _day(since), "task": task, **judging}
+        self._post(self._url("definitions"), said)
 
     def create_release(self, name: str, *, model: str, environment: Optional[str] = None) -> "Release":
         """Registers a release of a model, unless it is there."""
@@ -539,14 +576,15 @@ class Workspace:
         return self.release(name)
 
     def _ensure(self, path: str, body: Mapping[str, Any]) -> None:
-        sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
         try:
-            self.client.transport.request(
-                "POST", path, body=sent, headers={"Content-Type": "application/json"}
-            )
+            self._post(path, body)
         except RefusedError as refused:
             if refused.status != 409:
                 raise
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> None:
+        sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+        self.client.transport.request("POST", path, body=sent, headers={"Content-Type": "application/json"})
 
     def _url(self, rest: str) -> str:
         return f"/v1/workspaces/{quote(self.path)}/{rest}"
@@ -681,6 +719,29 @@ def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, C
         named = given if isinstance(given, Mapping) else {name: name for name in given}
         sources.update({f"{family.prefix}{member}": Column(column) for member, column in named.items()})
     return sources
+
+
+def _costs(costs: Optional[Mapping[str, float]]) -> Optional[str]:
+    return ",".join(f"{name}={float(number)!r}" for name, number in costs.items()) if costs else None
+
+
+def _judging(
+    positive_label: Optional[str],
+    threshold: Optional[float],
+    costs: Optional[Mapping[str, float]],
+    interval_level: Optional[float],
+    splits: Optional[Sequence[str]],
+    figures: Optional[Mapping[str, Optional[str]]],
+) -> Dict[str, Any]:
+    """How predictions are judged, as a body has it."""
+    return {
+        "positive_label": positive_label,
+        "threshold": threshold,
+        "costs": _costs(costs),
+        "interval_level": interval_level,
+        "splits": None if splits is None else list(splits),
+        "figures": None if figures is None else dict(figures),
+    }
 
 
 def _edges(bins: Union[int, Sequence[float]]) -> str:

@@ -1,0 +1,312 @@
+//! The figures that models define themselves, while predictions are being judged.
+//!
+//! They are of all predictions, with and without an outcome. Sums are exact and quantiles are of all values, so what comes of them does not
+//! depend on the order of the rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{
+    CustomFigure, Definition, Kind,
+    custom::{AggregateOf, JoinedColumn, Value},
+    fields::FieldType,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ExactSum, LogSegment, Result,
+    join::Pair,
+    metrics::{mean, quantile},
+    read::{Numbers, Texts, floats, texts, times},
+};
+
+/// What a custom figure is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CustomValue {
+    /// Its value; `None`, when it is null or no finite number.
+    pub value: Option<f64>,
+    /// How many predictions it is made of: those of which any of its aggregates took a value.
+    pub n: u64,
+}
+
+/// The custom figures of a release, by name.
+pub type CustomValues = BTreeMap<String, CustomValue>;
+
+/// The columns that custom figures need of predictions, each once.
+pub(super) fn columns(definitions: &BTreeMap<String, Definition>) -> BTreeSet<String> {
+    let figures = definitions.values().flat_map(|definition| &definition.figures);
+    let columns = figures.flat_map(|figure| &figure.formula.columns);
+    columns.filter(|column| column.of == Kind::Predictions).map(|column| column.field.clone()).collect()
+}
+
+/// What custom figures need of joined rows.
+pub(super) struct CustomRows<'a> {
+    /// By release of the join, its figures, and the place of each of their columns.
+    releases: Vec<Vec<(&'a CustomFigure, Vec<usize>)>>,
+    columns: Vec<JoinedColumn>,
+    /// By segment and column.
+    predictions: Vec<Vec<Cells<'a>>>,
+    outcomes: Vec<Vec<Cells<'a>>>,
+}
+
+/// A column of a segment.
+enum Cells<'a> {
+    Absent,
+    Numbers(Numbers<'a, f64>),
+    Times(Numbers<'a, i64>),
+    Texts(Texts<'a>),
+}
+
+impl<'a> Cells<'a> {
+    fn read(segment: &LogSegment<'a>, of: Kind, column: &JoinedColumn) -> Result<Self> {
+        let columns = segment.columns;
+        if column.of != of || columns.rows == 0 {
+            return Ok(Self::Absent);
+        }
+        let cells = match column.kind {
+            FieldType::Float => floats(columns, &column.field)?.map(Self::Numbers),
+            FieldType::Time => times(columns, &column.field)?.map(Self::Times),
+            FieldType::Text => texts(columns, &column.field)?.map(Self::Texts),
+        };
+        Ok(cells.unwrap_or(Self::Absent))
+    }
+
+    #[inline]
+    fn value(&self, row: usize) -> Value<'a> {
+        let value = match self {
+            Self::Absent => None,
+            Self::Numbers(numbers) => numbers.get(row).map(Value::Number),
+            // Microseconds are exact in a double until the year 2255.
+            Self::Times(times) => times.get(row).map(|micros| Value::Number(micros as f64)),
+            Self::Texts(texts) => texts.get(row).map(Value::Text),
+        };
+        value.unwrap_or(Value::Null)
+    }
+}
+
+impl<'a> CustomRows<'a> {
+    /// What the figures of these definitions need; `None`, when there are no such figures.
+    pub(super) fn read(
+        definitions: &[Option<&'a Definition>],
+        predictions: &[LogSegment<'a>],
+        outcomes: &[LogSegment<'a>],
+    ) -> Result<Option<Self>> {
+        let figures = |of: &Option<&'a Definition>| of.map_or(&[][..], |of| &of.figures);
+        let all: BTreeSet<&JoinedColumn> =
+            definitions.iter().flat_map(figures).flat_map(|figure| &figure.formula.columns).collect();
+        if definitions.iter().all(|of| figures(of).is_empty()) {
+            return Ok(None);
+        }
+        let columns: Vec<JoinedColumn> = all.into_iter().cloned().collect();
+        let place = |column: &JoinedColumn| columns.binary_search(column).unwrap_or_default();
+        let resolved =
+            |figure: &'a CustomFigure| (figure, figure.formula.columns.iter().map(place).collect::<Vec<_>>());
+        let releases = definitions.iter().map(|of| figures(of).iter().map(resolved).collect()).collect();
+        let cells = |segments: &[LogSegment<'a>], of: Kind| {
+            let of_segment = |segment: &LogSegment<'a>| {
+                columns.iter().map(|column| Cells::read(segment, of, column)).collect::<Result<Vec<_>>>()
+            };
+            segments.iter().map(of_segment).collect::<Result<Vec<_>>>()
+        };
+        let (predictions, outcomes) =
+            (cells(predictions, Kind::Predictions)?, cells(outcomes, Kind::Outcomes)?);
+        Ok(Some(Self { releases, columns, predictions, outcomes }))
+    }
+
+    fn value(&self, column: usize, pair: &Pair) -> Value<'a> {
+        let (segments, at) = match self.columns[column].of {
+            Kind::Predictions => (&self.predictions, pair.prediction),
+            _ => match pair.outcome {
+                Some(at) => (&self.outcomes, at),
+                None => return Value::Null,
+            },
+        };
+        segments[at.segment as usize][column].value(at.row as usize)
+    }
+}
+
+/// The custom figures of a release, or of what else a bucket is of, while rows are being added.
+#[derive(Debug, Default)]
+pub(super) struct Customs {
+    tallies: Vec<Tally>,
+    /// The release of the join whose rows come now, and the places of its figures among the tallies.
+    current: Option<(u32, Vec<usize>)>,
+}
+
+#[derive(Debug)]
+struct Tally {
+    figure: CustomFigure,
+    /// Whether it was defined in more than one way; then it has no value.
+    is_mixed: bool,
+    aggregates: Vec<Values>,
+}
+
+impl Customs {
+    /// Rows of another join come from now on.
+    pub(super) fn next_join(&mut self) {
+        self.current = None;
+    }
+
+    /// Adds a prediction.
+    pub(super) fn add(&mut self, rows: &CustomRows<'_>, pair: &Pair) {
+        let figures = &rows.releases[pair.release as usize];
+        if self.current.as_ref().is_none_or(|(release, _)| *release != pair.release) {
+            let places = figures.iter().map(|(figure, _)| self.place(figure)).collect();
+            self.current = Some((pair.release, places));
+        }
+        let Some((_, places)) = &self.current else { return };
+        for ((_, columns), place) in figures.iter().zip(places) {
+            let tally = &mut self.tallies[*place];
+            if !tally.is_mixed {
+                tally.add(&|at: usize| rows.value(columns[at], pair));
+            }
+        }
+    }
+
+    /// The place of a figure, which is made if there is none.
+    fn place(&mut self, figure: &CustomFigure) -> usize {
+        let known = self.tallies.iter().position(|tally| tally.figure.name == figure.name);
+        match known {
+            Some(at) => {
+                let tally = &mut self.tallies[at];
+                if tally.figure != *figure {
+                    tally.is_mixed = true;
+                    tally.aggregates.clear();
+                }
+                at
+            }
+            None => {
+                let aggregates = &figure.formula.aggregates;
+                let aggregates = aggregates.iter().map(|aggregate| Values::new(aggregate.of)).collect();
+                self.tallies.push(Tally { figure: figure.clone(), is_mixed: false, aggregates });
+                self.tallies.len() - 1
+            }
+        }
+    }
+
+    /// About how many bytes they take.
+    pub(super) fn bytes(&self) -> usize {
+        let aggregates = self.tallies.iter().flat_map(|tally| &tally.aggregates);
+        aggregates.map(Values::bytes).sum()
+    }
+
+    pub(super) fn finish(self) -> CustomValues {
+        self.tallies.into_iter().map(Tally::finish).collect()
+    }
+}
+
+impl Tally {
+    fn add<'a>(&'a mut self, leaf: &impl Fn(usize) -> Value<'a>) {
+        for (values, aggregate) in self.aggregates.iter_mut().zip(&self.figure.formula.aggregates) {
+            if aggregate.filter.as_ref().is_some_and(|filter| filter.truth(leaf) != Some(true)) {
+                continue;
+            }
+            match (&aggregate.argument, aggregate.of) {
+                (None, _) => values.n += 1,
+                (Some(argument), AggregateOf::Count) => {
+                    values.n += u64::from(argument.value(leaf) != Value::Null);
+                }
+                (Some(argument), _) => {
+                    argument.number(leaf).into_iter().for_each(|number| values.add(number))
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> (String, CustomValue) {
+        let Self { figure, is_mixed, aggregates } = self;
+        let n = aggregates.iter().map(|values| values.n).max().unwrap_or_default();
+        let all: Vec<Option<f64>> = aggregates.into_iter().map(Values::finish).collect();
+        let leaf = |at: usize| {
+            let value = all[at].filter(|value| value.is_finite());
+            value.map_or(Value::Null, Value::Number)
+        };
+        let value = if is_mixed { None } else { figure.formula.value.number(&leaf) };
+        // Zero has one sign.
+        (figure.name, CustomValue { value: value.map(|value| value + 0.0), n })
+    }
+}
+
+/// The values that an aggregate took.
+#[derive(Debug)]
+struct Values {
+    of: AggregateOf,
+    n: u64,
+    kept: Kept,
+}
+
+/// What is kept of the values.
+#[derive(Debug)]
+enum Kept {
+    Nothing,
+    Sum(Box<ExactSum>),
+    Extreme(f64),
+    All(Vec<f64>),
+}
+
+impl Values {
+    fn new(of: AggregateOf) -> Self {
+        let kept = match of {
+            AggregateOf::Count => Kept::Nothing,
+            AggregateOf::Sum | AggregateOf::Total | AggregateOf::Mean => Kept::Sum(Box::default()),
+            AggregateOf::Least => Kept::Extreme(f64::INFINITY),
+            AggregateOf::Greatest => Kept::Extreme(f64::NEG_INFINITY),
+            AggregateOf::Quantile(_) | AggregateOf::Variance | AggregateOf::Deviation => {
+                Kept::All(Vec::new())
+            }
+        };
+        Self { of, n: 0, kept }
+    }
+
+    fn bytes(&self) -> usize {
+        let kept = match &self.kept {
+            Kept::Nothing | Kept::Extreme(_) => 0,
+            Kept::Sum(_) => size_of::<ExactSum>(),
+            Kept::All(all) => size_of_val(&**all),
+        };
+        size_of::<Self>() + kept
+    }
+
+    fn add(&mut self, number: f64) {
+        self.n += 1;
+        match &mut self.kept {
+            Kept::Nothing => {}
+            Kept::Sum(sum) => sum.add(number),
+            Kept::Extreme(extreme) if self.of == AggregateOf::Least => *extreme = extreme.min(number),
+            Kept::Extreme(extreme) => *extreme = extreme.max(number),
+            Kept::All(all) => all.push(number),
+        }
+    }
+
+    fn finish(self) -> Option<f64> {
+        match (self.of, self.kept) {
+            (AggregateOf::Mean, Kept::Sum(sum)) => mean(&sum, self.n),
+            (of, Kept::Sum(sum)) => (self.n > 0 || of == AggregateOf::Total).then(|| sum.value()),
+            (_, Kept::Extreme(extreme)) => (self.n > 0).then_some(extreme),
+            (AggregateOf::Quantile(share), Kept::All(all)) => quantile(&all, share),
+            (AggregateOf::Deviation, Kept::All(all)) => variance(&all).map(f64::sqrt),
+            (_, Kept::All(all)) => variance(&all),
+            (_, Kept::Nothing) => Some(self.n as f64),
+        }
+    }
+}
+
+/// The variance of a sample; `None` of fewer than two numbers, or when it is beyond the doubles.
+fn variance(numbers: &[f64]) -> Option<f64> {
+    let n = numbers.len() as u64;
+    let freedom = n.checked_sub(1).filter(|freedom| *freedom > 0)?;
+    let mut sum = ExactSum::new();
+    sum.extend(numbers.iter().copied());
+    let middle = mean(&sum, n)?;
+    let mut squares = ExactSum::new();
+    for number in numbers {
+        let square = (number - middle) * (number - middle);
+        if !square.is_finite() {
+            return None;
+        }
+        squares.add(square);
+    }
+    mean(&squares, freedom)
+}
+
+#[cfg(test)]
+mod tests;
