@@ -32,6 +32,7 @@ use crate::{
     sql::{self, SqlArgs},
     status,
     table::{self, TableCommand},
+    tail::{self, ConsumerCommand, TailArgs},
     telemetry::logs,
     up::{self, UpArgs},
     verify::{self, VerifyArgs},
@@ -77,6 +78,11 @@ enum Command {
     Import(ImportArgs),
     /// Read a window of days.
     Query(Box<QueryArgs>),
+    /// Print the events of a workspace: those that are stored, then those that come.
+    Tail(Box<TailArgs>),
+    /// Programs that follow a workspace under a name, and how far each has read.
+    #[command(subcommand)]
+    Consumer(ConsumerCommand),
     /// Draw figures over time, on the terminal or as SVG.
     Plot(Box<PlotArgs>),
     /// Answer a SQL statement.
@@ -176,6 +182,8 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
         Command::Query(args) => query::command(config, &args).await?,
+        Command::Tail(args) => tail::tail(config, &args).await?,
+        Command::Consumer(command) => tail::consumer(config, command).await?,
         Command::Plot(args) => plot::command(config, &args).await?,
         Command::Sql(args) => sql::command(config, args).await?,
         Command::Verify(args) => {

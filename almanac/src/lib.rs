@@ -45,6 +45,7 @@ mod shown;
 mod sql;
 mod status;
 mod table;
+mod tail;
 mod telemetry;
 mod tls;
 pub mod up;

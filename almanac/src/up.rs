@@ -13,6 +13,7 @@ use axum::Router;
 use clap::Args;
 use event::{Clock, Share};
 use ingest::Ingest;
+use log::bell::{Bell, Belled};
 use projector::Projector;
 use query::Query;
 use table::Table;
@@ -187,9 +188,7 @@ pub async fn run_as(
         ended = &mut server => served = Some(ended),
         Some(ended) = aides.join_next() => aided = Some(ended),
     }
-    if let Some(ingest) = &services.ingest {
-        ingest.gate().close();
-    }
+    services.close();
     stop.send_replace(true);
     let served = match served {
         Some(ended) => ended,
@@ -225,18 +224,38 @@ impl Services {
         let has = |role: Role| options.roles.contains(&role);
         let worker = || Projector::new(Arc::clone(&table), projector::Options::new(Clock::system()));
         let clock = || options.clock.clone();
+        // Who follows a log hears what is appended by this process.
+        let bell = Bell::default();
+        let belled = || Belled::over(Arc::clone(&table), bell.clone());
         Self {
             catalog: (has(Role::Ingest) || has(Role::Query))
                 .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
             ingest: has(Role::Ingest).then(|| {
-                let ingest = Ingest::new(Arc::clone(&table), clock());
+                let ingest = Ingest::new(belled(), clock());
                 Arc::new(ingest.sampling_features(options.features))
             }),
             projector: has(Role::Projector).then(worker),
-            query: has(Role::Query)
-                .then(|| Arc::new(Query::new(Arc::clone(&table), clock()).within(options.queries))),
+            query: has(Role::Query).then(|| {
+                let query = Query::new(Arc::clone(&table), clock()).hearing(bell.clone());
+                Arc::new(query.within(options.queries))
+            }),
             refusals: Refusals::new(Arc::clone(&table)),
             table,
+        }
+    }
+
+    /// Takes no more events, and lets nobody wait for them.
+    fn close(&self) {
+        if let Some(ingest) = &self.ingest {
+            ingest.gate().close();
+        }
+        self.end_waiting();
+    }
+
+    /// Answers those who wait for events, and lets nobody wait from now on.
+    pub(crate) fn end_waiting(&self) {
+        if let Some(query) = &self.query {
+            query.close();
         }
     }
 

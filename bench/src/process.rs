@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::{Mutex, PoisonError},
     thread,
     time::Duration,
@@ -50,6 +50,11 @@ impl Server {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it prints, if that goes to a pipe and was not taken.
+    pub fn output(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// Whether it has ended by itself.

@@ -6,13 +6,15 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 20] = [
     "alerts",
     "audit",
     "classes",
     "confusion",
+    "consumers",
     "drift",
     "evaluations",
+    "events",
     "followers",
     "history",
     "joined",

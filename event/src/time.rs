@@ -66,6 +66,9 @@ impl fmt::Display for Timestamp {
 pub struct Day(i32);
 
 impl Day {
+    /// The first day there is: 0001-01-01.
+    pub const FIRST: Self = Self(-719_162);
+
     /// The instant at which the day begins.
     pub fn start(self) -> Timestamp {
         Timestamp(i64::from(self.0) * DAY_MICROS)

@@ -88,6 +88,37 @@ impl Cut {
         Self::decode(&unpacked)
     }
 
+    /// The cut of one who has read nothing yet of a kind, from a day on.
+    pub fn begin(workspace: &Id, kind: Kind, from: Day) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            window: Window::of(from),
+            kinds: [kind].into(),
+            as_of: Day::FIRST.start(),
+            heads: BTreeMap::new(),
+            left_out: BTreeSet::new(),
+        }
+    }
+
+    /// What is in either cut. It does not matter which comes first, nor how often.
+    ///
+    /// # Errors
+    /// `Invalid`, when they are of different workspaces or kinds.
+    pub fn and(mut self, other: &Self) -> Result<Self> {
+        if (&self.workspace, &self.kinds) != (&other.workspace, &other.kinds) {
+            return Err(Error::invalid("the cuts are of different workspaces or kinds of events"));
+        }
+        let (ours, theirs) = (self.window, other.window);
+        self.window = Window::new(ours.from().min(theirs.from()), ours.to().max(theirs.to()))?;
+        self.as_of = self.as_of.max(other.as_of);
+        for (log, seq) in &other.heads {
+            let head = self.heads.entry(log.clone()).or_default();
+            *head = (*seq).max(*head);
+        }
+        self.left_out.extend(other.left_out.iter().cloned());
+        Ok(self)
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut out = self.workspace.as_str().as_bytes().to_vec();
         put_varint(&mut out, zigzag(self.window.from().number().into()));
@@ -240,6 +271,23 @@ mod tests {
         let lanes: Vec<u8> = cut.logs(second, Kind::Predictions).map(|(log, _)| log.lane).collect();
         assert_eq!(lanes, [0, 1, 2, 3]);
         assert_eq!(cut.logs(second, Kind::Metrics).count(), 0);
+    }
+
+    /// So commits of several processes may come in any order, and more than once.
+    #[test]
+    fn cuts_together_hold_what_either_holds() {
+        let [mut one, mut other] = [sample(2), sample(3)];
+        let log = |cut: &Cut, at: usize| cut.heads.keys().nth(at).unwrap().clone();
+        one.heads.insert(log(&one, 1), 9_000);
+        other.heads.insert(log(&other, 2), 8_000);
+        let both = one.clone().and(&other).unwrap();
+        assert_eq!(both, other.clone().and(&one).unwrap());
+        assert_eq!(both.clone().and(&one).unwrap(), both);
+        assert_eq!((both.heads[&log(&one, 1)], both.heads[&log(&one, 2)]), (9_000, 8_000));
+        assert_eq!(both.to_string().parse::<Cut>().unwrap(), both);
+        let nothing = Cut::begin(&one.workspace, Kind::Metrics, Day::FIRST);
+        assert!(one.and(&nothing).is_err());
+        assert_eq!(nothing.to_string().parse::<Cut>().unwrap(), nothing);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use event::{Day, Id, Kind};
 use table::{Key, KeyRange, key::END};
 
 mod audit;
+mod consumer;
 mod count;
 mod definition;
 mod entity;
@@ -19,6 +20,7 @@ mod retention;
 mod token;
 
 pub use audit::*;
+pub use consumer::*;
 pub use count::*;
 pub use definition::*;
 pub use entity::*;
@@ -134,6 +136,29 @@ pub fn segments_since(workspace: &Id, first: Day) -> KeyRange {
     KeyRange { from: format!("day#{first}"), ..segments(workspace) }
 }
 
+/// All segments of a workspace that stand after those of a kind on a day.
+pub fn segments_after_day(workspace: &Id, day: Day, kind: Kind) -> KeyRange {
+    KeyRange { from: format!("day#{day}/{}/{END}", kind.letter()), ..segments(workspace) }
+}
+
+/// The range that holds the segments of a kind on the days after one and before another, both of which may be none; it
+/// holds those of other kinds as well.
+pub fn segments_of_kind_between(
+    workspace: &Id,
+    kind: Kind,
+    after: Option<Day>,
+    before: Option<Day>,
+) -> KeyRange {
+    let all = match after {
+        Some(day) => segments_after_day(workspace, day, kind),
+        None => segments(workspace),
+    };
+    match before {
+        Some(day) => KeyRange { to: format!("day#{day}/{}/", kind.letter()), ..all },
+        None => all,
+    }
+}
+
 /// All segments of the days from `first` to `last`.
 pub fn segments_of_days(workspace: &Id, first: Day, last: Day) -> KeyRange {
     KeyRange { pk: day_partition(workspace), from: format!("day#{first}/"), to: format!("day#{last}/{END}") }
@@ -230,9 +255,10 @@ mod tests {
     fn golden_strings() {
         let (w, day) = (log().workspace, log().day);
         let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
+        let category = EntityId::Category(w.clone());
         let (gsi1pk, gsi1sk) = release_index(&w, &other);
         let lines = [
-            EntityId::Category(w.clone()).key().to_string(),
+            category.key().to_string(),
             EntityId::Workspace(w.clone()).key().to_string(),
             EntityId::Model(w.clone(), other.clone()).key().to_string(),
             EntityId::Configuration(w.clone(), other.clone()).key().to_string(),
@@ -249,6 +275,7 @@ mod tests {
             lanes(&w).to_string(),
             quota(&w).to_string(),
             quota_used(&w, day, &w).to_string(),
+            consumer(&w, "billing").to_string(),
             retention(&w).to_string(),
             expired(&w, day).to_string(),
             rollup(&w, 1, day).to_string(),
@@ -290,10 +317,7 @@ mod tests {
             free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
             activity(&w, &other).to_string(),
             format!("{:?}", entity_index(EntityKind::User, None, &w)),
-            format!(
-                "{:?}",
-                entity_index(EntityKind::Workspace, Some(&EntityId::Category(w.clone())), &other)
-            ),
+            format!("{:?}", entity_index(EntityKind::Workspace, Some(&category), &other)),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }

@@ -63,7 +63,7 @@ async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>
 }
 
 /// The first segment's key of a query.
-async fn first(table: &dyn Table, query: Query) -> Result<Option<(LogId, u64)>> {
+pub(crate) async fn first(table: &dyn Table, query: Query) -> Result<Option<(LogId, u64)>> {
     let mut query = query.limit(1).only(&["v"]);
     loop {
         let page = table.query(&query).await?;
@@ -101,6 +101,14 @@ pub async fn first_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>>
 /// Those of the table, and `Corrupt` for an item that is no segment.
 pub async fn last_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>> {
     end_of(table, Query::table(key::segments_from(log, 0)).backward()).await
+}
+
+/// The segment after `seq` in a log, without its events, if there is one already.
+///
+/// # Errors
+/// Those of the table, and `Corrupt` for an item that is no segment.
+pub async fn after(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<Segment>> {
+    end_of(table, Query::table(key::segments_from(log, seq + 1))).await
 }
 
 async fn end_of(table: &dyn Table, query: Query) -> Result<Option<Segment>> {

@@ -48,6 +48,7 @@ mod evaluation_rows;
 mod evaluations;
 mod events;
 mod filter;
+mod follow;
 mod frame;
 pub mod http;
 mod intervals;
@@ -76,7 +77,7 @@ use std::sync::Arc;
 use catalog::{Catalog, Kept};
 use event::{Clock, Error, Id, Kind, Result, Timestamp, Window};
 use futures::{FutureExt, future::BoxFuture};
-use log::{active, cut::Cut, segment_item::CLOSED_AFTER_SECONDS, skipped, walk::Until};
+use log::{active, bell::Bell, cut::Cut, segment_item::CLOSED_AFTER_SECONDS, skipped, walk::Until};
 use polars::prelude::DataFrame;
 use table::Table;
 use tokio::time::Instant;
@@ -84,6 +85,7 @@ use tokio::time::Instant;
 use self::{
     budget::{Budget, Hold},
     events::Wanted,
+    follow::Watches,
     meters::Meters,
     read::Reading,
 };
@@ -94,6 +96,7 @@ pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use evaluation_rows::HOUR;
+pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
 pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
 pub use request::{By, Last, LiveIn, Request, What, Words};
@@ -129,6 +132,7 @@ pub struct Query {
     clock: Clock,
     meters: Arc<Meters>,
     budget: Budget,
+    watches: Watches,
 }
 
 impl Query {
@@ -136,7 +140,13 @@ impl Query {
     /// it needs; see [`Query::within`].
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         let (meters, budget) = (Arc::default(), Budget::new(Bounds::NONE));
-        Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget }
+        let watches = Watches::new(Bell::default());
+        Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget, watches }
+    }
+
+    /// The same, and who follows a log hears the bell of the table to which this process appends.
+    pub fn hearing(self, bell: Bell) -> Self {
+        Self { watches: Watches::new(bell), ..self }
     }
 
     /// The same, and all queries together take no more than these bounds.

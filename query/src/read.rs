@@ -179,7 +179,7 @@ impl Reading {
     /// `NotFound`, when a cut is read of which events have expired.
     pub(crate) fn walk(&self, day: Day, kind: Kind) -> Result<Walk> {
         self.found().kinds.insert(kind);
-        let is_kept = kind == Kind::Releases || self.kept.keeps(day);
+        let is_kept = self.is_kept(day, kind);
         let until = match &self.until {
             Until::Heads(heads) => {
                 let heads = heads_of(heads, &self.workspace, day, kind);
@@ -195,6 +195,11 @@ impl Reading {
             until => until.clone(),
         };
         Ok(self.walk_until(day, kind, until))
+    }
+
+    /// Whether the events of a day are read. Release events never expire.
+    pub(crate) fn is_kept(&self, day: Day, kind: Kind) -> bool {
+        kind == Kind::Releases || self.kept.keeps(day)
     }
 
     /// A walk through what has been read of the logs of a day and kind.

@@ -17,6 +17,7 @@ mod entities;
 mod features;
 mod figures;
 mod follow;
+mod following;
 mod identity;
 mod leaderboard;
 mod lists;

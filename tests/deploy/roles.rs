@@ -7,11 +7,12 @@ use event::{Clock, Definition, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
     counted,
+    cut::Cut,
     key::{self, EntityId, Followed, Scope},
     scan,
 };
 use projector::{Options, Projector, dlq, rebuild, status, verify};
-use query::{Request, What, Words};
+use query::{Follow, FollowWords, Request, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::recorded::{self, On, Recorded};
 use tokio::sync::oneshot;
@@ -82,6 +83,11 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     catalog.set_retention(id, Some(1_000), now).await.unwrap();
     let pin = Pin::Day("2026-06-02".parse().unwrap());
     catalog.pin(id, &pin, true, now).await.unwrap();
+    let cut = Cut::begin(id, Kind::Outcomes, now.day());
+    for name in ["billing", "forgotten"] {
+        catalog.commit(id, name, &cut, now).await.unwrap();
+    }
+    catalog.delete_consumer(id, "forgotten").await.unwrap();
 }
 
 /// Registers everything there is to register, and appends events of every kind.
@@ -191,6 +197,9 @@ async fn query(table: Arc<dyn Table>) {
         let frame = query.run(workspace.id(), &Request::parse(what, &words).unwrap()).await.unwrap().frame;
         assert!(frame.width() > 0, "{what:?}");
     }
+    let follow = Follow::parse(Kind::Outcomes, &FollowWords::default()).unwrap();
+    let follow = query.of_consumer(workspace.id(), "billing", follow).await.unwrap();
+    query.follow(workspace.id(), &follow).await.unwrap();
     for by in ["release", "metric", "tag.region"] {
         let words = Words { from: "2026-06-01", to: "2026-06-01", by: Some(by), ..Words::default() };
         query.run(workspace.id(), &Request::parse(What::Rollups, &words).unwrap()).await.unwrap();

@@ -41,11 +41,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
 /// The pages, and how many blocks of each do not run.
-const PAGES: [(&str, usize); 7] = [
+const PAGES: [(&str, usize); 8] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
     ("docs/posting.md", 0),
     ("docs/querying.md", 0),
+    ("docs/following.md", 0),
     ("docs/catalog.md", 0),
     ("docs/operating.md", 7),
     ("docs/security.md", 0),
@@ -240,6 +241,11 @@ fn querying_runs() {
 }
 
 #[test]
+fn following_runs() {
+    run("docs/following.md");
+}
+
+#[test]
 fn the_catalog_runs() {
     run("docs/catalog.md");
 }
@@ -293,7 +299,7 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
 }
 
 /// The pages of this repository that link to one another.
-const LINKED: [&str; 14] = [
+const LINKED: [&str; 15] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -301,6 +307,7 @@ const LINKED: [&str; 14] = [
     "docs/benchmarks.md",
     "docs/catalog.md",
     "docs/figures.md",
+    "docs/following.md",
     "docs/metrics.md",
     "docs/operating.md",
     "docs/posting.md",

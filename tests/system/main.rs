@@ -8,6 +8,7 @@ mod config;
 mod crash;
 mod demo;
 mod documents;
+mod following;
 mod import;
 mod openapi;
 mod operate;

@@ -161,7 +161,10 @@ impl House {
         }
         let options = Options::new(Clock::system());
         let (stop, stopping) = watch::channel(false);
-        let routes = Services::new(Arc::clone(&table), &options).routes(&options, stopping);
+        let services = Services::new(Arc::clone(&table), &options);
+        // What looks for events in the background would be counted among the reads of a call.
+        services.end_waiting();
+        let routes = services.routes(&options, stopping);
         let demands = routes.demands().clone();
         let mark = async |request: Request, next: Next| {
             let mut response = next.run(request).await;

@@ -102,14 +102,20 @@ const STEPS: [(&str, &str, &str); 49] = [
     ("DELETE", "/v1/systems/nightly", ""),
 ];
 
+const HAS_READ: &str = "it says what a program has read, and changes no event";
+
 /// What changes something and has no record, with the reason.
-const EXEMPT: [(&str, &str, &str); 2] = [
+const EXEMPT: [(&str, &str, &str); 6] = [
     (
         "POST",
         "/v1/counters/{type}/{entity}/{counter}",
         "it counts, as events do, and keeps its latest changes itself",
     ),
     ("POST", "/v1/users/{user}/seen", "it says what a user has read, and changes nothing for others"),
+    ("PUT", "/v1/workspaces/{category}/{name}/consumers", HAS_READ),
+    ("PUT", "/v1/workspaces/{workspace}/consumers", HAS_READ),
+    ("DELETE", "/v1/workspaces/{category}/{name}/consumers", HAS_READ),
+    ("DELETE", "/v1/workspaces/{workspace}/consumers", HAS_READ),
 ];
 
 /// What is tried by another test, since it ends what the steps are about.

@@ -1,5 +1,5 @@
 //! HTTP/1.1 as far as a load generator needs it: a request of bytes, and of the answer the status,
-//! the header `Retry-After` and the body. The parser is small so that measuring costs little.
+//! the headers `Retry-After` and `Almanac-Cut`, and the body. The parser is small so that measuring costs little.
 
 use std::net::SocketAddr;
 
@@ -21,6 +21,8 @@ pub struct Answer {
     pub status: u16,
     /// After how many seconds it asks to try again.
     pub retry_after: Option<u64>,
+    /// Up to where it read the logs, when it says so.
+    pub cut: Option<String>,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -110,7 +112,7 @@ impl Connection {
         }
         ensure!(self.received.len() == end + length, "more bytes than the answer has");
         let body = self.received[end..].to_vec();
-        Ok(Answer { status: head.status, retry_after: head.retry_after, body })
+        Ok(Answer { status: head.status, retry_after: head.retry_after, cut: head.cut, body })
     }
 
     async fn receive(&mut self) -> anyhow::Result<()> {
@@ -129,6 +131,7 @@ struct Head {
     status: u16,
     length: Option<usize>,
     retry_after: Option<u64>,
+    cut: Option<String>,
 }
 
 impl Head {
@@ -138,12 +141,14 @@ impl Head {
         let first = lines.next().unwrap_or_default();
         let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
         let status = status.with_context(|| format!("`{first}` is not the first line of an answer"))?;
-        let mut head = Head { status, length: None, retry_after: None };
+        let mut head = Head { status, length: None, retry_after: None, cut: None };
         for (name, value) in lines.filter_map(|line| line.split_once(':')) {
             if name.eq_ignore_ascii_case("content-length") {
                 head.length = Some(value.trim().parse().context("Content-Length is no number")?);
             } else if name.eq_ignore_ascii_case("retry-after") {
                 head.retry_after = value.trim().parse().ok();
+            } else if name.eq_ignore_ascii_case("almanac-cut") {
+                head.cut = Some(value.trim().to_owned());
             }
         }
         Ok(head)

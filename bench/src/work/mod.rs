@@ -8,6 +8,7 @@ mod daily;
 mod evaluate;
 mod features;
 mod fold;
+mod follow;
 mod formats;
 mod frames;
 mod growth;
@@ -47,6 +48,7 @@ pub const ALL: &[Benchmark] = &[
     benchmark("daily", "daily figures of 30 days from stored evaluations, beside computing them", daily::run),
     benchmark("evaluate", "the same from the events, join included", evaluate::run),
     benchmark("readable", "from the acknowledgement of an event until its rollup is readable", readable::run),
+    benchmark("follow", "from the acknowledgement of an event until one who follows has it", follow::run),
     benchmark("fold", "folding a backlog of segments, beside only unpacking them", fold::run),
     benchmark("memory", "the memory of ingest, projector and query while all events pass", memory::run),
     benchmark("growth", "rates and windows as the store grows", growth::run),

@@ -29,9 +29,9 @@ use crate::{
 /// How many events are watched in each state, one after the other.
 const WATCHED: usize = 300;
 /// The share of the highest rate that counts as load.
-const LOAD: f64 = 0.2;
+pub(super) const LOAD: f64 = 0.2;
 /// The batches by which the highest rate is found.
-const HIGHEST_BATCHES: usize = 50;
+pub(super) const HIGHEST_BATCHES: usize = 50;
 /// The batches that the day has: more than are sent, and few enough that no two predictions of a key
 /// have the same millisecond.
 const MOST_BATCHES: usize = 4_000;
@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const COUNTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The last day's predictions in batches, as many as are asked for, until told to stop.
-fn batches(from: usize, stop: Arc<AtomicBool>) -> Requests {
+pub(super) fn batches(from: usize, stop: Arc<AtomicBool>) -> Requests {
     let data = Data::new(DAYS * BATCH_ROWS * MOST_BATCHES);
     Arc::new(move |at| {
         let is_over = stop.load(Ordering::Relaxed) || from + at >= MOST_BATCHES;
@@ -78,7 +78,7 @@ async fn watch(context: &Context, service: &Service, from: usize) -> anyhow::Res
 }
 
 /// The rate at which batches of the day are taken, in batches a second.
-async fn highest(service: &Service) -> anyhow::Result<f64> {
+pub(super) async fn highest(service: &Service) -> anyhow::Result<f64> {
     let requests = batches(0, Arc::default());
     let ready: Vec<Request> = (0..HIGHEST_BATCHES).map_while(|at| requests(at)).collect();
     let plan = Plan { address: service.address, connections: CONNECTIONS, every: None };

@@ -11,6 +11,7 @@ use self::people::Of;
 use crate::Service;
 
 mod api;
+mod consumer;
 mod demands;
 mod entity;
 mod follow;
@@ -85,6 +86,9 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(settings::operation(named), read(), settings::show)
                     .add(settings::alert_operation(named), maintain(), settings::raise)
                     .add(follow::followers_operation(named), read(), follow::followers)
+                    .add(consumer::list_operation(named), read(), consumer::list)
+                    .add(consumer::commit_operation(named), read(), consumer::commit)
+                    .add(consumer::delete_operation(named), maintain(), consumer::delete)
                     .add(live::live_operation(named), read(), live::live)
                     .add(live::history_operation(named), read(), live::history);
             }
@@ -94,6 +98,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
     let routes =
         schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes
+        .schema("Consumer", consumer::consumer_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
         .with_state(service)

@@ -276,7 +276,7 @@ pub(super) fn with_header(response: ResponseBuilder, (name, says): (HeaderName, 
     response.header(name.as_str(), header)
 }
 
-fn row_name(what: What) -> String {
+pub(super) fn row_name(what: What) -> String {
     format!("Row.{}", what.name())
 }
 

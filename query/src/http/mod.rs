@@ -17,6 +17,7 @@ mod api;
 mod audit;
 mod board;
 mod body;
+mod follow;
 mod said;
 mod sql;
 
@@ -50,7 +51,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
         routes = routes.add(sql::operation(named), demand, sql::answer);
     }
-    let routes = audit::routes(routes);
+    let routes = follow::routes(audit::routes(routes));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

@@ -1,7 +1,7 @@
 //! What the headers of an answer say of it: as of when it is, what it was read from, what it lacks.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header::TRAILER};
-use event::Timestamp;
+use event::{Error, Timestamp};
 use log::cut::Cut;
 
 use crate::{Answer, End, Request, Streamed};
@@ -10,11 +10,11 @@ use crate::{Answer, End, Request, Streamed};
 pub(super) const CUT_FORMAT: &str = "cut";
 pub(super) const CUT_TYPE: &str = "text/plain; charset=utf-8";
 
-const CUT: HeaderName = HeaderName::from_static("almanac-cut");
+pub(super) const CUT: HeaderName = HeaderName::from_static("almanac-cut");
 const AS_OF: HeaderName = HeaderName::from_static("almanac-as-of");
 const SOURCE: HeaderName = HeaderName::from_static("almanac-source");
 const WINDOW: HeaderName = HeaderName::from_static("almanac-window");
-const WARNING: HeaderName = HeaderName::from_static("almanac-warning");
+pub(super) const WARNING: HeaderName = HeaderName::from_static("almanac-warning");
 /// Only behind the rows of a stream.
 const ROWS: HeaderName = HeaderName::from_static("almanac-rows");
 
@@ -37,6 +37,9 @@ pub(super) const HEADERS: [(HeaderName, &str); 4] = [
 
 /// The longest cut in a header; servers and proxies take 8 KiB for all headers together.
 const MAX_CUT_BYTES: usize = 6 * 1024;
+
+/// The longest cut in a header of an answer of who follows a log, which needs it: about as long as a URL may be.
+const MAX_FOLLOWED_CUT_BYTES: usize = 48 * 1024;
 
 /// The most warnings, and the most bytes of one.
 const MAX_WARNINGS: usize = 5;
@@ -92,6 +95,26 @@ pub(super) fn headers_of_stream(request: &Request, streamed: &Streamed) -> Heade
     let mut headers = with_window(headers, request);
     [ROWS, WARNING].into_iter().for_each(|name| _ = headers.append(TRAILER, name.into()));
     headers
+}
+
+/// The headers of some events of a log that is followed.
+///
+/// # Errors
+/// `TooLarge`, when the cut is too long for a header, since nobody could go on without it.
+pub(super) fn headers_of_follow(answer: &Answer) -> Result<HeaderMap, Error> {
+    let mut headers = said(None, None, &answer.warnings);
+    if let Some(cut) = &answer.cut {
+        let text = cut.to_string();
+        if text.len() > MAX_FOLLOWED_CUT_BYTES {
+            return Err(Error::too_large(format!(
+                "the cut has {} letters, and a header takes {MAX_FOLLOWED_CUT_BYTES}; follow from a later day on, or by `almanac tail`",
+                text.len()
+            )));
+        }
+        // It has the letters of URLs.
+        headers.extend(HeaderValue::try_from(text).ok().map(|text| (CUT, text)));
+    }
+    Ok(headers)
 }
 
 /// What comes behind the rows of a stream.

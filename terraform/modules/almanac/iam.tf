@@ -19,6 +19,9 @@ locals {
   # The audit trails: a record is written together with its change.
   audit_keys = ["${local.workspace}/audit", "sys/audit"]
 
+  # Who follows the log, and how far each has read.
+  consumer_keys = ["${local.workspace}/consumer"]
+
   # The log, and the markers of its batches.
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
@@ -65,7 +68,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, ["quota#*", "sys/probe"])
+      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, local.consumer_keys, ["quota#*", "sys/probe"])
     }
   }
 
@@ -78,6 +81,18 @@ data "aws_iam_policy_document" "ingest" {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
       values   = concat(local.catalog_keys, ["${local.workspace}/def"])
+    }
+  }
+
+  statement {
+    sid       = "ForgetConsumers"
+    actions   = ["dynamodb:DeleteItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = local.consumer_keys
     }
   }
 

@@ -15,7 +15,7 @@ from typing import Any, Union
 
 from ._chart import Chart, chart
 from .background import Logger, Stats
-from .client import Client, Receipt, Release, Workspace
+from .client import Client, Followed, Receipt, Release, Workspace
 from .errors import AlmanacError, AlmanacWarning, RefusedError, RowProblem, UnavailableError
 from .server import LocalClient, find_binary, start
 
@@ -36,6 +36,7 @@ __all__ = [
     "AlmanacWarning",
     "Chart",
     "Client",
+    "Followed",
     "LocalClient",
     "Logger",
     "Receipt",

@@ -37,6 +37,9 @@ from .errors import AlmanacError, AlmanacWarning, RefusedError
 if TYPE_CHECKING:
     from .background import Logger
 
+#: How long one request waits for events, in seconds.
+FOLLOW_WAIT_SECONDS = 20
+
 Day = Union[str, date]
 Instant = Union[str, date, datetime]
 Reference = Union[str, date, Tuple[Day, Day]]
@@ -58,6 +61,18 @@ class Receipt:
     """How many of the requests had been stored before."""
     warnings: List[str] = field(default_factory=list)
     """What the service found strange, such as labels that no model knows."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Some events of a workspace that is followed."""
+
+    frame: Any
+    """The events."""
+    cut: str
+    """Up to where everything has been given: with it as ``after`` one goes on behind."""
+    behind: int
+    """How many segments came meanwhile, as far as is known."""
 
 
 class Client:
@@ -486,6 +501,75 @@ class Workspace:
             params["as-of"] = _instant(as_of)
         answer = self.client.transport.request("GET", self._url(what), params=params)
         return answer.data.decode().strip()
+
+    def follow(
+        self,
+        kind: str = "predictions",
+        *,
+        consumer: Optional[str] = None,
+        after: Optional[str] = None,
+        since: Optional[Day] = None,
+        release: Optional[str] = None,
+        columns: Optional[Sequence[str]] = None,
+        where: Optional[str] = None,
+        tags: Optional[Mapping[str, str]] = None,
+        key: Optional[str] = None,
+        sample: Optional[float] = None,
+        limit: Optional[int] = None,
+        once: bool = False,
+        frames: Optional[str] = None,
+        timeout: Optional[float] = None,
+        retry_for: Optional[float] = None,
+    ) -> "Iterator[Followed]":
+        """The events that are stored, and then those that come, some at a time, without end unless ``once`` is true.
+
+        Each event comes at least once, those of a day and key in the order in which they were appended. A
+        ``consumer`` goes on where it was, in this process or another: what was given is noted as read when the next
+        events are asked for, so it comes again when this process ends before. Without a name, the ``cut`` of the last
+        that was given says as ``after`` where to go on. What can never come any more is a warning.
+
+        ``limit`` is about how many rows are given at a time. The other options are those of :meth:`query`.
+        """
+        library = _frames.library_for(frames or self.client.frames)
+        asked = {
+            "format": _frames.format_for(library),
+            "consumer": consumer,
+            "after": after,
+            "from": None if since is None else _day(since),
+            "release": release,
+            "columns": None if columns is None else ",".join(columns),
+            "where": where,
+            "tag": None if not tags else ",".join(f"{name}={value}" for name, value in tags.items()),
+            "key": key,
+            "sample": None if sample is None else repr(float(sample)),
+            "limit": None if limit is None else str(limit),
+            "wait": "0" if once else str(FOLLOW_WAIT_SECONDS),
+        }
+        nothing = 0
+        within = (self.client.transport.timeout if timeout is None else timeout) + FOLLOW_WAIT_SECONDS
+        while True:
+            params = {name: value for name, value in asked.items() if value is not None}
+            answer = self.client.transport.request(
+                "GET", self._url(f"events/{kind}"), params=params, timeout=within, retry_for=retry_for
+            )
+            _warn(answer)
+            cut = answer.headers["Almanac-Cut"]
+            # After the first answer it is known where this process is, whatever others note under the same name.
+            asked.update({"after": cut, "consumer": None, "from": None})
+            rows, behind = _frames.frame(library, answer.data), int(answer.headers["Almanac-Behind"])
+            if len(rows) > 0:
+                yield Followed(rows, cut, behind)
+            if consumer is not None:
+                self._commit(consumer, cut)
+            # The second one was looked for everywhere.
+            nothing = nothing + 1 if len(rows) == 0 and behind == 0 else 0
+            if once and nothing == 2:
+                return
+
+    def _commit(self, consumer: str, cut: str) -> None:
+        body = json.dumps({"consumer": consumer, "cut": cut}).encode()
+        headers = {"Content-Type": "application/json"}
+        self.client.transport.request("PUT", self._url("consumers"), body=body, headers=headers)
 
     def sql(
         self,

@@ -1,0 +1,208 @@
+//! `almanac tail` and `almanac consumer`: following the log of a workspace, and who does.
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::Context;
+use catalog::Catalog;
+use clap::{Args, Subcommand};
+use event::{Clock, Error, Kind};
+use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Query, Words};
+use serde_json::json;
+
+use crate::{
+    config::Config,
+    named::InWorkspace,
+    open,
+    query::list,
+    shown::{ShowFormat, show},
+};
+
+/// The formats of which one answer can stand behind the other.
+const FORMATS: [Format; 2] = [Format::Ndjson, Format::IpcStream];
+
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    workspace: InWorkspace,
+    /// Which events: predictions, outcomes, metrics or releases.
+    #[arg(long)]
+    kind: String,
+    /// Only what is not in this cut, as --show-cut printed it.
+    #[arg(long, value_name = "CUT", conflicts_with = "consumer")]
+    after: Option<String>,
+    /// Go on where this consumer has read to, and note what has been printed as read by it.
+    #[arg(long, value_name = "NAME")]
+    consumer: Option<String>,
+    /// Only days from this one on, as YYYY-MM-DD (UTC).
+    #[arg(long)]
+    from: Option<String>,
+    /// Only this release.
+    #[arg(long)]
+    release: Option<String>,
+    /// Only these columns, with commas between.
+    #[arg(long)]
+    columns: Option<String>,
+    /// Only events for which this holds: an expression of SQL over their columns, such as "score > 0.5".
+    #[arg(long = "where", value_name = "CONDITION")]
+    filter: Option<String>,
+    /// Only events with this tag. May be given several times.
+    #[arg(long, value_name = "NAME=VALUE")]
+    tag: Vec<String>,
+    /// Only events of this key.
+    #[arg(long)]
+    key: Option<String>,
+    /// Only events of this share of all keys, which are the same keys each time, such as 0.01.
+    #[arg(long, value_name = "SHARE")]
+    sample: Option<String>,
+    /// About how many rows are read at a time.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_ROWS)]
+    limit: usize,
+    /// End when there is nothing more, instead of waiting for what comes.
+    #[arg(long)]
+    once: bool,
+    /// Print to standard error, after the events, up to where everything has been printed.
+    #[arg(long)]
+    show_cut: bool,
+    /// ndjson, or ipc-stream: Arrow streams one behind the other.
+    #[arg(long, default_value_t = Format::Ndjson.name().to_owned())]
+    format: String,
+}
+
+/// What there is for consumers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConsumerCommand {
+    /// List the consumers of a workspace, and how far each is behind.
+    List {
+        #[command(flatten)]
+        workspace: InWorkspace,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Show a consumer, with the cut up to which it has read.
+    Show {
+        /// The consumer.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Json)]
+        format: ShowFormat,
+    },
+    /// Forget a consumer.
+    Delete {
+        /// The consumer.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+    },
+}
+
+pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()> {
+    let format = Format::parse(&args.format)?;
+    if !FORMATS.contains(&format) {
+        let known = FORMATS.map(Format::name).join(" or ");
+        return Err(Error::invalid(format!("format: events are followed as {known}")).into());
+    }
+    let tag = list(&args.tag);
+    let (wait, limit) = (if args.once { 0 } else { MAX_WAIT_SECONDS }.to_string(), args.limit.to_string());
+    let words = Words {
+        release: args.release.as_deref(),
+        columns: args.columns.as_deref(),
+        filter: args.filter.as_deref(),
+        tag: tag.as_deref(),
+        key: args.key.as_deref(),
+        sample: args.sample.as_deref(),
+        ..Words::default()
+    };
+    let (from, after) = (args.from.as_deref(), args.after.as_deref());
+    let words = FollowWords { words, from, after, wait: Some(&wait), limit: Some(&limit) };
+    let mut follow = Follow::parse(kind(&args.kind)?, &words)?;
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let workspace = query.catalog().workspace(&args.workspace).await?;
+    let workspace = workspace.id();
+    if let Some(consumer) = &args.consumer {
+        follow = query.of_consumer(workspace, consumer, follow).await?;
+    }
+    let mut out = std::io::stdout();
+    loop {
+        let mut followed = query.follow(workspace, &follow).await?;
+        for warning in &followed.answer.warnings {
+            eprintln!("warning: {warning}");
+        }
+        if followed.answer.frame.height() > 0 {
+            let mut bytes = Vec::new();
+            format.write(&mut followed.answer.frame, &mut bytes)?;
+            match out.write_all(&bytes).and_then(|()| out.flush()) {
+                // As `head` does, it has read what it wanted.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+                written => written.context("the events cannot be written")?,
+            }
+        }
+        let cut = followed.answer.cut.context("an answer of following has a cut")?;
+        let is_new = follow.is_before(&cut);
+        // Only what was printed is noted.
+        if let Some(consumer) = args.consumer.as_ref().filter(|_| is_new) {
+            query.catalog().commit(workspace, consumer, &cut, query.now()).await?;
+        }
+        if args.show_cut && is_new {
+            eprintln!("cut: {cut}");
+        }
+        follow = follow.after(cut);
+        if args.once && !is_new {
+            return Ok(());
+        }
+    }
+}
+
+fn kind(name: &str) -> Result<Kind, Error> {
+    Kind::from_name(name).ok_or_else(|| {
+        let known = Kind::ALL.map(Kind::name).join(", ");
+        Error::invalid(format!("kind: `{name}` is none of {known}"))
+    })
+}
+
+pub(crate) async fn consumer(config: &Config, command: ConsumerCommand) -> anyhow::Result<()> {
+    let catalog = Catalog::new(open::existing(config).await?);
+    match command {
+        ConsumerCommand::List { workspace, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let mut rows = Vec::new();
+            for consumer in catalog.consumers(workspace.id()).await? {
+                rows.push(row(&catalog, &consumer).await?);
+            }
+            show(&["name", "kind", "behind_segments", "behind_since", "committed_at"], &rows, format);
+        }
+        ConsumerCommand::Show { name, workspace, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let consumer = catalog.consumer(workspace.id(), &name).await?;
+            let missing = || Error::not_found(format!("there is no consumer `{name}`"));
+            let consumer = consumer.ok_or_else(missing)?;
+            let mut row = row(&catalog, &consumer).await?;
+            row["cut"] = consumer.cut.to_string().into();
+            let columns =
+                ["name", "kind", "behind_segments", "behind_since", "created_at", "committed_at", "cut"];
+            show(&columns, &[row], format);
+        }
+        ConsumerCommand::Delete { name, workspace } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            catalog.delete_consumer(workspace.id(), &name).await?;
+            println!("{name} is forgotten");
+        }
+    }
+    Ok(())
+}
+
+async fn row(catalog: &Catalog, consumer: &catalog::Consumer) -> Result<serde_json::Value, Error> {
+    let lag = catalog.lag(consumer).await?;
+    Ok(json!({
+        "name": consumer.name,
+        "kind": consumer.kind().map(Kind::name),
+        "behind_segments": lag.segments,
+        "behind_since": lag.since.map(|since| since.to_string()),
+        "created_at": consumer.created_at.to_string(),
+        "committed_at": consumer.committed_at.to_string(),
+    }))
+}

@@ -1,0 +1,208 @@
+//! Consumers: programs that follow the log of a workspace, each with the cut up to which it has read.
+
+use event::{Error, Id, Kind, Result, Timestamp, id::check_name};
+use futures::future::try_join_all;
+use log::{cut::Cut, key, key::LogId, known::Known, scan};
+use table::{Change, Condition, Item, Policy, Query, query_all, update};
+
+use super::Catalog;
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// The most consumers of a workspace.
+pub const MAX_CONSUMERS: usize = 1_000;
+
+/// The most letters of a cut that is kept: about a hundred thousand logs.
+const MAX_CUT_BYTES: usize = 300 * 1024;
+
+/// How many logs are looked at side by side.
+const LOGS_AT_ONCE: usize = 8;
+
+/// One who follows events of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consumer {
+    /// Its name, which no other consumer of the workspace has.
+    pub name: String,
+    /// How far it has read; of one kind.
+    pub cut: Cut,
+    /// When it committed first.
+    pub created_at: Timestamp,
+    /// When it committed last.
+    pub committed_at: Timestamp,
+}
+
+/// How far a consumer is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConsumerLag {
+    /// How many segments it has not read.
+    pub segments: u64,
+    /// When the oldest of them was appended.
+    pub since: Option<Timestamp>,
+}
+
+impl Consumer {
+    /// What it follows.
+    pub fn kind(&self) -> Option<Kind> {
+        self.cut.kinds.first().copied()
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let time = |name| {
+            let time = Timestamp::from_micros(item.int(name)?);
+            time.ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+        };
+        let cut = item.text("cut")?.parse();
+        Ok(Self {
+            name: item.key.sk.clone(),
+            cut: cut.map_err(|error: Error| item.corrupt(format_args!("`cut`: {error}")))?,
+            created_at: time("created_at")?,
+            committed_at: time("committed_at")?,
+        })
+    }
+
+    fn to_item(&self) -> Result<Item> {
+        let cut = self.cut.to_string();
+        if cut.len() > MAX_CUT_BYTES {
+            return Err(Error::too_large(format!(
+                "the cut has {} letters, and a consumer keeps {MAX_CUT_BYTES}; follow from a later day on",
+                cut.len()
+            )));
+        }
+        Ok(Item::new(key::consumer(&self.cut.workspace, &self.name))
+            .with("v", ITEM_VERSION)
+            .with("cut", cut)
+            .with("created_at", self.created_at.micros())
+            .with("committed_at", self.committed_at.micros()))
+    }
+}
+
+impl Catalog {
+    /// A consumer, if it has committed.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn consumer(&self, workspace: &Id, name: &str) -> Result<Option<Consumer>> {
+        check_name(name)?;
+        self.table.get(&key::consumer(workspace, name)).await?.as_ref().map(Consumer::from_item).transpose()
+    }
+
+    /// The consumers of a workspace, by name.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn consumers(&self, workspace: &Id) -> Result<Vec<Consumer>> {
+        let items = query_all(&*self.table, Query::table(key::consumers(workspace))).await?;
+        items.iter().map(Consumer::from_item).collect()
+    }
+
+    /// Notes that a consumer has read all that is in a cut; the first commit makes it. It never goes back: what
+    /// it had committed before, or another process of the same name, stays read. Returns how far it is then.
+    ///
+    /// # Errors
+    /// `Invalid`, when the name is none, or the cut is of another workspace or not of one kind; `Conflict`, when the
+    /// consumer follows another kind, or there are too many; `TooLarge`, when the cut is; those of the table.
+    pub async fn commit(&self, workspace: &Id, name: &str, cut: &Cut, now: Timestamp) -> Result<Consumer> {
+        check_name(name)?;
+        if cut.workspace != *workspace {
+            return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
+        }
+        if cut.kinds.len() != 1 {
+            return Err(Error::invalid("the cut is not of one kind of events, as those of following are"));
+        }
+        let key = key::consumer(workspace, name);
+        update(&*self.table, &key, Policy::of(&"a consumer"), async |stored| {
+            let stored = stored.as_ref().map(Consumer::from_item).transpose()?;
+            let consumer = match stored {
+                None => {
+                    self.check_room(workspace).await?;
+                    let (name, cut) = (name.to_owned(), cut.clone());
+                    Consumer { name, cut, created_at: now, committed_at: now }
+                }
+                Some(stored) if stored.cut.kinds != cut.kinds => {
+                    let kind = stored.kind().map_or("something else", Kind::name);
+                    return Err(Error::conflict(format!("the consumer `{name}` follows {kind}")));
+                }
+                Some(stored) => {
+                    let committed_at = stored.committed_at.max(now);
+                    Consumer { cut: stored.cut.and(cut)?, committed_at, ..stored }
+                }
+            };
+            Ok(Change::Put(consumer.to_item()?, consumer))
+        })
+        .await
+    }
+
+    async fn check_room(&self, workspace: &Id) -> Result<()> {
+        let names = Query::table(key::consumers(workspace)).only(&["v"]);
+        match query_all(&*self.table, names).await?.len() {
+            MAX_CONSUMERS.. => Err(Error::conflict(format!(
+                "the workspace has {MAX_CONSUMERS} consumers already; delete those that nobody uses"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets a consumer; one that is not there is forgotten already.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn delete_consumer(&self, workspace: &Id, name: &str) -> Result<()> {
+        check_name(name)?;
+        self.table.delete(&key::consumer(workspace, name), Condition::None).await
+    }
+
+    /// How far a consumer is behind now.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn lag(&self, consumer: &Consumer) -> Result<ConsumerLag> {
+        let cut = &consumer.cut;
+        let Some(kind) = consumer.kind() else { return Ok(ConsumerLag::default()) };
+        let mut known = Known::new(&cut.workspace, kind, cut.heads.clone());
+        known.look(&*self.table).await?;
+        let read = |log: &LogId| cut.heads.get(log).copied().unwrap_or_default();
+        let behind: Vec<(LogId, u64)> = known
+            .heads()
+            .iter()
+            .filter(|(log, seq)| log.day >= cut.window.from() && **seq > read(log))
+            .map(|(log, seq)| (log.clone(), seq - read(log)))
+            .collect();
+        let mut since = None;
+        for logs in behind.chunks(LOGS_AT_ONCE) {
+            let firsts = logs.iter().map(|(log, _)| scan::after(&*self.table, log, read(log)));
+            let firsts = try_join_all(firsts).await?.into_iter().flatten();
+            since = since.into_iter().chain(firsts.map(|segment| segment.appended_at)).min();
+        }
+        Ok(ConsumerLag { segments: behind.iter().map(|(_, count)| count).sum(), since })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Day;
+
+    use super::*;
+
+    /// What a program stored, a later one must read.
+    #[test]
+    fn the_item_of_version_1_stays_readable() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let day: Day = "2026-06-01".parse().unwrap();
+        let log = LogId { workspace: workspace.clone(), day, kind: Kind::Outcomes, lane: 2 };
+        let mut cut = Cut::begin(&workspace, Kind::Outcomes, day);
+        cut.heads.insert(log, 7);
+        let consumer = Consumer { name: "billing".into(), cut, created_at: at, committed_at: at };
+        let stored = Item::new(key::consumer(&workspace, "billing"))
+            .with("v", 1)
+            .with("ver", 5)
+            .with("cut", "AQAyTkJzMHNMQm5KeEVjb0RMZ1ZuUWRKa2hFZ1b6wQIA___d8t__39wBAW8BAG8CBwC6V48S")
+            .with("created_at", 1_781_049_600_000_000)
+            .with("committed_at", 1_781_049_600_000_000);
+        let written = consumer.to_item().unwrap().with("ver", 5);
+        assert_eq!(Consumer::from_item(&stored).unwrap(), consumer);
+        assert_eq!(written, stored);
+    }
+}

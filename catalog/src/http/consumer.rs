@@ -1,0 +1,198 @@
+//! Consumers over HTTP: who follows a workspace, and how far.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use event::{Day, Error, Id, Kind};
+use log::cut::Cut;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use web::{
+    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    openapi::{
+        RefOr, Required, Schema, Type,
+        path::{ParameterBuilder, ParameterIn},
+    },
+    parameter, schema,
+};
+
+use super::api::{ALWAYS, JSON, OF_BODY};
+use crate::{Consumer, Service};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Commit {
+    consumer: String,
+    cut: Option<String>,
+    kind: Option<String>,
+    from: Option<String>,
+}
+
+impl Commit {
+    /// How far the consumer has read.
+    fn cut(&self, workspace: &Id) -> Result<Cut, Error> {
+        let from = self.from.as_deref().map(str::parse::<Day>).transpose();
+        let from = from.map_err(|error| Error::invalid(format!("from: {error}")))?;
+        match (&self.cut, &self.kind, from) {
+            (Some(cut), None, None) => cut.parse(),
+            (None, Some(kind), from) => {
+                let unknown = || Error::invalid(format!("kind: `{kind}` is no kind of events"));
+                let kind = Kind::from_name(kind).ok_or_else(unknown)?;
+                Ok(Cut::begin(workspace, kind, from.unwrap_or(Day::FIRST)))
+            }
+            _ => Err(Error::invalid("give either `cut`, or `kind` and, to begin at a day, `from`")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct One {
+    consumer: Option<String>,
+}
+
+pub(super) type Asked = Result<Query<One>, QueryRejection>;
+
+fn named(asked: Asked) -> Result<Option<String>, Problem> {
+    let asked = asked.map(|Query(one)| one.consumer);
+    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
+}
+
+fn name(says: &str) -> ParameterBuilder {
+    parameter(ParameterIn::Query, "consumer", schema::name(), says).example(Some(json!("billing")))
+}
+
+pub(super) fn list_operation(named: Named) -> Operation {
+    named
+        .operation(Operation::get, "/consumers", "list_consumers")
+        .tag("catalog")
+        .summary("List the consumers of a workspace, and how far each is behind")
+        .takes(name("Only this one."))
+        .answers(
+            StatusCode::OK,
+            answer(
+                "The consumers, by name.",
+                JSON,
+                schema::object([("consumers", schema::array(schema::component("Consumer")).into())]),
+            ),
+        )
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn commit_operation(named: Named) -> Operation {
+    let cut = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
+    let cut = cut.description(Some("What the header `Almanac-Cut` of an answer of events said."));
+    let kind = schema::one_of(Kind::ALL.map(Kind::name));
+    let kind = kind
+        .description(Some("In the place of `cut`: the consumer follows this kind, and has read nothing."));
+    let from =
+        schema::day().description(Some("With `kind`: the first day that it follows; all days by default."));
+    let body = schema::object([("consumer", schema::name().into())])
+        .property("cut", cut)
+        .property("kind", kind)
+        .property("from", from);
+    let example = json!({ "consumer": "billing", "kind": "predictions", "from": "2026-06-01" });
+    named
+        .operation(Operation::put, "/consumers", "commit")
+        .tag("catalog")
+        .summary("Note how far a consumer has read")
+        .description("The first commit makes the consumer. A consumer never goes back: what it, or another process under its name, committed before stays read, whatever the order of commits. To begin again, delete it.")
+        .body("How far.", [(JSON, content(body, Some(example)))])
+        .answers(StatusCode::OK, answer("How far it is now.", JSON, schema::component("Consumer")))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn delete_operation(named: Named) -> Operation {
+    named
+        .operation(Operation::delete, "/consumers", "delete_consumer")
+        .tag("catalog")
+        .summary("Forget a consumer")
+        .takes(name("The consumer.").required(Required::True))
+        .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is forgotten."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn consumer_schema() -> RefOr<Schema> {
+    let count = schema::count();
+    let since = schema::time().schema_type(schema::types(&[Type::String], true));
+    schema::object([
+        ("name", schema::name().into()),
+        ("kind", schema::one_of(Kind::ALL.map(Kind::name)).into()),
+        ("cut", schema::string().description(Some("How far it has read.")).into()),
+        ("created_at", schema::time().into()),
+        ("committed_at", schema::time().into()),
+    ])
+    .property("behind_segments", count.description(Some("How many segments it has not read; in lists.")))
+    .property("behind_since", since.description(Some("When the oldest of them was appended; in lists.")))
+    .into()
+}
+
+fn body(consumer: &Consumer) -> Value {
+    json!({
+        "name": consumer.name,
+        "kind": consumer.kind().map(Kind::name),
+        "cut": consumer.cut.to_string(),
+        "created_at": consumer.created_at.to_string(),
+        "committed_at": consumer.committed_at.to_string(),
+    })
+}
+
+async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
+    Ok(service.catalog().workspace(workspace).await?.id().clone())
+}
+
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
+    let consumers = match named(asked)? {
+        Some(name) => catalog.consumer(&workspace, &name).await?.into_iter().collect(),
+        None => catalog.consumers(&workspace).await?,
+    };
+    let mut bodies = Vec::with_capacity(consumers.len());
+    for consumer in &consumers {
+        let lag = catalog.lag(consumer).await?;
+        let mut told = body(consumer);
+        told["behind_segments"] = lag.segments.into();
+        told["behind_since"] = lag.since.map(|since| since.to_string()).into();
+        bodies.push(told);
+    }
+    Ok(Json(json!({ "consumers": bodies })).into_response())
+}
+
+pub(super) async fn commit(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let said: Commit = json_object(&headers, body)?;
+    let workspace = id(&service, &workspace).await?;
+    let cut = said.cut(&workspace)?;
+    let now = service.clock().now();
+    let consumer = service.catalog().commit(&workspace, &said.consumer, &cut, now).await?;
+    Ok(Json(self::body(&consumer)).into_response())
+}
+
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let missing = || Problem::new(StatusCode::BAD_REQUEST, "`consumer` must say which one");
+    let name = named(asked)?.ok_or_else(missing)?;
+    let workspace = id(&service, &workspace).await?;
+    service.catalog().delete_consumer(&workspace, &name).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

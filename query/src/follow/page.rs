@@ -1,0 +1,254 @@
+//! Reading some of what somebody who follows a log has not read.
+
+use std::sync::Arc;
+
+use event::{Error, Result, Window};
+use log::{
+    cut::Cut,
+    expired::Expired,
+    key::{self, LogId},
+    scan,
+    segment_item::CLOSED_AFTER_SECONDS,
+    walk::{Admitted, Note},
+};
+use polars::prelude::DataFrame;
+use tokio::time::Instant;
+
+use super::watch::Watch;
+use crate::{
+    Point, Query,
+    answer::Held,
+    budget::Hold,
+    events::{self, Wanted},
+    frame::failed,
+    parts::interrupted,
+    read::{Filter, Reading, Unpacked},
+};
+
+/// How many logs are read by one reading: which of their days are kept, and what of them was skipped, is asked at once.
+const LOGS_AT_ONCE: usize = 32;
+
+/// About how many bytes of packed events are read for an answer, however few rows of them are wanted.
+const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
+
+/// What is answered.
+pub(super) struct Page {
+    /// The rows, when there are some.
+    pub(super) frame: Option<DataFrame>,
+    /// Up to where everything has been answered.
+    pub(super) cut: Cut,
+    pub(super) warnings: Vec<String>,
+    /// Whether it goes on behind what was read before.
+    pub(super) is_news: bool,
+    pub(super) held: Option<Held>,
+    pub(super) began: Instant,
+}
+
+/// What is read for a page.
+struct Filling {
+    segments: Vec<Unpacked>,
+    /// How many rows, and how many bytes, may still be read.
+    rows: usize,
+    bytes: usize,
+}
+
+impl Filling {
+    fn is_full(&self) -> bool {
+        self.rows == 0 || self.bytes == 0
+    }
+
+    /// Whether another segment is to be read.
+    fn takes(&mut self, segment: &Admitted) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        let rows = segment.item.int("n").ok().and_then(|rows| usize::try_from(rows).ok());
+        self.rows = self.rows.saturating_sub(rows.unwrap_or_default());
+        self.bytes = self.bytes.saturating_sub(segment.item.size());
+        true
+    }
+}
+
+impl Page {
+    /// Nothing new.
+    pub(super) fn nothing(cut: &Cut) -> Self {
+        let (cut, began) = (cut.clone(), Instant::now());
+        Self { frame: None, cut, warnings: Vec::new(), is_news: false, held: None, began }
+    }
+
+    /// Takes what was read of some logs.
+    fn take(&mut self, reading: &Reading) {
+        let (read, warnings) = reading.cut();
+        self.is_news |= !read.heads.is_empty();
+        for (log, seq) in read.heads {
+            self.cut.window = self.cut.window.until(log.day);
+            self.cut.heads.insert(log, seq);
+        }
+        self.cut.left_out.extend(read.left_out);
+        self.warnings.extend(warnings);
+    }
+
+    /// Tells which days expired before they were read.
+    fn tell_expired(&mut self, marks: &[Expired]) {
+        let (mut segments, mut days) = (0, 0);
+        let mut last = None;
+        for mark in marks {
+            let mut missed = 0;
+            for (name, seq) in &mark.heads {
+                let log = scan::log_named(&self.cut.workspace, mark.day, name);
+                let Some(log) = log.filter(|log| self.cut.kinds.contains(&log.kind)) else { continue };
+                self.cut.window = self.cut.window.until(mark.day);
+                let read = self.cut.heads.entry(log).or_default();
+                missed += seq.saturating_sub(*read);
+                *read = (*seq).max(*read);
+            }
+            if missed > 0 {
+                segments += missed;
+                days += 1;
+                last = last.max(Some(mark.day));
+            }
+        }
+        if let Some(last) = last {
+            self.is_news = true;
+            self.warnings.push(format!(
+                "the events of {days} of the days, up to {last}, expired before they were read: {segments} segments"
+            ));
+        }
+    }
+}
+
+impl Query {
+    /// About `rows` rows behind a cut, as far as they are there.
+    pub(super) async fn read_after(
+        &self,
+        watch: &Watch,
+        cut: &Cut,
+        wanted: &Wanted,
+        rows: usize,
+    ) -> Result<Page> {
+        let behind = watch.behind(&cut.heads, cut.window.from(), cut.as_of);
+        let mut page = Page::nothing(cut);
+        if !behind.logs.is_empty() {
+            let (turn, hold) = self.budget.enter().await?;
+            let mut filling = Filling { segments: Vec::new(), rows, bytes: MAX_READ_BYTES };
+            let logs: Vec<LogId> = behind.logs.into_keys().collect();
+            for logs in logs.chunks(LOGS_AT_ONCE) {
+                self.read_on(logs, wanted, &hold, &mut page, &mut filling).await?;
+                if filling.is_full() {
+                    break;
+                }
+            }
+            page.frame = rows_of(wanted, filling.segments, &hold).await?;
+            page.held = Some(Held { wanted: hold.wanted(), hold, turn: Some(turn) });
+        }
+        page.tell_expired(&behind.expired);
+        let closed = self.now().min(behind.looked_at).plus_seconds(-CLOSED_AFTER_SECONDS);
+        page.cut.as_of = page.cut.as_of.max(closed);
+        watch.without_expired(&mut page.cut);
+        Ok(page)
+    }
+
+    /// Reads on in some logs, until the page is full.
+    async fn read_on(
+        &self,
+        logs: &[LogId],
+        wanted: &Wanted,
+        hold: &Hold,
+        page: &mut Page,
+        filling: &mut Filling,
+    ) -> Result<()> {
+        let (Some(first), Some(last)) = (logs.first(), logs.last()) else { return Ok(()) };
+        let window = Window::new(first.day, last.day)?;
+        let point = Point { window, as_of: None, cut: None, is_raw: true };
+        let workspace = &page.cut.workspace;
+        let kept = self.kept(workspace, &point).await?;
+        let reading = self.reading(workspace, &point, kept, hold).await?;
+        let filter = wanted.filter();
+        for log in logs {
+            // Of a day that is too old nothing is read; when it has been marked as expired, that is told.
+            if reading.is_kept(log.day, log.kind) {
+                let read = page.cut.heads.get(log).copied().unwrap_or_default();
+                read_log(&reading, &filter, log, read, filling).await?;
+            }
+            if filling.is_full() {
+                break;
+            }
+        }
+        page.take(&reading);
+        Ok(())
+    }
+}
+
+/// Reads on in a log behind the segment `read`, up to its end or a hole.
+async fn read_log(
+    reading: &Arc<Reading>,
+    filter: &Filter,
+    log: &LogId,
+    read: u64,
+    filling: &mut Filling,
+) -> Result<()> {
+    let mut next = read + 1;
+    let mut query = table::Query::table(key::segments_from(log, next));
+    loop {
+        let asked = reading.table.query(&query).await?;
+        let mut admitted = Vec::with_capacity(asked.items.len());
+        let (mut goes_on, mut notes) = (true, Vec::new());
+        for item in asked.items {
+            let Some((_, seq)) = key::parse_segment(&item.key) else {
+                return Err(Error::corrupt(format!("the item {} is no segment", item.key)));
+            };
+            // What is left out may be missing as well.
+            while next < seq && reading.left_out.contains(&(log.clone(), next)) {
+                notes.extend([Note::Read(log.clone(), next), Note::LeftOut(log.clone(), next)]);
+                next += 1;
+            }
+            if seq != next {
+                notes.push(Note::Missing(log.clone(), next));
+                goes_on = false;
+                break;
+            }
+            let segment = Admitted { log: log.clone(), seq, item };
+            let is_left_out = reading.left_out.contains(&(log.clone(), seq));
+            if !is_left_out && !filling.takes(&segment) {
+                goes_on = false;
+                break;
+            }
+            notes.push(Note::Read(log.clone(), seq));
+            next += 1;
+            if is_left_out {
+                notes.push(Note::LeftOut(log.clone(), seq));
+            } else {
+                admitted.push(segment);
+            }
+        }
+        let (unpacking, filter) = (Arc::clone(reading), filter.clone());
+        let unpacked = tokio::task::spawn_blocking(move || unpacking.unpack(&filter, admitted));
+        let unpacked = unpacked.await.map_err(interrupted)??;
+        reading.grow(unpacked.iter().map(|segment| segment.columns.bytes() as u64).sum()).await?;
+        filling.segments.extend(unpacked);
+        reading.note(notes);
+        match asked.next {
+            Some(after) if goes_on && !filling.is_full() => query.after = Some(after),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// The rows that are wanted of segments, in the order of their days and logs; `None`, when there is none.
+async fn rows_of(wanted: &Wanted, mut segments: Vec<Unpacked>, hold: &Hold) -> Result<Option<DataFrame>> {
+    if segments.is_empty() {
+        return Ok(None);
+    }
+    let mut wanted = wanted.clone();
+    // In rows they are there once more.
+    hold.take(segments.iter().map(|segment| segment.columns.bytes() as u64).sum()).await?;
+    let making = tokio::task::spawn_blocking(move || {
+        segments.sort_by_key(|segment| (segment.day, segment.place));
+        let members = events::members_of(wanted.kind, segments.iter().map(|segment| &segment.columns));
+        let all = || events::all_names(wanted.kind, &members);
+        let names = wanted.columns.clone().unwrap_or_else(all);
+        wanted.columns = Some(names.clone());
+        events::rows_of(&wanted, segments)?.select(names).map_err(failed)
+    });
+    making.await.map_err(interrupted)?.map(Some)
+}

@@ -1,0 +1,350 @@
+//! Who follows a log waits here for what is appended. A watch knows the heads of all logs of a workspace and kind: it
+//! hears the appends of this process, and looks for those of others. It is shared by all who follow the same, and ends
+//! some time after the last of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use event::{Clock, Day, Id, Kind, Result, Timestamp};
+use log::{
+    bell::{Bell, Ear},
+    cut::Cut,
+    expired::{self, Expired},
+    key::LogId,
+    known::Known,
+    walk::Heads,
+};
+use table::Table;
+use tokio::{
+    sync::{Mutex as AsyncMutex, watch},
+    time::{Instant, sleep, timeout},
+};
+
+/// How long a watch outlives the last request of those who follow.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How often days of which events come now are looked at, at least and at most; in between by what a look takes, so that
+/// looking takes a small share of the time, and of the read units.
+const LOOK_WITHIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// While events come, looking takes a tenth of the time, and when none come a fiftieth.
+const BUSY_SHARE: u32 = 10;
+const QUIET_SHARE: u32 = 50;
+
+/// How often all days are looked at, in the same way.
+const LOOK_AT_ALL_WITHIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+const ALL_SHARE: u32 = 100;
+
+/// How long a day is one of which events come, after it has grown.
+const RECENT: Duration = Duration::from_secs(600);
+
+/// How long to wait after a failure of the table.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+type All = HashMap<(Id, Kind), Arc<Watch>>;
+
+/// The watches of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Watches {
+    bell: Bell,
+    all: Arc<Mutex<All>>,
+    closing: Arc<watch::Sender<bool>>,
+}
+
+/// The heads of the logs of a workspace and kind.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    table: Arc<dyn Table>,
+    clock: Clock,
+    workspace: Id,
+    kind: Kind,
+    looking: AsyncMutex<Looking>,
+    seen: Mutex<Seen>,
+    /// Counts what was seen.
+    news: watch::Sender<u64>,
+}
+
+/// What only one looks at a time needs.
+#[derive(Debug)]
+struct Looking {
+    known: Known,
+    recent: BTreeMap<Day, Instant>,
+    is_begun: bool,
+}
+
+/// What is seen of the logs.
+#[derive(Debug)]
+struct Seen {
+    heads: Heads,
+    /// The days whose events are gone.
+    expired: Vec<Expired>,
+    /// By when at least all of these had been noted.
+    looked_at: Timestamp,
+    asked_at: Instant,
+}
+
+/// What somebody who follows has not read.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// The logs that go on behind what was read, with their heads.
+    pub(crate) logs: Heads,
+    /// The days whose events were deleted since.
+    pub(crate) expired: Vec<Expired>,
+    /// When that was looked for.
+    pub(crate) looked_at: Timestamp,
+}
+
+impl Behind {
+    /// How many segments one who has read up to `read` has not read.
+    pub(crate) fn segments(&self, read: &Heads) -> u64 {
+        self.logs.iter().map(|(log, seq)| seq - read.get(log).copied().unwrap_or_default()).sum()
+    }
+}
+
+impl Watches {
+    pub(crate) fn new(bell: Bell) -> Self {
+        let (closing, _) = watch::channel(false);
+        Self { bell, all: Arc::default(), closing: Arc::new(closing) }
+    }
+
+    /// Lets nobody wait any longer.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Whether nobody is to wait any longer.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// Returns when nobody is to wait any longer.
+    pub(crate) async fn closed(&self) {
+        // It lives as long as this.
+        _ = self.closing.subscribe().wait_for(|is_closing| *is_closing).await;
+    }
+
+    /// The watch over a workspace and kind, which has looked at all logs at least once.
+    pub(crate) async fn over(
+        &self,
+        table: &Arc<dyn Table>,
+        clock: &Clock,
+        workspace: &Id,
+        kind: Kind,
+    ) -> Result<Arc<Watch>> {
+        let place = (workspace.clone(), kind);
+        let watch = {
+            let mut all = lock(&self.all);
+            let watch = all.entry(place.clone()).or_insert_with(|| {
+                let ear = self.bell.listen(workspace, kind);
+                let watch = Arc::new(Watch::new(Arc::clone(table), clock.clone(), workspace, kind));
+                tokio::spawn(self.clone().keep(place, Arc::clone(&watch), ear));
+                watch
+            });
+            lock(&watch.seen).asked_at = Instant::now();
+            Arc::clone(watch)
+        };
+        watch.begin().await?;
+        Ok(watch)
+    }
+
+    /// Keeps a watch up to date until nobody has asked for it for a while.
+    async fn keep(self, place: (Id, Kind), watch: Arc<Watch>, ear: Arc<Ear>) {
+        let mut look_again = LOOK_WITHIN.0;
+        let mut look_at_all = Instant::now() + LOOK_AT_ALL_WITHIN.0;
+        loop {
+            tokio::select! {
+                () = ear.rings() => {
+                    watch.hear(ear.heard());
+                    continue;
+                }
+                () = sleep(look_again) => {}
+                () = self.closed() => break,
+            }
+            if watch.is_idle() {
+                let mut all = lock(&self.all);
+                // Nobody can get it any more while the lock is held.
+                if watch.is_idle() {
+                    all.remove(&place);
+                    return;
+                }
+            }
+            let began = Instant::now();
+            let is_for_all = began >= look_at_all;
+            let looked = if is_for_all { watch.look_at_all().await } else { watch.look_at_recent().await };
+            let took = began.elapsed();
+            match looked {
+                Ok(_) if is_for_all => {
+                    look_at_all = Instant::now() + within(took, ALL_SHARE, LOOK_AT_ALL_WITHIN)
+                }
+                Ok(true) => look_again = within(took, BUSY_SHARE, LOOK_WITHIN),
+                Ok(false) => {
+                    let most = within(took, QUIET_SHARE, LOOK_WITHIN);
+                    look_again = (look_again * 2).clamp(LOOK_WITHIN.0, most);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "what was appended cannot be looked for; trying again");
+                    look_again = AGAIN_AFTER;
+                }
+            }
+        }
+        lock(&self.all).remove(&place);
+    }
+}
+
+fn within(took: Duration, share: u32, (least, most): (Duration, Duration)) -> Duration {
+    (took * share).clamp(least, most)
+}
+
+impl Watch {
+    fn new(table: Arc<dyn Table>, clock: Clock, workspace: &Id, kind: Kind) -> Self {
+        let known = Known::new(workspace, kind, Heads::new());
+        let looking = Looking { known, recent: BTreeMap::new(), is_begun: false };
+        let (heads, expired) = (Heads::new(), Vec::new());
+        let seen = Seen { heads, expired, looked_at: Day::FIRST.start(), asked_at: Instant::now() };
+        let (news, _) = watch::channel(0);
+        Self {
+            table,
+            clock,
+            workspace: workspace.clone(),
+            kind,
+            looking: AsyncMutex::new(looking),
+            seen: Mutex::new(seen),
+            news,
+        }
+    }
+
+    /// Looks at all days for the first time.
+    async fn begin(&self) -> Result<()> {
+        let mut looking = self.looking.lock().await;
+        if !looking.is_begun {
+            self.look_with(&mut looking, true).await?;
+            looking.is_begun = true;
+        }
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        lock(&self.seen).asked_at.elapsed() > IDLE
+    }
+
+    /// What one who has read up to `read` has not read of the days from `from` on. With `since`, days that expired since
+    /// then are told; of release events none expire.
+    pub(crate) fn behind(&self, read: &Heads, from: Day, since: Timestamp) -> Behind {
+        let seen = lock(&self.seen);
+        let grown = seen
+            .heads
+            .iter()
+            .filter(|(log, seq)| log.day >= from && **seq > read.get(*log).copied().unwrap_or_default());
+        let expired = seen.expired.iter().filter(|mark| mark.day >= from && mark.at > since);
+        Behind {
+            logs: grown.map(|(log, seq)| (log.clone(), *seq)).collect(),
+            expired: expired.cloned().collect(),
+            looked_at: seen.looked_at,
+        }
+    }
+
+    /// Takes the days out of a cut that expired before it was made: what they lacked was told by then.
+    pub(crate) fn without_expired(&self, cut: &mut Cut) {
+        let seen = lock(&self.seen);
+        let told = seen.expired.iter().filter(|mark| mark.at <= cut.as_of);
+        let days: BTreeSet<Day> = told.map(|mark| mark.day).collect();
+        if !days.is_empty() {
+            cut.heads.retain(|log, _| !days.contains(&log.day));
+            cut.left_out.retain(|(log, _)| !days.contains(&log.day));
+        }
+    }
+
+    /// A segment that is in `read` and not in the table, as far as is known.
+    pub(crate) fn ahead<'a>(&self, read: &'a Heads) -> Option<(&'a LogId, u64)> {
+        let seen = lock(&self.seen);
+        let is_ahead = |(log, seq): &(&LogId, &u64)| {
+            **seq > seen.heads.get(*log).copied().unwrap_or_default()
+                && !seen.expired.iter().any(|mark| mark.day == log.day)
+        };
+        read.iter().find(is_ahead).map(|(log, seq)| (log, *seq))
+    }
+
+    /// What tells when something was seen.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// Takes what was heard.
+    fn hear(&self, heard: Heads) {
+        let mut seen = lock(&self.seen);
+        for (log, seq) in heard {
+            let head = seen.heads.entry(log).or_default();
+            *head = seq.max(*head);
+        }
+        drop(seen);
+        self.news.send_modify(|count| *count += 1);
+    }
+
+    /// Looks at all days now; whether one has grown.
+    pub(crate) async fn look_at_all(&self) -> Result<bool> {
+        let mut looking = self.looking.lock().await;
+        self.look_with(&mut looking, true).await
+    }
+
+    async fn look_at_recent(&self) -> Result<bool> {
+        let mut looking = self.looking.lock().await;
+        self.look_with(&mut looking, false).await
+    }
+
+    async fn look_with(&self, looking: &mut Looking, all: bool) -> Result<bool> {
+        let now = self.clock.now();
+        // What was heard need not be so: a put may have failed.
+        let heard = self.behind(looking.known.heads(), Day::FIRST, now).logs;
+        looking.recent.extend(heard.keys().map(|log| (log.day, Instant::now())));
+        let mut expired = None;
+        let grown = if all {
+            let grown = looking.known.look(&*self.table).await?;
+            if self.kind != Kind::Releases {
+                // A day is marked before its segments are deleted, so of those that were not found any more the marks are.
+                expired = Some(expired::all(&*self.table, &self.workspace).await?);
+            }
+            grown
+        } else {
+            looking.recent.retain(|_, grown| grown.elapsed() < RECENT);
+            let last = looking.known.last_day();
+            let around = [-1, 0, 1].map(|days| now.plus_seconds(days * 24 * 60 * 60).day());
+            let mut days: Vec<Day> = looking.recent.keys().copied().chain(last).chain(around).collect();
+            days.sort();
+            days.dedup();
+            looking.known.look_at(&*self.table, days).await?
+        };
+        grown.iter().for_each(|day| _ = looking.recent.insert(*day, Instant::now()));
+        let mut is_news = !grown.is_empty();
+        for mark in expired.iter().flatten() {
+            looking.known.forget(mark.day);
+        }
+        let mut seen = lock(&self.seen);
+        if let Some(expired) = expired {
+            is_news |= expired.len() != seen.expired.len();
+            let is_gone = |day: Day| expired.iter().any(|mark| mark.day == day);
+            seen.heads.retain(|log, _| !is_gone(log.day));
+            (seen.expired, seen.looked_at) = (expired, now);
+        }
+        for (log, seq) in looking.known.heads() {
+            let head = seen.heads.entry(log.clone()).or_default();
+            *head = (*seq).max(*head);
+        }
+        drop(seen);
+        if is_news {
+            self.news.send_modify(|count| *count += 1);
+        }
+        Ok(is_news)
+    }
+
+    /// Returns when something was seen since `news` was asked last, or after `wait`.
+    pub(crate) async fn wait(&self, news: &mut watch::Receiver<u64>, wait: Duration) {
+        // What sends the news lives as long as this.
+        _ = timeout(wait, news.changed()).await;
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

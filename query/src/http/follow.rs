@@ -1,0 +1,198 @@
+//! Following a log over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{State, rejection::QueryRejection},
+    http::{HeaderName, Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use event::{Error, Kind, Right};
+use serde::Deserialize;
+use serde_json::json;
+use web::{
+    Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
+    openapi::{
+        Header, RefOr, Schema,
+        path::{ParameterBuilder, ParameterIn},
+    },
+    parameter, schema,
+};
+
+use super::{api, body::HeldBody, content_type, said};
+use crate::{
+    Query, Words,
+    follow::{DEFAULT_ROWS, Follow, FollowWords, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
+    output::Format,
+    request::What,
+};
+
+/// How many segments come behind an answer.
+const BEHIND: HeaderName = HeaderName::from_static("almanac-behind");
+
+/// The parameters that it has from queries of events.
+const OF_QUERIES: [&str; 6] = ["release", "columns", "where", "tag", "key", "sample"];
+
+/// The routes by which each kind of events is followed.
+pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
+    let all = Kind::ALL.into_iter().flat_map(|kind| Named::BOTH.map(|named| (kind, named)));
+    all.fold(routes, |routes, (kind, named)| {
+        let demand = Demand::workspace(Right::Read).of_kinds(&[kind]);
+        routes.add(operation(kind, named), demand, move |method, query, InPath(workspace), parameters| {
+            answer(kind, method, query, workspace, parameters)
+        })
+    })
+}
+
+fn operation(kind: Kind, named: Named) -> Operation {
+    let name = kind.name();
+    let what = What::Events(kind);
+    let operation = named
+        .operation(Operation::get, &format!("/events/{name}"), &format!("{NAME}_{name}"))
+        .tag("query")
+        .summary(format!("Follow {name}: what is stored, then what comes"))
+        .description(
+            "Each answer has some segments, whole, of days with their logs in order, and its header `Almanac-Cut` says up to where everything has been answered: asked again with that as `after`, it goes on there. So each event is answered at least once, those of a day and key in the order in which they were appended, late events and new days included. What can never come any more is told in `Almanac-Warning`: segments that were skipped or cannot be read, and days that expired before they were read.",
+        );
+    let of_queries = api::parameters(what).into_iter().map(ParameterBuilder::build);
+    let of_queries = of_queries.filter(|parameter| OF_QUERIES.contains(&&*parameter.name));
+    let from = parameter(
+        ParameterIn::Query,
+        "from",
+        schema::day(),
+        "Only days from this one on; all days by default, or those of the cut.",
+    );
+    let operation = operation.takes(from.example(Some(json!("2026-06-01"))));
+    let operation = of_queries.fold(operation, |operation, parameter| operation.takes(parameter));
+    let cut = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
+    let wait = schema::integer(0..=MAX_WAIT_SECONDS as usize).default(Some(json!(0)));
+    let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
+    let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
+    let parameters: [(&str, RefOr<Schema>, &str); 5] = [
+        (
+            "after",
+            cut.into(),
+            "Only what is not in this cut: what the header `Almanac-Cut` of the answer before said. A cut of a query of these events will do as well; then the days from its first one on are followed.",
+        ),
+        (
+            "consumer",
+            schema::name().into(),
+            "Only what this consumer has not noted as read; everything, when it has noted nothing yet. It takes the place of `after`.",
+        ),
+        (
+            "wait",
+            wait.into(),
+            "How many seconds to wait for events when there are none. An answer without rows says that none came.",
+        ),
+        (
+            "limit",
+            limit.into(),
+            "About how many rows: the answer ends behind the segment with which it has so many.",
+        ),
+        ("format", formats.into(), "The format of the answer."),
+    ];
+    let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
+        operation.takes(parameter(ParameterIn::Query, name, schema, says))
+    });
+    let header = |says: &str| {
+        let mut header = Header::new(schema::string());
+        header.description = Some(says.to_owned());
+        header
+    };
+    let rows = api::rows_in(&schema::component(&api::row_name(what)))
+        .header(said::CUT.as_str(), header("Up to where everything has been answered."))
+        .header(BEHIND.as_str(), header("How many segments come behind it, as far as is known."))
+        .header(said::WARNING.as_str(), header("What will not come any more. There may be several."));
+    operation
+        .answers(StatusCode::OK, rows.build())
+        .fails(&api::ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    release: Option<String>,
+    columns: Option<String>,
+    #[serde(rename = "where")]
+    filter: Option<String>,
+    tag: Option<String>,
+    key: Option<String>,
+    sample: Option<String>,
+    from: Option<String>,
+    after: Option<String>,
+    consumer: Option<String>,
+    wait: Option<String>,
+    limit: Option<String>,
+    format: Option<String>,
+}
+
+impl Parameters {
+    fn words(&self) -> FollowWords<'_> {
+        let words = Words {
+            release: self.release.as_deref(),
+            columns: self.columns.as_deref(),
+            filter: self.filter.as_deref(),
+            tag: self.tag.as_deref(),
+            key: self.key.as_deref(),
+            sample: self.sample.as_deref(),
+            ..Words::default()
+        };
+        FollowWords {
+            words,
+            from: self.from.as_deref(),
+            after: self.after.as_deref(),
+            wait: self.wait.as_deref(),
+            limit: self.limit.as_deref(),
+        }
+    }
+}
+
+type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
+
+async fn answer(
+    kind: Kind,
+    method: Method,
+    State(query): State<Arc<Query>>,
+    workspace: String,
+    parameters: Asked,
+) -> Response {
+    let mut context = RequestContext::kind(NAME);
+    let answer = read(kind, method, &query, &workspace, parameters, &mut context).await;
+    context.with(answer)
+}
+
+async fn read(
+    kind: Kind,
+    method: Method,
+    query: &Query,
+    workspace: &str,
+    parameters: Asked,
+    context: &mut RequestContext,
+) -> Result<Response, Problem> {
+    let axum::extract::Query(parameters) =
+        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let format = Format::parse(parameters.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
+    let mut follow = Follow::parse(kind, &parameters.words())?;
+    if parameters.after.is_some() && parameters.consumer.is_some() {
+        return Err(Error::invalid("consumer: it takes the place of `after`, so give one of them").into());
+    }
+    let workspace = query.catalog().workspace(workspace).await?;
+    context.workspace = Some(workspace.id().clone());
+    if let Some(name) = &parameters.consumer {
+        follow = query.of_consumer(workspace.id(), name, follow).await?;
+    }
+    let content_type = [(header::CONTENT_TYPE, content_type(format))];
+    if method == Method::HEAD {
+        query.check_follow(workspace.id(), &follow).await?;
+        return Ok((content_type, Body::from_stream(futures::stream::empty::<Result<Vec<u8>, Error>>()))
+            .into_response());
+    }
+    let followed = query.follow(workspace.id(), &follow).await?;
+    context.rows = Some(followed.answer.frame.height() as u64);
+    let mut headers = said::headers_of_follow(&followed.answer)?;
+    headers.insert(BEHIND, followed.behind.into());
+    let body = HeldBody(followed.answer.write(format).await?);
+    Ok((content_type, headers, Body::new(body)).into_response())
+}
