@@ -17,6 +17,7 @@ use crate::{
         model::{self, ModelCommand},
         release::{self, ReleaseCommand},
         root::{self, RootCommand},
+        run::{self, RunCommand},
         workspace::{self, WorkspaceCommand},
     },
     config::{self, Config, ConfigCommand, Flags},
@@ -115,6 +116,9 @@ enum Command {
     /// Releases: register them, put them live, show what is live.
     #[command(subcommand)]
     Release(ReleaseCommand),
+    /// Runs: what training jobs are given and measure.
+    #[command(subcommand)]
+    Run(RunCommand),
     /// Users.
     #[command(subcommand)]
     User(RootCommand),
@@ -200,6 +204,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Model(command) => model::command(config, command).await?,
         Command::Configuration(command) => configuration::command(config, command).await?,
         Command::Release(command) => release::command(config, command).await?,
+        Command::Run(command) => run::command(config, command).await?,
         Command::User(command) => root::command(config, EntityKind::User, command).await?,
         Command::Group(command) => group::command(config, command).await?,
         Command::System(command) => root::command(config, EntityKind::System, command).await?,

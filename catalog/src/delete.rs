@@ -152,22 +152,27 @@ impl Catalog {
         Ok(())
     }
 
-    /// Deletes what is noted of an entity besides itself: memberships, grants, counters, and what else
-    /// stands in the partition that ends with it.
+    /// Deletes what is noted of an entity besides itself: memberships, grants, counters, the runs of a workspace, and
+    /// what else stands in the partition that ends with it.
     async fn delete_traces(&self, at: &EntityId) -> Result<()> {
         let own = at.key();
-        let range = match at.workspace() {
+        let mut ranges = vec![match at.workspace() {
             Some(_) => Query::table(key::free_counters(at)),
             None => Query::index(Index::Table, own.pk.clone()),
-        };
-        for item in query_all(&*self.table, range.only(&["v"])).await? {
-            if item.key == own || EntityId::of_key(&item.key).is_some() {
-                continue;
+        }];
+        if at.kind() == EntityKind::Workspace {
+            ranges.extend(key::of_runs(at.id()).map(|partition| Query::index(Index::Table, partition)));
+        }
+        for range in ranges {
+            for item in query_all(&*self.table, range.only(&["v"])).await? {
+                if item.key == own || EntityId::of_key(&item.key).is_some() {
+                    continue;
+                }
+                if let Some(twin) = member::twin(&item.key) {
+                    self.table.delete(&twin, Condition::None).await?;
+                }
+                self.table.delete(&item.key, Condition::None).await?;
             }
-            if let Some(twin) = member::twin(&item.key) {
-                self.table.delete(&twin, Condition::None).await?;
-            }
-            self.table.delete(&item.key, Condition::None).await?;
         }
         Ok(())
     }

@@ -61,6 +61,7 @@ mod release;
 mod reserved;
 mod retention;
 mod role;
+mod run;
 mod service;
 mod settings;
 mod sight;
@@ -111,6 +112,11 @@ pub use retention::{
     Retention,
 };
 pub use role::Role;
+pub use run::{
+    Experiment, ExperimentChange, HistoryPage, Latest, LatestValue, MAX_POINTS, MAX_RUN_BYTES,
+    MAX_RUN_NAME_BYTES, MAX_RUN_VALUE_BYTES, NewRun, NewRunBody, Noted, Point, Run, RunChange, RunChangeBody,
+    RunPage, RunQuery, RunStatus, RunWithMetrics, Texts, record_metrics,
+};
 pub use service::Service;
 pub use settings::{BOARD_DAYS, BOARD_MIN_N, MAX_BOARD_DAYS, PrimaryMetric, Settings};
 pub use sight::Sight;

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use event::{Error, NewDefinition, Result, Timestamp, Window};
+use event::{Error, Id, NewDefinition, Result, Timestamp, Window, id::check_name};
 use log::key::EntityKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use table::{check, item::Number};
 
 use crate::{
-    AnyEntity, Catalog, DetailedSpec, New, NewEntity, Patch, ReleaseDetails, ReleaseSpec, attributes,
+    AnyEntity, Catalog, DetailedSpec, LatestValue, MAX_METRICS, New, NewEntity, Patch, ReleaseDetails,
+    ReleaseSpec, RunWithMetrics, attributes,
 };
+
+/// The tag of a run in which MLflow notes the commit of the code.
+const COMMIT_TAG: &str = "mlflow.source.git.commit";
 
 /// A JSON object of attributes.
 type Attributes = Option<Map<String, Value>>;
@@ -99,6 +103,8 @@ pub struct NewRelease {
     pub snapshot_to: Option<String>,
     /// What it measured at training time.
     pub metrics: Option<BTreeMap<String, serde_json::Number>>,
+    /// The run that trained it, by its id: what is not said of the release is taken from it.
+    pub from_run: Option<String>,
     /// Remarks.
     pub notes: Option<String>,
     /// Who made it.
@@ -201,6 +207,31 @@ impl NewConfiguration {
 }
 
 impl NewRelease {
+    /// The same with what the run says that it is from: its latest metrics, those that are finite numbers; its
+    /// parameters and its id, as attributes; and its commit, by the tag in which MLflow notes it.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such run.
+    pub async fn with_run(mut self, catalog: &Catalog, workspace: &Id) -> Result<Self> {
+        let Some(run) = &self.from_run else { return Ok(self) };
+        let run = catalog.run_named(workspace, run).await?.id;
+        let RunWithMetrics { run, metrics } = catalog.run_with_metrics(workspace, &run).await?;
+        if self.metrics.as_ref().is_none_or(BTreeMap::is_empty) {
+            let number = |(name, latest): (String, LatestValue)| {
+                serde_json::Number::from_f64(latest.value).map(|number| (name, number))
+            };
+            let names = metrics.into_iter().filter(|(name, _)| check_name(name).is_ok());
+            self.metrics = Some(names.filter_map(number).take(MAX_METRICS).collect());
+        }
+        self.commit = self.commit.or_else(|| run.tags.get(COMMIT_TAG).cloned());
+        let attributes = self.attributes.get_or_insert_default();
+        let own = [("run", run.id.as_str().into()), ("params", serde_json::json!(run.params))];
+        for (name, value) in own {
+            attributes.entry(name).or_insert(value);
+        }
+        Ok(self)
+    }
+
     fn details(&self) -> Result<ReleaseDetails> {
         let day = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
         let snapshot = match (day(&self.snapshot_from)?, day(&self.snapshot_to)?) {

@@ -14,7 +14,7 @@ use std::fmt;
 
 pub use self::{
     label::{plain_label, same_label},
-    rule::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule},
+    rule::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_STEP, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule},
     table::{FEATURE_PREFIX, SCORE_PREFIX, TAG_PREFIX},
 };
 
@@ -36,7 +36,7 @@ pub enum Kind {
 pub enum FieldType {
     /// An instant, RFC 3339 in requests.
     Time,
-    /// A finite double.
+    /// A double; finite, unless the rule says otherwise.
     Float,
     /// A string; in requests a whole number or a boolean is taken as its text.
     Text,

@@ -126,13 +126,19 @@ pub(crate) fn times<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbe
     Ok(Some(Numbers { values, valid: column.valid.as_deref() }))
 }
 
-/// The numbers of an optional field, all of them finite; `None` when the column is absent.
-pub(crate) fn floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, f64>>> {
+/// The numbers of an optional field, whatever they are; `None` when the column is absent.
+fn any_floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, f64>>> {
     let Some(column) = find(columns, name)? else { return Ok(None) };
     let Values::Float(values) = &column.values else {
         return Err(FoldError::Type { column: name.to_owned() });
     };
-    let numbers = Numbers { values, valid: column.valid.as_deref() };
+    Ok(Some(Numbers { values, valid: column.valid.as_deref() }))
+}
+
+/// The numbers of an optional field, all of them finite; `None` when the column is absent.
+pub(crate) fn floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, f64>>> {
+    let Some(numbers) = any_floats(columns, name)? else { return Ok(None) };
+    let values = numbers.values;
     // The short check first: what stands under a null is nearly always finite too.
     if !values.iter().all(|value| value.is_finite())
         && let Some(row) =
@@ -168,11 +174,11 @@ pub(crate) fn required_times<'a>(columns: &'a Columns, name: &str) -> Result<&'a
     Ok(times.values)
 }
 
-/// The numbers of a required field, all of them finite.
-pub(crate) fn required_floats<'a>(columns: &'a Columns, name: &str) -> Result<&'a [f64]> {
-    let floats = floats(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
-    no_null(floats.valid, name)?;
-    Ok(floats.values)
+/// The numbers of a required field. Some may be NaN or infinite: metrics of runs may have such values.
+pub(crate) fn measured<'a>(columns: &'a Columns, name: &str) -> Result<Numbers<'a, f64>> {
+    let numbers = any_floats(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
+    no_null(numbers.valid, name)?;
+    Ok(numbers)
 }
 
 /// The strings of a required field.

@@ -45,6 +45,7 @@ pub mod json;
 pub mod limits;
 pub mod quota;
 pub mod releases;
+mod runs;
 mod service;
 
 pub use append::{Receipt, Remember};

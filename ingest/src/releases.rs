@@ -1,14 +1,14 @@
 //! What happens to releases: they are created, promoted to an environment, rolled back and retired, each by an
 //! event in the release log; and unregistered ones are registered, where a workspace says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use catalog::{Action, DetailedSpec, Release, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage};
-use event::{Error, Kind};
+use event::{Error, Id, Kind, id::check_name};
 use serde_json::{Value, json};
 
 use crate::{
-    Batch, Ingest, Refused, Remember, SubmitError, definitions::say, json::read_json_array,
+    Batch, Ingest, Refused, Remember, SubmitError, batch::RowIssue, definitions::say, json::read_json_array,
     limits::MAX_NOTE_BYTES,
 };
 
@@ -207,6 +207,39 @@ impl Ingest {
         // Each call is a change of its own, also one that says the same as the last but one.
         self.submit(workspace, batch, None, Remember::Never).await?;
         Ok(change)
+    }
+
+    /// The rows that name a release which does not exist.
+    pub(crate) async fn unknown_releases(
+        &self,
+        workspace: &Id,
+        batch: &Batch,
+    ) -> Result<Vec<RowIssue>, Error> {
+        let Some(column) = batch.columns.column("release") else { return Ok(Vec::new()) };
+        let named = column.counts();
+        let known = |releases: &HashMap<Id, BTreeSet<String>>| {
+            let names = releases.get(workspace);
+            named.keys().all(|name| names.is_some_and(|names| names.contains(*name)))
+        };
+        if known(&self.known_releases()) {
+            return Ok(Vec::new());
+        }
+        let page = self.catalog().page(workspace).await?;
+        let names: BTreeSet<String> =
+            page.releases.iter().map(|release| release.entity.name.clone()).collect();
+        let reason = match named.keys().all(|name| names.contains(*name)) {
+            true => None,
+            false => self.refusal(&page).await?,
+        };
+        let issue = |row| {
+            let name = column.text(row).filter(|name| !names.contains(*name))?;
+            match (&reason, check_name(name)) {
+                (None, Ok(())) => None,
+                (None, Err(error)) => Some((row, "release", error.to_string())),
+                (Some(reason), _) => Some((row, "release", format!("`{name}` {reason}"))),
+            }
+        };
+        Ok((0..batch.rows()).filter_map(issue).collect())
     }
 
     /// Why releases that a workspace does not know are refused; `None`, when they will be registered.

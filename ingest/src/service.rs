@@ -6,10 +6,10 @@ use std::{
 };
 
 use catalog::{
-    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, ReleaseChange, ReleaseSpec,
+    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Noted, ReleaseChange, ReleaseSpec,
     Workspace,
 };
-use event::{Clock, Day, Error, ErrorKind, Id, Kind, RowProblem, Share, Window, id::check_name};
+use event::{Clock, Day, Error, ErrorKind, Id, Kind, RowProblem, Share, Window};
 use meter::Counter;
 use table::Table;
 
@@ -21,6 +21,7 @@ use crate::{
     gate::{Bounds, Gate},
     limits::MAX_LISTED_ERRORS,
     quota::Quotas,
+    runs,
 };
 
 /// Why a batch was not stored.
@@ -47,6 +48,8 @@ pub struct Ingest {
     lanes: Cached<Id, Lanes>,
     keeping: Cached<Id, Keeping>,
     definitions: Cached<Id, Arc<Definitions>>,
+    /// Runs that are there, by their workspaces.
+    runs: Cached<(Id, Id), ()>,
     gate: Arc<Gate>,
     pub(crate) quotas: Quotas,
     unrecorded: Counter,
@@ -80,6 +83,7 @@ impl Ingest {
             lanes: Cached::new(CACHED_SECONDS),
             keeping: Cached::new(CACHED_SECONDS),
             definitions: Cached::new(CACHED_SECONDS),
+            runs: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
             quotas: Quotas::new(table, clock),
             unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
@@ -141,13 +145,14 @@ impl Ingest {
         let (lanes, recorded) = self.prepare(workspace, &batch).await?;
         let id = workspace.id();
         let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
-        self.record(id, &recorded).await;
+        self.record(id, recorded).await;
         Ok(receipt)
     }
 
     /// Records what events change about what is live and what holds. They are in the log: whatever fails from
     /// here on is not theirs, and the projector records them as well.
-    async fn record(&self, workspace: &Id, recorded: &Recorded) {
+    async fn record(&self, workspace: &Id, recorded: Recorded) {
+        self.record_runs(workspace, recorded.runs).await;
         if let Err(error) = self.catalog.record(workspace, &recorded.changes).await {
             self.unrecorded.increment(1);
             tracing::warn!(%workspace, %error, "release events are stored; the projector records what is live");
@@ -185,7 +190,7 @@ impl Ingest {
         let mut receipt = self.appender.append_chunk(id, &lanes, &chunk).await?;
         receipt.appended += completed;
         receipt.replayed = receipt.appended == 0;
-        self.record(id, &recorded).await;
+        self.record(id, recorded).await;
         Ok(receipt)
     }
 
@@ -208,7 +213,8 @@ impl Ingest {
         // A larger one is left to the projector.
         let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
         let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
-        Ok((lanes, Recorded { changes, defines: defining::days_of(batch) }))
+        let (defines, runs) = (defining::days_of(batch), runs::noted(batch));
+        Ok((lanes, Recorded { changes, defines, runs }))
     }
 
     /// Checks, without writing, that every release a batch names exists, or can be registered, and that
@@ -240,6 +246,7 @@ impl Ingest {
             _ => {
                 let mut issues = self.expired_days(workspace.id(), batch).await?;
                 issues.extend(self.unknown_releases(workspace.id(), batch).await?);
+                issues.extend(self.unknown_runs(workspace.id(), batch).await?);
                 issues
             }
         };
@@ -296,35 +303,6 @@ impl Ingest {
         Ok(problems)
     }
 
-    /// The rows that name a release which does not exist.
-    async fn unknown_releases(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
-        let Some(column) = batch.columns.column("release") else { return Ok(Vec::new()) };
-        let named = column.counts();
-        let known = |releases: &HashMap<Id, BTreeSet<String>>| {
-            let names = releases.get(workspace);
-            named.keys().all(|name| names.is_some_and(|names| names.contains(*name)))
-        };
-        if known(&self.known_releases()) {
-            return Ok(Vec::new());
-        }
-        let page = self.catalog.page(workspace).await?;
-        let names: BTreeSet<String> =
-            page.releases.iter().map(|release| release.entity.name.clone()).collect();
-        let reason = match named.keys().all(|name| names.contains(*name)) {
-            true => None,
-            false => self.refusal(&page).await?,
-        };
-        let issue = |row| {
-            let name = column.text(row).filter(|name| !names.contains(*name))?;
-            match (&reason, check_name(name)) {
-                (None, Ok(())) => None,
-                (None, Err(error)) => Some((row, "release", error.to_string())),
-                (Some(reason), _) => Some((row, "release", format!("`{name}` {reason}"))),
-            }
-        };
-        Ok((0..batch.rows()).filter_map(issue).collect())
-    }
-
     /// The rows of days whose events have expired.
     async fn expired_days(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
         let now = self.clock.now();
@@ -360,6 +338,11 @@ impl Ingest {
         &self.unrecorded
     }
 
+    /// The runs that are known to be there.
+    pub(crate) fn known_runs(&self) -> &Cached<(Id, Id), ()> {
+        &self.runs
+    }
+
     pub(crate) fn known_releases(&self) -> MutexGuard<'_, HashMap<Id, BTreeSet<String>>> {
         self.releases.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -369,6 +352,7 @@ impl Ingest {
 struct Recorded {
     changes: Vec<ReleaseChange>,
     defines: BTreeSet<Day>,
+    runs: Noted,
 }
 
 /// What a release event says.

@@ -17,6 +17,7 @@ mod live;
 mod projector;
 mod quota;
 mod retention;
+mod run;
 mod token;
 
 pub use audit::*;
@@ -29,6 +30,7 @@ pub use live::*;
 pub use projector::*;
 pub use quota::*;
 pub use retention::*;
+pub use run::*;
 pub use token::*;
 
 /// A log: all events of one workspace, day, kind and lane.

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use catalog::Noted;
 use event::{Kind, Result};
 use fold::{
     Delta, Rollup,
@@ -78,6 +79,8 @@ pub(crate) struct DayFold<'a> {
     pub(crate) rollup: Rollup,
     /// The parts that segments touched.
     pub(crate) parts: BTreeMap<Breakdown, PartFold>,
+    /// What its metrics say of runs, to be recorded before the rollup moves.
+    pub(crate) runs: Noted,
     /// How much was folded in.
     pub(crate) taken: Taken,
     /// How many segments were.
@@ -126,9 +129,15 @@ impl<'a> DayFold<'a> {
             has_features: false,
             rollup: Rollup::default(),
             parts: BTreeMap::new(),
+            runs: Noted::default(),
             taken: Taken::default(),
             segments: 0,
         }
+    }
+
+    /// Whether what it folds is written, and not only compared with what is stored.
+    pub(crate) fn is_written(&self) -> bool {
+        self.source.is_some()
     }
 
     /// Adds what segment `seq` of a log folds to.

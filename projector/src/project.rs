@@ -2,8 +2,8 @@
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use catalog::{Defined, ReleaseChange, record, record_definitions};
-use event::{ErrorKind, Kind, Result};
+use catalog::{Defined, Noted, ReleaseChange, record, record_definitions, record_metrics};
+use event::{ErrorKind, Id, Kind, Result};
 use fold::{
     Delta, LogSegment, Rollup,
     rollup::{Folding, is_current},
@@ -26,6 +26,9 @@ use crate::{
 
 /// How many segments are read at once: some megabytes.
 const SEGMENTS_AT_ONCE: u64 = 64;
+
+/// How many metrics of runs are noted before they are recorded: some megabytes.
+const MAX_NOTED: usize = 10_000;
 
 /// A day's rollup after it was brought up to date.
 #[derive(Clone, Debug)]
@@ -162,6 +165,7 @@ async fn write(
         features::begin(table, version, day).await?;
     }
     counters::write(table, day, fold).await?;
+    record_runs(table, &day.workspace, fold.runs.clone()).await?;
     let unrecorded = record_releases(table, day, &stored.applied, applied, &Skipped::new()).await?;
     if let Some(stopped) = unrecorded.first() {
         // Before the rollup moves past it: a crash in between forgets nothing.
@@ -218,16 +222,40 @@ async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Opti
     }
 }
 
-/// What a segment folds to, or why it cannot be folded; and whether it has features.
-fn folded(folding: Folding, segment: &Segment) -> (std::result::Result<Delta, String>, bool) {
+/// Records what metrics say of runs. Recording it again changes nothing.
+async fn record_runs(table: &dyn Table, workspace: &Id, noted: Noted) -> Result<()> {
+    if noted.is_empty() {
+        return Ok(());
+    }
+    match record_metrics(table, workspace, noted).await? {
+        0 => {}
+        metrics => tracing::warn!(%workspace, metrics, "runs have more metrics than are kept beside them"),
+    }
+    Ok(())
+}
+
+/// What a segment folds to, or why it cannot be folded; and whether it has features. What it says of runs is `noted`, if
+/// it is to be.
+fn folded(
+    folding: Folding,
+    segment: &Segment,
+    noted: Option<&mut Noted>,
+) -> (std::result::Result<Delta, String>, bool) {
     let (kind, has_features) = (segment.log.kind, Cell::new(false));
+    let is_of_run = |name: &str| noted.is_some() && kind == Kind::Metrics && ["run", "step"].contains(&name);
     let wants = |name: &str| {
         has_features.set(has_features.get() || kind.sketched(name).is_some());
-        folding.wants(kind, name)
+        folding.wants(kind, name) || is_of_run(name)
     };
-    let folded = caught::text(|| segment.unpack(wants)).and_then(|columns| {
-        let segment = LogSegment { place: segment.place(), columns: &columns };
-        caught::text(|| Delta::folded(folding, kind, segment))
+    let columns = caught::text(|| segment.unpack(wants));
+    let folded = columns.and_then(|columns| {
+        let delta = caught::text(|| {
+            Delta::folded(folding, kind, LogSegment { place: segment.place(), columns: &columns })
+        })?;
+        if let Some(noted) = noted.filter(|_| kind == Kind::Metrics) {
+            noted.add(&columns, Some((&segment.log, segment.seq)));
+        }
+        Ok(delta)
     });
     (folded, has_features.get())
 }
@@ -264,7 +292,12 @@ pub(crate) async fn fold_from(
         };
         for segment in &segments {
             if !is_skipped(&left_out.always, log, segment.seq) {
-                let (folded, has_features) = folded(into.folding, segment);
+                let is_noted = into.is_written() && into.folding == Folding::Rollup;
+                let noted = is_noted.then_some(&mut into.runs);
+                let (folded, has_features) = folded(into.folding, segment, noted);
+                if into.runs.len() > MAX_NOTED {
+                    record_runs(table, &log.workspace, std::mem::take(&mut into.runs)).await?;
+                }
                 into.has_features |= has_features;
                 match folded {
                     Ok(delta) => {

@@ -28,6 +28,7 @@ mod pages;
 mod paging;
 mod past;
 mod retention;
+mod runs;
 mod series;
 mod splits;
 mod sql;

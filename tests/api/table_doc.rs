@@ -3,11 +3,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use catalog::{Catalog, New, NewEntity, ReleaseDetails, Role};
-use event::{Clock, Day, Definition, Task, Timestamp, Window};
+use catalog::{Catalog, New, NewEntity, NewRun, Noted, ReleaseDetails, Role, Run};
+use event::{Clock, Day, Definition, Kind, Task, Timestamp, Window};
+use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
-    key::{self, EntityId, Scope, Trail},
+    key::{self, EntityId, LogId, Scope, Trail},
 };
 use serde_json::{Value as Json, json};
 use table::{
@@ -119,6 +120,29 @@ fn details() -> ReleaseDetails {
     }
 }
 
+/// A run with a metric.
+async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
+    let text = |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into();
+    let new = NewRun {
+        experiment: Some("depths".into()),
+        name: Some("depth 6".into()),
+        params: text("depth", "6"),
+        tags: text("team", "lending"),
+        ..NewRun::default()
+    };
+    let run = catalog.create_run(workspace, new, now()).await.unwrap();
+    let metric = format!(
+        r#"{{"name":"loss","measured_at":"2026-06-10T00:00:00Z","value":0.4,"run":"{}","step":2}}"#,
+        run.id
+    );
+    let metric = read_ndjson(Kind::Metrics, metric.as_bytes(), now()).unwrap();
+    let log = LogId { workspace: workspace.clone(), day: now().day(), kind: Kind::Metrics, lane: 0 };
+    let mut noted = Noted::default();
+    noted.add(&metric.columns, Some((&log, 17)));
+    catalog.record_metrics(workspace, noted).await.unwrap();
+    run
+}
+
 #[tokio::test]
 async fn the_page_shows_what_is_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -152,6 +176,7 @@ async fn the_page_shows_what_is_stored() {
     catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
 
+    let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
 
@@ -173,14 +198,22 @@ async fn the_page_shows_what_is_stored() {
         ("A role, as the workspace has it", key::grant(&scope, &group)),
         ("The same, as the principal has it", key::granted(&group, &scope)),
         ("A free counter", key::free_counter(&model, "reviews")),
+        ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
+        ("A run", key::run(workspace.id(), &run.id)),
+        ("The latest values of the metrics of a run", key::latest(workspace.id(), &run.id)),
         ("A record of an audit trail", key::audit_record(&record.trail, record.seq)),
     ] {
         page += &section(&table, &mut ids, title, key).await;
     }
     assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));
+    compare(&page);
+}
+
+/// Compares the page with what is stored, or writes it.
+fn compare(page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/table.md");
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        fs::write(&path, &page).unwrap();
+        fs::write(&path, page).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(

@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
-use catalog::{Alert, Catalog, New, NewEntity, Patch, Pin, PrimaryMetric, ReleaseSpec, Role, Workspace};
-use event::{Clock, Definition, Kind, Task, Timestamp};
+use catalog::{
+    Alert, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric, ReleaseSpec, Role, RunChange,
+    RunStatus, Workspace,
+};
+use event::{Clock, Definition, Id, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
     counted,
@@ -25,6 +28,9 @@ use crate::{
 /// How long the test waits for what must happen, before it fails, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
+
+/// The run that metrics are of.
+const RUN: &str = "2NBs0tD5Ihm2PVFzM3kZvMYdQX9";
 
 /// What each service called.
 struct Calls {
@@ -88,6 +94,10 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
         catalog.commit(id, name, &cut, now).await.unwrap();
     }
     catalog.delete_consumer(id, "forgotten").await.unwrap();
+    let new = NewRun { id: Some(Id::parse(RUN).unwrap()), ..NewRun::default() };
+    let run = catalog.create_run(id, new, now).await.unwrap();
+    let ended = RunChange { status: Some(RunStatus::Finished), ..RunChange::default() };
+    catalog.change_run(id, &run.id, &ended, now).await.unwrap();
 }
 
 /// Registers everything there is to register, and appends events of every kind.
@@ -126,9 +136,14 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
             Kind::Metrics,
             r#"{"release":"v1","name":"latency","measured_at":"2026-06-01T04:30:00Z","value":1.5}"#,
         ),
+        (
+            Kind::Metrics,
+            r#"{"run":"2NBs0tD5Ihm2PVFzM3kZvMYdQX9","name":"loss","measured_at":"2026-06-01T04:30:00Z","value":1.5}"#,
+        ),
     ];
-    for (kind, row) in &events {
-        for key in [Some("nightly"), None] {
+    for (at, (kind, row)) in events.iter().enumerate() {
+        let nightly = format!("nightly-{at}");
+        for key in [Some(nightly.as_str()), None] {
             let batch = read_ndjson(*kind, row.as_bytes(), now)
                 .unwrap_or_else(|refused| panic!("{kind:?}: {refused}"));
             ingest.submit(&workspace, batch, key, Remember::Week).await.unwrap();
@@ -332,6 +347,7 @@ fn every_key_is_somebodys_to_write() {
     let golden = [
         "snapshots/almanac_log__key__tests__golden_strings.snap",
         "key/snapshots/almanac_log__key__live__tests__golden_strings.snap",
+        "key/snapshots/almanac_log__key__run__tests__golden_strings.snap",
     ];
     let golden = golden.map(|path| fs::read_to_string(root().join("log/src").join(path)).unwrap()).join("\n");
     let keys: Vec<&str> = golden.lines().filter_map(|line| Some(line.split_once(" / ")?.0)).collect();

@@ -76,7 +76,8 @@ impl Target {
             "principal" if self == Target::Own && !path.contains("/grants") => format!("user:{caller}"),
             "principal" => format!("user:{person}"),
             "type" => "model".to_owned(),
-            "counter" | "token" => "spare".to_owned(),
+            "counter" | "token" | "metric" => "spare".to_owned(),
+            "run" => "2NBs0tD5Ihm2PVFzM3kZvMYdQX9".to_owned(),
             other => panic!("the path has a parameter `{other}`, of which this test knows nothing"),
         }
     }

@@ -26,7 +26,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 49] = [
+const STEPS: [(&str, &str, &str); 51] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -95,6 +95,12 @@ const STEPS: [(&str, &str, &str); 49] = [
         "WORKSPACE/metrics",
         r#"{"release":"v1","name":"latency","measured_at":"2026-06-10T00:00:0NZ","value":1.5}"#,
     ),
+    (
+        "POST",
+        "/v1/runs",
+        r#"{"workspace":"credit/prod","id":"2FBs0tD5Ihm2PVFzM3kZvMYdQX9","params":{"depth":"6"}}"#,
+    ),
+    ("PATCH", "/v1/runs/credit%2Fprod/2FBs0tD5Ihm2PVFzM3kZvMYdQX9", r#"{"status":"finished"}"#),
     ("DELETE", "/v1/models/credit%2Fprod%2Fspare2", ""),
     ("DELETE", "/v1/configurations/credit%2Fprod%2Fdeep", ""),
     ("DELETE", "/v1/groups/risk/members/bob", ""),

@@ -8,6 +8,7 @@ pub(crate) mod group;
 pub(crate) mod model;
 pub(crate) mod release;
 pub(crate) mod root;
+pub(crate) mod run;
 pub(crate) mod workspace;
 
 use ::catalog::{Service, json};

@@ -72,6 +72,9 @@ pub(crate) struct ReleaseArgs {
     /// A metric from training time. May be repeated.
     #[arg(long = "metric", value_name = "NAME=NUMBER")]
     pub(crate) metrics: Vec<String>,
+    /// The run that trained it: its latest metrics and its parameters are noted with the release.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) from_run: Option<String>,
     /// Who made it.
     #[arg(long)]
     pub(crate) author: Option<String>,
@@ -97,6 +100,7 @@ async fn create(config: &Config, args: ReleaseArgs) -> anyhow::Result<()> {
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let new = asked(args)?;
     let workspace = ingest.catalog().workspace(&new.workspace).await?;
+    let new = new.with_run(ingest.catalog(), workspace.id()).await?;
     let created = ingest.create_release(&workspace, new.spec()?).await?;
     let state = if created.was_registered { "registered already" } else { "registered" };
     println!("release {} is {state}", created.release.entity.name);
@@ -122,6 +126,7 @@ fn asked(args: ReleaseArgs) -> Result<NewRelease, Error> {
         artefact_digest: args.artefact_digest,
         snapshot_from: args.snapshot_from,
         snapshot_to: args.snapshot_to,
+        from_run: args.from_run,
         notes: args.note,
         author: args.author,
     })

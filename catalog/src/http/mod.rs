@@ -21,6 +21,7 @@ mod people;
 mod people_api;
 mod quota;
 mod retention;
+mod run;
 mod schemas;
 mod settings;
 mod workspace;
@@ -94,7 +95,8 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
             }
         }
     }
-    let routes = people(routes).map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
+    let routes =
+        run::add(people(routes)).map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
     let routes =
         schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes

@@ -143,6 +143,7 @@ pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
                 .into_iter()
                 .fold(new, |new, part| new.property(part, field(kind, part)))
                 .property("metrics", maybe(numbers(MAX_METRICS), Type::Object))
+                .property("from_run", schema::nullable(schema::string().pattern(Some("^[0-9A-Za-z]{27}$"))))
                 .property("attributes", attributes())
                 .into()
         }

@@ -21,7 +21,7 @@ def test_the_readme_runs(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert [kind for kind, _ in blocks] == ["sh", "python", "python", "text"]
+    assert [kind for kind, _ in blocks] == ["sh", "python", "python", "text", "python", "text"]
     with al.open(tmp_path / "data", binary=binary) as client:
         names: "dict[str, object]" = {}
         printed = ""

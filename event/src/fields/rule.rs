@@ -13,6 +13,9 @@ pub const MAX_NOTE_BYTES: usize = 4096;
 /// The most bytes in a text of several words that a definition has.
 pub const MAX_WORDS_BYTES: usize = 8192;
 
+/// The greatest step of a run: up to it doubles hold every whole number.
+pub const MAX_STEP: f64 = 9_007_199_254_740_992.0; // 2^53
+
 /// What the values of a field must keep to, besides their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -40,6 +43,12 @@ pub enum Rule {
     Probability,
     /// A number that is not negative.
     Duration,
+    /// Any number; where the event is of a run, also what is no number (NaN) or infinite.
+    Measured,
+    /// A whole number that a double holds exactly.
+    Step,
+    /// The id of a run.
+    Run,
 }
 
 impl Rule {
@@ -52,6 +61,11 @@ impl Rule {
             Rule::Words => MAX_WORDS_BYTES,
             _ => MAX_TEXT_BYTES,
         }
+    }
+
+    /// Whether a number may be NaN or infinite, where the event is of a run.
+    pub fn may_be_special(self) -> bool {
+        self == Rule::Measured
     }
 
     /// Whether a text may be empty.
@@ -76,13 +90,18 @@ impl Rule {
 
     /// The numbers that keep the rule. All of them are finite, and 0 is one of them.
     pub fn range(self) -> RangeInclusive<f64> {
+        if self == Rule::Step {
+            return -MAX_STEP..=MAX_STEP;
+        }
         self.min().map_or(f64::MIN, f64::from)..=self.max().map_or(f64::MAX, f64::from)
     }
 
     /// What is wrong with a number outside of the range, as the rest of a sentence.
     pub fn refusal(self, number: f64) -> String {
         match self {
+            Rule::Measured => "is not a finite number, which only a metric of a run may have".to_owned(),
             _ if !number.is_finite() => "is not a finite number".to_owned(),
+            Rule::Step => format!("should be a whole number, but {number} was given"),
             Rule::Duration => format!("is how long it took, but {number} was given"),
             _ => format!(
                 "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"

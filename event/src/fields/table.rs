@@ -86,12 +86,14 @@ pub(super) const OUTCOMES: &[Field] = &[
 pub(super) const METRICS: &[Field] = &[
     text("name", Rule::Plain, "The name of the metric.").required().rolled_up(),
     time("measured_at", "When it was measured.").required().rolled_up(),
-    number("value", "What was measured.").required().rolled_up(),
+    number("value", "What was measured.").rule(Rule::Measured).required().rolled_up(),
     text("release", Rule::Name, "The release that it was measured of.").rolled_up(),
     text("key", Rule::Key, "The key of the prediction that it was measured of.")
         .needs(&["predicted_at", "predicted_on"]),
     time("predicted_at", "The instant of the prediction that `key` names.").needs(&["key"]),
     text("predicted_on", Rule::Day, "The UTC day of the prediction that `key` names.").needs(&["key"]),
+    text("run", Rule::Run, "The run that measured it, by its id."),
+    number("step", "How far the run was: a whole number that grows.").rule(Rule::Step).needs(&["run"]),
 ];
 
 pub(super) const RELEASES: &[Field] = &[

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     EventPlace, LogSegment, Result,
-    read::{Codes, Numbers, Texts, floats, present, required_floats, required_texts, required_times, texts},
+    read::{Codes, Numbers, Texts, floats, measured, present, required_texts, required_times, texts},
     sketch::Floored,
 };
 
@@ -213,22 +213,28 @@ fn outcomes(columns: &Columns, rollup: &mut Rollup) -> Result<()> {
 fn metrics(place: Place, columns: &Columns, delta: &mut Delta) -> Result<()> {
     let names = required_texts(columns, "name")?.codes();
     let times = required_times(columns, "measured_at")?;
-    let values = required_floats(columns, "value")?;
+    let values = measured(columns, "value")?;
     let releases = optional_codes(columns, "release")?;
     let pairs = Pairs::new(&names, &releases);
     let mut series = vec![Series::empty(); pairs.pairs.len()];
-    for (row, ((&pair, &at), &value)) in (0..).zip(pairs.codes.iter().zip(times).zip(values)) {
-        series[pair as usize].add(at, value, EventPlace { segment: place, row });
+    for (row, ((&pair, &at), &value)) in (0..).zip(pairs.codes.iter().zip(times).zip(values.values)) {
+        if value.is_finite() {
+            series[pair as usize].add(at, value, EventPlace { segment: place, row });
+        }
     }
     let mut by_name = BTreeMap::<u32, Metric>::new();
-    for (&(name, release), series) in pairs.pairs.iter().zip(series) {
+    // What is NaN or infinite counts as an event, and is no part of sums, extremes, quantiles and the last value.
+    let with_values = pairs.pairs.iter().zip(series).filter(|(_, series)| series.numbers.n > 0);
+    for (&(name, release), series) in with_values {
         let release = releases.names.get(release as usize).copied().unwrap_or("");
         let metric = by_name.entry(name).or_default();
         let series = Some(series);
         metric.total.merge(&series);
         metric.releases.add(release, &series);
     }
-    let mut sketches = sketches(&names.codes, names.len(), Numbers { values, valid: None });
+    let is_finite: Vec<bool> = values.values.iter().map(|value| value.is_finite()).collect();
+    let finite = Numbers { values: values.values, valid: Some(&is_finite) };
+    let mut sketches = sketches(&names.codes, names.len(), finite);
     for (name, mut metric) in by_name {
         metric.sketch = std::mem::take(&mut sketches[name as usize]);
         let name = names.names[name as usize];

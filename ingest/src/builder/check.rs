@@ -135,6 +135,12 @@ impl BatchBuilder {
 
     fn check_floats(&mut self, field: usize) {
         let spec = &self.kind.fields()[field];
+        if spec.rule.may_be_special() {
+            return self.check_special(field);
+        }
+        if spec.rule == Rule::Step {
+            self.check_steps(field);
+        }
         let column = (&self.fields[field], spec.rule);
         note_floats(&mut self.notes, &self.numbers, column, 1 + field, &|| spec.name.to_owned());
     }

@@ -173,6 +173,12 @@ impl ColumnBuilder {
                 self.push_float(row, *number as f64);
                 Ok(())
             }
+            (Growing::Float(_), Scalar::Text(text))
+                if self.rule.may_be_special() && special(text).is_some() =>
+            {
+                self.push_float(row, special(text).unwrap_or(f64::NAN));
+                Ok(())
+            }
             (Growing::Float(_), _) => wrong("a number"),
             (Growing::Time(_), _) => {
                 let time = match value {
@@ -361,5 +367,14 @@ fn clear_nulls<T: Default + Copy>(values: &mut [T], valid: Option<&[bool]>) {
         if !valid {
             *value = T::default();
         }
+    }
+}
+/// What JSON has no number for, by the names that JavaScript and protocol buffers give it.
+fn special(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
     }
 }

@@ -71,6 +71,37 @@ impl BatchBuilder {
         }
     }
 
+    /// Numbers that may be NaN or infinite where the event is of a run, and nowhere else.
+    pub(super) fn check_special(&mut self, field: usize) {
+        let spec = &self.kind.fields()[field];
+        let Growing::Float(values) = &self.fields[field].values else { return };
+        if values.iter().all(|number| number.is_finite()) {
+            return;
+        }
+        let run = &self.fields[self.index_of("run")];
+        let mut budget = self.notes.budget();
+        for (at, number) in values.iter().enumerate() {
+            if !number.is_finite() && self.fields[field].is_valid(at) && !run.is_valid(at) {
+                let error = || FieldError::new(spec.name, spec.rule.refusal(*number));
+                self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
+            }
+        }
+    }
+
+    /// Steps are whole numbers.
+    pub(super) fn check_steps(&mut self, field: usize) {
+        let spec = &self.kind.fields()[field];
+        let Growing::Float(values) = &self.fields[field].values else { return };
+        let is_wrong = |number: &f64| number.is_finite() && number.fract() != 0.0;
+        let mut budget = self.notes.budget();
+        for (at, number) in values.iter().enumerate().filter(|(_, number)| is_wrong(number)) {
+            if self.fields[field].is_valid(at) {
+                let error = || FieldError::new(spec.name, spec.rule.refusal(*number));
+                self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
+            }
+        }
+    }
+
     /// Fields that need another one beside them.
     pub(super) fn check_needs(&mut self) {
         for (index, field) in

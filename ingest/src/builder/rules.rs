@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use catalog::Action;
 use event::{
-    Day, Task,
+    Day, Id, Task,
     fields::{Rule, plain_label},
     id::check_name,
 };
@@ -48,6 +48,7 @@ fn check_slowly(rule: Rule, text: &str) -> Result<(), String> {
         Rule::Task if !Task::NAMES.contains(&text) => {
             Err(format!("`{text}` is none of {}", Task::NAMES.join(", ")))
         }
+        Rule::Run => Id::parse(text).map(|_| ()).map_err(|error| error.to_string()),
         Rule::Day => text.parse::<Day>().map(|_| ()).map_err(|error| error.to_string()),
         _ if text.is_empty() && !rule.may_be_empty() => Err("is empty".into()),
         _ => Ok(()),

@@ -3,7 +3,7 @@
 use catalog::Action;
 use event::{
     Kind, Task,
-    fields::{Family, Field, FieldType, Rule},
+    fields::{Family, Field, FieldType, MAX_STEP, Rule},
 };
 use serde_json::{Map, Value, json};
 use web::{
@@ -147,6 +147,16 @@ fn value(field: &Field, nullable: bool) -> ObjectBuilder {
 fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
     match (kind, rule) {
         (FieldType::Time, _) => schema::time().schema_type(schema::types(&[Type::String], nullable)),
+        (FieldType::Float, Rule::Measured) => {
+            // JSON has no number for what is none; an integer stands for itself.
+            ObjectBuilder::new()
+                .schema_type(schema::types(&[Type::Number, Type::String], nullable))
+                .pattern(Some("^(NaN|-?Infinity)$"))
+        }
+        (FieldType::Float, Rule::Step) => {
+            let whole = ObjectBuilder::new().schema_type(schema::types(&[Type::Integer], nullable));
+            whole.minimum(Some(-MAX_STEP as isize)).maximum(Some(MAX_STEP as isize))
+        }
         (FieldType::Float, _) => {
             let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], nullable));
             number.minimum(rule.min()).maximum(rule.max())
@@ -156,6 +166,10 @@ fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
             let names = Task::NAMES.map(Value::from).into_iter().chain(nullable.then_some(Value::Null));
             let task = ObjectBuilder::new().schema_type(schema::types(&[Type::String], nullable));
             task.enum_values(Some(names))
+        }
+        (FieldType::Text, Rule::Run) => {
+            let id = schema::string().schema_type(schema::types(&[Type::String], nullable));
+            id.pattern(Some("^[0-9A-Za-z]{27}$"))
         }
         (FieldType::Text, Rule::Day) => schema::day().schema_type(schema::types(&[Type::String], nullable)),
         (FieldType::Text, _) => {

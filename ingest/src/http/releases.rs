@@ -182,6 +182,7 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let new: NewRelease = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&new.workspace).await?;
+    let new = new.with_run(ingest.catalog(), workspace.id()).await?;
     let created = ingest.create_release(&workspace, new.spec()?).await?;
     if !created.is_new {
         let name = &created.release.entity.name;

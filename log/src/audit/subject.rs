@@ -11,6 +11,10 @@ use crate::key::{self, EntityId, Followed, Scope, Trail};
 pub(super) enum Subject {
     /// An entity of the catalog.
     Entity(EntityId),
+    /// An experiment of a workspace, by its id.
+    Experiment(Id, String),
+    /// A run of a workspace.
+    Run(Id, Id),
     /// A user in a group.
     Member(Id, Id),
     /// A role.
@@ -45,6 +49,12 @@ impl Subject {
     pub(super) fn of(key: &Key) -> Option<Self> {
         if let Some(entity) = EntityId::of_key(key) {
             return Some(Self::Entity(entity));
+        }
+        if let Some((workspace, run)) = key::parse_run(key) {
+            return Some(Self::Run(workspace, run));
+        }
+        if let Some((workspace, id)) = key::parse_experiment(key) {
+            return Some(Self::Experiment(workspace, id.to_owned()));
         }
         if let Some((scope, principal)) = key::parse_grant(key) {
             return (key::grant(&scope, &principal) == *key).then_some(Self::Grant(scope, principal));
@@ -95,6 +105,8 @@ impl Subject {
             | Self::Setting(id, _)
             | Self::Alert(id, _)
             | Self::Letter(id, _)
+            | Self::Experiment(id, _)
+            | Self::Run(id, _)
             | Self::Projections(id) => Trail::Workspace(id.clone()),
             Self::Grant(..) | Self::Member(..) | Self::Token | Self::Follow(..) => Trail::Server,
         }
@@ -103,7 +115,9 @@ impl Subject {
     /// What a change of it is called, by what was and what is there.
     pub(super) fn action(&self, before: Option<&Item>, after: Option<&Item>) -> String {
         let [made, changed, gone] = match self {
-            Self::Entity(_) | Self::Setting(..) => ["create", "change", "delete"],
+            Self::Entity(_) | Self::Experiment(..) | Self::Run(..) | Self::Setting(..) => {
+                ["create", "change", "delete"]
+            }
             Self::Member(..) => ["add", "change", "remove"],
             Self::Grant(..) => ["give", "change", "take"],
             Self::Token => ["create", "change", "revoke"],
@@ -130,6 +144,8 @@ impl Subject {
     fn name(&self) -> &'static str {
         match self {
             Self::Entity(entity) => entity.kind().name(),
+            Self::Experiment(..) => "experiment",
+            Self::Run(..) => "run",
             Self::Member(..) => "member",
             Self::Grant(..) => "grant",
             Self::Token => "token",
@@ -145,6 +161,8 @@ impl Subject {
     pub(super) fn object(&self, item: &Item) -> String {
         match self {
             Self::Entity(entity) => entity.to_string(),
+            Self::Experiment(_, id) => id.clone(),
+            Self::Run(_, run) => run.to_string(),
             Self::Member(group, user) => {
                 format!("{} {}", EntityId::Group(group.clone()), EntityId::User(user.clone()))
             }

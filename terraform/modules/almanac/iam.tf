@@ -8,13 +8,29 @@ locals {
   id        = "???????????????????????????"
   workspace = "w#${local.id}"
 
-  # The catalog: categories, workspaces and what is in them, users, groups, systems, names, pointers, tokens and the
+  # The catalog: categories, workspaces and what is in them, runs, users, groups, systems, names, pointers, tokens and the
   # roles on the whole server.
-  catalog_keys = ["wc#${local.id}", local.workspace, "u#*", "g#*", "s#*", "@name#*", "@id#*", "token#*", "sys/access"]
+  catalog_keys = [
+    "wc#${local.id}",
+    local.workspace,
+    "${local.workspace}/run",
+    "u#*",
+    "g#*",
+    "s#*",
+    "@name#*",
+    "@id#*",
+    "token#*",
+    "sys/access",
+  ]
 
-  # What was live in each environment, and what happened: written when an event is appended, and again
-  # when it is projected.
-  record_keys = ["${local.workspace}/env#*", "${local.workspace}/feed", "${local.workspace}/def"]
+  # What was live in each environment, what happened, and the latest metrics of runs: written when an event is
+  # appended, and again when it is projected.
+  record_keys = [
+    "${local.workspace}/env#*",
+    "${local.workspace}/feed",
+    "${local.workspace}/def",
+    "${local.workspace}/latest",
+  ]
 
   # The audit trails: a record is written together with its change.
   audit_keys = ["${local.workspace}/audit", "sys/audit"]

@@ -17,6 +17,7 @@ from ._chart import Chart, chart
 from .background import Logger, Stats
 from .client import Client, Followed, Receipt, Release, Workspace
 from .errors import AlmanacError, AlmanacWarning, RefusedError, RowProblem, UnavailableError
+from .runs import Run
 from .server import LocalClient, find_binary, start
 
 __version__ = "0.2.0"
@@ -43,6 +44,7 @@ __all__ = [
     "RefusedError",
     "Release",
     "RowProblem",
+    "Run",
     "Stats",
     "UnavailableError",
     "Workspace",

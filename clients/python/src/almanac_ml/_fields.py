@@ -68,6 +68,8 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("key", TEXT),
         Field("predicted_at", TIME),
         Field("predicted_on", TEXT),
+        Field("run", TEXT),
+        Field("step", NUMBER),
     ),
 }
 

@@ -363,6 +363,14 @@ def plain(value: Any, kind: str) -> Any:
     return text(value)
 
 
+def measured(value: Any) -> Union[float, str]:
+    """A number; by its name where JSON has none for it."""
+    number = float(value)
+    if number != number:
+        return "NaN"
+    return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
+
+
 def _refuse_infinite(number: float) -> float:
     raise AlmanacError(f"{number} is no number that can be stored")
 

@@ -226,11 +226,14 @@ class Logger:
         key: Any = None,
         predicted_at: Union[None, str, datetime] = None,
         predicted_on: Union[None, str, datetime] = None,
+        run: Optional[str] = None,
+        step: Optional[int] = None,
         tags: Optional[Mapping[str, Any]] = None,
     ) -> bool:
         """Logs a measurement, taken now unless ``measured_at`` says when.
 
-        It may name the prediction that it belongs to: by ``key``, and ``predicted_at`` or ``predicted_on``.
+        It may name the prediction that it belongs to: by ``key``, and ``predicted_at`` or ``predicted_on``; or the
+        ``run`` that took it, by its id, and its ``step``. Of a run it may be NaN or infinite.
         """
         row = {
             "name": name,
@@ -240,6 +243,8 @@ class Logger:
             "key": key,
             "predicted_at": predicted_at,
             "predicted_on": predicted_on,
+            "run": run,
+            "step": step,
         }
         return self._take("metrics", row, tags=tags)
 
@@ -625,7 +630,8 @@ def _plain(kind: str, row: Dict[str, Any]) -> Dict[str, Any]:
         elif value is not None:
             if isinstance(value, float) and field(kind, name).type == "time":
                 value = datetime.fromtimestamp(value, timezone.utc)
-            plain[name] = _frames.plain(value, field(kind, name).type)
+            is_of_run = kind == "metrics" and name == "value" and row.get("run") is not None
+            plain[name] = _frames.measured(value) if is_of_run else _frames.plain(value, field(kind, name).type)
     return plain
 
 

@@ -36,6 +36,7 @@ from .errors import AlmanacError, AlmanacWarning, RefusedError
 
 if TYPE_CHECKING:
     from .background import Logger
+    from .runs import Run
 
 #: How long one request waits for events, in seconds.
 FOLLOW_WAIT_SECONDS = 20
@@ -163,6 +164,25 @@ class Workspace:
         from .background import Logger
 
         return Logger(self, **options)
+
+    def run(self, experiment: Optional[str] = None, **options: Any) -> "Run":
+        """A run of an experiment, which is created: see :class:`almanac_ml.Run`."""
+        from .runs import Run
+
+        return Run(self, experiment, **options)
+
+    def runs(self, experiment: Optional[str] = None) -> List[Dict[str, Any]]:
+        """The runs, or those of an experiment, the newest first, each with the latest value of each metric."""
+        found: List[Dict[str, Any]] = []
+        params = {"of": self.path, "limit": "1000"}
+        if experiment is not None:
+            params["experiment"] = experiment
+        while True:
+            page = self.client.transport.request("GET", "/v1/runs", params=params).json()
+            found += page["runs"]
+            if page["next_cursor"] is None:
+                return found
+            params["cursor"] = page["next_cursor"]
 
     def log_predictions(
         self,
@@ -653,9 +673,17 @@ class Workspace:
         said = {"model": name, "from": None if since is None else _day(since), "task": task, **judging}
         self._post(self._url("definitions"), said)
 
-    def create_release(self, name: str, *, model: str, environment: Optional[str] = None) -> "Release":
-        """Registers a release of a model, unless it is there."""
-        body = {"name": name, "model": model, "environment": environment}
+    def create_release(
+        self,
+        name: str,
+        *,
+        model: str,
+        environment: Optional[str] = None,
+        from_run: Union[None, str, "Run"] = None,
+    ) -> "Release":
+        """Registers a release of a model, unless it is there. ``from_run`` is the run that trained it."""
+        run = from_run if from_run is None or isinstance(from_run, str) else from_run.id
+        body = {"name": name, "model": model, "environment": environment, "from_run": run}
         self._ensure("/v1/releases", {"workspace": self.path, **body})
         return self.release(name)
 

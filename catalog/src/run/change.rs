@@ -1,0 +1,95 @@
+//! Changing runs: tags, status, name; and saying parameters.
+
+use std::collections::BTreeMap;
+
+use event::{Error, Id, Result, Timestamp};
+use log::key;
+use table::{Change, Policy, update};
+
+use super::{
+    Run, RunStatus, Texts, check_run_name, check_texts,
+    experiment::{archived, set_texts},
+    no_run,
+};
+use crate::Catalog;
+
+/// What is to be changed of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// How it is going. One that ends it without `ended_at` ends it now.
+    pub status: Option<RunStatus>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Parameters that it is given. One that was said before must have the same value.
+    pub params: Texts,
+    /// Tags to set, or, where `None`, to take away.
+    pub tags: BTreeMap<String, Option<String>>,
+    /// Whether it is archived.
+    pub archived: Option<bool>,
+}
+
+impl RunChange {
+    /// The run as it will be.
+    ///
+    /// # Errors
+    /// `Conflict`, when a parameter has another value already; `Invalid`, when it cannot be changed so.
+    pub fn apply(&self, before: &Run, now: Timestamp) -> Result<Run> {
+        let mut after = before.clone();
+        if let Some(name) = &self.name {
+            check_run_name("name", name)?;
+            after.name.clone_from(name);
+        }
+        if let Some(status) = self.status {
+            after.status = status;
+            after.ended_at = match status.is_end() {
+                true => self.ended_at.or(before.ended_at).or(Some(now)),
+                false => None,
+            };
+        } else if let Some(ended_at) = self.ended_at {
+            after.ended_at = Some(ended_at);
+        }
+        for (name, value) in &self.params {
+            match before.params.get(name) {
+                Some(known) if known != value => {
+                    return Err(Error::conflict(format!(
+                        "the parameter `{name}` is `{}` and never changes",
+                        known.chars().take(200).collect::<String>()
+                    )));
+                }
+                _ => _ = after.params.insert(name.clone(), value.clone()),
+            }
+        }
+        set_texts(&mut after.tags, &self.tags);
+        check_texts(&after.params, &after.tags)?;
+        after.archived_at = archived(before.archived_at, self.archived, now);
+        if after != *before {
+            after.version += 1;
+        }
+        Ok(after)
+    }
+}
+
+impl Catalog {
+    /// Changes a run, and returns what it is then.
+    ///
+    /// # Errors
+    /// `NotFound`; those of [`RunChange::apply`].
+    pub async fn change_run(
+        &self,
+        workspace: &Id,
+        run: &Id,
+        change: &RunChange,
+        now: Timestamp,
+    ) -> Result<Run> {
+        let key = key::run(workspace, run);
+        update(&*self.table, &key, Policy { pauses: true, ..Policy::of(&"the run") }, async |stored| {
+            let before = stored.as_ref().map(Run::from_item).transpose()?;
+            let before = before.ok_or_else(|| no_run(run.as_str()))?;
+            let after = change.apply(&before, now)?;
+            Ok(if after == before { Change::Leave(after) } else { Change::Put(after.to_item(), after) })
+        })
+        .await
+    }
+}

@@ -1,0 +1,158 @@
+//! Experiments: what groups runs.
+
+use std::collections::BTreeMap;
+
+use event::{Error, Id, Result, Timestamp};
+use log::key;
+use table::{Change, Condition, Policy, Query, query_all, update};
+
+use super::{Texts, check_run_name, check_texts};
+use crate::Catalog;
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Experiment {
+    /// The workspace.
+    pub workspace: Id,
+    /// Its name, which never changes.
+    pub name: String,
+    /// What people note of it.
+    pub tags: Texts,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// Since when it is archived, if it is: then it takes no more runs.
+    pub archived_at: Option<Timestamp>,
+    /// Counts its changes, from 1 on.
+    pub version: i64,
+}
+
+/// What is to be changed of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExperimentChange {
+    /// Tags to set, or, where `None`, to take away.
+    pub tags: BTreeMap<String, Option<String>>,
+    /// Whether it is archived.
+    pub archived: Option<bool>,
+}
+
+impl Experiment {
+    /// Its id, which is made of its name.
+    pub fn id(&self) -> String {
+        key::experiment_id(&self.name)
+    }
+}
+
+impl Catalog {
+    /// Creates an experiment.
+    ///
+    /// # Errors
+    /// `Conflict`, when there is one of this name; `Invalid`, when a part of it cannot be stored.
+    pub async fn create_experiment(
+        &self,
+        workspace: &Id,
+        name: &str,
+        tags: Texts,
+        now: Timestamp,
+    ) -> Result<Experiment> {
+        check_run_name("name of an experiment", name)?;
+        check_texts(&Texts::new(), &tags)?;
+        let experiment = Experiment {
+            workspace: workspace.clone(),
+            name: name.to_owned(),
+            tags,
+            created_at: now,
+            updated_at: now,
+            archived_at: None,
+            version: 1,
+        };
+        match self.table.put(experiment.to_item(), Condition::Absent).await {
+            Err(error) if error.is_conflict() => {
+                Err(Error::conflict(format!("there is an experiment called `{name}` already")))
+            }
+            written => written.map(|()| experiment),
+        }
+    }
+
+    /// The experiment of an id, if it is there.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn find_experiment(&self, workspace: &Id, id: &str) -> Result<Option<Experiment>> {
+        let item = self.table.get(&key::experiment(workspace, id)).await?;
+        item.as_ref().map(Experiment::from_item).transpose()
+    }
+
+    /// The experiment of an id.
+    ///
+    /// # Errors
+    /// `NotFound`, when it is not there.
+    pub async fn experiment(&self, workspace: &Id, id: &str) -> Result<Experiment> {
+        let found = self.find_experiment(workspace, id).await?;
+        found.ok_or_else(|| missing(id))
+    }
+
+    /// All experiments of a workspace, by age.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn experiments(&self, workspace: &Id) -> Result<Vec<Experiment>> {
+        let items = query_all(&*self.table, Query::table(key::experiments(workspace))).await?;
+        let mut all = items.iter().map(Experiment::from_item).collect::<Result<Vec<_>>>()?;
+        all.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
+        Ok(all)
+    }
+
+    /// Changes an experiment, and returns what it is then.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid`, when it cannot be changed so.
+    pub async fn change_experiment(
+        &self,
+        workspace: &Id,
+        id: &str,
+        change: &ExperimentChange,
+        now: Timestamp,
+    ) -> Result<Experiment> {
+        let key = key::experiment(workspace, id);
+        update(&*self.table, &key, Policy { pauses: true, ..Policy::of(&"the experiment") }, async |stored| {
+            let before =
+                stored.as_ref().map(Experiment::from_item).transpose()?.ok_or_else(|| missing(id))?;
+            let mut after = before.clone();
+            set_texts(&mut after.tags, &change.tags);
+            check_texts(&Texts::new(), &after.tags)?;
+            after.archived_at = archived(before.archived_at, change.archived, now);
+            if after == before {
+                return Ok(Change::Leave(before));
+            }
+            (after.updated_at, after.version) = (now, before.version + 1);
+            Ok(Change::Put(after.to_item(), after))
+        })
+        .await
+    }
+}
+
+/// Sets texts, and takes those away that are `None`.
+pub(super) fn set_texts(texts: &mut Texts, change: &BTreeMap<String, Option<String>>) {
+    for (name, value) in change {
+        match value {
+            Some(value) => _ = texts.insert(name.clone(), value.clone()),
+            None => _ = texts.remove(name),
+        }
+    }
+}
+
+/// Since when something is archived, after a change at `now`.
+pub(super) fn archived(before: Option<Timestamp>, change: Option<bool>, now: Timestamp) -> Option<Timestamp> {
+    match change {
+        Some(true) => before.or(Some(now)),
+        Some(false) => None,
+        None => before,
+    }
+}
+
+fn missing(id: &str) -> Error {
+    let id: String = id.chars().take(100).collect();
+    Error::not_found(format!("there is no experiment `{id}` in this workspace"))
+}

@@ -1,0 +1,86 @@
+//! Lists of runs: of a workspace or an experiment, page by page, by the time of their creation.
+
+use std::collections::BTreeMap;
+
+use event::{Error, Id, Result};
+use log::key;
+use table::{Cursor, Direction, Index, Query, query_all};
+
+use super::{LatestValue, Run};
+use crate::{Catalog, MAX_PAGE};
+
+/// Which runs, and how many at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunQuery {
+    /// The experiment, by its id; all runs of the workspace when `None`.
+    pub experiment: Option<String>,
+    /// The most in a page, at most [`MAX_PAGE`].
+    pub limit: usize,
+    /// Continue after this, from [`RunPage::next`].
+    pub after: Option<Cursor>,
+    /// The newest first.
+    pub newest_first: bool,
+}
+
+/// A run and the latest value of each of its metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunWithMetrics {
+    /// The run.
+    pub run: Run,
+    /// The latest values, by metric.
+    pub metrics: BTreeMap<String, LatestValue>,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug)]
+pub struct RunPage {
+    /// The runs, in order. Of one with hundreds of metrics those of its first item.
+    pub runs: Vec<RunWithMetrics>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
+impl Catalog {
+    /// Runs with their latest metrics, by two queries a page.
+    ///
+    /// # Errors
+    /// `Invalid`, when the limit cannot be one; those of the table.
+    pub async fn runs(&self, workspace: &Id, asked: &RunQuery) -> Result<RunPage> {
+        if asked.limit == 0 || asked.limit > MAX_PAGE {
+            return Err(Error::invalid(format!("`limit` should be 1 to {MAX_PAGE}")));
+        }
+        let range = match &asked.experiment {
+            None => key::runs(workspace),
+            Some(experiment) => key::runs_of(workspace, experiment),
+        };
+        let index = if asked.experiment.is_some() { Index::Gsi1 } else { Index::Table };
+        let query = Query {
+            index,
+            direction: if asked.newest_first { Direction::Backward } else { Direction::Forward },
+            limit: Some(asked.limit),
+            after: asked.after.clone(),
+            ..Query::table(range)
+        };
+        let page = self.table.query(&query).await?;
+        let runs = page.items.iter().map(Run::from_item).collect::<Result<Vec<_>>>()?;
+        let (Some(first), Some(last)) =
+            (runs.iter().map(|run| &run.id).min(), runs.iter().map(|run| &run.id).max())
+        else {
+            return Ok(RunPage { runs: Vec::new(), next: page.next });
+        };
+        let range = match &asked.experiment {
+            None => key::latest_between(workspace, first, last),
+            Some(experiment) => key::latest_of_experiment(workspace, experiment, first, last),
+        };
+        let mut metrics = BTreeMap::<Id, BTreeMap<String, LatestValue>>::new();
+        for item in query_all(&*self.table, Query { index, ..Query::table(range) }).await? {
+            let (run, of_item) = Self::latest_of_item(&item)?;
+            metrics.entry(run).or_default().extend(of_item);
+        }
+        let with_metrics = |run: Run| {
+            let metrics = metrics.remove(&run.id).unwrap_or_default();
+            RunWithMetrics { run, metrics }
+        };
+        Ok(RunPage { runs: runs.into_iter().map(with_metrics).collect(), next: page.next })
+    }
+}

@@ -1,0 +1,63 @@
+"""Runs: parameters, tags, metrics that may be no numbers, and how they end."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import almanac_ml as al
+
+
+def test_a_run_keeps_what_it_is_given_and_measures(workspace: al.Workspace) -> None:
+    params = {"depth": 6, "rate": 0.1, "is_shuffled": True}
+    with workspace.run("depths", name="first", params=params, tags={"team": "risk", "old": "x"}) as run:
+        for step in range(5):
+            assert run.log_metric("loss", 1.0 / (1 + step), step=step)
+        assert run.log_metrics({"gap": math.nan, "top": math.inf, "low": -math.inf}, step=9)
+        run.log_params({"seed": 7})
+        run.set_tags({"team": "lending", "old": None})
+        assert run.flush()
+        assert run.describe()["status"] == "running"
+    told = run.describe()
+    assert told["params"] == {"depth": "6", "rate": "0.1", "is_shuffled": "true", "seed": "7"}
+    assert (told["tags"], told["status"], told["experiment"]) == ({"team": "lending"}, "finished", "depths")
+    assert told["metrics"]["loss"]["value"] == 0.2
+    assert told["metrics"]["gap"]["value"] == "NaN"
+    assert [point["step"] for point in run.history("loss")] == [0, 1, 2, 3, 4]
+    assert math.isnan(run.history("gap")[0]["value"])
+    assert run.history("top")[0]["value"] == math.inf
+    assert run.log.stats.stored == 8
+    with pytest.raises(al.RefusedError, match="the parameter `depth` is `6` and never changes"):
+        run.log_params({"depth": 7})
+
+
+def test_a_block_that_raises_fails_its_run_and_an_id_goes_on(workspace: al.Workspace) -> None:
+    with pytest.raises(ZeroDivisionError), workspace.run() as run:
+        run.log_metric("loss", 1.0 / 0)
+    assert run.describe()["status"] == "failed"
+    again = workspace.run(id=run.id, parent=None)
+    assert again.name == run.name
+    child = workspace.run("children", parent=again)
+    assert child.describe()["parent"] == run.id
+    assert [told["id"] for told in workspace.runs("children")] == [child.id]
+    assert {told["id"] for told in workspace.runs()} == {child.id, run.id}
+    with pytest.raises(al.RefusedError, match="there is no run"):
+        workspace.run(parent="2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+
+
+def test_a_release_is_made_from_a_run(workspace: al.Workspace) -> None:
+    with workspace.run(params={"depth": 6}) as run:
+        run.log_metrics({"auc": 0.8, "gap": math.nan})
+    workspace.create_release("v2", model="risk", from_run=run)
+    path = f"/v1/releases/{workspace.path.replace('/', '%2F')}%2Frisk@v2"
+    told = workspace.client.transport.request("GET", path).json()
+    assert (told["metrics"], told["attributes"]["params"]) == ({"auc": 0.8}, {"depth": "6"})
+    assert told["attributes"]["run"] == run.id
+
+
+def test_metrics_of_no_run_stay_finite(workspace: al.Workspace) -> None:
+    errors: "list[Exception]" = []
+    with workspace.logger(on_error=errors.append) as log:
+        log.metric("loss", math.inf)
+    assert log.stats.refused == 1 and errors

@@ -1,0 +1,314 @@
+//! Runs: what they are given, what they measure, and what it costs to read that.
+
+use catalog::{HistoryPage, NewRun, Run, RunChange, RunQuery, RunStatus};
+use event::{ErrorKind, Kind};
+use ingest::SubmitError;
+use log::key;
+use query::{Request, What, Words};
+use serde_json::{Value, json};
+use table::Condition;
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::{World, at, cost},
+};
+
+on_both_engines!(
+    World::on:
+    a_run_keeps_its_parameters_and_changes_its_tags,
+    the_latest_metrics_of_a_run_are_there_at_once_and_after_projection,
+    the_history_of_a_metric_is_one_range_of_the_log_a_day,
+    values_that_are_no_numbers_count_as_events_and_are_in_no_figure,
+    metrics_of_runs_are_refused_where_they_say_nothing,
+    what_has_expired_is_gone_from_the_history_and_the_latest_value_stays,
+    a_page_of_runs_is_two_queries,
+    a_run_with_very_many_metrics_keeps_them_all,
+);
+
+const THEN: &str = "2026-06-01T12:00:00Z";
+
+async fn new_run(scene: &Scene, new: NewRun) -> Run {
+    scene.world.catalog.create_run(scene.id(), new, at(THEN)).await.unwrap()
+}
+
+/// Appends metrics of a run: the name, the step and the value of each, a second apart.
+async fn measure(scene: &Scene, run: &Run, metrics: &[(&str, i64, Value)]) -> Result<(), SubmitError> {
+    let event = |(n, (name, step, value)): (usize, &(&str, i64, Value))| {
+        let measured_at = at(THEN).plus_seconds(*step * 10 + n as i64).to_string();
+        json!({ "name": name, "measured_at": measured_at, "value": value, "run": run.id.as_str(), "step": step })
+    };
+    scene.append(Kind::Metrics, metrics.iter().enumerate().map(event).collect(), NOW).await
+}
+
+/// The latest values of a run, as text.
+async fn latest(scene: &Scene, run: &Run) -> Vec<String> {
+    let run = scene.world.catalog.run_with_metrics(scene.id(), &run.id).await.unwrap();
+    let text = |(name, latest): (&String, &catalog::LatestValue)| {
+        format!("{name}={:?} at {}", latest.value, latest.step.unwrap())
+    };
+    run.metrics.iter().map(text).collect()
+}
+
+async fn page(scene: &Scene, run: &Run, metric: &str, limit: usize, after: Option<&str>) -> HistoryPage {
+    scene.world.catalog.metric_history(run, metric, (limit, after), at(NOW)).await.unwrap()
+}
+
+async fn history(scene: &Scene, run: &Run, metric: &str) -> Vec<(i64, f64)> {
+    let page = page(scene, run, metric, 1_000, None).await;
+    page.points.iter().map(|point| (point.step.unwrap(), point.value)).collect()
+}
+
+async fn a_run_keeps_its_parameters_and_changes_its_tags(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let parent = new_run(&scene, NewRun::default()).await;
+    assert_eq!((parent.experiment.as_str(), parent.experiment_id().as_str()), ("Default", "0"));
+    let new = NewRun {
+        experiment: Some("depths of trees".into()),
+        name: Some("depth 6".into()),
+        parent: Some(parent.id.clone()),
+        snapshot: Some("june".into()),
+        params: [text("depth", "6")].into(),
+        ..NewRun::default()
+    };
+    let run = new_run(&scene, new.clone()).await;
+    assert_eq!(catalog.run(scene.id(), &run.id).await.unwrap(), run);
+    let later = at(THEN).plus_seconds(60);
+    let change = RunChange {
+        params: [text("depth", "6"), text("rate", "0.1")].into(),
+        tags: [("team".to_owned(), Some("risk".to_owned()))].into(),
+        ..RunChange::default()
+    };
+    let changed = catalog.change_run(scene.id(), &run.id, &change, later).await.unwrap();
+    assert_eq!((changed.params.len(), changed.tags["team"].as_str(), changed.version), (2, "risk", 2));
+    let again = catalog.change_run(scene.id(), &run.id, &change, later).await.unwrap();
+    assert_eq!(again.version, 2, "nothing changes");
+    let other = RunChange { params: [text("depth", "7")].into(), ..RunChange::default() };
+    let refused = catalog.change_run(scene.id(), &run.id, &other, later).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert_eq!(refused.to_string(), "the parameter `depth` is `6` and never changes");
+    let ended = RunChange { status: Some(RunStatus::Failed), ..RunChange::default() };
+    let ended = catalog.change_run(scene.id(), &run.id, &ended, later).await.unwrap();
+    assert_eq!((ended.status, ended.ended_at), (RunStatus::Failed, Some(later)));
+    let resumed = RunChange { status: Some(RunStatus::Running), ..RunChange::default() };
+    assert_eq!(catalog.change_run(scene.id(), &run.id, &resumed, later).await.unwrap().ended_at, None);
+    let taken = NewRun { id: Some(run.id.clone()), ..NewRun::default() };
+    let taken = catalog.create_run(scene.id(), taken, later).await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::Conflict, "an id has one run");
+    let missing = NewRun { parent: Some(event::Id::new(later)), ..NewRun::default() };
+    assert_eq!(catalog.create_run(scene.id(), missing, later).await.unwrap_err().kind(), ErrorKind::NotFound);
+    let names: Vec<String> =
+        catalog.experiments(scene.id()).await.unwrap().into_iter().map(|one| one.name).collect();
+    assert_eq!(names, ["Default", "depths of trees"]);
+}
+
+async fn the_latest_metrics_of_a_run_are_there_at_once_and_after_projection(world: World) {
+    let scene = Scene::new(world).await;
+    scene.world.catalog.set_lanes(scene.id(), 4).await.unwrap();
+    let (run, other) = (new_run(&scene, NewRun::default()).await, new_run(&scene, NewRun::default()).await);
+    let some =
+        [("loss", 0, json!(0.5)), ("loss", 2, json!("NaN")), ("loss", 1, json!(0.4)), ("auc", 1, json!(0.8))];
+    measure(&scene, &run, &some).await.unwrap();
+    measure(&scene, &other, &[("loss", 9, json!("-Infinity"))]).await.unwrap();
+    let expected = ["auc=0.8 at 1", "loss=NaN at 2"];
+    assert_eq!(latest(&scene, &run).await, expected, "before any projection");
+    let losses = history(&scene, &run, "loss").await;
+    assert_eq!(
+        losses.iter().map(|(step, _)| *step).collect::<Vec<_>>(),
+        [0, 2, 1],
+        "in the order of the log"
+    );
+    assert!(losses[1].1.is_nan());
+    scene.project().await;
+    assert_eq!(latest(&scene, &run).await, expected);
+    assert_eq!(history(&scene, &other, "loss").await, [(9, f64::NEG_INFINITY)]);
+    // What ingest could not record, because it died, the projector records.
+    let first = key::latest(scene.id(), &run.id);
+    measure(&scene, &run, &[("loss", 3, json!(0.25))]).await.unwrap();
+    scene.table.delete(&first, Condition::None).await.unwrap();
+    scene.project().await;
+    assert_eq!(latest(&scene, &run).await, ["loss=0.25 at 3"]);
+    // All of it comes back with a rebuild, which folds all days again; and a second one changes nothing.
+    for _ in 0..2 {
+        let pace = projector::rebuild::Pace { share: 1.0, clock: event::Clock::system() };
+        projector::rebuild::rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
+        assert_eq!(latest(&scene, &run).await, ["auc=0.8 at 1", "loss=0.25 at 3"]);
+        assert_eq!(history(&scene, &run, "loss").await.len(), 4);
+    }
+}
+
+async fn the_history_of_a_metric_is_one_range_of_the_log_a_day(world: World) {
+    let scene = Scene::new(world).await;
+    let (run, short) = (new_run(&scene, NewRun::default()).await, new_run(&scene, NewRun::default()).await);
+    measure(&scene, &short, &[("loss", 0, json!(1))]).await.unwrap();
+    for step in 0..30 {
+        measure(&scene, &run, &[("loss", step, json!(step)), ("auc", step, json!(0.5))]).await.unwrap();
+    }
+    scene.project().await;
+    let ended = RunChange { status: Some(RunStatus::Finished), ..RunChange::default() };
+    let mut costs = Vec::new();
+    for run in [&run, &short] {
+        let run = scene.world.catalog.change_run(scene.id(), &run.id, &ended, at(THEN)).await.unwrap();
+        let (_, reads) = scene.world.reads(page(&scene, &run, "loss", 1_000, None)).await;
+        costs.push(cost(reads));
+    }
+    assert_eq!(costs[0], costs[1], "thirty segments cost what one does");
+    // The latest values, what was skipped, and the range; the setting and the day of the retention, the version that is read.
+    let (gets, queries) = costs[0];
+    assert!(gets <= 3 && queries <= 4, "{gets} gets, {queries} queries");
+    assert_eq!(
+        history(&scene, &run, "loss").await,
+        (0..30).map(|step| (step, step as f64)).collect::<Vec<_>>()
+    );
+    assert_eq!(history(&scene, &run, "no such metric").await, []);
+    for limit in [1, 7, 30] {
+        let (mut points, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = page(&scene, &run, "loss", limit, after.as_deref()).await;
+            assert!(page.points.len() <= limit);
+            points.extend(page.points.iter().map(|point| point.value as i64));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(points, (0..30).collect::<Vec<_>>(), "in pages of {limit}");
+    }
+}
+
+async fn values_that_are_no_numbers_count_as_events_and_are_in_no_figure(world: World) {
+    let scene = Scene::new(world).await;
+    let run = new_run(&scene, NewRun::default()).await;
+    let loss = [json!(1.0), json!("NaN"), json!(3.0), json!("Infinity"), json!("-Infinity")];
+    let all: Vec<(&str, i64, Value)> = (0..).zip(loss).map(|(step, value)| ("loss", step, value)).collect();
+    measure(&scene, &run, &all).await.unwrap();
+    measure(&scene, &run, &[("gap", 0, json!("NaN"))]).await.unwrap();
+    scene.project().await;
+    let words = Words {
+        from: "2026-06-01",
+        to: "2026-06-01",
+        by: Some("metric"),
+        columns: Some("metric,metrics,value_mean,value_min,value_p50,value_max,value_last"),
+        ..Words::default()
+    };
+    let request = Request::parse(What::Rollups, &words).unwrap();
+    let rollup = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
+    assert_eq!(
+        rollup,
+        "metric,metrics,value_mean,value_min,value_p50,value_max,value_last\nloss,2,2.0,1.0,2.0,3.0,3.0\n"
+    );
+    let words =
+        Words { from: "2026-06-01", to: "2026-06-01", columns: Some("name,step,value"), ..Words::default() };
+    let request = Request::parse(What::Events(Kind::Metrics), &words).unwrap();
+    let events = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
+    assert_eq!(
+        events,
+        "name,step,value\nloss,0.0,1.0\nloss,1.0,NaN\nloss,2.0,3.0\nloss,3.0,inf\nloss,4.0,-inf\ngap,0.0,NaN\n"
+    );
+    let words = Words { from: "2026-06-01", to: "2026-06-01", columns: Some("metrics"), ..Words::default() };
+    let request = Request::parse(What::Rollups, &words).unwrap();
+    let day = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
+    assert_eq!(day, "metrics\n6\n", "each is an event");
+    scene.assert_verified().await;
+}
+
+async fn metrics_of_runs_are_refused_where_they_say_nothing(world: World) {
+    let scene = Scene::new(world).await;
+    let run = new_run(&scene, NewRun::default()).await;
+    let metric =
+        json!({ "name": "loss", "measured_at": THEN, "value": 1, "run": run.id.as_str(), "step": 1 });
+    let refused = async |change: &dyn Fn(&mut Value)| {
+        let mut metric = metric.clone();
+        change(&mut metric);
+        metric.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        scene.append(Kind::Metrics, json!([metric]), NOW).await.unwrap_err().to_string()
+    };
+    for (change, reason) in [
+        (json!({ "run": "2NBs0sLBnJxEcoDLgVnQdJkhEgV" }), "is no run of this workspace; create it first"),
+        (json!({ "run": "first" }), "is not an id"),
+        (json!({ "step": 1.5 }), "should be a whole number"),
+        (json!({ "step": 1e300 }), "should be a whole number"),
+        (json!({ "run": null }), "`step` needs `run` beside it"),
+        (
+            json!({ "run": null, "step": null, "value": "NaN" }),
+            "is not a finite number, which only a metric of a run",
+        ),
+        (json!({ "value": "much" }), "should be a number, but is a string"),
+        (json!({ "step": "NaN" }), "should be a number, but is a string"),
+    ] {
+        let message = refused(&|metric: &mut Value| {
+            for (name, value) in change.as_object().unwrap() {
+                metric[name] = value.clone();
+            }
+        })
+        .await;
+        assert!(message.contains(reason), "{change}: {message}");
+    }
+    assert!(latest(&scene, &run).await.is_empty());
+}
+
+async fn what_has_expired_is_gone_from_the_history_and_the_latest_value_stays(world: World) {
+    let scene = Scene::new(world).await;
+    let run = new_run(&scene, NewRun::default()).await;
+    measure(&scene, &run, &[("loss", 0, json!(0.5)), ("loss", 1, json!(0.4))]).await.unwrap();
+    scene.project().await;
+    scene.world.catalog.set_retention(scene.id(), Some(1), at(THEN)).await.unwrap();
+    assert_eq!(history(&scene, &run, "loss").await, [], "its day has expired");
+    assert_eq!(latest(&scene, &run).await, ["loss=0.4 at 1"]);
+}
+
+async fn a_page_of_runs_is_two_queries(world: World) {
+    let scene = Scene::new(world).await;
+    let mut ids = Vec::new();
+    for n in 0..12 {
+        let experiment = if n % 3 == 0 { "thirds" } else { "rest" };
+        let new = NewRun { experiment: Some(experiment.into()), ..NewRun::default() };
+        let now = at(THEN).plus_seconds(n);
+        let run = scene.world.catalog.create_run(scene.id(), new, now).await.unwrap();
+        measure(&scene, &run, &[("n", n, json!(n))]).await.unwrap();
+        ids.push(run.id);
+    }
+    let asked = |experiment: Option<&str>| RunQuery {
+        experiment: experiment.map(key::experiment_id),
+        limit: 5,
+        after: None,
+        newest_first: true,
+    };
+    for (experiment, expected) in
+        [(None, vec![11, 10, 9, 8, 7]), (Some("thirds"), vec![9, 6, 3, 0]), (Some("none"), vec![])]
+    {
+        let asking = scene.world.catalog.runs(scene.id(), &asked(experiment)).await.unwrap();
+        let found: Vec<f64> = asking.runs.iter().map(|run| run.metrics["n"].value).collect();
+        assert_eq!(found, expected.iter().map(|n| f64::from(*n)).collect::<Vec<_>>(), "{experiment:?}");
+        let (_, reads) = scene.world.reads(scene.world.catalog.runs(scene.id(), &asked(experiment))).await;
+        assert!(reads.gets == 0 && reads.queries <= 2, "{experiment:?}: {reads:?}");
+    }
+    let (mut all, mut query) = (Vec::new(), asked(None));
+    loop {
+        let page = scene.world.catalog.runs(scene.id(), &query).await.unwrap();
+        all.extend(page.runs.into_iter().map(|run| run.run.id));
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
+    }
+    all.reverse();
+    assert_eq!(all, ids, "page by page");
+}
+
+async fn a_run_with_very_many_metrics_keeps_them_all(world: World) {
+    let scene = Scene::new(world).await;
+    let run = new_run(&scene, NewRun::default()).await;
+    let names: Vec<String> = (0..700).map(|n| format!("metric {n:03}")).collect();
+    for step in 0..2 {
+        let all: Vec<(&str, i64, Value)> =
+            names.iter().map(|name| (name.as_str(), step, json!(step))).collect();
+        measure(&scene, &run, &all).await.unwrap();
+        scene.project().await;
+    }
+    let found = scene.world.catalog.run_with_metrics(scene.id(), &run.id).await.unwrap().metrics;
+    assert_eq!(found.len(), names.len());
+    assert!(found.values().all(|latest| latest.step == Some(1)), "in the first item and beyond it");
+    assert_eq!(history(&scene, &run, "metric 699").await, [(0, 0.0), (1, 1.0)]);
+}
