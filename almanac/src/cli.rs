@@ -18,6 +18,7 @@ use crate::{
         release::{self, ReleaseCommand},
         root::{self, RootCommand},
         run::{self, RunCommand},
+        snapshot::{self, SnapshotCommand},
         workspace::{self, WorkspaceCommand},
     },
     config::{self, Config, ConfigCommand, Flags},
@@ -113,6 +114,9 @@ enum Command {
     /// Configurations of models.
     #[command(subcommand)]
     Configuration(ConfigurationCommand),
+    /// Snapshots: events of a window, kept as they are known.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
     /// Releases: register them, put them live, show what is live.
     #[command(subcommand)]
     Release(ReleaseCommand),
@@ -203,6 +207,11 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Workspace(command) => workspace::command(config, command).await?,
         Command::Model(command) => model::command(config, command).await?,
         Command::Configuration(command) => configuration::command(config, command).await?,
+        Command::Snapshot(command) => {
+            if !snapshot::command(config, command).await? {
+                return Ok(ExitCode::from(FAILED));
+            }
+        }
         Command::Release(command) => release::command(config, command).await?,
         Command::Run(command) => run::command(config, command).await?,
         Command::User(command) => root::command(config, EntityKind::User, command).await?,

@@ -1,7 +1,7 @@
 //! `almanac query`: a window of days.
 
 use clap::Args;
-use event::Clock;
+use event::{Clock, Error};
 use query::{Format, Last, Made, Query, Request, What, Words};
 
 use crate::{answer::Shown, config::Config, open};
@@ -12,6 +12,9 @@ pub(crate) struct QueryArgs {
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
+    /// Instead of a window and all that narrows it: read the rows of this snapshot again, as they were known when it was made.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) snapshot: Option<String>,
     /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
     #[arg(long)]
     pub(crate) columns: Option<String>,
@@ -30,10 +33,10 @@ pub(crate) struct WindowArgs {
     #[arg(long, short)]
     pub(crate) workspace: String,
     /// The first day, as YYYY-MM-DD (UTC); or, of events, an instant: then only those that happened then or later.
-    #[arg(long, required_unless_present = "last", value_name = "DAY")]
+    #[arg(long, value_name = "DAY")]
     pub(crate) from: Option<String>,
     /// The last day, which is included; or, of events, an instant: then only those that happened before it.
-    #[arg(long, required_unless_present = "last", value_name = "DAY")]
+    #[arg(long, value_name = "DAY")]
     pub(crate) to: Option<String>,
     /// Instead of --from and --to: the last days or weeks, with today, such as 7d or 2w; of events also the last hours, such
     /// as 6h.
@@ -130,10 +133,21 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         order: narrowed.order.as_deref(),
         ..words(&args.window, &args.figures, by.as_deref())
     };
-    let request = Request::parse(What::parse(&args.what)?, &words)?;
-    say_window(&request);
+    let what = What::parse(&args.what)?;
+    let asked = match &args.snapshot {
+        Some(_) if words != Words::default() => {
+            return Err(Error::invalid("--snapshot says all that is read; leave the other words out").into());
+        }
+        Some(_) => None,
+        None => Some(Request::parse(what, &words)?),
+    };
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
+    let request = match asked {
+        Some(request) => request,
+        None => query.snapshot(workspace.id(), what, args.snapshot.as_deref().unwrap_or_default()).await?,
+    };
+    say_window(&request);
     match query.answer_as(workspace.id(), &request, format).await? {
         Made::Whole(mut answer) => {
             args.shown.say(&answer, request.as_of);

@@ -1,8 +1,8 @@
 //! `almanac workspace retention|pin|unpin`: how long events are kept.
 
-use catalog::{Catalog, Pin, Retention};
+use catalog::{Catalog, Pin, Retention, http};
 use clap::{Args, Subcommand};
-use event::{Clock, Day, Error, Timestamp};
+use event::{Clock, Day, Error, Id, Timestamp, Window};
 use serde_json::json;
 
 use crate::{
@@ -61,7 +61,7 @@ pub(crate) struct PinArgs {
 pub(crate) async fn command(config: &Config, command: KeepCommand) -> anyhow::Result<()> {
     let catalog = Catalog::new(open::existing(config).await?);
     let now = Clock::system().now();
-    let (retention, format) = match command {
+    let (workspace, retention, format) = match command {
         KeepCommand::Retention { first, second, workspace, format } => {
             let (workspace, [days]) = after(workspace, first, [second])?;
             let workspace = catalog.workspace(&workspace).await?;
@@ -69,25 +69,31 @@ pub(crate) async fn command(config: &Config, command: KeepCommand) -> anyhow::Re
                 Some(days) => catalog.set_retention(workspace.id(), parse(&days)?, now).await?,
                 None => catalog.retention(workspace.id()).await?,
             };
-            (retention, format)
+            (workspace.entity.id, retention, format)
         }
-        KeepCommand::Pin(args) => (pin(&catalog, &args, true, now).await?, args.format),
-        KeepCommand::Unpin(args) => (pin(&catalog, &args, false, now).await?, args.format),
+        KeepCommand::Pin(args) => pin(&catalog, args, true, now).await?,
+        KeepCommand::Unpin(args) => pin(&catalog, args, false, now).await?,
     };
-    show(&retention, now, format);
+    show(&workspace, &retention, now, format);
     Ok(())
 }
 
-async fn pin(catalog: &Catalog, args: &PinArgs, is_pinned: bool, now: Timestamp) -> Result<Retention, Error> {
-    let (workspace, [day]) = after(args.workspace.clone(), args.first.clone(), [args.second.clone()])?;
-    let pin = match (day, &args.release) {
+async fn pin(
+    catalog: &Catalog,
+    args: PinArgs,
+    is_pinned: bool,
+    now: Timestamp,
+) -> Result<(Id, Retention, ShowFormat), Error> {
+    let (workspace, [day]) = after(args.workspace, args.first, [args.second])?;
+    let pin = match (day, args.release) {
         (Some(day), None) => Pin::Day(day.parse()?),
-        (None, Some(release)) => Pin::Release(release.clone()),
+        (None, Some(release)) => Pin::Release(release),
         (None, None) => return Err(Error::invalid("name a day, or a release with --release")),
         (Some(_), Some(_)) => return Err(Error::invalid("name a day or a release, not both")),
     };
     let workspace = catalog.workspace(&workspace).await?;
-    catalog.pin(workspace.id(), &pin, is_pinned, now).await
+    let retention = catalog.pin(workspace.id(), &pin, is_pinned, now).await?;
+    Ok((workspace.entity.id, retention, args.format))
 }
 
 fn parse(days: &str) -> Result<Option<u32>, Error> {
@@ -98,26 +104,34 @@ fn parse(days: &str) -> Result<Option<u32>, Error> {
     days.parse().map(Some).map_err(|_| wrong())
 }
 
-fn show(retention: &Retention, now: Timestamp, format: ShowFormat) {
+fn show(workspace: &Id, retention: &Retention, now: Timestamp, format: ShowFormat) {
     let days: Vec<String> = retention.pinned_days.iter().map(Day::to_string).collect();
     let releases: Vec<String> = retention.pinned_releases.iter().cloned().collect();
+    let snapshots = http::pinned_snapshots(workspace, retention);
     let first = retention.first_day(now).map(|day| day.to_string());
     match format {
         ShowFormat::Json => {
             let body = json!({
                 "days": retention.days, "first_day": first, "pinned_days": days, "pinned_releases": releases,
+                "pinned_snapshots": snapshots,
             });
             println!("{body}");
         }
         ShowFormat::Table => {
             let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+            let days_of = |days: &Window| format!("{}/{}", days.from(), days.to());
+            let of_snapshots: Vec<String> = retention.pinned_snapshots.values().map(days_of).collect();
             let kept = retention.days.map_or_else(|| "forever".to_owned(), |days| format!("{days} days"));
-            let mut table = aligned(&["events are kept", "since", "pinned days", "pinned releases"], &[]);
+            let mut table = aligned(
+                &["events are kept", "since", "pinned days", "pinned releases", "days of snapshots"],
+                &[],
+            );
             table.add_row([
                 kept,
                 or_none(first.unwrap_or_default()),
                 or_none(days.join(" ")),
                 or_none(releases.join(" ")),
+                or_none(of_snapshots.join(" ")),
             ]);
             print(&table);
         }

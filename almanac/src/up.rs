@@ -215,6 +215,8 @@ pub(crate) struct Services {
     ingest: Option<Arc<Ingest>>,
     projector: Option<Projector>,
     query: Option<Arc<Query>>,
+    /// What snapshots are made with: the same, or one of ingest alone.
+    snapshots: Option<Arc<Query>>,
     refusals: Arc<Refusals>,
 }
 
@@ -227,6 +229,11 @@ impl Services {
         // Who follows a log hears what is appended by this process.
         let bell = Bell::default();
         let belled = || Belled::over(Arc::clone(&table), bell.clone());
+        let reader = || {
+            let query = Query::new(Arc::clone(&table), clock()).hearing(bell.clone());
+            Arc::new(query.within(options.queries))
+        };
+        let query = has(Role::Query).then(reader);
         Self {
             catalog: (has(Role::Ingest) || has(Role::Query))
                 .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
@@ -235,10 +242,8 @@ impl Services {
                 Arc::new(ingest.sampling_features(options.features))
             }),
             projector: has(Role::Projector).then(worker),
-            query: has(Role::Query).then(|| {
-                let query = Query::new(Arc::clone(&table), clock()).hearing(bell.clone());
-                Arc::new(query.within(options.queries))
-            }),
+            snapshots: has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader)),
+            query,
             refusals: Refusals::new(Arc::clone(&table)),
             table,
         }
@@ -315,6 +320,9 @@ impl Services {
         }
         if let Some(ingest) = &self.ingest {
             routes = routes.merge(ingest::http::routes(Arc::clone(ingest)));
+        }
+        if let Some(query) = &self.snapshots {
+            routes = routes.merge(query::http::creation(Arc::clone(query)));
         }
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query)));
@@ -424,8 +432,9 @@ mod tests {
             .filter_map(|path| path.strip_prefix("/v1/workspaces/{workspace}/"))
             .filter_map(|rest| rest.split('/').next())
             .collect();
-        // Configurations are created at `/v1/configurations` alone, so far.
-        let reserved: BTreeSet<&str> = reserved_names().filter(|name| *name != "configurations").collect();
+        // These are created at `/v1/configurations` and `/v1/snapshots` alone, so far.
+        let has_none = ["configurations", "snapshots"];
+        let reserved: BTreeSet<&str> = reserved_names().filter(|name| !has_none.contains(name)).collect();
         assert_eq!(segments, reserved);
     }
 }

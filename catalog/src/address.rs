@@ -111,7 +111,9 @@ fn cut(text: &str) -> String {
 fn form(kind: EntityKind, text: &str) -> &'static str {
     let (slashes, form) = match kind {
         EntityKind::Workspace => (1, " (a workspace is named category/name)"),
-        EntityKind::Model | EntityKind::Configuration => (2, " (it is named category/workspace/name)"),
+        EntityKind::Model | EntityKind::Configuration | EntityKind::Snapshot => {
+            (2, " (it is named category/workspace/name)")
+        }
         EntityKind::Release => (2, " (a release is named category/workspace/model@name)"),
         _ => (0, ""),
     };

@@ -184,7 +184,8 @@ impl Catalog {
 fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
     let own: &[&str] = match kind {
         EntityKind::Model => &Definition::FIELDS,
-        EntityKind::Release => &["model", "configuration", "environment"],
+        EntityKind::Release => &["model", "configuration", "environment", "snapshot"],
+        EntityKind::Snapshot => &["what", "columns", "rows", "digest", "cut"],
         _ => &[],
     };
     if !own.contains(&name) && !["id", "name", "created_at", "archived_at", "version"].contains(&name) {
@@ -194,7 +195,12 @@ fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
         (EntityKind::Model, name) if Definition::FIELDS.contains(&name) => {
             "`almanac model define` changes it from a day on"
         }
-        (EntityKind::Release, "model" | "configuration" | "environment") => "a release never changes",
+        (EntityKind::Release, "model" | "configuration" | "environment" | "snapshot") => {
+            "a release never changes"
+        }
+        (EntityKind::Snapshot, "what" | "columns" | "rows" | "digest" | "cut") => {
+            "what a snapshot is of never changes"
+        }
         (_, "name") => "`rename` changes it",
         _ => "it cannot be set",
     };

@@ -5,7 +5,8 @@ use log::key::{self, EntityId, EntityKind};
 use table::{Condition, Item, Policy, Update, Write, unless_overtaken};
 
 use super::{
-    AnyEntity, Catalog, Category, Configuration, Entity, Model, Release, ReleaseDetails, Workspace, activity,
+    AnyEntity, Catalog, Category, Configuration, Entity, Model, Release, ReleaseDetails, Snapshot,
+    SnapshotContent, Workspace, activity,
     attributes::{Attributes, check_attributes},
     entity::Children,
     reserved::reserved_names,
@@ -48,6 +49,13 @@ pub enum New {
         /// The workspace.
         workspace: Id,
     },
+    /// A snapshot of the events of a workspace.
+    Snapshot {
+        /// The workspace.
+        workspace: Id,
+        /// What it is of.
+        content: Box<SnapshotContent>,
+    },
     /// A release in a workspace.
     Release {
         /// The workspace.
@@ -77,6 +85,7 @@ impl New {
             Self::Workspace { .. } => EntityKind::Workspace,
             Self::Model { .. } => EntityKind::Model,
             Self::Configuration { .. } => EntityKind::Configuration,
+            Self::Snapshot { .. } => EntityKind::Snapshot,
             Self::Release { .. } => EntityKind::Release,
             Self::User => EntityKind::User,
             Self::Group => EntityKind::Group,
@@ -142,6 +151,10 @@ impl Catalog {
                 AnyEntity::Model(Model { entity, workspace, definition })
             }
             New::Configuration { workspace } => AnyEntity::Configuration(Configuration { entity, workspace }),
+            New::Snapshot { workspace, content } => {
+                content.check()?;
+                AnyEntity::Snapshot(Snapshot { entity, workspace, content: *content })
+            }
             New::Release { workspace, model, configuration, environment, details } => {
                 details.check()?;
                 environment.as_deref().map_or(Ok(()), check_name)?;
@@ -182,7 +195,7 @@ impl Catalog {
         let mut tries = BUSY.tries();
         loop {
             tries.next().await?;
-            let bindings = self.bind(any).await?;
+            let bindings = self.bind(any).await?.into_iter().chain(self.pin_of(any, now).await?);
             let written = self.table.transact(writes.iter().cloned().chain(bindings).collect()).await;
             if unless_overtaken(written)?.is_some() {
                 return Ok(());

@@ -89,7 +89,7 @@ impl Catalog {
                     return used("events".into());
                 }
             }
-            AnyEntity::Model(_) | AnyEntity::Configuration(_) => {
+            AnyEntity::Model(_) | AnyEntity::Configuration(_) | AnyEntity::Snapshot(_) => {
                 let releases = self.releases_with(&known.at()).await?.len();
                 if releases > 0 {
                     return used(format!("{releases} releases"));
@@ -107,12 +107,13 @@ impl Catalog {
         Ok(())
     }
 
-    /// The releases of a model, or with a configuration.
+    /// The releases of a model, with a configuration, or tuned on a snapshot.
     async fn releases_with(&self, of: &EntityId) -> Result<Vec<EntityId>> {
         let Some(workspace) = of.workspace() else { return Ok(Vec::new()) };
         let page = self.page(workspace).await?;
         let is_with = |release: &&super::Release| match of.kind() {
             EntityKind::Model => release.model_id == *of.id(),
+            EntityKind::Snapshot => release.details.tuned_on.as_ref().is_some_and(|on| on.id == *of.id()),
             _ => release.configuration_id.as_ref() == Some(of.id()),
         };
         let at = |release: &super::Release| EntityId::Release(workspace.clone(), release.entity.id.clone());
@@ -120,12 +121,12 @@ impl Catalog {
     }
 
     /// Deletes what belongs to an archived entity. Broken off, it goes on when called again. (A
-    /// configuration leaves its releases, which keep its name.)
+    /// configuration or a snapshot leaves its releases, which keep its name.)
     async fn delete_children(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
         let at = known.at();
         let children = match at.kind() {
             EntityKind::Model => self.releases_with(&at).await?,
-            EntityKind::Configuration => Vec::new(),
+            EntityKind::Configuration | EntityKind::Snapshot => Vec::new(),
             kind => {
                 let mut children = Vec::new();
                 for kind in kind.children() {
@@ -187,6 +188,7 @@ impl Catalog {
         ];
         writes.extend(pointer_item(known).map(|pointer| Write::Delete(pointer.key, Condition::None)));
         writes.extend(self.unbind(known).await?);
+        writes.extend(self.unpin_of(known, now).await?);
         if let (Some(parent), Some(counter)) = (parent, at.kind().counter()) {
             writes.push(Write::Update(Update::new(parent.key(), Condition::Exists).add(counter, -1)));
         }
@@ -198,8 +200,11 @@ impl Catalog {
 fn unchanged(known: &AnyEntity) -> Condition {
     let version = Condition::Equals("ver", known.entity().version.into());
     let mark = known.entity().closing.as_ref().map(|mark| Condition::Equals(CLOSING, mark.as_str().into()));
-    let none =
-        |(kind, _): (EntityKind, i64)| kind.counter().map(|counter| Condition::Equals(counter, 0.into()));
     let children: Children = known.children();
-    Condition::All([version].into_iter().chain(children.into_iter().filter_map(none)).chain(mark).collect())
+    let none = |kind: EntityKind| match children.contains_key(&kind) {
+        true => kind.counter().map(|counter| Condition::Equals(counter, 0.into())),
+        false => kind.counter().map(Condition::Without),
+    };
+    let none = known.at().kind().children().filter_map(none);
+    Condition::All([version].into_iter().chain(none).chain(mark).collect())
 }

@@ -10,6 +10,7 @@ use super::{
     closing::CLOSING,
     definition::{definition, with_definition},
     release::{Release, ReleaseDetails},
+    snapshot::{Snapshot, SnapshotContent},
 };
 
 /// Version of the items of entities.
@@ -98,12 +99,14 @@ impl Entity {
     }
 }
 
-/// How many children an entity has, by their type.
+/// How many children an entity has, by their type. One that was created before there were children of a type has no count of
+/// them until it gets the first.
 pub type Children = BTreeMap<EntityKind, i64>;
 
 fn children(item: &Item, kind: EntityKind) -> Result<Children> {
-    let count = |kind: EntityKind| Ok((kind, item.int(kind.counter().unwrap_or_default())?));
-    kind.children().map(count).collect()
+    let counted = kind.children().filter_map(|kind| Some((kind, kind.counter()?)));
+    let counted = counted.filter(|(_, counter)| item.attributes.contains_key(*counter));
+    counted.map(|(kind, counter)| Ok((kind, item.int(counter)?))).collect()
 }
 
 /// A group of workspaces.
@@ -124,7 +127,7 @@ pub struct Workspace {
     pub category: Id,
     /// `category/name`.
     pub path: String,
-    /// How many models, configurations and releases it has.
+    /// How many models, configurations, snapshots and releases it has.
     pub children: Children,
 }
 
@@ -167,6 +170,8 @@ pub enum AnyEntity {
     Model(Model),
     /// A configuration.
     Configuration(Configuration),
+    /// A snapshot.
+    Snapshot(Snapshot),
     /// A release.
     Release(Release),
     /// A user, who has no more than every entity has.
@@ -185,6 +190,7 @@ impl AnyEntity {
             Self::Workspace(workspace) => &workspace.entity,
             Self::Model(model) => &model.entity,
             Self::Configuration(configuration) => &configuration.entity,
+            Self::Snapshot(snapshot) => &snapshot.entity,
             Self::Release(release) => &release.entity,
             Self::User(entity) | Self::Group(entity) | Self::System(entity) => entity,
         }
@@ -197,6 +203,7 @@ impl AnyEntity {
             Self::Workspace(workspace) => &mut workspace.entity,
             Self::Model(model) => &mut model.entity,
             Self::Configuration(configuration) => &mut configuration.entity,
+            Self::Snapshot(snapshot) => &mut snapshot.entity,
             Self::Release(release) => &mut release.entity,
             Self::User(entity) | Self::Group(entity) | Self::System(entity) => entity,
         }
@@ -212,6 +219,7 @@ impl AnyEntity {
             Self::Configuration(configuration) => {
                 EntityId::Configuration(configuration.workspace.clone(), id)
             }
+            Self::Snapshot(snapshot) => EntityId::Snapshot(snapshot.workspace.clone(), id),
             Self::Release(release) => EntityId::Release(release.workspace.clone(), id),
             Self::User(_) => EntityId::User(id),
             Self::Group(_) => EntityId::Group(id),
@@ -256,6 +264,7 @@ impl AnyEntity {
                 item.with("category", workspace.category.as_str()).with("path", workspace.path.as_str())
             }
             Self::Model(model) => with_definition(item, &model.definition),
+            Self::Snapshot(snapshot) => snapshot.content.to_item(item),
             Self::Release(release) => release.to_item(item),
             _ => item,
         };
@@ -286,6 +295,9 @@ impl AnyEntity {
                 Self::Model(Model { entity, workspace, definition: definition(item)? })
             }
             EntityId::Configuration(workspace, _) => Self::Configuration(Configuration { entity, workspace }),
+            EntityId::Snapshot(workspace, _) => {
+                Self::Snapshot(Snapshot { entity, workspace, content: SnapshotContent::from_item(item)? })
+            }
             EntityId::Release(workspace, _) => Self::Release(Release {
                 entity,
                 workspace,

@@ -132,10 +132,17 @@ impl Catalog {
         let known = self.first_of(&release.workspace, name).await?;
         let unchanged = Condition::Equals("ver", model.entity.version.into());
         let at = EntityId::Model(model.workspace.clone(), model.entity.id.clone());
-        Ok(vec![
+        let on = release.details.tuned_on.as_ref();
+        let on = on.map(|on| EntityId::Snapshot(model.workspace.clone(), on.id.clone()));
+        if let Some(on) = &on {
+            self.get(on).await?;
+        }
+        let is_there = on.map(|on| Write::Check(on.key(), Condition::Exists));
+        let writes = vec![
             binding(known.as_ref(), &First::of(&model), &release.workspace, name)?,
             Write::Check(at.key(), unchanged),
-        ])
+        ];
+        Ok(writes.into_iter().chain(is_there).collect())
     }
 
     /// What sets the name of a release free that is deleted, unless it was used: then the name stays with

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use table::item::Number;
 
 use crate::{
-    Activity, AnyEntity, Entity, FreeCounters, Grant, LiveState, Membership, Release, UserPage, Workspace,
-    WorkspacePage, attributes,
+    Activity, AnyEntity, Entity, FreeCounters, Grant, LiveState, Membership, Release, SNAPSHOT_WORDS,
+    Snapshot, SnapshotContent, UserPage, Workspace, WorkspacePage, attributes,
 };
 
 fn time(at: Option<Timestamp>) -> Value {
@@ -44,6 +44,7 @@ fn release_parts(release: &Release, value: &mut Value) {
         ("commit", json!(details.commit)),
         ("artefact_uri", json!(details.artefact_uri)),
         ("artefact_digest", json!(details.artefact_digest)),
+        ("snapshot", json!(details.tuned_on.as_ref().map(|on| &on.name))),
         ("snapshot_from", json!(details.snapshot.map(|window| window.from().to_string()))),
         ("snapshot_to", json!(details.snapshot.map(|window| window.to().to_string()))),
         ("metrics", Value::Object(metrics)),
@@ -54,13 +55,50 @@ fn release_parts(release: &Release, value: &mut Value) {
     }
 }
 
+/// What a snapshot has besides what every entity has.
+const OF_SNAPSHOT: [&str; 16] = [
+    "workspace",
+    "what",
+    "from",
+    "to",
+    "release",
+    "where",
+    "tag",
+    "key",
+    "limit",
+    "sample",
+    "order",
+    "columns",
+    "as_of",
+    "rows",
+    "digest",
+    "cut",
+];
+
+fn snapshot_parts(content: &SnapshotContent, value: &mut Value) {
+    for name in SNAPSHOT_WORDS {
+        value[name] = json!(content.words.get(name));
+    }
+    for (name, part) in [
+        ("what", json!(content.what)),
+        ("columns", json!(content.columns)),
+        ("as_of", json!(content.as_of.to_string())),
+        ("rows", json!(content.rows)),
+        ("digest", json!(content.digest)),
+        ("cut", json!(content.cut().ok().map(|cut| cut.to_string()))),
+    ] {
+        value[name] = part;
+    }
+}
+
 /// An entity.
 pub fn any(any: &AnyEntity) -> Value {
     let at = any.at();
     let mut value = entity(&at, any.entity());
-    for (kind, count) in any.children() {
+    let children = any.children();
+    for kind in at.kind().children() {
         if let Some(counter) = kind.counter() {
-            value[counter] = count.into();
+            value[counter] = children.get(&kind).copied().unwrap_or_default().into();
         }
     }
     if let Some(parent) = any.parent() {
@@ -72,6 +110,7 @@ pub fn any(any: &AnyEntity) -> Value {
             let said = definition(&model.definition);
             of_model().for_each(|name| value[name] = said.get(name).cloned().unwrap_or_default());
         }
+        AnyEntity::Snapshot(snapshot) => snapshot_parts(&snapshot.content, &mut value),
         AnyEntity::Release(release) => release_parts(release, &mut value),
         _ => {}
     }
@@ -165,9 +204,15 @@ pub fn workspace_page(page: &WorkspacePage) -> Value {
         value
     });
     let configurations = page.configurations.iter().map(|one| own(AnyEntity::Configuration(one.clone())));
+    let snapshots = page.snapshots.iter().map(|one| {
+        // A cut is long, and there may be many.
+        let content = SnapshotContent { cut: Vec::new(), ..one.content.clone() };
+        own(AnyEntity::Snapshot(Snapshot { content, ..one.clone() }))
+    });
     let mut value = own(AnyEntity::Workspace(page.workspace.clone()));
     value["models"] = models.collect();
     value["configurations"] = configurations.collect();
+    value["snapshots"] = snapshots.collect();
     value["releases"] = releases.collect();
     value["grants"] = page.grants.iter().map(grant).collect();
     value["live"] = page.live.iter().flat_map(|(environment, state)| live(environment, state)).collect();
@@ -195,10 +240,16 @@ pub fn workspace(workspace: &Workspace) -> Value {
 pub fn fields(kind: EntityKind) -> Vec<&'static str> {
     let own: &[&'static str] = match kind {
         EntityKind::Category => &["count_of_workspaces"],
-        EntityKind::Workspace => {
-            &["category", "path", "count_of_models", "count_of_configurations", "count_of_releases"]
-        }
+        EntityKind::Workspace => &[
+            "category",
+            "path",
+            "count_of_models",
+            "count_of_configurations",
+            "count_of_snapshots",
+            "count_of_releases",
+        ],
         EntityKind::Model | EntityKind::Configuration => &["workspace"],
+        EntityKind::Snapshot => &OF_SNAPSHOT,
         EntityKind::Release => &[
             "workspace",
             "model",
@@ -208,6 +259,7 @@ pub fn fields(kind: EntityKind) -> Vec<&'static str> {
             "commit",
             "artefact_uri",
             "artefact_digest",
+            "snapshot",
             "snapshot_from",
             "snapshot_to",
             "metrics",

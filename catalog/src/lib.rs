@@ -65,6 +65,7 @@ mod run;
 mod service;
 mod settings;
 mod sight;
+mod snapshot;
 
 use std::{sync::Arc, time::Duration};
 
@@ -104,7 +105,7 @@ pub use quota::{LIMIT_COUNT, LIMITS, Limit, MAX_QUOTA, Measure, Quota, Span, Tok
 pub use record::record;
 pub use release::{
     DetailedSpec, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails,
-    ReleaseSpec,
+    ReleaseSpec, TunedOn,
 };
 pub use reserved::reserved_names;
 pub use retention::{
@@ -120,6 +121,10 @@ pub use run::{
 pub use service::Service;
 pub use settings::{BOARD_DAYS, BOARD_MIN_N, MAX_BOARD_DAYS, PrimaryMetric, Settings};
 pub use sight::Sight;
+pub use snapshot::{
+    MAX_SNAPSHOT_CUT_BYTES, MAX_SNAPSHOT_WORDS_BYTES, MAX_SNAPSHOTS, SNAPSHOT_WORDS, SNAPSHOTS_OF, Snapshot,
+    SnapshotContent,
+};
 
 /// The catalog in a table.
 #[derive(Clone, Debug)]

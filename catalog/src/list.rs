@@ -10,7 +10,7 @@ use super::{AnyEntity, Catalog};
 pub const MAX_PAGE: usize = 1_000;
 
 /// What every read of an entity needs.
-const NEEDED: [&str; 21] = [
+const NEEDED: [&str; 31] = [
     "v",
     "ver",
     "id",
@@ -21,6 +21,7 @@ const NEEDED: [&str; 21] = [
     "count_of_workspaces",
     "count_of_models",
     "count_of_configurations",
+    "count_of_snapshots",
     "count_of_releases",
     "category",
     "path",
@@ -29,13 +30,22 @@ const NEEDED: [&str; 21] = [
     "model",
     "configuration",
     "configuration_id",
+    "snapshot_id",
     "environment",
+    "what",
+    "words",
+    "first_day",
+    "last_day",
+    "columns",
+    "as_of",
+    "rows",
+    "sha256",
     "GSI1PK",
     "GSI1SK",
 ];
 
 /// What may be left unread, since it can be large.
-pub const OPTIONAL: [&str; 9] = [
+pub const OPTIONAL: [&str; 11] = [
     "attributes",
     "metrics",
     "notes",
@@ -44,7 +54,9 @@ pub const OPTIONAL: [&str; 9] = [
     "artefact_digest",
     "snapshot_from",
     "snapshot_to",
+    "snapshot",
     "author",
+    "cut",
 ];
 
 /// Which entities, and how many at a time.

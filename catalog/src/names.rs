@@ -13,7 +13,7 @@ use super::{AnyEntity, Catalog, RankedRelease, Release};
 type Names = BTreeMap<Id, String>;
 
 impl Release {
-    /// Takes the names of its model and configuration from `names`, where they are there.
+    /// Takes the names of its model, configuration and snapshot from `names`, where they are there.
     pub(super) fn take_names(&mut self, names: &Names) {
         if let Some(name) = names.get(&self.model_id) {
             self.model.clone_from(name);
@@ -21,14 +21,21 @@ impl Release {
         if let Some(name) = self.configuration_id.as_ref().and_then(|id| names.get(id)) {
             self.configuration = Some(name.clone());
         }
+        if let Some(on) = &mut self.details.tuned_on
+            && let Some(name) = names.get(&on.id)
+        {
+            on.name.clone_from(name);
+        }
     }
 
-    /// Its model and configuration.
+    /// Its model, configuration and snapshot.
     fn parts(&self) -> impl Iterator<Item = EntityId> {
         let model = EntityId::Model(self.workspace.clone(), self.model_id.clone());
         let configuration = self.configuration_id.clone();
         let configuration = configuration.map(|id| EntityId::Configuration(self.workspace.clone(), id));
-        [Some(model), configuration].into_iter().flatten()
+        let snapshot = self.details.tuned_on.as_ref();
+        let snapshot = snapshot.map(|on| EntityId::Snapshot(self.workspace.clone(), on.id.clone()));
+        [Some(model), configuration, snapshot].into_iter().flatten()
     }
 }
 

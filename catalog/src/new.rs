@@ -77,6 +77,55 @@ pub struct NewConfiguration {
     pub attributes: Attributes,
 }
 
+/// A snapshot: the words of a query.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewSnapshot {
+    /// The workspace, by id or path.
+    pub workspace: String,
+    /// Its name.
+    pub name: String,
+    /// What a row is; one of [`crate::SNAPSHOTS_OF`].
+    pub what: Option<String>,
+    /// The first day or instant.
+    pub from: Option<String>,
+    /// The last day, or an instant.
+    pub to: Option<String>,
+    /// How long the window is that ends now, in place of both.
+    pub last: Option<String>,
+    /// Only what belongs to this release.
+    pub release: Option<String>,
+    /// Only events for which this holds.
+    #[serde(rename = "where")]
+    pub filter: Option<String>,
+    /// Only events with these tags, as `NAME=VALUE` with commas between.
+    pub tag: Option<String>,
+    /// Only events of this key.
+    pub key: Option<String>,
+    /// Only the first so many.
+    pub limit: Option<serde_json::Number>,
+    /// Only events of this share of all keys.
+    pub sample: Option<serde_json::Number>,
+    /// `oldest` or `newest` first.
+    pub order: Option<String>,
+    /// Only these columns, in this order.
+    pub columns: Option<Vec<String>>,
+    /// Only what had been appended by then.
+    pub as_of: Option<String>,
+    /// What people note of it.
+    pub attributes: Attributes,
+}
+
+impl NewSnapshot {
+    /// What people note of it.
+    ///
+    /// # Errors
+    /// `Invalid`, when an attribute cannot be stored.
+    pub fn attributes(&self) -> Result<attributes::Attributes> {
+        attributes_of(&self.attributes)
+    }
+}
+
 /// A release.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,6 +146,8 @@ pub struct NewRelease {
     pub artefact_uri: Option<String>,
     /// Its digest.
     pub artefact_digest: Option<String>,
+    /// The snapshot that it was tuned on, by name; its days are those of the data that it was trained on.
+    pub snapshot: Option<String>,
     /// The first day of the data that it was trained on.
     pub snapshot_from: Option<String>,
     /// The last one.
@@ -239,6 +290,11 @@ impl NewRelease {
             (None, None) => None,
             _ => return Err(Error::invalid("`snapshot_from` and `snapshot_to` belong together")),
         };
+        if snapshot.is_some() && self.snapshot.is_some() {
+            return Err(Error::invalid(
+                "`snapshot` names the days itself: leave `snapshot_from` and `snapshot_to` out",
+            ));
+        }
         let metrics = self.metrics.iter().flatten().map(|(name, number)| {
             let value = Number::parse(&number.to_string())?;
             match check::is_number(&value) {
@@ -251,6 +307,7 @@ impl NewRelease {
             artefact_uri: self.artefact_uri.clone(),
             artefact_digest: self.artefact_digest.clone(),
             snapshot,
+            tuned_on: None,
             metrics: metrics.collect::<Result<_>>()?,
             notes: self.notes.clone(),
             author: self.author.clone(),
@@ -264,9 +321,9 @@ impl NewRelease {
     pub fn spec(self) -> Result<DetailedSpec> {
         let details = self.details()?;
         let attributes = attributes_of(&self.attributes)?;
-        let Self { name, model, configuration, environment, .. } = self;
+        let Self { name, model, configuration, environment, snapshot, .. } = self;
         let spec = ReleaseSpec { name, model, configuration, environment };
-        Ok(DetailedSpec { spec, details, attributes })
+        Ok(DetailedSpec { spec, details, snapshot, attributes })
     }
 }
 

@@ -7,14 +7,14 @@ use log::key::{self, Counted, EntityId, EntityKind, Followed};
 use table::Item;
 
 use super::{
-    Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Workspace,
-    counter, counts::Counts, live,
+    Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Snapshot,
+    Workspace, counter, counts::Counts, live,
 };
 
 /// Free counters by name.
 pub type FreeCounters = BTreeMap<String, i64>;
 
-/// A workspace with its models, configurations, releases, grants and free counters.
+/// A workspace with its models, configurations, snapshots, releases, grants and free counters.
 #[derive(Clone, Debug)]
 pub struct WorkspacePage {
     /// The workspace.
@@ -23,6 +23,8 @@ pub struct WorkspacePage {
     pub models: Vec<Model>,
     /// Its configurations, oldest first.
     pub configurations: Vec<Configuration>,
+    /// Its snapshots, oldest first.
+    pub snapshots: Vec<Snapshot>,
     /// Its releases, oldest first, with the present names of their models and configurations.
     pub releases: Vec<Release>,
     /// What is live, by environment.
@@ -45,6 +47,7 @@ impl WorkspacePage {
     pub(super) fn from_items(items: &[Item]) -> Result<Self> {
         let mut workspace = None;
         let (mut models, mut configurations, mut releases) = (Vec::new(), Vec::new(), Vec::new());
+        let mut snapshots = Vec::new();
         let (mut grants, mut counters) = (Vec::new(), BTreeMap::<_, FreeCounters>::new());
         let mut live = BTreeMap::new();
         for item in items {
@@ -52,6 +55,7 @@ impl WorkspacePage {
                 Some(AnyEntity::Workspace(found)) => workspace = Some(found),
                 Some(AnyEntity::Model(model)) => models.push(model),
                 Some(AnyEntity::Configuration(configuration)) => configurations.push(configuration),
+                Some(AnyEntity::Snapshot(snapshot)) => snapshots.push(snapshot),
                 Some(AnyEntity::Release(release)) => releases.push(release),
                 Some(_) => {}
                 // What a newer Almanac keeps here is none of our business.
@@ -70,15 +74,18 @@ impl WorkspacePage {
         // Ids of one instant have no order of their own.
         models.sort_by(|a: &Model, b| a.entity.by_age(&b.entity));
         configurations.sort_by(|a: &Configuration, b| a.entity.by_age(&b.entity));
+        snapshots.sort_by(|a: &Snapshot, b| a.entity.by_age(&b.entity));
         releases.sort_by(|a: &Release, b| a.entity.by_age(&b.entity));
         let parts = models.iter().map(|model| &model.entity);
         let parts = parts.chain(configurations.iter().map(|configuration| &configuration.entity));
+        let parts = parts.chain(snapshots.iter().map(|snapshot| &snapshot.entity));
         let names = parts.map(|entity| (entity.id.clone(), entity.name.clone())).collect();
         releases.iter_mut().for_each(|release| release.take_names(&names));
         Ok(Self {
             workspace,
             models,
             configurations,
+            snapshots,
             releases,
             live,
             grants,

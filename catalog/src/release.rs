@@ -60,12 +60,23 @@ pub struct ReleaseDetails {
     pub artefact_digest: Option<String>,
     /// The days of the data that it was trained on.
     pub snapshot: Option<Window>,
+    /// The snapshot that it was tuned on.
+    pub tuned_on: Option<TunedOn>,
     /// What it measured at training time, by name.
     pub metrics: BTreeMap<String, Number>,
     /// Remarks.
     pub notes: Option<String>,
     /// Who made it.
     pub author: Option<String>,
+}
+
+/// The snapshot that a release was tuned on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunedOn {
+    /// Its id.
+    pub id: Id,
+    /// The name that it has, or had when it was deleted.
+    pub name: String,
 }
 
 impl ReleaseDetails {
@@ -113,6 +124,9 @@ impl ReleaseDetails {
                 .with("snapshot_from", window.from().to_string())
                 .with("snapshot_to", window.to().to_string());
         }
+        if let Some(on) = &self.tuned_on {
+            item = item.with("snapshot_id", on.id.as_str()).with("snapshot", on.name.as_str());
+        }
         if !self.metrics.is_empty() {
             let metrics: BTreeMap<String, Value> =
                 self.metrics.iter().map(|(name, value)| (name.clone(), Value::N(value.clone()))).collect();
@@ -126,6 +140,10 @@ impl ReleaseDetails {
         let day = |name| item.optional_text(name).map(str::parse::<Day>).transpose();
         let snapshot = match (day("snapshot_from")?, day("snapshot_to")?) {
             (Some(from), Some(to)) => Some(Window::new(from, to)?),
+            _ => None,
+        };
+        let tuned_on = match (item.optional_text("snapshot_id"), text("snapshot")) {
+            (Some(id), Some(name)) => Some(TunedOn { id: Id::parse(id)?, name }),
             _ => None,
         };
         let metrics = match item.attributes.get("metrics") {
@@ -143,6 +161,7 @@ impl ReleaseDetails {
             artefact_uri: text("artefact_uri"),
             artefact_digest: text("artefact_digest"),
             snapshot,
+            tuned_on,
             metrics,
             notes: text("notes"),
             author: text("author"),
@@ -170,13 +189,15 @@ pub struct DetailedSpec {
     pub spec: ReleaseSpec,
     /// Where it comes from.
     pub details: ReleaseDetails,
+    /// The snapshot that it was tuned on, by name.
+    pub snapshot: Option<String>,
     /// What people note of it.
     pub attributes: Attributes,
 }
 
 impl From<ReleaseSpec> for DetailedSpec {
     fn from(spec: ReleaseSpec) -> Self {
-        Self { spec, details: ReleaseDetails::default(), attributes: Attributes::new() }
+        Self { spec, details: ReleaseDetails::default(), snapshot: None, attributes: Attributes::new() }
     }
 }
 
@@ -231,7 +252,7 @@ impl Catalog {
         new: DetailedSpec,
         now: Timestamp,
     ) -> Result<(Release, bool)> {
-        let DetailedSpec { spec, details, attributes } = new;
+        let DetailedSpec { spec, details, attributes, .. } = self.with_snapshot(workspace, new).await?;
         details.check()?;
         check_attributes(&attributes)?;
         let parent = EntityId::Workspace(workspace.clone());
@@ -259,6 +280,19 @@ impl Catalog {
         }
         spec.check_same(&release)?;
         Ok((release, is_new))
+    }
+
+    /// The same, with the snapshot that it names among its details.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such snapshot.
+    pub async fn with_snapshot(&self, workspace: &Id, mut new: DetailedSpec) -> Result<DetailedSpec> {
+        if let Some(name) = new.snapshot.take() {
+            let snapshot = self.snapshot(workspace, &name).await?;
+            new.details.tuned_on = Some(TunedOn { id: snapshot.entity.id, name });
+            new.details.snapshot = Some(snapshot.content.window);
+        }
+        Ok(new)
     }
 
     /// The release that `spec` describes, created when it is new: [`Catalog::create_release`] without details.

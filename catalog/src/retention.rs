@@ -11,7 +11,7 @@
 //! day; it could take a segment before it is folded; and it takes segments in any order, so that
 //! numbers of a log that were in use would look free.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Error, Id, Result, Timestamp, Window, id::check_name};
 use log::{
@@ -37,8 +37,8 @@ pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Version of the item.
-const ITEM_VERSION: i64 = 1;
+/// Version of the item. The first one has no pins of snapshots.
+const ITEM_VERSION: i64 = 2;
 
 /// How long a workspace keeps its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct Retention {
     pub pinned_days: BTreeSet<Day>,
     /// Releases whose days stay: all days on which events name them.
     pub pinned_releases: BTreeSet<String>,
+    /// Snapshots, by their ids, with the days that stay as long as the snapshot is there.
+    pub pinned_snapshots: BTreeMap<Id, Window>,
     /// When it was last changed.
     pub changed_at: Timestamp,
     /// Grows by one with each change; 0 when it was never set.
@@ -86,6 +88,7 @@ impl Keeping {
 pub struct Kept {
     first: Option<Day>,
     pinned: BTreeSet<Day>,
+    windows: Vec<Window>,
     gone: BTreeSet<Day>,
 }
 
@@ -93,7 +96,8 @@ impl Kept {
     /// Whether the events of a day may be read and appended to.
     pub fn keeps(&self, day: Day) -> bool {
         let is_young = self.first.is_none_or(|first| day >= first);
-        !self.gone.contains(&day) && (is_young || self.pinned.contains(&day))
+        let is_pinned = || self.pinned.contains(&day) || self.windows.iter().any(|days| days.contains(day));
+        !self.gone.contains(&day) && (is_young || is_pinned())
     }
 }
 
@@ -113,9 +117,18 @@ impl Retention {
         Condition::unchanged(self.ver)
     }
 
-    fn to_item(&self, workspace: &Id) -> Item {
+    /// The same, to be changed at `now`.
+    pub(super) fn changed(self, now: Timestamp) -> Self {
+        Self { ver: self.ver + 1, changed_at: now, ..self }
+    }
+
+    pub(super) fn to_item(&self, workspace: &Id) -> Item {
         let texts = |texts: Vec<String>| Value::L(texts.into_iter().map(Value::S).collect());
+        let days = |days: &Window| Value::S(format!("{}/{}", days.from(), days.to()));
+        let snapshots =
+            self.pinned_snapshots.iter().map(|(id, window)| (id.as_str().to_owned(), days(window)));
         let item = Item::new(key::retention(workspace))
+            .with("pinned_snapshots", snapshots.collect::<BTreeMap<_, _>>())
             .with("v", ITEM_VERSION)
             .with("ver", self.ver)
             .with("changed_at", self.changed_at.micros())
@@ -144,13 +157,14 @@ impl Retention {
                 .map(|day| text(day)?.parse().map_err(|_| item.corrupt("a pinned day is no day")))
                 .collect::<Result<_>>()?,
             pinned_releases: item.list("pinned_releases")?.iter().map(text).collect::<Result<_>>()?,
+            pinned_snapshots: snapshots_of(item)?,
             changed_at: Timestamp::from_micros(item.int("changed_at")?)
                 .ok_or_else(|| item.corrupt("`changed_at` is no time"))?,
             ver: item.int("ver")?,
         })
     }
 
-    /// Adds a pin or takes it away.
+    /// Adds a pin or removes it.
     fn with(mut self, pin: &Pin, is_pinned: bool) -> Result<Self> {
         match (pin, is_pinned) {
             (Pin::Day(day), true) => _ = self.pinned_days.insert(*day),
@@ -241,7 +255,7 @@ impl Catalog {
             if known.ver > 0 && wanted == known {
                 return Ok(known);
             }
-            let wanted = Retention { ver: known.ver + 1, changed_at: now, ..wanted };
+            let wanted = wanted.changed(now);
             let mut writes = vec![Write::Put(wanted.to_item(workspace), unchanged)];
             writes.extend(day.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
             if unless_overtaken(self.table.transact(writes).await)?.is_some() {
@@ -270,14 +284,24 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn kept(&self, workspace: &Id, window: Window, now: Timestamp) -> Result<Kept> {
-        let retention = self.retention(workspace).await?;
+        self.kept_by(workspace, &self.retention(workspace).await?, window, now).await
+    }
+
+    /// The same, by a setting that was read before.
+    pub(super) async fn kept_by(
+        &self,
+        workspace: &Id,
+        retention: &Retention,
+        window: Window,
+        now: Timestamp,
+    ) -> Result<Kept> {
         if retention.ver == 0 {
             return Ok(Kept::default());
         }
         let (from, to) = (window.from(), window.to());
         let gone = expired::days(&*self.table, workspace, from, to).await?;
         let first = retention.first_day(now);
-        let mut pinned = retention.pinned_days;
+        let mut pinned = retention.pinned_days.clone();
         if let Some(first) = first.filter(|first| from < *first) {
             let (from, to) = (from.month(), to.min(first).month());
             for release in &retention.pinned_releases {
@@ -292,8 +316,25 @@ impl Catalog {
                 }
             }
         }
-        Ok(Kept { first, pinned, gone })
+        let windows = retention.pinned_snapshots.values().copied().collect();
+        Ok(Kept { first, pinned, windows, gone })
     }
+}
+
+/// The days that snapshots pin; none in the first version.
+fn snapshots_of(item: &Item) -> Result<BTreeMap<Id, Window>> {
+    if !item.attributes.contains_key("pinned_snapshots") {
+        return Ok(BTreeMap::new());
+    }
+    let wrong = || item.corrupt("a pinned snapshot has no days");
+    let days = |days: &Value| match days {
+        Value::S(days) => {
+            let (from, to) = days.split_once('/').ok_or_else(wrong)?;
+            Window::new(from.parse()?, to.parse()?)
+        }
+        _ => Err(wrong()),
+    };
+    item.map("pinned_snapshots")?.iter().map(|(id, window)| Ok((Id::parse(id)?, days(window)?))).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use catalog::{Action, DetailedSpec, Release, ReleaseChange, ReleaseSpec, Workspace, WorkspacePage};
+use catalog::{
+    Action, DetailedSpec, Release, ReleaseChange, ReleaseDetails, ReleaseSpec, Workspace, WorkspacePage,
+};
 use event::{Error, Id, Kind, id::check_name};
 use serde_json::{Value, json};
 
@@ -39,6 +41,7 @@ impl Ingest {
         workspace: &Workspace,
         new: DetailedSpec,
     ) -> Result<CreatedRelease, SubmitError> {
+        let new = self.catalog().with_snapshot(workspace.id(), new).await?;
         let (details, attributes) = (new.details.clone(), new.attributes.clone());
         let (release, is_new) =
             self.catalog().create_release(workspace.id(), new, self.clock().now()).await?;
@@ -301,12 +304,26 @@ impl Ingest {
             "release": release.entity.name, "released_at": release.entity.created_at.to_string(),
             "model": release.model, "action": Action::Register.name(),
             "configuration": release.configuration, "environment": release.environment,
-            "note": release.details.notes,
+            "note": note_of(&release.details),
         });
         if let Some(first) = definitions.first(&release.entity.name) {
             say(&mut event, &first.definition);
         }
         Ok(event)
+    }
+}
+
+/// What the event says of where a release comes from: its notes, and the snapshot that it was tuned on.
+fn note_of(details: &ReleaseDetails) -> Option<String> {
+    let on = details.tuned_on.as_ref().map(|on| format!("tuned on the snapshot {}", on.name));
+    let notes = details.notes.clone();
+    match (notes, on) {
+        (Some(notes), Some(on)) => {
+            let both = format!("{on}; {notes}");
+            // Both stand with the release, too.
+            Some(if both.len() <= MAX_NOTE_BYTES { both } else { notes })
+        }
+        (notes, on) => notes.or(on),
     }
 }
 

@@ -259,12 +259,12 @@ mod tests {
         let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
         let category = EntityId::Category(w.clone());
         let (gsi1pk, gsi1sk) = release_index(&w, &other);
+        let children: [fn(Id, Id) -> EntityId; 4] =
+            [EntityId::Model, EntityId::Configuration, EntityId::Snapshot, EntityId::Release];
         let lines = [
             category.key().to_string(),
             EntityId::Workspace(w.clone()).key().to_string(),
-            EntityId::Model(w.clone(), other.clone()).key().to_string(),
-            EntityId::Configuration(w.clone(), other.clone()).key().to_string(),
-            EntityId::Release(w.clone(), other.clone()).key().to_string(),
+            children.map(|of| of(w.clone(), other.clone()).key().to_string()).join("\n"),
             format!("{gsi1pk} / {gsi1sk}"),
             counter(&w, &Counted::Workspace, &day.month()).to_string(),
             counter(&w, &Counted::Release("v1".into()), &day.month()).to_string(),

@@ -42,6 +42,7 @@ mod classes;
 mod column_type;
 mod columns;
 mod concat;
+mod digest;
 mod drift;
 mod encode;
 mod evaluation_rows;
@@ -65,6 +66,7 @@ mod rollups;
 mod runs;
 mod scan;
 mod series;
+mod snapshot;
 pub mod sql;
 mod streamed;
 mod survey;
@@ -101,6 +103,7 @@ pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
 pub use request::{By, Last, LiveIn, Request, What, Words};
 pub use scan::Scan;
+pub use snapshot::Verified;
 pub use sql::{Sql, SqlWords};
 pub use streamed::{End, Made, Said, Streamed};
 
@@ -331,7 +334,9 @@ impl Query {
     /// # Errors
     /// `Invalid`, naming those there are; those of the table.
     pub(crate) async fn check_release(&self, workspace: &Id, request: &Request) -> Result<()> {
-        let Some(wanted) = &request.release else { return Ok(()) };
+        let Some(wanted) = request.release.as_ref().filter(|_| !request.is_of_snapshot) else {
+            return Ok(());
+        };
         let page = self.catalog.page(workspace).await?;
         let names: Vec<&str> = page.releases.iter().map(|release| release.entity.name.as_str()).collect();
         if names.contains(&wanted.as_str()) {

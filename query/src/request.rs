@@ -86,6 +86,8 @@ pub struct Request {
     pub as_of: Option<Timestamp>,
     /// Only what an earlier answer was read from.
     pub cut: Option<Arc<Cut>>,
+    /// Whether it reads a snapshot again, and so names what may have been deleted since.
+    pub is_of_snapshot: bool,
     /// From which score on predictions are judged as positive, instead of what their definitions say.
     pub threshold: Option<f64>,
     /// What predictions gain and cost, instead of what their definitions say.
@@ -101,7 +103,7 @@ pub struct Request {
 }
 
 /// The same as it was written.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Words<'a> {
     /// The first day; of events also an instant, from which on they happened.
     pub from: &'a str,
@@ -214,6 +216,7 @@ impl Request {
             release: words.release.map(str::to_owned),
             columns,
             cut,
+            is_of_snapshot: false,
             has_intervals,
             threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
             costs: words.costs.map(|word| costs_of(what, word)).transpose()?,
@@ -249,6 +252,7 @@ impl Request {
             narrowed: Narrowed::default(),
             as_of: None,
             cut: None,
+            is_of_snapshot: false,
             threshold: None,
             costs: None,
             period: Period::Day,

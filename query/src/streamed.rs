@@ -109,7 +109,7 @@ impl Query {
         Ok(Made::Streamed(Box::new(streamed)))
     }
 
-    async fn plan(&self, reading: &Arc<Reading>, request: &Request) -> Result<Plan> {
+    pub(crate) async fn plan(&self, reading: &Arc<Reading>, request: &Request) -> Result<Plan> {
         match request.what {
             What::Events(kind) => Plan::of_events(reading, self.wanted(kind, request).await?).await,
             _ => Plan::of_joined(reading, Wanted::of(Kind::Predictions, request)).await,

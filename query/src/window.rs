@@ -43,7 +43,7 @@ impl Span {
 }
 
 /// How long a window is that ends now, as it is written, and when now is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Last<'a> {
     /// A number of days, hours or weeks: `7d`, `6h`, `2w`.
     pub word: &'a str,

@@ -6,7 +6,7 @@ use log::key::{EntityId, EntityKind};
 use table::item::Value;
 use tests::{
     on_both_engines,
-    world::{World, at, cost, release},
+    world::{World, at, cost, release, snapshot},
 };
 
 on_both_engines!(
@@ -36,6 +36,7 @@ async fn every_entity_has_an_id_and_is_found_by_it(world: World) {
             "credit/prod/next",
         ),
         (New::Configuration { workspace: within() }, "credit/prod/deep"),
+        (snapshot(&at), "credit/prod/june"),
         (release(&at, "churn"), "credit/prod/churn@v1"),
         (New::User, "ann"),
         (New::Group, "risk"),

@@ -30,6 +30,7 @@ mod past;
 mod retention;
 mod runs;
 mod series;
+mod snapshots;
 mod splits;
 mod sql;
 mod streamed;

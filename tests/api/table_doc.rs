@@ -16,6 +16,7 @@ use table::{
     item::{Number, Value},
     sqlite::SqliteTable,
 };
+use tests::world::snapshot;
 
 const INTRODUCTION: &str = "# What is in the table
 
@@ -114,6 +115,7 @@ fn details() -> ReleaseDetails {
         artefact_uri: Some("s3://models/churn/v1.onnx".into()),
         artefact_digest: Some("sha256:9f86d081884c7d65".into()),
         snapshot: Some(Window::new(day("2026-01-01"), day("2026-05-31")).unwrap()),
+        tuned_on: None,
         metrics: [("auc".to_owned(), Number::parse("0.81").unwrap())].into(),
         notes: Some("Trained on five months.".into()),
         author: Some("ann".into()),
@@ -160,6 +162,7 @@ async fn the_page_shows_what_is_stored() {
     let task = Task::Binary { positive_label: "default".into() };
     let model = create("churn", New::Model { workspace: within(), definition: Definition::of(task) }).await;
     let configuration = create("deep", New::Configuration { workspace: within() }).await;
+    let snapshot = create("june", snapshot(&workspace)).await;
     let user = create("ann", New::User).await;
     let release = New::Release {
         workspace: within(),
@@ -179,7 +182,6 @@ async fn the_page_shows_what_is_stored() {
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
-
     let mut ids = Ids::default();
     let mut page = INTRODUCTION.to_owned();
     for (title, key) in [
@@ -187,6 +189,7 @@ async fn the_page_shows_what_is_stored() {
         ("Workspace", workspace.key()),
         ("Model", model.key()),
         ("Configuration", configuration.key()),
+        ("Snapshot", snapshot.key()),
         ("Release", release.key()),
         ("User", user.key()),
         ("Group", group.key()),
@@ -197,6 +200,7 @@ async fn the_page_shows_what_is_stored() {
         ("The same, as the user has it", key::membership(user.id(), group.id())),
         ("A role, as the workspace has it", key::grant(&scope, &group)),
         ("The same, as the principal has it", key::granted(&group, &scope)),
+        ("How long events are kept, and what is pinned", key::retention(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

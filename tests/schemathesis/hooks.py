@@ -26,13 +26,14 @@ PATH = {"category": "credit", "name": "prod", "workspace": "credit/prod"}
 # The same of what stands in paths alone.
 ENTITIES = {
     "model": "credit/prod/risk", "configuration": "credit/prod/shallow", "release": "credit/prod/risk@v1",
+    "snapshot": "credit/prod/june",
     "user": "ann", "group": "risk", "system": "nightly", "type": "model", "entity": "credit/prod/risk",
     "principal": "user:ann",
 }
 # What nobody has made may be deleted as often as one likes.
 NOBODY = {**{name: "nobody" for name in (*PATH, *ENTITIES)}, "workspace": "credit/nothing", "principal": "user:nobody"}
 NOBODY["token"] = "nothing"
-NOBODY.update({name: "credit/prod/nothing" for name in ("model", "configuration", "release")})
+NOBODY.update({name: "credit/prod/nothing" for name in ("model", "configuration", "snapshot", "release")})
 SEEN = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/"
 RELEASE = {"type": "string", "enum": ["v1"]}
 REGISTERED = {
@@ -47,8 +48,12 @@ STATEMENTS = [
     "select release, avg(score) from predictions where day between '2026-06-01' and '2026-06-30' group by release",
     "select count(*) from joined where day = '2026-06-01'",
 ]
+# Parameters of which a value that fits the schema is hardly ever one that there is.
+UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins")
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
+# What is asked of a snapshot beside its name; JSON Schema cannot say what goes together.
+OF_SNAPSHOT = ("what", "columns", "attributes", "workspace", "name")
 # Columns that rollups have only by metric or by feature.
 NOT_BY_RELEASE = ("metric", "value_last", "feature")
 # What is queried by a window.
@@ -98,9 +103,8 @@ def before_load_schema(context, raw_schema):
 
 def narrow_catalog(path, method, operation):
     parameters = operation.get("parameters", [])
-    # A version, a cursor, a cut or a tag that fits the schema is hardly ever one that there is. Only features have bins, and
-    # nothing is broken down by one.
-    parameters = [one for one in parameters if one["name"] not in ("If-Match", "cursor", "after", "cut", "tag", "bins")]
+    # Only features have bins, and nothing is broken down by one.
+    parameters = [one for one in parameters if one["name"] not in UNKNOWN]
     if path.endswith(("/evaluations", "/classes", "/confusion")):
         # No release is live, and what is not live is said of an environment.
         parameters = [one for one in parameters if one["name"] not in ("environment", "shadow")]
@@ -155,6 +159,14 @@ def narrow_catalog(path, method, operation):
             properties["release"]["type"] = "string"
             properties["threshold"] = {"type": "number"}
             schema["required"] = sorted({*schema.get("required", []), "release", "threshold"})
+        if path == "/v1/snapshots" and method == "post":
+            for name in [name for name in properties if name not in OF_SNAPSHOT]:
+                del properties[name]
+            properties["columns"] = {"enum": [None, ["day"]]}
+            properties["from"] = properties["to"] = {"enum": ["2026-06-01"]}
+            schema["required"] = sorted({*schema.get("required", []), "from", "to"})
+        if path == "/v1/releases" and "snapshot" in properties:
+            properties["snapshot"] = {"enum": [None, "june"]}
         for name in ("snapshot_from", "snapshot_to"):
             # Either both or none, and in order.
             properties.pop(name, None)

@@ -1,10 +1,13 @@
 //! A table of a test's own, on which reads are counted.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use catalog::{Catalog, New, NewEntity};
-use event::{Clock, Definition, Task, Timestamp};
-use log::key::EntityId;
+use catalog::{Catalog, New, NewEntity, SnapshotContent};
+use event::{Clock, Definition, Kind, Task, Timestamp, Window};
+use log::{cut::Cut, key::EntityId};
 use table::Table;
 
 use crate::{
@@ -73,6 +76,33 @@ pub fn cost(reads: Reads) -> (u64, u64) {
 /// When the text is none.
 pub fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("an instant")
+}
+
+/// What a new snapshot is that reads nothing.
+///
+/// # Panics
+/// When a cut of nothing cannot be written.
+pub fn snapshot(workspace: &EntityId) -> New {
+    let window = Window::of(at("2026-06-01T00:00:00Z").day());
+    let cut = Cut {
+        workspace: workspace.id().clone(),
+        window,
+        kinds: [Kind::Predictions].into(),
+        as_of: at("2026-06-10T00:00:00Z"),
+        heads: BTreeMap::new(),
+        left_out: BTreeSet::new(),
+    };
+    let content = SnapshotContent {
+        what: "predictions".to_owned(),
+        words: ["from", "to"].map(|name| (name.to_owned(), "2026-06-01".to_owned())).into(),
+        window,
+        columns: vec!["key".to_owned(), "score".to_owned()],
+        as_of: cut.as_of,
+        rows: 0,
+        digest: "sha256:00".to_owned(),
+        cut: cut.to_bytes().expect("a cut"),
+    };
+    New::Snapshot { workspace: workspace.id().clone(), content: Box::new(content) }
 }
 
 /// What a new release of a model is.

@@ -67,7 +67,7 @@ impl Target {
             "category" => category.to_owned(),
             "name" => workspace.to_owned(),
             "workspace" => format!("{category}%2F{workspace}"),
-            "model" | "configuration" => format!("{category}%2F{workspace}%2Frisk"),
+            "model" | "configuration" | "snapshot" => format!("{category}%2F{workspace}%2Frisk"),
             "entity" => format!("{category}%2F{workspace}%2Frisk"),
             "release" => format!("{category}%2F{workspace}%2Frisk@v1"),
             "user" if self == Target::Own => caller.to_owned(),
@@ -112,11 +112,14 @@ async fn furnish(catalog: &Catalog, target: Target) -> Vec<EntityId> {
         details: Box::default(),
     };
     let release = catalog.create(NewEntity::new("v1", release), now).await.unwrap().at();
+    let snapshot = tests::world::snapshot(&EntityId::Workspace(id.clone()));
+    let snapshot = catalog.create(NewEntity::new("risk", snapshot), now).await.unwrap().at();
     let mut made = vec![
         EntityId::Workspace(id.clone()),
         EntityId::Category(workspace.category.clone()),
         EntityId::Model(id.clone(), model),
         EntityId::Configuration(id.clone(), configuration),
+        snapshot,
         release,
     ];
     for what in [New::User, New::Group, New::System] {

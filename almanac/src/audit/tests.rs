@@ -26,7 +26,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 51] = [
+const STEPS: [(&str, &str, &str); 54] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -56,6 +56,12 @@ const STEPS: [(&str, &str, &str); 51] = [
     ("PATCH", "/v1/models/credit%2Fprod%2Frisk", r#"{"attributes":{"team":"lending"}}"#),
     ("POST", "/v1/configurations", r#"{"workspace":"credit/prod","name":"deep"}"#),
     ("PATCH", "/v1/configurations/credit%2Fprod%2Fdeep", r#"{"attributes":{"team":"lending"}}"#),
+    (
+        "POST",
+        "/v1/snapshots",
+        r#"{"workspace":"credit/prod","name":"june","from":"2026-06-01","to":"2026-06-30"}"#,
+    ),
+    ("PATCH", "/v1/snapshots/credit%2Fprod%2Fjune", r#"{"attributes":{"team":"lending"}}"#),
     ("POST", "/v1/releases", r#"{"workspace":"credit/prod","name":"v1","model":"risk"}"#),
     ("POST", "/v1/releases", r#"{"workspace":"credit/prod","name":"v2","model":"risk"}"#),
     ("PATCH", "/v1/releases/credit%2Fprod%2Frisk@v1", r#"{"attributes":{"team":"lending"}}"#),
@@ -103,6 +109,7 @@ const STEPS: [(&str, &str, &str); 51] = [
     ("PATCH", "/v1/runs/credit%2Fprod/2FBs0tD5Ihm2PVFzM3kZvMYdQX9", r#"{"status":"finished"}"#),
     ("DELETE", "/v1/models/credit%2Fprod%2Fspare2", ""),
     ("DELETE", "/v1/configurations/credit%2Fprod%2Fdeep", ""),
+    ("DELETE", "/v1/snapshots/credit%2Fprod%2Fjune", ""),
     ("DELETE", "/v1/groups/risk/members/bob", ""),
     ("DELETE", "/v1/groups/risk", ""),
     ("DELETE", "/v1/systems/nightly", ""),

@@ -9,6 +9,7 @@ pub(crate) mod model;
 pub(crate) mod release;
 pub(crate) mod root;
 pub(crate) mod run;
+pub(crate) mod snapshot;
 pub(crate) mod workspace;
 
 use ::catalog::{Service, json};

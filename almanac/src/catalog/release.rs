@@ -63,6 +63,9 @@ pub(crate) struct ReleaseArgs {
     /// Its digest, such as sha256:9f86d081...
     #[arg(long, value_name = "DIGEST")]
     pub(crate) artefact_digest: Option<String>,
+    /// The snapshot that it was tuned on, by name; its days are those of the data that it was trained on.
+    #[arg(long, conflicts_with_all = ["snapshot_from", "snapshot_to"], value_name = "NAME")]
+    pub(crate) snapshot: Option<String>,
     /// The first day of the data that it was trained on.
     #[arg(long, value_name = "DAY")]
     pub(crate) snapshot_from: Option<String>,
@@ -124,6 +127,7 @@ fn asked(args: ReleaseArgs) -> Result<NewRelease, Error> {
         commit: args.commit,
         artefact_uri: args.artefact_uri,
         artefact_digest: args.artefact_digest,
+        snapshot: args.snapshot,
         snapshot_from: args.snapshot_from,
         snapshot_to: args.snapshot_to,
         from_run: args.from_run,

@@ -36,6 +36,7 @@ fn examples(kind: EntityKind) -> (&'static str, &'static str) {
         EntityKind::Workspace => ("credit/prod", "credit/test"),
         EntityKind::Model => ("credit/prod/churn", "credit/prod/old"),
         EntityKind::Configuration => ("credit/prod/deep", "credit/prod/flat"),
+        EntityKind::Snapshot => ("credit/prod/june", "credit/prod/may"),
         EntityKind::Release => ("credit/prod/churn@c1", "credit/prod/churn@c2"),
         EntityKind::User => ("ann", "eve"),
         EntityKind::Group => ("risk", "guests"),
@@ -77,6 +78,8 @@ fn bodies(kind: EntityKind) -> Content {
             }
             EntityKind::Configuration => json!({ "workspace": "credit/prod", "name": name(path),
                 "attributes": { "depth": 6, "features": { "$set": ["age", "income"] } } }),
+            EntityKind::Snapshot => json!({ "workspace": "credit/prod", "name": name(path), "what": "joined",
+                "from": "2026-06-01", "to": "2026-06-30", "columns": ["key", "score", "outcome_label"] }),
             EntityKind::Release => json!({ "workspace": "credit/prod", "name": name(path), "model": "churn",
                 "configuration": "deep", "environment": "production", "commit": "9f2c1e7",
                 "artefact_uri": "s3://models/churn/c1.onnx",
@@ -98,6 +101,9 @@ pub(super) fn create(kind: EntityKind) -> Operation {
     let more = match kind {
         EntityKind::Workspace => {
             " Without attributes, a workspace that is there is left as it is. Its category is created when it is new. Some names are taken: those that stand for what is in a workspace, such as `joined`."
+        }
+        EntityKind::Snapshot => {
+            " The rows are read to digest them, and not copied: the snapshot keeps what was asked for, the columns, the cut and the digest. Its days are pinned as long as it is there. `snapshot=NAME` in a query reads the same rows again, as they were known then."
         }
         EntityKind::Release => {
             " What a release is made of and its name never change. Its configuration is created when it is new. The event that registers it is appended to the log of releases."

@@ -1,6 +1,6 @@
 //! What the operations of the catalog demand of their callers.
 
-use event::Right;
+use event::{Kind, Right};
 use log::key::EntityKind;
 use web::{About, Demand, Place};
 
@@ -22,6 +22,11 @@ pub(super) fn create(kind: EntityKind) -> Demand {
         EntityKind::Workspace => Demand::of(Right::Admin, About::CategoryOf(Place::Body("path"))),
         EntityKind::Model | EntityKind::Configuration | EntityKind::Release => {
             Demand::of(Right::Maintain, About::ParentOf(kind.name(), Place::Body("workspace")))
+        }
+        // Its answer says how many events there are, and of which columns.
+        EntityKind::Snapshot => {
+            let workspace = About::ParentOf(kind.name(), Place::Body("workspace"));
+            Demand::of(Right::Maintain, workspace).and(Right::Read, workspace).of_kinds(&Kind::ALL)
         }
         _ => Demand::server(Right::Admin),
     }

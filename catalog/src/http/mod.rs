@@ -29,6 +29,7 @@ mod workspace;
 pub use entity::{created, instant, parent_kind};
 pub use judging::{costs, judging};
 pub use quota::{quota_json, quota_of, quota_schema};
+pub use retention::pinned_snapshots;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
@@ -38,6 +39,11 @@ pub const MAX_BODY_BYTES: usize = 2 * 1024 * 1024;
 /// event that registers it.
 pub fn create_release() -> Operation {
     api::create(EntityKind::Release)
+}
+
+/// The operation that creates a snapshot. The query service's reader answers it, since a snapshot is made of what it reads.
+pub fn create_snapshot() -> Operation {
+    api::create(EntityKind::Snapshot)
 }
 
 /// What creating an entity demands.
@@ -62,7 +68,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
     // Parents before children, and users before what they are members of: the examples of the
     // document are made in its order.
     for kind in EntityKind::ALL {
-        if kind != EntityKind::Release {
+        if !matches!(kind, EntityKind::Release | EntityKind::Snapshot) {
             routes = routes.add(api::create(kind), demands::create(kind), move |service, headers, body| {
                 entity::create(kind, service, headers, body)
             });

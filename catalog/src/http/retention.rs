@@ -8,7 +8,8 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Day, Timestamp};
+use event::{Day, Id, Timestamp, Window};
+use log::key::EntityId;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use web::{
@@ -99,17 +100,36 @@ fn setting() -> web::openapi::response::ResponseBuilder {
             ),
             ("pinned_days", schema::array(schema::day()).into()),
             ("pinned_releases", schema::array(schema::name()).into()),
+            (
+                "pinned_snapshots",
+                schema::array(schema::object([
+                    ("snapshot", schema::id().into()),
+                    ("from", schema::day().into()),
+                    ("to", schema::day().into()),
+                ]))
+                .into(),
+            ),
             ("changed_at", nullable(schema::time(), Type::String).into()),
         ]),
     )
 }
 
-fn body(retention: &Retention, now: Timestamp) -> Value {
+/// The snapshots that pin days, and which days.
+pub fn pinned_snapshots(workspace: &Id, retention: &Retention) -> Value {
+    let pin = |(id, days): (&Id, &Window)| {
+        let snapshot = EntityId::Snapshot(workspace.clone(), id.clone());
+        json!({ "snapshot": snapshot.to_string(), "from": days.from().to_string(), "to": days.to().to_string() })
+    };
+    retention.pinned_snapshots.iter().map(pin).collect()
+}
+
+fn body(workspace: &Id, retention: &Retention, now: Timestamp) -> Value {
     json!({
         "days": retention.days,
         "first_day": retention.first_day(now).map(|day| day.to_string()),
         "pinned_days": retention.pinned_days.iter().map(Day::to_string).collect::<Vec<_>>(),
         "pinned_releases": retention.pinned_releases,
+        "pinned_snapshots": pinned_snapshots(workspace, retention),
         "changed_at": (retention.ver > 0).then(|| retention.changed_at.to_string()),
     })
 }
@@ -120,7 +140,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let workspace = service.catalog().workspace(&workspace).await?;
     let retention = service.catalog().retention(workspace.id()).await?;
-    Ok(Json(body(&retention, service.clock().now())).into_response())
+    Ok(Json(body(workspace.id(), &retention, service.clock().now())).into_response())
 }
 
 pub(super) async fn set(
@@ -138,7 +158,7 @@ pub(super) async fn set(
     let (days, now) = (new.days.map(|days| days as u32), service.clock().now());
     let workspace = service.catalog().workspace(&workspace).await?;
     let retention = service.catalog().set_retention(workspace.id(), days, now).await?;
-    Ok(Json(body(&retention, now)).into_response())
+    Ok(Json(body(workspace.id(), &retention, now)).into_response())
 }
 
 pub(super) async fn pin(
@@ -159,5 +179,5 @@ pub(super) async fn pin(
     let now = service.clock().now();
     let workspace = service.catalog().workspace(&workspace).await?;
     let retention = service.catalog().pin(workspace.id(), &pin, new.pinned, now).await?;
-    Ok(Json(body(&retention, now)).into_response())
+    Ok(Json(body(workspace.id(), &retention, now)).into_response())
 }

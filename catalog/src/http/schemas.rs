@@ -11,7 +11,9 @@ use web::{
 };
 
 use super::judging::of_task;
-use crate::{MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Role, json};
+use crate::{
+    MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Role, SNAPSHOT_WORDS, SNAPSHOTS_OF, json,
+};
 
 /// The component of an entity of a type.
 pub(super) fn name(kind: EntityKind) -> &'static str {
@@ -20,6 +22,7 @@ pub(super) fn name(kind: EntityKind) -> &'static str {
         EntityKind::Workspace => "Workspace",
         EntityKind::Model => "Model",
         EntityKind::Configuration => "Configuration",
+        EntityKind::Snapshot => "Snapshot",
         EntityKind::Release => "Release",
         EntityKind::User => "User",
         EntityKind::Group => "Group",
@@ -61,6 +64,11 @@ fn integers() -> RefOr<Schema> {
 }
 
 fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
+    if kind == EntityKind::Snapshot
+        && let Some(schema) = of_snapshot(field)
+    {
+        return schema;
+    }
     match field {
         "id" | "category" | "workspace" | "model_id" => schema::id().into(),
         "name" => schema::name().into(),
@@ -78,7 +86,7 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "figures" => {
             schema::map(None, schema::string()).schema_type(schema::types(&[Type::Object], true)).into()
         }
-        "configuration" | "environment" => maybe(schema::name(), Type::String),
+        "configuration" | "environment" | "snapshot" => maybe(schema::name(), Type::String),
         "snapshot_from" | "snapshot_to" => maybe(schema::day(), Type::String),
         "metrics" => numbers(MAX_METRICS).into(),
         "artefact_uri" => maybe(text(MAX_URI_BYTES), Type::String),
@@ -89,6 +97,48 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
             schema::count().into()
         }
     }
+}
+
+/// What a snapshot has of its own.
+fn of_snapshot(field: &str) -> Option<RefOr<Schema>> {
+    Some(match field {
+        "what" => schema::one_of(SNAPSHOTS_OF).into(),
+        "columns" => schema::array(schema::string()).into(),
+        "as_of" => schema::time().into(),
+        "rows" => schema::count().into(),
+        "digest" => schema::string()
+            .description(Some("Of the rows, in their order: `verify` reads them again and compares it."))
+            .into(),
+        "cut" => {
+            let cut = schema::string().description(Some(
+                "What the rows are read from, for the parameter `cut`; null on the page of a workspace.",
+            ));
+            maybe(cut, Type::String)
+        }
+        word if SNAPSHOT_WORDS.contains(&word) => maybe(schema::string(), Type::String),
+        _ => return None,
+    })
+}
+
+/// What is asked for by who creates a snapshot: the words of a query.
+fn new_snapshot() -> ObjectBuilder {
+    let new = schema::object([("workspace", schema::workspace()), ("name", schema::name().into())]);
+    let text = |says: &str| {
+        let text = schema::string().min_length(Some(1)).description(Some(says.to_owned()));
+        maybe(text, Type::String)
+    };
+    let what = schema::one_of(SNAPSHOTS_OF).schema_type(schema::types(&[Type::String], true));
+    let columns = schema::array(schema::string()).min_items(Some(1));
+    let new = new
+        .property("what", what.default(Some(SNAPSHOTS_OF[0].into())))
+        .property("columns", columns.schema_type(schema::types(&[Type::Array], true)))
+        .property("last", text("How long the window is that ends now, in place of `from` and `to`."))
+        .property("as_of", text("Only what had been appended by then."));
+    let numbers = ["limit", "sample"];
+    let words = SNAPSHOT_WORDS.into_iter().filter(|word| !numbers.contains(word));
+    let new = words.fold(new, |new, word| new.property(word, text("As the parameter of a query.")));
+    new.property("limit", maybe(schema::integer(1..=u32::MAX as usize), Type::Integer))
+        .property("sample", maybe(ObjectBuilder::new(), Type::Number))
 }
 
 /// An entity as it is answered.
@@ -126,6 +176,7 @@ pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
         EntityKind::Configuration => schema::object([("workspace", workspace()), ("name", name())])
             .property("attributes", attributes())
             .into(),
+        EntityKind::Snapshot => new_snapshot().property("attributes", attributes()).into(),
         EntityKind::Release => {
             let new = schema::object([("workspace", workspace()), ("name", name()), ("model", name())]);
             let parts = [
@@ -134,6 +185,7 @@ pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
                 "commit",
                 "artefact_uri",
                 "artefact_digest",
+                "snapshot",
                 "snapshot_from",
                 "snapshot_to",
                 "notes",
@@ -178,6 +230,7 @@ fn workspace_page() -> RefOr<Schema> {
         [
             ("models", schema::array(own(EntityKind::Model, true)).into()),
             ("configurations", schema::array(own(EntityKind::Configuration, false)).into()),
+            ("snapshots", schema::array(own(EntityKind::Snapshot, false)).into()),
             ("releases", schema::array(own(EntityKind::Release, true)).into()),
             ("live", schema::array(schema::component("Live")).into()),
             ("grants", schema::array(schema::component("Grant")).into()),

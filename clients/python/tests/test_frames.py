@@ -421,6 +421,26 @@ def test_pages_are_together_one_answer(workspace: al.Workspace, library: str) ->
         list(workspace.pages("joined", DAY, frames="rows"))
 
 
+def test_a_snapshot_reads_the_same_rows_again(workspace: al.Workspace) -> None:
+    def log(keys: range) -> None:
+        data = {"key": [f"k{n}" for n in keys], "at": [AT] * len(keys), "p": [0.5] * len(keys)}
+        workspace.release("v1").log_predictions(data, score="p", predicted_at="at")
+
+    log(range(5))
+    made = workspace.create_snapshot("june", "joined", DAY, columns=["key", "score", "outcome_label"])
+    assert made["rows"] == 5 and made["digest"].startswith("sha256:")
+    log(range(5, 9))
+    rows = workspace.query("joined", snapshot="june", frames="rows")
+    assert [row["key"] for row in rows] == [f"k{n}" for n in range(5)]
+    assert workspace.verify_snapshot("june")
+    workspace.create_release("v2", model=workspace.describe()["models"][0]["name"], snapshot="june")
+    assert [release["snapshot"] for release in workspace.describe()["releases"]] == [None, "june"]
+    with pytest.raises(al.RefusedError, match="says all that is read"):
+        workspace.query("joined", DAY, snapshot="june", frames="rows")
+    with pytest.raises(al.RefusedError, match="called `june` already"):
+        workspace.create_snapshot("june", "joined", DAY)
+
+
 def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> None:
     document = workspace.client.transport.request("GET", "/openapi.json").json()
     ours = set(inspect.signature(al.Workspace.query).parameters)

@@ -18,6 +18,8 @@ pub enum EntityKind {
     Model,
     /// A configuration of a workspace.
     Configuration,
+    /// A snapshot of the events of a workspace.
+    Snapshot,
     /// A release in a workspace.
     Release,
     /// A person.
@@ -30,11 +32,12 @@ pub enum EntityKind {
 
 impl EntityKind {
     /// All of them, parents before children.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Category,
         Self::Workspace,
         Self::Model,
         Self::Configuration,
+        Self::Snapshot,
         Self::Release,
         Self::User,
         Self::Group,
@@ -48,6 +51,7 @@ impl EntityKind {
             Self::Workspace => "workspace",
             Self::Model => "model",
             Self::Configuration => "configuration",
+            Self::Snapshot => "snapshot",
             Self::Release => "release",
             Self::User => "user",
             Self::Group => "group",
@@ -62,6 +66,7 @@ impl EntityKind {
             Self::Workspace => "workspaces",
             Self::Model => "models",
             Self::Configuration => "configurations",
+            Self::Snapshot => "snapshots",
             Self::Release => "releases",
             Self::User => "users",
             Self::Group => "groups",
@@ -76,6 +81,7 @@ impl EntityKind {
             Self::Workspace => "w",
             Self::Model => "m",
             Self::Configuration => "c",
+            Self::Snapshot => "sn",
             Self::Release => "r",
             Self::User => "u",
             Self::Group => "g",
@@ -103,7 +109,7 @@ impl EntityKind {
     pub fn parent(self) -> Option<Self> {
         match self {
             Self::Workspace => Some(Self::Category),
-            Self::Model | Self::Configuration | Self::Release => Some(Self::Workspace),
+            Self::Model | Self::Configuration | Self::Snapshot | Self::Release => Some(Self::Workspace),
             Self::Category | Self::User | Self::Group | Self::System => None,
         }
     }
@@ -114,6 +120,7 @@ impl EntityKind {
             Self::Workspace => Some("count_of_workspaces"),
             Self::Model => Some("count_of_models"),
             Self::Configuration => Some("count_of_configurations"),
+            Self::Snapshot => Some("count_of_snapshots"),
             Self::Release => Some("count_of_releases"),
             Self::Category | Self::User | Self::Group | Self::System => None,
         }
@@ -142,6 +149,8 @@ pub enum EntityId {
     Model(Id, Id),
     /// A configuration: its workspace and itself.
     Configuration(Id, Id),
+    /// A snapshot: its workspace and itself.
+    Snapshot(Id, Id),
     /// A release: its workspace and itself.
     Release(Id, Id),
     /// A user.
@@ -164,6 +173,7 @@ impl EntityId {
             (EntityKind::System, None) => Self::System(id),
             (EntityKind::Model, Some(workspace)) => Self::Model(workspace, id),
             (EntityKind::Configuration, Some(workspace)) => Self::Configuration(workspace, id),
+            (EntityKind::Snapshot, Some(workspace)) => Self::Snapshot(workspace, id),
             (EntityKind::Release, Some(workspace)) => Self::Release(workspace, id),
             _ => return None,
         })
@@ -176,6 +186,7 @@ impl EntityId {
             Self::Workspace(_) => EntityKind::Workspace,
             Self::Model(..) => EntityKind::Model,
             Self::Configuration(..) => EntityKind::Configuration,
+            Self::Snapshot(..) => EntityKind::Snapshot,
             Self::Release(..) => EntityKind::Release,
             Self::User(_) => EntityKind::User,
             Self::Group(_) => EntityKind::Group,
@@ -191,16 +202,20 @@ impl EntityId {
             | Self::User(id)
             | Self::Group(id)
             | Self::System(id) => id,
-            Self::Model(_, id) | Self::Configuration(_, id) | Self::Release(_, id) => id,
+            Self::Model(_, id)
+            | Self::Configuration(_, id)
+            | Self::Snapshot(_, id)
+            | Self::Release(_, id) => id,
         }
     }
 
     /// The workspace that it is in.
     pub fn workspace(&self) -> Option<&Id> {
         match self {
-            Self::Model(workspace, _) | Self::Configuration(workspace, _) | Self::Release(workspace, _) => {
-                Some(workspace)
-            }
+            Self::Model(workspace, _)
+            | Self::Configuration(workspace, _)
+            | Self::Snapshot(workspace, _)
+            | Self::Release(workspace, _) => Some(workspace),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! What the OpenAPI document says of the query service.
 
 use axum::http::{HeaderName, StatusCode};
+use catalog::SNAPSHOTS_OF;
 use event::{
     Kind, Period,
     fields::{FieldType, TAG_PREFIX},
@@ -104,6 +105,10 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
             None,
             says,
         ));
+    }
+    if SNAPSHOTS_OF.contains(&what.name()) {
+        let says = "Read the rows of this snapshot again, as they were known when it was made. It says all that is read; beside it only `format` may be named.";
+        parameters.push(parameter("snapshot", schema::name().into(), None, says));
     }
     if let What::Events(kind) = what {
         parameters.extend(of_events(kind));

@@ -19,9 +19,11 @@ mod board;
 mod body;
 mod follow;
 mod said;
+mod snapshots;
 mod sql;
 
 use self::body::{HeldBody, StreamBody};
+pub use self::snapshots::creation;
 use crate::{
     Answer, Made, Query,
     output::{self, Format},
@@ -51,7 +53,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
         routes = routes.add(sql::operation(named), demand, sql::answer);
     }
-    let routes = follow::routes(audit::routes(routes));
+    let routes = snapshots::verification(follow::routes(audit::routes(routes)));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
@@ -83,6 +85,7 @@ struct Parameters {
     #[serde(rename = "as-of")]
     as_of: Option<String>,
     cut: Option<String>,
+    snapshot: Option<String>,
     after: Option<String>,
     threshold: Option<String>,
     costs: Option<String>,
@@ -157,9 +160,20 @@ async fn read(
     };
     let after = parameters.after.as_deref().map(str::parse::<After>).transpose()?;
     let now = after.as_ref().and_then(After::asked_at).unwrap_or_else(|| query.now());
-    let request = Request::parse(what, &parameters.words(now))?;
+    let words = parameters.words(now);
+    if parameters.snapshot.is_some() && (words != Words::default() || after.is_some()) {
+        let detail = "snapshot: it says all that is read; beside it only `format` may be named";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    let asked = parameters.snapshot.is_none().then(|| Request::parse(what, &words)).transpose()?;
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
+    let request = match asked {
+        Some(request) => request,
+        None => {
+            query.snapshot(workspace.id(), what, parameters.snapshot.as_deref().unwrap_or_default()).await?
+        }
+    };
     let content_type =
         [(header::CONTENT_TYPE, format.map_or(HeaderValue::from_static(said::CUT_TYPE), content_type))];
     if method == Method::HEAD {

@@ -80,6 +80,11 @@ fn unless_too_long(text: String) -> String {
     if text.len() > MAX_CUT_BYTES { format!("omitted; bytes={}", text.len()) } else { text }
 }
 
+/// What an answer lacks.
+pub(super) fn warnings(warnings: &[String]) -> HeaderMap {
+    said(None, None, warnings)
+}
+
 /// The headers of an answer that is made as a whole.
 pub(super) fn headers(answer: &Answer) -> HeaderMap {
     let mut headers = said(answer.cut.as_ref(), answer.as_of, &answer.warnings);

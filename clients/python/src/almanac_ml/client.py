@@ -438,6 +438,7 @@ class Workspace:
         order: Optional[str] = None,
         as_of: Optional[Instant] = None,
         cut: Optional[str] = None,
+        snapshot: Optional[str] = None,
         by: Union[str, Sequence[str], None] = None,
         bins: Union[int, Sequence[float], None] = None,
         time_zone: Optional[str] = None,
@@ -463,12 +464,14 @@ class Workspace:
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
 
         ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
+        ``snapshot`` alone reads the rows of a snapshot: see :meth:`create_snapshot`.
         ``frames`` chooses the library of the frame. ``timeout`` and ``retry_for`` are those of :class:`Client`.
         """
         library = _frames.library_for(frames or self.client.frames)
         params = {"format": _frames.format_for(library)}
         asked = {
-            **_window(what, since, until),
+            **({} if snapshot and since is None else _window(what, since, until)),
+            "snapshot": snapshot,
             "last": last,
             "release": release,
             "columns": None if columns is None else ",".join(columns),
@@ -673,17 +676,75 @@ class Workspace:
         said = {"model": name, "from": None if since is None else _day(since), "task": task, **judging}
         self._post(self._url("definitions"), said)
 
+    def create_snapshot(
+        self,
+        name: str,
+        what: str = "predictions",
+        since: Optional[Instant] = None,
+        until: Optional[Instant] = None,
+        *,
+        last: Optional[str] = None,
+        release: Optional[str] = None,
+        columns: Optional[Sequence[str]] = None,
+        where: Optional[str] = None,
+        tags: Optional[Mapping[str, str]] = None,
+        key: Optional[str] = None,
+        limit: Optional[int] = None,
+        sample: Optional[float] = None,
+        order: Optional[str] = None,
+        as_of: Optional[Instant] = None,
+        attributes: Optional[Mapping[str, Any]] = None,
+    ) -> Dict[str, Any]:
+        """Keeps the rows of a query of events or ``joined`` as they are known now, with their digest.
+
+        ``query(what, snapshot=name)`` reads the same rows again, whatever was appended since. Their days are pinned as
+        long as the snapshot is there. The words are those of :meth:`query`.
+        """
+        asked = {
+            "workspace": self.path,
+            "name": name,
+            "what": what,
+            **_window(what, since, until),
+            "last": last,
+            "release": release,
+            "columns": None if columns is None else list(columns),
+            "where": where,
+            "tag": None if not tags else ",".join(f"{name}={value}" for name, value in tags.items()),
+            "key": key,
+            "limit": limit,
+            "sample": sample,
+            "order": order,
+            "as_of": None if as_of is None else _instant(as_of),
+            "attributes": attributes,
+        }
+        body = json.dumps({name: value for name, value in asked.items() if value is not None}).encode()
+        answer = self.client.transport.request(
+            "POST", "/v1/snapshots", body=body, headers={"Content-Type": "application/json"}
+        )
+        _warn(answer)
+        made: Dict[str, Any] = answer.json()
+        return made
+
+    def verify_snapshot(self, name: str) -> bool:
+        """Whether the rows of a snapshot, read again, are those of which it was made."""
+        path = f"/v1/snapshots/{quote(f'{self.path}/{name}', safe='')}/verify"
+        return bool(self.client.transport.request("GET", path).json()["same"])
+
     def create_release(
         self,
         name: str,
         *,
         model: str,
         environment: Optional[str] = None,
+        snapshot: Optional[str] = None,
         from_run: Union[None, str, "Run"] = None,
     ) -> "Release":
-        """Registers a release of a model, unless it is there. ``from_run`` is the run that trained it."""
+        """Registers a release of a model, unless it is there.
+
+        ``snapshot`` names the one that it was tuned on, ``from_run`` the run that trained it.
+        """
         run = from_run if from_run is None or isinstance(from_run, str) else from_run.id
-        body = {"name": name, "model": model, "environment": environment, "from_run": run}
+        body = {"name": name, "model": model, "environment": environment, "snapshot": snapshot, "from_run": run}
         self._ensure("/v1/releases", {"workspace": self.path, **body})
         return self.release(name)
 

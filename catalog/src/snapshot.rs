@@ -1,0 +1,193 @@
+//! Snapshots: the events of a window, kept as they were known when the snapshot was made.
+//!
+//! A snapshot holds no events. It names them: what was asked for, and the cut that it was read from. The days that the cut
+//! reads are pinned in the transaction that creates the snapshot, and unpinned in the one that deletes it. So as long as
+//! the snapshot is there, the same rows are read by it, and their digest tells whether they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use log::{cut::Cut, key};
+use table::{Condition, Item, Write, item::Value};
+
+use super::{AnyEntity, Catalog, Entity, Retention};
+
+/// The most snapshots of a workspace.
+pub const MAX_SNAPSHOTS: usize = 200;
+
+/// The most bytes in the cut of a snapshot.
+pub const MAX_SNAPSHOT_CUT_BYTES: usize = 32 * 1024;
+
+/// The most bytes in what a snapshot was asked for, with the names of its columns.
+pub const MAX_SNAPSHOT_WORDS_BYTES: usize = 14 * 1024;
+
+/// What snapshots are of: what has rows that a cut gives again. The first is what one is of that does not say.
+pub const SNAPSHOTS_OF: [&str; 5] = ["predictions", "outcomes", "metrics", "releases", "joined"];
+
+/// The words by which the rows of a snapshot are asked for, beside what they are of: those of a query.
+pub const SNAPSHOT_WORDS: [&str; 9] =
+    ["from", "to", "release", "where", "tag", "key", "limit", "sample", "order"];
+
+/// How many of the first days of a snapshot must not be marked as expired in the transaction that creates it. Days expire in
+/// their order, and one that is kept expires an hour before it is marked at the earliest.
+const CHECKED_DAYS: usize = 10;
+
+/// A snapshot of the events of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Id, name, age.
+    pub entity: Entity,
+    /// The workspace that it is in.
+    pub workspace: Id,
+    /// What it is of. It never changes.
+    pub content: SnapshotContent,
+}
+
+/// What a snapshot is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotContent {
+    /// What a row is, such as `predictions` or `joined`.
+    pub what: String,
+    /// By which of the [`SNAPSHOT_WORDS`] the rows are asked for.
+    pub words: BTreeMap<String, String>,
+    /// The UTC days that are read.
+    pub window: Window,
+    /// The columns, in their order.
+    pub columns: Vec<String>,
+    /// As of when the rows are.
+    pub as_of: Timestamp,
+    /// How many there are.
+    pub rows: u64,
+    /// The digest of the rows.
+    pub digest: String,
+    /// What they are read from, as [`Cut::to_bytes`] writes it. It may be left out of a list, and is empty then.
+    pub cut: Vec<u8>,
+}
+
+impl SnapshotContent {
+    /// Refuses what cannot be stored.
+    ///
+    /// # Errors
+    /// `Invalid`, saying what is too large.
+    pub fn check(&self) -> Result<()> {
+        if self.cut.len() > MAX_SNAPSHOT_CUT_BYTES {
+            return Err(Error::invalid(format!(
+                "a snapshot has a cut of at most {MAX_SNAPSHOT_CUT_BYTES} bytes; this one has {}: ask for fewer days",
+                self.cut.len()
+            )));
+        }
+        let words: usize = self.words.iter().map(|(name, word)| name.len() + word.len()).sum();
+        let bytes = words + self.columns.iter().map(|name| name.len() + 1).sum::<usize>();
+        if bytes > MAX_SNAPSHOT_WORDS_BYTES {
+            return Err(Error::invalid(format!(
+                "a snapshot has at most {MAX_SNAPSHOT_WORDS_BYTES} bytes of words and names of columns; these have {bytes}: name fewer columns"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What the rows are read from.
+    ///
+    /// # Errors
+    /// `Corrupt`, when it is no cut.
+    pub fn cut(&self) -> Result<Cut> {
+        Cut::from_bytes(&self.cut).map_err(|why| Error::corrupt(format!("a snapshot has no cut: {why}")))
+    }
+
+    /// The days whose events are read, and may expire.
+    fn days(&self) -> Result<BTreeSet<Day>> {
+        let cut = self.cut()?;
+        Ok(cut.heads.keys().filter(|log| log.kind != Kind::Releases).map(|log| log.day).collect())
+    }
+
+    pub(super) fn to_item(&self, item: Item) -> Item {
+        let text = |text: &String| Value::S(text.clone());
+        let words: BTreeMap<String, Value> =
+            self.words.iter().map(|(name, word)| (name.clone(), text(word))).collect();
+        item.with("what", self.what.as_str())
+            .with("words", words)
+            .with("first_day", self.window.from().to_string())
+            .with("last_day", self.window.to().to_string())
+            .with("columns", Value::L(self.columns.iter().map(text).collect()))
+            .with("as_of", self.as_of.micros())
+            .with("rows", self.rows as i64)
+            .with("sha256", self.digest.as_str())
+            .with("cut", self.cut.clone())
+    }
+
+    pub(super) fn from_item(item: &Item) -> Result<Self> {
+        let text = |value: &Value| match value {
+            Value::S(text) => Ok(text.clone()),
+            _ => Err(item.corrupt("a word or a column is no text")),
+        };
+        let words = item.map("words")?.iter().map(|(name, word)| Ok((name.clone(), text(word)?)));
+        let rows = u64::try_from(item.int("rows")?).map_err(|_| item.corrupt("`rows` is no number"))?;
+        let as_of = Timestamp::from_micros(item.int("as_of")?);
+        Ok(Self {
+            what: item.text("what")?.to_owned(),
+            words: words.collect::<Result<_>>()?,
+            window: Window::new(item.text("first_day")?.parse()?, item.text("last_day")?.parse()?)?,
+            columns: item.list("columns")?.iter().map(text).collect::<Result<_>>()?,
+            as_of: as_of.ok_or_else(|| item.corrupt("`as_of` is no time"))?,
+            rows,
+            digest: item.text("sha256")?.to_owned(),
+            cut: if item.attributes.contains_key("cut") { item.bytes("cut")?.to_vec() } else { Vec::new() },
+        })
+    }
+}
+
+impl Catalog {
+    /// The snapshot called `name` of a workspace.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none.
+    pub async fn snapshot(&self, workspace: &Id, name: &str) -> Result<Snapshot> {
+        let at = key::EntityId::Workspace(workspace.clone());
+        match self.named(Some(&at), key::EntityKind::Snapshot, name).await? {
+            Some(AnyEntity::Snapshot(snapshot)) => Ok(snapshot),
+            _ => Err(Error::not_found(format!("there is no snapshot `{name}` in this workspace"))),
+        }
+    }
+
+    /// What pins the days of a new snapshot, as the retention is at this moment.
+    ///
+    /// # Errors
+    /// `Conflict`, when the events of such a day have expired meanwhile; `Invalid`, when there are too many snapshots.
+    pub(super) async fn pin_of(&self, any: &AnyEntity, now: Timestamp) -> Result<Vec<Write>> {
+        let AnyEntity::Snapshot(Snapshot { entity, workspace, content }) = any else {
+            return Ok(Vec::new());
+        };
+        let known = self.retention(workspace).await?;
+        let kept = self.kept_by(workspace, &known, content.window, now).await?;
+        let days = content.days()?;
+        if let Some(day) = days.iter().find(|day| !kept.keeps(**day)) {
+            return Err(Error::conflict(format!("the events of {day} have expired; ask for other days")));
+        }
+        let unchanged = known.unchanged();
+        let mut wanted = known.changed(now);
+        wanted.pinned_snapshots.insert(entity.id.clone(), content.window);
+        if wanted.pinned_snapshots.len() > MAX_SNAPSHOTS {
+            return Err(Error::invalid(format!(
+                "a workspace has at most {MAX_SNAPSHOTS} snapshots; delete some"
+            )));
+        }
+        let mut writes = vec![Write::Put(wanted.to_item(workspace), unchanged)];
+        // What was marked before the retention was read is not kept.
+        let first = days.into_iter().take(CHECKED_DAYS);
+        writes.extend(first.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
+        Ok(writes)
+    }
+
+    /// What unpins the days of a snapshot that is deleted.
+    pub(super) async fn unpin_of(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Write>> {
+        let AnyEntity::Snapshot(Snapshot { entity, workspace, .. }) = any else { return Ok(None) };
+        let known = self.retention(workspace).await?;
+        if !known.pinned_snapshots.contains_key(&entity.id) {
+            return Ok(None);
+        }
+        let unchanged = known.unchanged();
+        let mut wanted: Retention = known.changed(now);
+        wanted.pinned_snapshots.remove(&entity.id);
+        Ok(Some(Write::Put(wanted.to_item(workspace), unchanged)))
+    }
+}

@@ -1,0 +1,87 @@
+//! Making snapshots and verifying them over HTTP. All else that is done with them is done as with every entity.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{DefaultBodyLimit, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use catalog::{
+    AnyEntity,
+    http::{MAX_BODY_BYTES, create_demand, create_snapshot, created},
+    new::NewSnapshot,
+};
+use event::{Kind, Right};
+use log::key::{EntityId, EntityKind};
+use serde_json::{Value, json};
+use web::{
+    Demand, InPath, Operation, Place, Problem, Routes, Whole, answer, in_path, json_object,
+    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
+};
+
+use super::{api::ALWAYS, said};
+use crate::Query;
+
+/// The route that creates a snapshot. It reads as a query does, and writes to the catalog, so it belongs to services that may
+/// write.
+pub fn creation(query: Arc<Query>) -> Routes {
+    let routes = Routes::new().add(create_snapshot(), create_demand(EntityKind::Snapshot), create);
+    routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES))).with_state(query)
+}
+
+pub(super) fn verification(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
+    let kind = EntityKind::Snapshot.name();
+    let demand = Demand::entity(Right::Read, kind, Place::Path(kind)).of_kinds(&Kind::ALL);
+    routes.add(operation(), demand, verify)
+}
+
+fn operation() -> Operation {
+    let is_same: RefOr<Schema> = ObjectBuilder::new().schema_type(Type::Boolean).into();
+    let verified = schema::object([
+        ("snapshot", schema::id().into()),
+        ("rows", schema::count().description(Some("How many rows are read now.")).into()),
+        ("digest", schema::string().description(Some("Their digest.")).into()),
+        ("same", is_same),
+        ("warnings", schema::array(schema::string()).into()),
+    ]);
+    let says = "Its id, or its path with the slashes written as `%2F`.";
+    Operation::get("/v1/snapshots/{snapshot}/verify", "verify_snapshot")
+        .tag("catalog")
+        .summary("Read the rows of a snapshot again, and compare their digest")
+        .takes(in_path("snapshot", schema::string().into(), "credit/prod/june", says))
+        .answers(
+            StatusCode::OK,
+            answer("Whether they are those of which the snapshot was made.", "application/json", verified),
+        )
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
+}
+
+async fn create(
+    State(query): State<Arc<Query>>,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewSnapshot = json_object(&headers, new)?;
+    let (snapshot, warnings) = query.create_snapshot(&new).await?;
+    let mut response = created(&AnyEntity::Snapshot(snapshot));
+    response.headers_mut().extend(said::warnings(&warnings));
+    Ok(response)
+}
+
+async fn verify(State(query): State<Arc<Query>>, InPath(snapshot): InPath) -> Result<Json<Value>, Problem> {
+    let at = query.catalog().resolve(EntityKind::Snapshot, &snapshot).await?;
+    let verified = query.verify_snapshot(&at).await?;
+    let found = &verified.snapshot;
+    let id = EntityId::Snapshot(found.workspace.clone(), found.entity.id.clone());
+    Ok(Json(json!({
+        "snapshot": id.to_string(),
+        "rows": verified.rows,
+        "digest": verified.digest,
+        "same": verified.is_same(),
+        "warnings": verified.warnings,
+    })))
+}

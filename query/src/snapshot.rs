@@ -1,0 +1,212 @@
+//! Snapshots: what a query reads is digested and kept by its cut, and read again by it. See [`catalog::Snapshot`].
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use catalog::{
+    AnyEntity, New, NewEntity, SNAPSHOT_WORDS, SNAPSHOTS_OF, Snapshot, SnapshotContent, new::NewSnapshot,
+};
+use event::{Error, Id, Result};
+use futures::{FutureExt, TryStreamExt};
+use log::{cut::Cut, key::EntityId};
+
+use crate::{
+    Point, Query,
+    digest::FrameDigest,
+    parts,
+    read::Reading,
+    request::{Last, Request, What, Words},
+};
+
+/// A snapshot whose rows were read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// How many rows there are now.
+    pub rows: u64,
+    /// Their digest.
+    pub digest: String,
+    /// What they lack.
+    pub warnings: Vec<String>,
+}
+
+impl Verified {
+    /// Whether the rows are those of which the snapshot was made.
+    pub fn is_same(&self) -> bool {
+        self.digest == self.snapshot.content.digest
+    }
+}
+
+/// What was read for a digest.
+struct Digested {
+    digest: FrameDigest,
+    cut: Cut,
+    warnings: Vec<String>,
+}
+
+impl Query {
+    /// Creates a snapshot: reads its rows once, in parts, and keeps their digest and their cut. Says also what the rows lack.
+    ///
+    /// # Errors
+    /// `Invalid`, when it asks for what a snapshot cannot keep; `Conflict`, when the name is taken or days expired meanwhile;
+    /// those of [`Query::run`].
+    pub async fn create_snapshot(&self, new: &NewSnapshot) -> Result<(Snapshot, Vec<String>)> {
+        let asked = Asked::of(new);
+        let words = asked.words(new, self.now());
+        let what = What::parse(asked.what)?;
+        check_what(what)?;
+        let mut request = Request::parse(what, &words)?;
+        request.columns.clone_from(&new.columns);
+        let workspace = self.catalog().workspace(&new.workspace).await?;
+        let attributes = new.attributes()?;
+        let Digested { digest, cut, warnings } = self.digest(workspace.id(), &request).await?;
+        let content = SnapshotContent {
+            what: what.name().to_owned(),
+            words: kept_words(&words, request.last.as_ref()),
+            window: request.days_read(),
+            columns: digest.names().to_vec(),
+            as_of: cut.as_of,
+            rows: digest.rows(),
+            digest: digest.text(),
+            cut: cut.to_bytes()?,
+        };
+        let what = New::Snapshot { workspace: workspace.id().clone(), content: Box::new(content) };
+        let new = NewEntity { name: new.name.clone(), attributes, what };
+        match self.catalog().create(new, self.now()).await? {
+            AnyEntity::Snapshot(snapshot) => Ok((snapshot, warnings)),
+            other => Err(Error::corrupt(format!("{} is no snapshot", other.at()))),
+        }
+    }
+
+    /// The request that reads the rows of a snapshot again.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none of this name; `Invalid`, when it is of something else.
+    pub async fn snapshot(&self, workspace: &Id, what: What, name: &str) -> Result<Request> {
+        let snapshot = self.catalog().snapshot(workspace, name).await?;
+        if snapshot.content.what != what.name() {
+            return Err(Error::invalid(format!(
+                "snapshot: `{name}` is of {}, not of {}",
+                snapshot.content.what,
+                what.name()
+            )));
+        }
+        request_of(&snapshot)
+    }
+
+    /// Reads the rows of a snapshot again, and digests them.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such snapshot; those of [`Query::run`].
+    pub async fn verify_snapshot(&self, at: &EntityId) -> Result<Verified> {
+        let AnyEntity::Snapshot(snapshot) = self.catalog().get(at).await? else {
+            return Err(Error::not_found(format!("{at} is no snapshot")));
+        };
+        let request = request_of(&snapshot)?;
+        let Digested { digest, warnings, .. } = self.digest(&snapshot.workspace, &request).await?;
+        Ok(Verified { rows: digest.rows(), digest: digest.text(), snapshot, warnings })
+    }
+
+    /// Reads what is asked for in parts.
+    async fn digest(&self, workspace: &Id, request: &Request) -> Result<Digested> {
+        self.check_release(workspace, request).await?;
+        let (_place, hold) = self.budget.enter_stream().await?;
+        let _wanted = hold.wanted();
+        let make = |reading: Arc<Reading>| async move { self.plan(&reading, request).await }.boxed();
+        let (plan, reading) = self.out_of_logs(workspace, &Point::of(request), &hold, make).await?;
+        let mut digest = FrameDigest::of_columns(&plan.no_rows()?);
+        let (mut parts, fixed) = plan.parts(&reading);
+        let (cut, mut warnings) = reading.cut();
+        while let Some(part) = parts.try_next().await? {
+            let adding = tokio::task::spawn_blocking(move || {
+                digest.add(&part.frame)?;
+                Ok::<_, Error>((digest, part.bytes))
+            });
+            let bytes;
+            (digest, bytes) = adding.await.map_err(parts::interrupted)??;
+            hold.shrink(bytes);
+        }
+        let late = fixed.cut().1.into_iter().filter(|warning| !warnings.contains(warning));
+        let late: Vec<String> = late.collect();
+        warnings.extend(late);
+        Ok(Digested { digest, cut, warnings })
+    }
+}
+
+/// The texts of a new snapshot that are numbers in its JSON.
+struct Asked<'a> {
+    what: &'a str,
+    limit: Option<String>,
+    sample: Option<String>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(new: &'a NewSnapshot) -> Self {
+        let text = |number: &Option<serde_json::Number>| number.as_ref().map(ToString::to_string);
+        let what = new.what.as_deref().unwrap_or(SNAPSHOTS_OF[0]);
+        Self { what, limit: text(&new.limit), sample: text(&new.sample) }
+    }
+
+    fn words(&'a self, new: &'a NewSnapshot, now: event::Timestamp) -> Words<'a> {
+        Words {
+            from: new.from.as_deref().unwrap_or_default(),
+            to: new.to.as_deref().unwrap_or_default(),
+            last: new.last.as_deref().map(|word| Last { word, now }),
+            release: new.release.as_deref(),
+            filter: new.filter.as_deref(),
+            tag: new.tag.as_deref(),
+            key: new.key.as_deref(),
+            limit: self.limit.as_deref(),
+            sample: self.sample.as_deref(),
+            order: new.order.as_deref(),
+            as_of: new.as_of.as_deref(),
+            ..Words::default()
+        }
+    }
+}
+
+fn check_what(what: What) -> Result<()> {
+    match SNAPSHOTS_OF.contains(&what.name()) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("what: a snapshot is of {}", SNAPSHOTS_OF.join(", ")))),
+    }
+}
+
+/// The words by which the rows are asked for again. A window that was named by its length is named by its ends.
+fn kept_words(words: &Words<'_>, last: Option<&[String; 2]>) -> BTreeMap<String, String> {
+    let [from, to] = last.map_or([words.from, words.to], |[from, to]| [from, to]);
+    let word = |name: &str| match name {
+        "from" => Some(from),
+        "to" => Some(to),
+        "release" => words.release,
+        "where" => words.filter,
+        "tag" => words.tag,
+        "key" => words.key,
+        "limit" => words.limit,
+        "sample" => words.sample,
+        "order" => words.order,
+        _ => None,
+    };
+    let words = SNAPSHOT_WORDS.into_iter().filter_map(|name| Some((name.to_owned(), word(name)?.to_owned())));
+    words.collect()
+}
+
+fn request_of(snapshot: &Snapshot) -> Result<Request> {
+    let content = &snapshot.content;
+    let word = |name: &str| content.words.get(name).map(String::as_str);
+    let words = Words {
+        from: word("from").unwrap_or_default(),
+        to: word("to").unwrap_or_default(),
+        release: word("release"),
+        filter: word("where"),
+        tag: word("tag"),
+        key: word("key"),
+        limit: word("limit"),
+        sample: word("sample"),
+        order: word("order"),
+        ..Words::default()
+    };
+    let request = Request::parse(What::parse(&content.what)?, &words)?;
+    let (columns, cut) = (Some(content.columns.clone()), Some(Arc::new(content.cut()?)));
+    Ok(Request { columns, cut, is_of_snapshot: true, ..request })
+}

@@ -1,0 +1,279 @@
+//! Snapshots: the same rows, byte for byte, whatever happens after they were made. Each on a SQLite file and on DynamoDB Local.
+
+use std::sync::Arc;
+
+use catalog::{AnyEntity, Catalog, DetailedSpec, New, NewEntity, Patch, Pin, new::NewSnapshot};
+use event::{Clock, ErrorKind, Kind, Result, Task};
+use log::{key, key::EntityId};
+use projector::{
+    expire::Deleted,
+    rebuild::{Pace, rebuild},
+};
+use query::{Query, What};
+use serde_json::json;
+use table::{Condition, Update, Write};
+use tests::{
+    on_both_engines,
+    register::release_of,
+    scene::{NOW, Scene, csv},
+    world::at,
+};
+
+on_both_engines!(
+    Scene::on:
+    a_snapshot_reads_the_same_rows_for_ever,
+    days_of_a_snapshot_stay_as_long_as_it_is_there,
+    a_snapshot_that_releases_name_is_deleted_only_once_it_is_archived,
+    what_a_snapshot_cannot_keep_is_refused,
+    a_snapshot_of_which_a_segment_changed_is_not_the_same,
+    a_workspace_of_before_there_were_snapshots_takes_them_and_is_deleted,
+);
+
+const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
+
+/// Three days of predictions, of which the first two are judged.
+async fn filled(scene: &Scene) {
+    for day in DAYS {
+        scene.predict_many(day, "v1", 5, "2026-06-04T00:00:00Z").await;
+        scene.predict_many(day, "v2", 3, "2026-06-04T00:00:00Z").await;
+    }
+    for day in &DAYS[..2] {
+        scene.observe_many(day, "1", 5, "2026-06-04T00:00:00Z").await;
+    }
+    scene.project().await;
+}
+
+/// June, as `what`.
+fn june(name: &str, what: &str) -> NewSnapshot {
+    let text = |text: &str| Some(text.to_owned());
+    NewSnapshot {
+        workspace: "credit/prod".into(),
+        name: name.into(),
+        what: text(what),
+        from: text("2026-06-01"),
+        to: text("2026-06-30"),
+        ..NewSnapshot::default()
+    }
+}
+
+async fn create(scene: &Scene, new: &NewSnapshot) -> Result<EntityId> {
+    let (snapshot, warnings) = scene.query(at(NOW)).create_snapshot(new).await?;
+    assert_eq!(warnings, [""; 0]);
+    Ok(AnyEntity::Snapshot(snapshot).at())
+}
+
+/// The rows of a snapshot, by a service that is new.
+async fn read(scene: &Scene, what: What, name: &str) -> String {
+    let query = Query::new(Arc::clone(&scene.table), Clock::from_fn(|| at("2026-07-10T00:00:00Z")));
+    let request = query.snapshot(scene.id(), what, name).await.unwrap();
+    csv(query.run(scene.id(), &request).await.unwrap())
+}
+
+async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
+    filled(&scene).await;
+    const PREDICTIONS: What = What::Events(Kind::Predictions);
+    let mut narrowed = june("narrow", "predictions");
+    narrowed.filter = Some("score > 0.1".into());
+    narrowed.release = Some("v2".into());
+    narrowed.order = Some("newest".into());
+    narrowed.limit = Some(4.into());
+    narrowed.columns = Some(vec!["score".into(), "key".into()]);
+    let mut hours = june("hours", "predictions");
+    (hours.from, hours.to) = (Some("2026-06-02T00:30:00Z".into()), Some("2026-06-03T00:30:00Z".into()));
+    let mut earlier = june("earlier", "joined");
+    earlier.as_of = Some("2026-06-03T00:00:00Z".into());
+    let all = [
+        (june("all", "predictions"), PREDICTIONS, 24),
+        (june("judged", "joined"), What::Joined, 24),
+        (june("outcomes", "outcomes"), What::Events(Kind::Outcomes), 10),
+        (narrowed, PREDICTIONS, 4),
+        (hours, PREDICTIONS, 8),
+        (earlier, What::Joined, 0),
+    ];
+    let (mut known, mut made) = (Vec::new(), Vec::new());
+    for (new, what, rows) in &all {
+        made.push(create(&scene, new).await.unwrap());
+        let text = read(&scene, *what, &new.name).await;
+        assert_eq!(text.lines().count(), rows + 1, "{text}");
+        known.push(text);
+    }
+    assert_eq!(known[3].lines().nth(1).unwrap(), "0.2,k1", "{}", known[3]);
+    assert!(known[1].contains("outcome_label"), "{}", known[1]);
+
+    // Late rows with a tag that is new, late outcomes, another release, a deleted one, a rebuild.
+    let late = json!([{
+        "key": "k0", "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.99, "tags": { "branch": "x" },
+    }]);
+    scene.append(Kind::Predictions, late, "2026-06-20T00:00:00Z").await.unwrap();
+    scene.observe_many("2026-06-03", "1", 5, "2026-06-20T00:00:00Z").await;
+    scene.observe_many("2026-06-01", "other", 5, "2026-06-20T00:00:00Z").await;
+    scene.delete_release("v2").await;
+    scene.project().await;
+    let pace = Pace { share: 1.0, clock: Clock::from_fn(|| at("2026-06-21T00:00:00Z")) };
+    rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
+    for (((new, what, rows), known), at_snapshot) in all.iter().zip(&known).zip(&made) {
+        assert_eq!(read(&scene, *what, &new.name).await, *known, "{}", new.name);
+        let verified = scene.query(at("2026-07-10T00:00:00Z")).verify_snapshot(at_snapshot).await.unwrap();
+        assert!(verified.is_same() && verified.rows == *rows as u64, "{}: {verified:?}", new.name);
+    }
+    // It is an entity like others: listed with the workspace, renamed, and read under its new name.
+    let page = scene.world.catalog.page(scene.id()).await.unwrap();
+    let names: Vec<&str> = page.snapshots.iter().map(|one| one.entity.name.as_str()).collect();
+    assert_eq!(names.len(), all.len());
+    scene.world.catalog.change(&made[0], &Patch::rename("june"), None, at(NOW)).await.unwrap();
+    assert_eq!(read(&scene, PREDICTIONS, "june").await, known[0]);
+    let wrong = scene.query(at(NOW)).snapshot(scene.id(), What::Joined, "june").await.unwrap_err();
+    assert!(wrong.to_string().contains("is of predictions, not of joined"), "{wrong}");
+}
+
+async fn days_of_a_snapshot_stay_as_long_as_it_is_there(scene: Scene) {
+    filled(&scene).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let mut two = june("two", "joined");
+    two.to = Some("2026-06-02".into());
+    let made = create(&scene, &two).await.unwrap();
+    let known = read(&scene, What::Joined, "two").await;
+    // All three days expire; a pin beside the snapshot comes and goes.
+    let now = at("2026-06-08T00:00:00Z");
+    catalog.set_retention(&id, Some(2), now).await.unwrap();
+    let day = Pin::Day("2026-06-02".parse().unwrap());
+    catalog.pin(&id, &day, true, now).await.unwrap();
+    catalog.pin(&id, &day, false, now).await.unwrap();
+    assert_eq!(scene.expire(now).await, Deleted::default());
+    let later = now.plus_seconds(3_600);
+    assert_eq!(scene.expire(later).await.days, 1);
+    assert_eq!(scene.logs().await, ["2026-06-01", "2026-06-02"].map(|day| day.parse().unwrap()));
+    assert_eq!(read(&scene, What::Joined, "two").await, known);
+    // What has expired is in no new snapshot; of a window that ends in it a snapshot says so.
+    let (snapshot, _) = scene.query(later).create_snapshot(&june("rest", "predictions")).await.unwrap();
+    assert_eq!(snapshot.content.rows, 16);
+    catalog.delete(&AnyEntity::Snapshot(snapshot).at(), None, later).await.unwrap();
+
+    catalog.delete(&made, None, later).await.unwrap();
+    assert!(catalog.retention(&id).await.unwrap().pinned_snapshots.is_empty());
+    let error = scene.query(now).snapshot(&id, What::Joined, "two").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    // Another hour after the change.
+    assert_eq!(scene.expire(later).await, Deleted::default());
+    assert_eq!(scene.expire(later.plus_seconds(3_600)).await.days, 2);
+    // The name is free again.
+    create(&scene, &june("two", "predictions")).await.unwrap();
+}
+
+async fn a_snapshot_that_releases_name_is_deleted_only_once_it_is_archived(scene: Scene) {
+    filled(&scene).await;
+    let catalog = &scene.world.catalog;
+    let made = create(&scene, &june("june", "joined")).await.unwrap();
+    let named = |snapshot: &str| DetailedSpec {
+        snapshot: Some(snapshot.to_owned()),
+        ..DetailedSpec::from(release_of("m", "v3"))
+    };
+    let ingest = scene.ingest(at(NOW));
+    let missing = ingest.create_release(&scene.workspace, named("may")).await.err().unwrap().to_string();
+    assert!(missing.contains("there is no snapshot `may`"), "{missing}");
+    let created = ingest.create_release(&scene.workspace, named("june")).await.unwrap();
+    assert!(created.is_new);
+    let again = ingest.create_release(&scene.workspace, named("june")).await.unwrap();
+    assert!(!again.is_new && again.was_registered);
+    catalog.change(&made, &Patch::rename("training"), None, at(NOW)).await.unwrap();
+    let release = AnyEntity::Release(created.release).at();
+    let AnyEntity::Release(shown) = catalog.show(&release).await.unwrap() else { panic!("a release") };
+    let details = shown.details;
+    assert_eq!(details.tuned_on.unwrap().name, "training");
+    assert_eq!(details.snapshot.unwrap().to().to_string(), "2026-06-30");
+    // Who follows the workspace reads of it.
+    scene.project().await;
+    let history = catalog.history(scene.id(), catalog::HistoryOf::Workspace, 1, None).await.unwrap();
+    assert_eq!(history.happenings[0].note.as_deref(), Some("tuned on the snapshot june"));
+
+    let refused = catalog.delete(&made, None, at(NOW)).await.unwrap_err();
+    assert!(refused.is_conflict() && refused.to_string().contains("1 releases"), "{refused}");
+    catalog.change(&made, &Patch::archive(true), None, at(NOW)).await.unwrap();
+    catalog.delete(&made, None, at(NOW)).await.unwrap();
+    let AnyEntity::Release(shown) = catalog.show(&release).await.unwrap() else { panic!("a release") };
+    assert_eq!(shown.details.tuned_on.unwrap().name, "june", "the name that it was given");
+}
+
+async fn what_a_snapshot_cannot_keep_is_refused(scene: Scene) {
+    filled(&scene).await;
+    create(&scene, &june("june", "joined")).await.unwrap();
+    let refused = async |new: NewSnapshot| {
+        let error = create(&scene, &new).await.unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (kind, taken) = refused(june("june", "predictions")).await;
+    assert_eq!(kind, ErrorKind::Conflict, "{taken}");
+    let invalid = [
+        (june("a/b", "joined"), "name"),
+        (june("e", "evaluations"), "a snapshot is of predictions"),
+        (NewSnapshot { filter: Some("score > 0.5".into()), ..june("w", "joined") }, "only events have it"),
+        (NewSnapshot { from: None, ..june("f", "joined") }, "from: "),
+        (NewSnapshot { release: Some("v9".into()), ..june("r", "joined") }, "there is no release `v9`"),
+        (NewSnapshot { columns: Some(vec!["nonsense".into()]), ..june("c", "joined") }, "there is no column"),
+    ];
+    for (new, says) in invalid {
+        let (kind, text) = refused(new).await;
+        assert!(kind == ErrorKind::Invalid && text.contains(says), "{text}");
+    }
+    // Of all these nothing is left, and no day is pinned twice.
+    let page = scene.world.catalog.page(scene.id()).await.unwrap();
+    assert_eq!(page.snapshots.len(), 1);
+    let retention = scene.world.catalog.retention(scene.id()).await.unwrap();
+    assert_eq!(retention.pinned_snapshots.len(), 1);
+    let own = Patch { attributes: [("digest".to_owned(), Some("x".into()))].into(), ..Patch::default() };
+    let at_june = AnyEntity::Snapshot(page.snapshots[0].clone()).at();
+    let own = scene.world.catalog.change(&at_june, &own, None, at(NOW)).await.unwrap_err();
+    assert!(own.to_string().contains("never changes"), "{own}");
+}
+
+async fn a_snapshot_of_which_a_segment_changed_is_not_the_same(scene: Scene) {
+    filled(&scene).await;
+    let made = create(&scene, &june("june", "joined")).await.unwrap();
+    // Segments are never changed; here somebody did.
+    let heads = log::scan::heads(&*scene.table, scene.id()).await.unwrap();
+    let head = heads.iter().find(|head| head.log.kind == Kind::Outcomes).unwrap();
+    let first = key::segment(&head.log, 1);
+    let item = scene.table.get(&first).await.unwrap().unwrap();
+    let broken = item.clone().with("data", b"no segment".to_vec());
+    scene.table.put(broken, Condition::None).await.unwrap();
+    let verified = scene.query(at(NOW)).verify_snapshot(&made).await.unwrap();
+    assert!(!verified.is_same() && verified.rows == 24, "{verified:?}");
+    assert!(verified.warnings[0].contains("cannot be read"), "{verified:?}");
+    scene.table.put(item, Condition::None).await.unwrap();
+    assert!(scene.query(at(NOW)).verify_snapshot(&made).await.unwrap().is_same());
+    // Without the segment there is no answer at all.
+    scene.table.delete(&first, Condition::None).await.unwrap();
+    assert!(scene.query(at(NOW)).verify_snapshot(&made).await.is_err());
+}
+
+async fn a_workspace_of_before_there_were_snapshots_takes_them_and_is_deleted(scene: Scene) {
+    let catalog = Catalog::new(Arc::clone(&scene.table)).waiting(std::time::Duration::ZERO);
+    let old = async |path: &str| {
+        let workspace = catalog.ensure_workspace(path, at(NOW)).await.unwrap().entity.id;
+        let at_workspace = EntityId::Workspace(workspace);
+        let without = Update::new(at_workspace.key(), Condition::Exists).remove("count_of_snapshots");
+        scene.table.transact(vec![Write::Update(without)]).await.unwrap();
+        at_workspace
+    };
+    // One that has none is deleted as it is.
+    let empty = old("credit/empty").await;
+    catalog.delete(&empty, None, at(NOW)).await.unwrap();
+    let used = old("credit/used").await;
+    catalog.ensure_model(used.id(), "m", &Task::Regression, at(NOW)).await.unwrap();
+    let mut new = june("june", "predictions");
+    new.workspace = "credit/used".into();
+    create(&scene, &new).await.unwrap();
+    let AnyEntity::Workspace(found) = catalog.get(&used).await.unwrap() else { panic!("a workspace") };
+    assert_eq!(found.children[&log::key::EntityKind::Snapshot], 1);
+    let refused = catalog.delete(&used, None, at(NOW)).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused}");
+    catalog.change(&used, &Patch::archive(true), None, at(NOW)).await.unwrap();
+    let late = New::Snapshot {
+        workspace: used.id().clone(),
+        content: Box::new(catalog.snapshot(used.id(), "june").await.unwrap().content),
+    };
+    let late = catalog.create(NewEntity::new("late", late), at(NOW)).await.unwrap_err();
+    assert!(late.to_string().contains("archived"), "{late}");
+    catalog.delete(&used, None, at(NOW)).await.unwrap();
+    assert!(catalog.find(&used).await.unwrap().is_none());
+}
