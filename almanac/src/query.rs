@@ -8,7 +8,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
-    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion or drift.
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, drift or head-to-head.
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
@@ -94,6 +94,9 @@ pub(crate) struct FiguresArgs {
     /// The days that drift is measured from, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), or one day.
     #[arg(long, value_name = "DAYS")]
     pub(crate) reference: Option<String>,
+    /// The release that the one of --release is compared with, of head-to-head.
+    #[arg(long, value_name = "RELEASE")]
+    pub(crate) against: Option<String>,
 }
 
 /// Which events are read.
@@ -195,6 +198,7 @@ pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Op
         zero_division: figures.zero_division.as_deref(),
         interval: figures.interval,
         reference: figures.reference.as_deref(),
+        against: figures.against.as_deref(),
         ..Words::default()
     }
 }

@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 21] = [
     "alerts",
     "audit",
     "classes",
@@ -16,6 +16,7 @@ const OTHERS: [&str; 20] = [
     "evaluations",
     "events",
     "followers",
+    "head-to-head",
     "history",
     "joined",
     "lanes",

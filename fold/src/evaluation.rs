@@ -7,6 +7,7 @@
 
 mod classes;
 mod custom;
+mod duel;
 mod evaluator;
 mod fields;
 mod grouping;
@@ -36,6 +37,7 @@ use crate::{
 
 pub use classes::{Class, Taken};
 pub use custom::{CustomValue, CustomValues};
+pub use duel::Duels;
 pub use evaluator::{Buckets, Evaluator};
 pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;

@@ -47,6 +47,7 @@ pub mod fixed;
 mod hash;
 pub mod join;
 pub mod metrics;
+pub mod paired;
 mod read;
 pub mod rollup;
 mod segment;

@@ -12,6 +12,7 @@ use crate::{
     drift,
     evaluation_rows::{HOUR, evaluation_columns},
     events::{APPENDED_AT, DAY},
+    head_to_head,
     request::What,
     rollups,
 };
@@ -43,6 +44,7 @@ impl What {
                 columns.extend(classes::columns(self));
             }
             What::Drift => columns.extend(drift::columns()),
+            What::HeadToHead => columns.extend(head_to_head::columns()),
         }
         columns
     }
@@ -66,7 +68,7 @@ impl What {
             // What is broken down by a column has it.
             What::Rollups => Kind::Metrics.families().iter().collect(),
             What::Evaluations => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
-            What::Classes | What::Confusion => breakdown::families().collect(),
+            What::Classes | What::Confusion | What::HeadToHead => breakdown::families().collect(),
             What::Drift => Vec::new(),
         }
     }

@@ -23,7 +23,7 @@ use table::{Item, Table};
 use crate::{
     budget::Hold,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
-    meters,
+    head_to_head, meters,
     read::Reading,
     request::{LiveIn, Request, What},
     series::active_items,
@@ -73,6 +73,7 @@ pub(crate) async fn stored_split(
             buckets: rows.into_iter().map(|(bucket, of)| (bucket, of.clone())).collect(),
             outcomes: evaluation.outcomes.unwrap_or_default(),
             unmatched: evaluation.unmatched.unwrap_or_default(),
+            ..Buckets::default()
         };
         let is_of_days = evaluation.unmatched.is_some();
         periods.push(PeriodBuckets { day: *day, hours: Vec::new(), buckets, is_of_days });
@@ -115,6 +116,8 @@ pub(crate) async fn computed_periods(
         pools: request.breakdown.by_model.then(|| definitions.models()),
         by: request.breakdown.by(&by),
         judged: judged(reading, catalog, request).await?,
+        // Of two that are compared no figures are wanted but those of what both predicted.
+        only: head_to_head::pair(request).map(|pair| pair.map(|release| (release, false)).into()),
         ..Grouping::default()
     };
     let way = Way { definitions, grouping: &grouping, is_surveyed: !by.is_empty() };
@@ -177,6 +180,9 @@ async fn evaluate_part(
         .at_costs(request.costs)
         .with_intervals(request.has_intervals)
         .grouped(Arc::new(grouping));
+    if let Some(pair) = head_to_head::pair(request) {
+        evaluator = evaluator.between(pair);
+    }
     let (mut rows, mut bytes) = (0, 0);
     for day in request.zone.map_or(part, |zone| zone.utc_days(part)).days() {
         let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
@@ -209,7 +215,8 @@ async fn evaluate_part(
         let finished = tokio::task::spawn_blocking(finishing).await;
         finished.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))??
     };
-    reading.hold.shrink(bytes);
+    let kept: usize = finished.duels.values().map(|met| size_of_val(met.as_slice())).sum();
+    reading.hold.shrink(bytes.saturating_sub(kept as u64));
     Ok(finished)
 }
 

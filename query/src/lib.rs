@@ -38,6 +38,7 @@ mod board;
 mod bounds;
 mod breakdown;
 mod budget;
+mod by;
 mod classes;
 mod column_type;
 mod columns;
@@ -51,6 +52,7 @@ mod events;
 mod filter;
 mod follow;
 mod frame;
+mod head_to_head;
 pub mod http;
 mod intervals;
 mod joined;
@@ -266,6 +268,7 @@ impl Query {
         match request.what {
             What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
+            What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
             _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,
         }
     }
@@ -334,14 +337,13 @@ impl Query {
     /// # Errors
     /// `Invalid`, naming those there are; those of the table.
     pub(crate) async fn check_release(&self, workspace: &Id, request: &Request) -> Result<()> {
-        let Some(wanted) = request.release.as_ref().filter(|_| !request.is_of_snapshot) else {
-            return Ok(());
-        };
-        let page = self.catalog.page(workspace).await?;
-        let names: Vec<&str> = page.releases.iter().map(|release| release.entity.name.as_str()).collect();
-        if names.contains(&wanted.as_str()) {
+        if request.release.is_none() || request.is_of_snapshot {
             return Ok(());
         }
+        let page = self.catalog.page(workspace).await?;
+        let names: Vec<&str> = page.releases.iter().map(|release| release.entity.name.as_str()).collect();
+        let mut wanted = request.release.iter().chain(&request.against);
+        let Some(wanted) = wanted.find(|wanted| !names.contains(&wanted.as_str())) else { return Ok(()) };
         let there = if names.is_empty() {
             "there is none yet".into()
         } else {

@@ -10,8 +10,8 @@ use fold::Figure;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, StringChunkedBuilder, TimeUnit};
 
 use crate::{
-    drift, encode::Encoder, evaluation_rows::fairness_columns, frame::failed, intervals, request::What,
-    rollups, text_table::Excerpt,
+    drift, encode::Encoder, evaluation_rows::fairness_columns, frame::failed, head_to_head, intervals,
+    request::What, rollups, text_table::Excerpt,
 };
 
 /// How a dataframe is written.
@@ -138,6 +138,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
             None => Figure::named(name).is_none_or(|figure| figure.is_main),
         },
         What::Drift => drift::is_main(name),
+        What::HeadToHead => head_to_head::is_main(name),
         _ => !rollups::is_rank(name),
     };
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();

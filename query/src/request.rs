@@ -2,62 +2,20 @@
 
 use std::sync::Arc;
 
-use event::{
-    Costs, Day, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX, id,
-};
+use event::{Costs, Day, Error, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
 use log::cut::Cut;
 
 use crate::{
     breakdown::{Bins, Breakdown},
-    drift, intervals,
+    drift, head_to_head, intervals,
     narrow::Narrowed,
     window::Span,
 };
 
-pub use crate::{what::What, window::Last};
+pub use crate::{by::By, what::What, window::Last};
 
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
-
-/// By what rollups are broken down.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// By release.
-    #[default]
-    Release,
-    /// By metric, and within it by release.
-    Metric,
-    /// By the values of a tag, which is named as its column is: `tag.carrier`.
-    Tag(String),
-    /// By feature, and within it by release; of this feature alone, if there is a name: `distance`.
-    Feature(Option<String>),
-}
-
-impl By {
-    fn parse(what: What, word: Option<&str>) -> Result<Self> {
-        let Some(word) = word else { return Ok(Self::default()) };
-        match what {
-            What::Rollups => {}
-            // See `Breakdown`.
-            what if what.is_judged() => return Ok(Self::default()),
-            _ => return Err(Error::invalid("by: only rollups and evaluations are broken down")),
-        }
-        match word {
-            "release" => Ok(Self::Release),
-            "metric" => Ok(Self::Metric),
-            _ if word.strip_prefix(TAG_PREFIX).is_some_and(|tag| !tag.is_empty()) => {
-                Ok(Self::Tag(word.to_owned()))
-            }
-            "feature" => Ok(Self::Feature(None)),
-            _ => match Kind::Predictions.sketched(word) {
-                Some(feature) => Ok(Self::Feature(Some(feature.to_owned()))),
-                None => Err(Error::invalid(format!(
-                    "by: `{word}` is none of release, metric, tag.NAME, feature, feature.NAME"
-                ))),
-            },
-        }
-    }
-}
 
 /// A question about a window of days.
 #[derive(Clone, Debug)]
@@ -100,6 +58,8 @@ pub struct Request {
     pub has_intervals: bool,
     /// The days that drift is measured from.
     pub reference: Option<Window>,
+    /// The release that the one of `release` is compared with.
+    pub against: Option<String>,
 }
 
 /// The same as it was written.
@@ -154,6 +114,8 @@ pub struct Words<'a> {
     pub interval: bool,
     /// Days as `FROM..TO`, or one day.
     pub reference: Option<&'a str>,
+    /// A release.
+    pub against: Option<&'a str>,
 }
 
 impl Request {
@@ -204,6 +166,7 @@ impl Request {
         if breakdown.by_model && words.release.is_some() {
             return Err(Error::invalid("release: the rows are of models"));
         }
+        let period = words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?;
         Ok(Self {
             what,
             window,
@@ -220,7 +183,8 @@ impl Request {
             has_intervals,
             threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
             costs: words.costs.map(|word| costs_of(what, word)).transpose()?,
-            period: words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?,
+            period,
+            against: head_to_head::against_of(what, words, period)?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
             reference: words.reference.map(|word| drift::reference_of(what, word)).transpose()?,
@@ -261,6 +225,7 @@ impl Request {
             zone: None,
             live: None,
             reference: None,
+            against: None,
         }
     }
 
@@ -406,6 +371,7 @@ mod tests {
     fn wrong_words_are_named() {
         let fails = |words| Request::parse(What::Joined, &words).unwrap_err().to_string();
         let rollups = |words| Request::parse(What::Rollups, &words).unwrap_err().to_string();
+        let duel = |words| Request::parse(What::HeadToHead, &words).unwrap_err().to_string();
         let drift = |words| Request::parse(What::Drift, &words).unwrap_err().to_string();
         let evaluations = |words| Request::parse(What::Evaluations, &words).unwrap_err().to_string();
         let lines = [
@@ -438,6 +404,17 @@ mod tests {
             drift(Words { reference: Some("2013-03"), ..words("2013-03-01", "2013-03-01") }),
             drift(Words { reference: Some("2013-03-02..2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
             drift(Words { group_by: Some("hour"), ..words("2013-03-01", "2013-03-01") }),
+            duel(words("2013-03-01", "2013-03-01")),
+            duel(Words { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
+            duel(Words { release: Some("v1"), against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
+            duel(Words {
+                release: Some("v2"),
+                against: Some("v1"),
+                group_by: Some("hour"),
+                ..words("2013-03-01", "2013-03-01")
+            }),
+            duel(Words { environment: Some("production"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
             drift(Words { by: Some("tag.carrier"), ..words("2013-03-01", "2013-03-01") }),
         ];
         insta::assert_snapshot!(lines.join("\n"));

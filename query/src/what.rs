@@ -19,9 +19,16 @@ pub enum What {
     Confusion,
     /// How far the columns of predictions are from those of other days.
     Drift,
+    /// Two releases where both predicted the same.
+    HeadToHead,
 }
 
 impl What {
+    /// The tables of SQL: all that needs no more than a window.
+    pub(crate) fn tables() -> impl Iterator<Item = Self> {
+        Self::all().filter(|what| *what != What::HeadToHead)
+    }
+
     /// All that can be read.
     pub fn all() -> impl Iterator<Item = Self> {
         Kind::ALL.map(What::Events).into_iter().chain([
@@ -31,6 +38,7 @@ impl What {
             What::Classes,
             What::Confusion,
             What::Drift,
+            What::HeadToHead,
         ])
     }
 
@@ -75,6 +83,12 @@ impl What {
                 true,
                 "Query how far scores, labels, values, tags and features are from those of a reference",
             ),
+            What::HeadToHead => (
+                "head-to-head",
+                JUDGED,
+                false,
+                "Query which of two releases is better where both predicted the same",
+            ),
         };
         Facts { name, kinds, is_stored, summary }
     }
@@ -91,7 +105,7 @@ impl What {
 
     /// Whether it is made of evaluations.
     pub(crate) fn is_judged(self) -> bool {
-        matches!(self, What::Evaluations | What::Classes | What::Confusion)
+        matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
     }
 
     /// Whether it takes a word that only what is made of evaluations takes.
@@ -99,6 +113,7 @@ impl What {
         match word {
             "interval" | "costs" => self == What::Evaluations,
             "reference" => self == What::Drift,
+            "environment" | "shadow" => self.is_judged() && self != What::HeadToHead,
             "group-by" => self.is_judged() || self == What::Drift,
             "zero-division" => matches!(self, What::Evaluations | What::Classes),
             _ => self.is_judged(),

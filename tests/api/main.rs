@@ -18,6 +18,7 @@ mod features;
 mod figures;
 mod follow;
 mod following;
+mod head_to_head;
 mod identity;
 mod leaderboard;
 mod lists;

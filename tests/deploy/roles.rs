@@ -17,7 +17,10 @@ use log::{
 use projector::{Options, Projector, dlq, rebuild, status, verify};
 use query::{Follow, FollowWords, Request, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
-use tests::recorded::{self, On, Recorded};
+use tests::{
+    recorded::{self, On, Recorded},
+    register::release_of,
+};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -108,13 +111,10 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "risk", &task, now).await.unwrap();
     catalog.ensure_configuration(workspace.id(), "default", now).await.unwrap();
-    let spec = ReleaseSpec {
-        name: "v1".into(),
-        model: "risk".into(),
-        configuration: Some("default".into()),
-        environment: None,
-    };
-    catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
+    let v1 = ReleaseSpec { configuration: Some("default".into()), ..release_of("risk", "v1") };
+    for spec in [v1, release_of("risk", "v2")] {
+        catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
+    }
     catalog.set_lanes(workspace.id(), 2).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
     table::probe_write(&*table, key::write_probe(), now).await.unwrap();
@@ -208,15 +208,15 @@ async fn query(table: Arc<dyn Table>) {
     let workspace = query.catalog().workspace("credit/prod").await.unwrap();
     query.catalog().page(workspace.id()).await.unwrap();
     for what in What::all() {
-        let words = Words { from: "2026-06-01", to: "2026-06-01", ..Words::default() };
-        let frame = query.run(workspace.id(), &Request::parse(what, &words).unwrap()).await.unwrap().frame;
+        let request = Request::parse(what, &tests::scene::words_of(what, "2026-06-01")).unwrap();
+        let frame = query.run(workspace.id(), &request).await.unwrap().frame;
         assert!(frame.width() > 0, "{what:?}");
     }
     let follow = Follow::parse(Kind::Outcomes, &FollowWords::default()).unwrap();
     let follow = query.of_consumer(workspace.id(), "billing", follow).await.unwrap();
     query.follow(workspace.id(), &follow).await.unwrap();
     for by in ["release", "metric", "tag.region"] {
-        let words = Words { from: "2026-06-01", to: "2026-06-01", by: Some(by), ..Words::default() };
+        let words = Words { by: Some(by), ..tests::scene::words_of(What::Rollups, "2026-06-01") };
         query.run(workspace.id(), &Request::parse(What::Rollups, &words).unwrap()).await.unwrap();
     }
 }

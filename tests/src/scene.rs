@@ -42,6 +42,18 @@ pub fn csv(mut answer: impl BorrowMut<Answer>) -> String {
     String::from_utf8(text).unwrap()
 }
 
+/// The words that ask for a day of anything; what compares asks for `v1` and `v2`, or for the day itself.
+pub fn words_of(what: What, day: &str) -> Words<'_> {
+    Words {
+        from: day,
+        to: day,
+        reference: Some(day).filter(|_| what == What::Drift),
+        release: Some("v1").filter(|_| what == What::HeadToHead),
+        against: Some("v2").filter(|_| what == What::HeadToHead),
+        ..Words::default()
+    }
+}
+
 /// A workspace on a table, and the services that a test drives.
 #[derive(Debug)]
 pub struct Scene {

@@ -447,7 +447,7 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
     ours -= {"self", "what", "since", "until", "frames", "timeout", "retry_for", "_place"}
     ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format", "after"}
     theirs = set()
-    for what in ("predictions", "outcomes", "metrics", "joined", "rollups", "evaluations", "classes", "confusion", "drift"):
+    for what in ("predictions", "outcomes", "metrics", "joined", "rollups", "evaluations", "classes", "confusion", "drift", "head-to-head"):
         parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]
         theirs |= {one["name"] for one in parameters if one["in"] == "query"}
     assert ours == theirs

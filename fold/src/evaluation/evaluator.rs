@@ -7,6 +7,7 @@ use event::{Costs, Definition, Split, Task, fields::same_label};
 use super::{
     Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
     custom::{self, CustomRows},
+    duel::{Duel, Duels},
     fields::{Fields, View},
     head_to_head::{self, Contender},
     interval::GoOn,
@@ -30,6 +31,8 @@ pub struct Evaluator {
     outcomes: u64,
     unmatched: u64,
     options: Options,
+    /// Two releases whose meetings are kept.
+    duel: Option<Duel>,
 }
 
 /// Predictions dealt in one way, while they are being judged.
@@ -48,6 +51,8 @@ pub struct Buckets {
     pub outcomes: u64,
     /// See [`Evaluation::unmatched`].
     pub unmatched: u64,
+    /// The meetings of two releases, where these are kept.
+    pub duels: Duels,
 }
 
 /// What is asked for beside what is stored.
@@ -67,7 +72,15 @@ impl Evaluator {
             outcomes: 0,
             unmatched: 0,
             options: Options::default(),
+            duel: None,
         }
+    }
+
+    /// The same, and what both releases predicted is kept, prediction by prediction, by the values by which predictions are
+    /// dealt.
+    #[must_use]
+    pub fn between(self, releases: [String; 2]) -> Self {
+        Self { duel: Some(Duel::new(releases)), ..self }
     }
 
     /// The same, and predictions are dealt to buckets, which [`Evaluator::finish_buckets`] returns.
@@ -142,12 +155,13 @@ impl Evaluator {
             }
         }
         self.definitions = definitions;
+        self.duel.iter_mut().for_each(Duel::next_day);
         Ok(())
     }
 
     /// About how many bytes it takes, which grow with what it has judged.
     pub fn bytes(&self) -> usize {
-        self.tables().map(Table::bytes).sum()
+        self.tables().map(Table::bytes).sum::<usize>() + self.duel.as_ref().map_or(0, Duel::bytes)
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.
@@ -173,8 +187,8 @@ impl Evaluator {
             definitions,
             options: self.options,
         };
-        self.table.add(&day)?;
-        self.splits.iter_mut().try_for_each(|(_, table)| table.add(&day))?;
+        self.table.add(&day, self.duel.as_mut())?;
+        self.splits.iter_mut().try_for_each(|(_, table)| table.add(&day, None))?;
         self.outcomes += joined.outcomes;
         self.unmatched += joined.unmatched;
         Ok(())
@@ -187,7 +201,7 @@ impl Evaluator {
             let Ok(buckets) = table.finish(&self.definitions, self.options, &mut |_| Ok::<_, Infallible>(()));
             splits::rows_of(&mut rows, &split, buckets, &self.definitions);
         }
-        let Buckets { buckets, outcomes, unmatched } = self.finish_buckets();
+        let Buckets { buckets, outcomes, unmatched, .. } = self.finish_buckets();
         let releases = buckets.into_iter().map(|(bucket, of)| (bucket.name, of)).collect();
         Evaluation { releases, splits: rows, outcomes: Some(outcomes), unmatched: Some(unmatched) }
     }
@@ -206,27 +220,28 @@ impl Evaluator {
     /// # Errors
     /// That of `go_on`.
     pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
-        let Self { table, definitions, options, outcomes, unmatched, .. } = self;
-        Ok(Buckets { buckets: table.finish(&definitions, options, go_on)?, outcomes, unmatched })
+        let Self { table, definitions, options, outcomes, unmatched, duel, .. } = self;
+        let duels = duel.map(Duel::finish).unwrap_or_default();
+        Ok(Buckets { buckets: table.finish(&definitions, options, go_on)?, outcomes, unmatched, duels })
     }
 }
 
 /// Joined predictions, with all that is needed to judge them.
-struct Rows<'a> {
-    joined: &'a Joined,
-    predictions: (&'a [LogSegment<'a>], &'a [View<'a>]),
-    outcomes: (&'a [LogSegment<'a>], &'a [View<'a>]),
+pub(super) struct Rows<'a> {
+    pub(super) joined: &'a Joined,
+    pub(super) predictions: (&'a [LogSegment<'a>], &'a [View<'a>]),
+    pub(super) outcomes: (&'a [LogSegment<'a>], &'a [View<'a>]),
     by: &'a BTreeMap<String, Definition>,
     /// By release of the join, how it is judged, and the number of its task.
-    definitions: Vec<Option<&'a Definition>>,
-    numbers: Vec<u32>,
+    pub(super) definitions: Vec<Option<&'a Definition>>,
+    pub(super) numbers: Vec<u32>,
     customs: Option<CustomRows<'a>>,
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl<'a> Rows<'a> {
     #[inline]
-    fn fields(&self, pair: &Pair) -> (Fields<'a>, Option<Fields<'a>>) {
+    pub(super) fn fields(&self, pair: &Pair) -> (Fields<'a>, Option<Fields<'a>>) {
         let prediction = self.predictions.1[pair.prediction.segment as usize].fields(pair.prediction);
         (prediction, pair.outcome.map(|at| self.outcomes.1[at.segment as usize].fields(at)))
     }
@@ -242,7 +257,7 @@ impl Table {
     }
 
     /// Judges predictions, each in its bucket.
-    fn add(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn add(&mut self, rows: &Rows<'_>, duel: Option<&mut Duel>) -> Result<()> {
         let (joined, options) = (rows.joined, rows.options);
         let dealt = self.grouping.deal(joined, rows.predictions.0)?;
         let is_pooled = self.grouping.pools.is_some();
@@ -292,6 +307,9 @@ impl Table {
                 distance,
             })
         });
+        if let Some(duel) = duel {
+            duel.add(rows, &dealt);
+        }
         releases.iter_mut().zip(records).for_each(|(release, record)| release.record += record);
         releases.iter_mut().zip(&dealt.repeated).for_each(|(release, repeated)| release.repeated += repeated);
         self.buckets.extend(dealt.buckets.into_iter().zip(releases));
@@ -333,7 +351,7 @@ fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
 
 /// How far a prediction is from the truth: a probability from 0 or 1, a number from the real one, and a class
 /// by 1 if it is not the real one.
-fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<f64> {
+pub(super) fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<f64> {
     let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
     match task {
         Task::Binary { positive_label } => {

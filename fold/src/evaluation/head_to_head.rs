@@ -62,6 +62,21 @@ pub(super) fn records(
     if records.len() < 2 {
         return records;
     }
+    let mut contenders = Vec::new();
+    each_shared(joined, outcomes, |pairs| {
+        contenders.clear();
+        contenders.extend(pairs.filter_map(&judged));
+        compare(&mut contenders, &mut records);
+    });
+    records
+}
+
+/// Hands over the numbers of the pairs that one outcome judges, in log order, for each outcome that judges several.
+pub(super) fn each_shared(
+    joined: &Joined,
+    outcomes: &[LogSegment<'_>],
+    mut met: impl FnMut(&mut dyn Iterator<Item = usize>),
+) {
     let mut rows = 0;
     let mut starts = Vec::with_capacity(outcomes.len());
     for segment in outcomes {
@@ -80,14 +95,10 @@ pub(super) fn records(
         }
     }
     later.sort_unstable();
-    let mut contenders = Vec::new();
     for later in later.chunk_by(|a, b| a.0 == b.0) {
         let pairs = once(first[later[0].0]).chain(later.iter().map(|(_, number)| *number));
-        contenders.clear();
-        contenders.extend(pairs.filter_map(|number| judged(number as usize)));
-        compare(&mut contenders, &mut records);
+        met(&mut pairs.map(|number| number as usize));
     }
-    records
 }
 
 /// Adds what comes of the meeting of `contenders`, which are in log order.

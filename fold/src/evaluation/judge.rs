@@ -184,6 +184,20 @@ impl RegressionJudge {
     }
 }
 
+/// Whether a prediction says the positive class: by its label, else by its score. A threshold that is asked for counts before both
+/// the label and the threshold of the definition.
+#[inline]
+pub(super) fn says_positive(
+    prediction: Fields<'_>,
+    positive: &str,
+    instead: Option<f64>,
+    threshold: f64,
+) -> Option<bool> {
+    let by_label = prediction.label.map(|label| same_label(label, positive));
+    let by_score = prediction.score.map(|score| score >= instead.unwrap_or(threshold));
+    if instead.is_some() { by_score.or(by_label) } else { by_label.or(by_score) }
+}
+
 impl BinaryJudge {
     #[inline]
     fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
@@ -194,10 +208,8 @@ impl BinaryJudge {
         if self.positives == 0 {
             self.doubt(label);
         }
-        let by_label = prediction.label.map(|label| same_label(label, &self.positive));
-        let by_score = prediction.score.map(|score| score >= self.threshold);
-        let predicted = if self.is_by_score { by_score.or(by_label) } else { by_label.or(by_score) };
-        if let Some(predicted) = predicted {
+        let instead = self.is_by_score.then_some(self.threshold);
+        if let Some(predicted) = says_positive(prediction, &self.positive, instead, self.threshold) {
             self.confusion.add(predicted, real);
         }
         // A score outside of [0, 1] is no probability, and every formula below needs one.

@@ -24,6 +24,7 @@ use super::{media_type, said};
 use crate::{
     breakdown,
     column_type::ColumnType,
+    head_to_head::AGAINST,
     narrow::{KEY, OLDEST, ORDERS},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
@@ -86,8 +87,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         parameter("last", last.into(), None, says_last),
     ];
     if what.has_releases() {
-        let says = "Only what belongs to this release.";
-        parameters.push(parameter("release", schema::name().into(), Some("v1"), says));
+        parameters.push(release(what));
     }
     let columns = schema::array(column_name(what)).min_items(Some(1)).unique_items(true);
     parameters.push(
@@ -117,9 +117,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         let all = of_evaluations().into_iter().map(ParameterBuilder::build);
         parameters.extend(all.filter(|parameter| what.takes(&parameter.name)).map(ParameterBuilder::from));
     }
-    if what == What::Drift {
-        parameters.extend(of_drift());
-    }
+    parameters.extend(of_comparison(what));
     if what == What::Rollups {
         let says = "By what they are broken down: by release (the default), by metric, by a tag, by all features or by one. Each has columns of its own; by a tag there is no release.";
         let columns =
@@ -179,6 +177,27 @@ fn of_events(kind: Kind) -> Vec<ParameterBuilder> {
     let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
     parameters.push(parameter("order", orders.into(), says));
     parameters
+}
+
+fn release(what: What) -> ParameterBuilder {
+    let (says, required) = match what {
+        What::HeadToHead => ("The release that is compared.", Required::True),
+        _ => ("Only what belongs to this release.", Required::False),
+    };
+    parameter("release", schema::name().into(), Some("v1"), says).required(required)
+}
+
+/// With what it compares, where it compares.
+fn of_comparison(what: What) -> Vec<ParameterBuilder> {
+    match what {
+        What::Drift => of_drift().into(),
+        What::HeadToHead => {
+            let says = "The release that it is compared with. Both are judged on what both predicted.";
+            let against = parameter(AGAINST, schema::name().into(), Some("v2"), says);
+            vec![against.required(Required::True)]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What drift takes besides.

@@ -95,6 +95,7 @@ struct Parameters {
     zero_division: Option<String>,
     interval: Option<bool>,
     reference: Option<String>,
+    against: Option<String>,
     format: Option<String>,
 }
 
@@ -126,6 +127,7 @@ impl Parameters {
             zero_division: self.zero_division.as_deref(),
             interval: self.interval.unwrap_or_default(),
             reference: self.reference.as_deref(),
+            against: self.against.as_deref(),
         }
     }
 }

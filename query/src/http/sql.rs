@@ -82,7 +82,7 @@ pub(super) fn operation(named: Named) -> Operation {
         .summary("Answer a SQL statement")
         .description(format!(
             "One SELECT, with common table expressions, joins and unions, on the tables {}. Their columns are those of the operations of the same names. For each table the statement must say which days it reads, with conditions on `day` alone, unless it asks for all days. Functions that read files, and statements that change something, are refused. It ends when it takes more memory than queries may hold, or {MAX_SECONDS} seconds.",
-            What::all().map(|what| format!("`{}`", what.name())).collect::<Vec<_>>().join(", ")
+            What::tables().map(|what| format!("`{}`", what.name())).collect::<Vec<_>>().join(", ")
         ))
         .body("The statement.", [("application/json", content(body, Some(example)))]);
     with_rows(operation, row, true)

@@ -118,9 +118,13 @@ fn condition(text: &str) -> Result<String> {
     }
 }
 
+fn is_table(name: &str) -> bool {
+    What::tables().any(|what| what.name() == name)
+}
+
 /// What a client sees that names no table, or another.
 pub(crate) fn names_of_tables() -> String {
-    What::all().map(What::name).collect::<Vec<_>>().join(", ")
+    What::tables().map(What::name).collect::<Vec<_>>().join(", ")
 }
 
 fn check_size(text: &str) -> Result<()> {
@@ -163,7 +167,7 @@ fn check_tables(query: &Query) -> Result<u64> {
     let mut weights = BTreeMap::<&str, u64>::new();
     for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
         let name = cte.alias.name.value.as_str();
-        if What::parse(name).is_ok() || weights.contains_key(name) {
+        if is_table(name) || weights.contains_key(name) {
             return Err(refused(format!("`{name}` is the name of a table already")));
         }
         if cte.query.with.is_some() {
@@ -181,7 +185,7 @@ fn weight_of(part: &impl Visit, weights: &BTreeMap<&str, u64>) -> Result<u64> {
     let mut weight = 0_u64;
     let looked = sqlparser::ast::visit_relations(part, |name| {
         let known = match name_of(name) {
-            Some(name) if What::parse(name).is_ok() => Some(1),
+            Some(name) if is_table(name) => Some(1),
             Some(name) => weights.get(name).copied(),
             None => None,
         };
@@ -267,7 +271,7 @@ impl Visitor for Check {
         let alias = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let name = name_of(name).unwrap_or_default();
-                self.tables.extend(What::all().map(What::name).find(|table| *table == name));
+                self.tables.extend(What::tables().map(What::name).find(|table| *table == name));
                 self.aliases.insert(name.to_owned());
                 alias
             }

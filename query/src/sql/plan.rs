@@ -182,7 +182,12 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
     let kind = match what {
         What::Events(kind) => Some(kind),
         What::Joined => Some(Kind::Predictions),
-        What::Rollups | What::Evaluations | What::Classes | What::Confusion | What::Drift => None,
+        What::Rollups
+        | What::Evaluations
+        | What::Classes
+        | What::Confusion
+        | What::Drift
+        | What::HeadToHead => None,
     };
     let custom = |name: &str| {
         (what == What::Evaluations && CUSTOM_FIGURES.member(name).is_some()).then_some(&CUSTOM_FIGURES)

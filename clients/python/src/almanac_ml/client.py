@@ -401,6 +401,10 @@ class Workspace:
         first, last = reference if isinstance(reference, tuple) else (reference, reference)
         return self.query("drift", since, until, reference=f"{_day(first)}..{_day(last)}", **options)
 
+    def head_to_head(self, release: str, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any) -> Any:
+        """Which of two releases is better where both predicted the same, and whether it is decided: see :meth:`query`."""
+        return self.query("head-to-head", since, until, release=release, against=against, **options)
+
     def evaluations(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
@@ -450,6 +454,7 @@ class Workspace:
         zero_division: Optional[int] = None,
         interval: bool = False,
         reference: Optional[str] = None,
+        against: Optional[str] = None,
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
         retry_for: Optional[float] = None,
@@ -493,6 +498,7 @@ class Workspace:
             "costs": _costs(costs),
             "interval": "true" if interval else None,
             "reference": reference,
+            "against": against,
             "zero-division": None if zero_division is None else str(zero_division),
             **(_place or {}),
         }
@@ -789,6 +795,10 @@ class Release:
     def drift(self, since: Day, until: Optional[Day] = None, *, reference: Reference, **options: Any) -> Any:
         """How far the columns of this release's predictions are from the reference: see :meth:`Workspace.drift`."""
         return self.workspace.drift(since, until, reference=reference, release=self.name, **options)
+
+    def head_to_head(self, against: str, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+        """Whether this release is better than another one where both predicted: see :meth:`Workspace.head_to_head`."""
+        return self.workspace.head_to_head(self.name, against, since, until, **options)
 
     def classes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
         """Precision, recall and F1 of each class, with its counts: see :meth:`Workspace.classes`."""

@@ -1,0 +1,232 @@
+//! Two releases head to head, prediction by prediction: what both predicted, and the same outcome judges.
+//!
+//! What they share makes the comparison sharper than that of two figures with an interval each: a hard day is hard for both.
+
+mod sequence;
+mod statistics;
+
+use self::{
+    sequence::Sequence,
+    statistics::{delong, mcnemar, of_means},
+};
+
+/// What one release predicted of an outcome, and how far off it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Side {
+    /// How far it is from the truth: a probability from 0 or 1, a number from the real one, a class by 1 if it is not the
+    /// real one.
+    pub distance: f64,
+    /// Whether the class that it says is the real one; `None` without a class.
+    pub is_right: Option<bool>,
+    /// The probability of the positive class; `None` without one.
+    pub probability: Option<f64>,
+    /// Whether it is a number, and not a class.
+    pub is_number: bool,
+}
+
+/// A prediction of each of two releases, which one outcome judges.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Meeting {
+    /// The place of its day among the days that were judged.
+    pub day: u32,
+    /// The hash of its key: within a day, the order of meetings, which says nothing about who is better.
+    pub key: u64,
+    /// Whether the positive class is the real one.
+    pub is_positive: bool,
+    /// What the release predicted, and what the one predicted that it is compared with.
+    pub sides: [Side; 2],
+}
+
+/// A figure of two releases on the same predictions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// That of each.
+    pub of: [f64; 2],
+    /// The 95% interval of the first less the second, by the normal distribution; `None` of fewer than two predictions.
+    pub interval: Option<(f64, f64)>,
+    /// How probable so great a difference is, on either side, if there is none; `None` where nothing differs.
+    pub p_value: Option<f64>,
+}
+
+impl Difference {
+    /// The first less the second.
+    pub fn difference(&self) -> f64 {
+        self.of[0] - self.of[1]
+    }
+}
+
+/// A figure, and how it is computed of what both predicted.
+pub struct Paired {
+    /// Its name.
+    pub name: &'static str,
+    /// Computes it; `None` where it is not defined.
+    pub of: fn(&[Meeting]) -> Option<Difference>,
+}
+
+/// The figures that are compared, with the tests of their differences:
+///
+/// - `accuracy`: the exact test of McNemar (1947), as `statsmodels.stats.contingency_tables.mcnemar(exact=True)`;
+/// - `auc`: the test of DeLong, DeLong and Clarke-Pearson (1988);
+/// - `brier`, `log_loss` and `mae`: the signed ranks of Wilcoxon (1945), as `scipy.stats.wilcoxon(method="asymptotic")`.
+pub const PAIRED: [Paired; 5] = [
+    Paired { name: "accuracy", of: accuracy },
+    Paired { name: "auc", of: |met| delong(&scored(met)) },
+    Paired { name: "brier", of: |met| of_means(&losses(met, |p, real| (p - real) * (p - real))) },
+    Paired { name: "log_loss", of: |met| of_means(&losses(met, log_loss)) },
+    Paired {
+        name: "mae",
+        of: |met| {
+            let numbers = met.iter().filter(|met| met.sides.iter().all(|side| side.is_number));
+            of_means(&numbers.map(|met| met.sides.map(|side| side.distance)).collect::<Vec<_>>())
+        },
+    },
+];
+
+/// By what the advantage of a release is measured: each lies from -1 to 1, and above 0 the release is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The Brier score of the other less its own, where all have probabilities.
+    Brier,
+    /// Its accuracy less that of the other, where all have classes.
+    Accuracy,
+    /// How often it was nearer to the truth less how often it was farther, by the number of meetings.
+    Wins,
+}
+
+impl Measure {
+    /// In the order in which they are preferred.
+    const ALL: [Self; 3] = [Self::Brier, Self::Accuracy, Self::Wins];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Brier => "brier",
+            Self::Accuracy => "accuracy",
+            Self::Wins => "wins",
+        }
+    }
+
+    /// The advantage of the first in one meeting; `None` where it has none of this measure.
+    fn of(self, met: &Meeting) -> Option<f64> {
+        let [one, other] = &met.sides;
+        match self {
+            Self::Brier => {
+                let real = f64::from(u8::from(met.is_positive));
+                let loss = |p: f64| (p - real) * (p - real);
+                Some(loss(other.probability?) - loss(one.probability?))
+            }
+            Self::Accuracy => Some(f64::from(i8::from(one.is_right?) - i8::from(other.is_right?))),
+            Self::Wins => Some(match one.distance.total_cmp(&other.distance) {
+                std::cmp::Ordering::Less => 1.0,
+                std::cmp::Ordering::Equal => 0.0,
+                std::cmp::Ordering::Greater => -1.0,
+            }),
+        }
+    }
+}
+
+/// What is known of an advantage after all meetings so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SoFar {
+    /// How many meetings there were.
+    pub n: u64,
+    /// The mean advantage; `None` before the first meeting.
+    pub advantage: Option<f64>,
+    /// Between what bounds the true advantage lies. With a probability of 95% that holds after each meeting at once, so one
+    /// may look every day and stop when one likes.
+    pub bounds: (f64, f64),
+}
+
+/// A period of two releases head to head.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadToHead {
+    /// How often the first was nearer to the truth.
+    pub wins: u64,
+    /// How often it was farther.
+    pub losses: u64,
+    /// How often both were equally near.
+    pub ties: u64,
+    /// The mean advantage of the period; `None` without meetings.
+    pub advantage: Option<f64>,
+    /// With all periods before.
+    pub so_far: SoFar,
+    /// The period and the day of it (see [`Meeting::day`]) of the first meeting after which the bounds left out zero; `None` until
+    /// then.
+    pub decided: Option<(usize, u32)>,
+    /// By the place in [`PAIRED`].
+    pub figures: [Option<Difference>; PAIRED.len()],
+}
+
+/// Compares two releases in periods, which follow each other; `periods` need not be sorted within.
+pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>) {
+    for period in &mut periods {
+        let bits = |met: &Meeting| met.sides.map(|side| side.distance.to_bits());
+        period.sort_unstable_by_key(|met| (met.day, met.key, bits(met)));
+    }
+    let has = |measure: &Measure| periods.iter().flatten().all(|met| measure.of(met).is_some());
+    let measure = Measure::ALL.into_iter().find(has).unwrap_or(Measure::Wins);
+    let mut sequence = Sequence::default();
+    let mut decided = None;
+    let compared = periods.iter().enumerate().map(|(number, period)| {
+        let mut sum = 0.0;
+        for met in period {
+            let Some(advantage) = measure.of(met) else { continue };
+            sum += advantage;
+            sequence.add((advantage + 1.0) / 2.0);
+            let (lower, upper) = sequence.bounds();
+            if decided.is_none() && (lower > 0.5 || upper < 0.5) {
+                decided = Some((number, met.day));
+            }
+        }
+        let to_advantage = |mean: f64| 2.0 * mean - 1.0;
+        let (lower, upper) = sequence.bounds();
+        let so_far = SoFar {
+            n: sequence.n(),
+            advantage: sequence.mean().map(to_advantage),
+            bounds: (to_advantage(lower), to_advantage(upper)),
+        };
+        let count = |who: f64| period.iter().filter(|met| Measure::Wins.of(met) == Some(who)).count() as u64;
+        HeadToHead {
+            wins: count(1.0),
+            losses: count(-1.0),
+            ties: count(0.0),
+            advantage: (!period.is_empty()).then(|| sum / period.len() as f64),
+            so_far,
+            decided,
+            figures: PAIRED.each_ref().map(|figure| (figure.of)(period)),
+        }
+    });
+    let compared = compared.collect();
+    (measure, compared)
+}
+
+fn accuracy(met: &[Meeting]) -> Option<Difference> {
+    let right: Vec<[bool; 2]> =
+        met.iter().filter_map(|met| Some([met.sides[0].is_right?, met.sides[1].is_right?])).collect();
+    let numbers: Vec<[f64; 2]> =
+        right.iter().map(|sides| sides.map(|is_right| f64::from(u8::from(is_right)))).collect();
+    let only = |side: usize| right.iter().filter(|of| of[side] && !of[1 - side]).count() as u64;
+    Some(Difference { p_value: mcnemar(only(0), only(1)), ..of_means(&numbers)? })
+}
+
+/// The probabilities of both, and whether the positive class is the real one.
+fn scored(met: &[Meeting]) -> Vec<([f64; 2], bool)> {
+    let both =
+        |met: &Meeting| Some(([met.sides[0].probability?, met.sides[1].probability?], met.is_positive));
+    met.iter().filter_map(both).collect()
+}
+
+/// What both lose by a loss of a probability and of what really was, 1 or 0.
+fn losses(met: &[Meeting], loss: fn(f64, f64) -> f64) -> Vec<[f64; 2]> {
+    let both = |(p, real): ([f64; 2], bool)| p.map(|p| loss(p, f64::from(u8::from(real))));
+    scored(met).into_iter().map(both).collect()
+}
+
+/// As [`Probabilities::log_loss`](crate::metrics::Probabilities::log_loss).
+fn log_loss(p: f64, real: f64) -> f64 {
+    let of_truth = if real == 1.0 { p } else { 1.0 - p };
+    -libm::log(of_truth.clamp(f64::EPSILON, 1.0 - f64::EPSILON))
+}
+
+#[cfg(test)]
+mod tests;

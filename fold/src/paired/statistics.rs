@@ -1,0 +1,116 @@
+//! Tests of whether two figures of the same predictions differ.
+
+use super::Difference;
+use crate::metrics::NORMAL_975;
+
+/// That a number of the standard normal distribution is farther from zero than `z`.
+fn normal_tails(z: f64) -> f64 {
+    libm::erfc(z.abs() / std::f64::consts::SQRT_2)
+}
+
+fn around(difference: f64, error: f64) -> (f64, f64) {
+    (difference - NORMAL_975 * error, difference + NORMAL_975 * error)
+}
+
+/// The means of two series of numbers, and the test of Wilcoxon of their differences. `None` of no numbers.
+pub(super) fn of_means(pairs: &[[f64; 2]]) -> Option<Difference> {
+    if pairs.is_empty() {
+        return None;
+    }
+    let n = pairs.len() as f64;
+    let of = [0, 1].map(|side| pairs.iter().map(|pair| pair[side]).sum::<f64>() / n);
+    let differences: Vec<f64> = pairs.iter().map(|[one, other]| one - other).collect();
+    let mean = differences.iter().sum::<f64>() / n;
+    let squares = differences.iter().map(|number| (number - mean) * (number - mean)).sum::<f64>();
+    let interval = (pairs.len() > 1).then(|| around(of[0] - of[1], (squares / (n - 1.0) / n).sqrt()));
+    Some(Difference { of, interval, p_value: wilcoxon(differences) })
+}
+
+/// The probability of the exact test of McNemar: that of `one + other` fair coins so few, or so many, fall on one side.
+pub(super) fn mcnemar(one: u64, other: u64) -> Option<f64> {
+    let (fewer, n) = (one.min(other), one + other);
+    if n == 0 {
+        return None;
+    }
+    let (of, k) = (n as f64, fewer as f64);
+    let ways = libm::lgamma(of + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(of - k + 1.0);
+    let mut term = libm::exp(ways - of * std::f64::consts::LN_2);
+    let mut sum = 0.0;
+    // From the most probable down, each is the one before by k / (n - k + 1).
+    for k in (0..=fewer).rev() {
+        sum += term;
+        if term < sum * 1e-18 {
+            break;
+        }
+        term *= k as f64 / (n - k + 1) as f64;
+    }
+    Some((2.0 * sum).min(1.0))
+}
+
+/// The probability of the test of Wilcoxon by the normal distribution, without those that are zero. `None` when all are.
+fn wilcoxon(mut differences: Vec<f64>) -> Option<f64> {
+    differences.retain(|difference| *difference != 0.0);
+    differences.sort_unstable_by(|one, other| one.abs().total_cmp(&other.abs()));
+    let n = differences.len() as f64;
+    let (mut above, mut ranked, mut ties) = (0.0, 0.0, 0.0);
+    for tied in differences.chunk_by(|one, other| one.abs() == other.abs()) {
+        let many = tied.len() as f64;
+        let rank = ranked + (many + 1.0) / 2.0;
+        above += rank * tied.iter().filter(|difference| **difference > 0.0).count() as f64;
+        ties += many * many * many - many;
+        ranked += many;
+    }
+    let variance = (n * (n + 1.0) * (2.0 * n + 1.0) - ties / 2.0) / 24.0;
+    (variance > 0.0).then(|| normal_tails((above - n * (n + 1.0) / 4.0) / variance.sqrt()))
+}
+
+/// The areas under the curves of two series of probabilities of the same cases, and the test of their difference. `None`
+/// unless there are positives and negatives.
+pub(super) fn delong(cases: &[([f64; 2], bool)]) -> Option<Difference> {
+    let shares = [0, 1].map(|side| placements(cases.iter().map(|(p, real)| (p[side], *real)).collect()));
+    let count = |is: bool| cases.iter().filter(|(_, real)| *real == is).count() as f64;
+    let (positives, negatives) = (count(true), count(false));
+    if positives == 0.0 || negatives == 0.0 {
+        return None;
+    }
+    let of_class = |side: usize, is: bool| {
+        shares[side].iter().zip(cases).filter(move |(_, (_, real))| *real == is).map(|(share, _)| *share)
+    };
+    let of = [0, 1].map(|side| of_class(side, true).sum::<f64>() / positives);
+    let spread = |is: bool, n: f64| {
+        let differences = || of_class(0, is).zip(of_class(1, is)).map(|(one, other)| one - other);
+        let mean = differences().sum::<f64>() / n;
+        differences().map(|number| (number - mean) * (number - mean)).sum::<f64>() / (n - 1.0) / n
+    };
+    if positives < 2.0 || negatives < 2.0 {
+        return Some(Difference { of, interval: None, p_value: None });
+    }
+    let error = (spread(true, positives) + spread(false, negatives)).sqrt();
+    let difference = of[0] - of[1];
+    let p_value = (error > 0.0).then(|| normal_tails(difference / error));
+    Some(Difference { of, interval: Some(around(difference, error)), p_value })
+}
+
+/// Of each positive, the share of negatives with a smaller score; of each negative, the share of positives with a greater one. What
+/// is equal counts one half.
+fn placements(scores: Vec<(f64, bool)>) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_unstable_by(|one, other| scores[*one].0.total_cmp(&scores[*other].0));
+    let all = scores.iter().filter(|(_, real)| *real).count() as f64;
+    let all_negatives = scores.len() as f64 - all;
+    let mut shares = vec![0.0; scores.len()];
+    let (mut positives, mut negatives) = (0.0, 0.0);
+    for tied in order.chunk_by(|one, other| scores[*one].0 == scores[*other].0) {
+        let tied_positives = tied.iter().filter(|at| scores[**at].1).count() as f64;
+        let tied_negatives = tied.len() as f64 - tied_positives;
+        for at in tied {
+            shares[*at] = match scores[*at].1 {
+                true => (negatives + tied_negatives / 2.0) / all_negatives,
+                false => (all - positives - tied_positives / 2.0) / all,
+            };
+        }
+        positives += tied_positives;
+        negatives += tied_negatives;
+    }
+    shares
+}

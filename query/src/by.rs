@@ -1,0 +1,45 @@
+//! By what rollups are broken down.
+
+use event::{Error, Kind, Result, fields::TAG_PREFIX};
+
+use crate::what::What;
+
+/// By what rollups are broken down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By release.
+    #[default]
+    Release,
+    /// By metric, and within it by release.
+    Metric,
+    /// By the values of a tag, which is named as its column is: `tag.carrier`.
+    Tag(String),
+    /// By feature, and within it by release; of this feature alone, if there is a name: `distance`.
+    Feature(Option<String>),
+}
+
+impl By {
+    pub(crate) fn parse(what: What, word: Option<&str>) -> Result<Self> {
+        let Some(word) = word else { return Ok(Self::default()) };
+        match what {
+            What::Rollups => {}
+            // See `Breakdown`.
+            what if what.is_judged() => return Ok(Self::default()),
+            _ => return Err(Error::invalid("by: only rollups and evaluations are broken down")),
+        }
+        match word {
+            "release" => Ok(Self::Release),
+            "metric" => Ok(Self::Metric),
+            _ if word.strip_prefix(TAG_PREFIX).is_some_and(|tag| !tag.is_empty()) => {
+                Ok(Self::Tag(word.to_owned()))
+            }
+            "feature" => Ok(Self::Feature(None)),
+            _ => match Kind::Predictions.sketched(word) {
+                Some(feature) => Ok(Self::Feature(Some(feature.to_owned()))),
+                None => Err(Error::invalid(format!(
+                    "by: `{word}` is none of release, metric, tag.NAME, feature, feature.NAME"
+                ))),
+            },
+        }
+    }
+}

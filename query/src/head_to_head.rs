@@ -1,0 +1,182 @@
+//! Two releases head to head, period by period. Read from the events: of figures nobody knows what they share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
+
+use catalog::Catalog;
+use event::{Error, Period, Result, Window, fields::FieldType};
+use fold::{
+    evaluation::{By, Value},
+    paired::{Difference, HeadToHead, Measure, Meeting, PAIRED, head_to_head},
+};
+use polars::prelude::DataFrame;
+
+use crate::{
+    breakdown,
+    column_type::ColumnType,
+    evaluation_rows::PeriodBuckets,
+    evaluations::computed_periods,
+    read::Reading,
+    request::{Request, What, Words},
+    series::{Cell, Row, series},
+};
+
+const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
+const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
+
+/// The parameter, and the column, of the release that another one is compared with.
+pub(crate) const AGAINST: &str = "against";
+
+/// A row before its cells are made.
+struct Compared<'a> {
+    request: &'a Request,
+    measure: Measure,
+    of: &'a HeadToHead,
+    /// The day after which it was decided.
+    decided: Option<String>,
+}
+
+/// A column: its name, what it holds, and what it says of a row.
+type Place = (&'static str, ColumnType, fn(&Compared<'_>) -> Cell);
+
+const BEFORE: [Place; 2] = [
+    (breakdown::RELEASE, TEXT, |row| Cell::Text(row.request.release.clone())),
+    (AGAINST, TEXT, |row| Cell::Text(row.request.against.clone())),
+];
+
+const AFTER: [Place; 11] = [
+    ("n", ColumnType::Count, |row| Cell::Int(Some(row.of.wins + row.of.losses + row.of.ties))),
+    ("wins", ColumnType::Count, |row| Cell::Int(Some(row.of.wins))),
+    ("losses", ColumnType::Count, |row| Cell::Int(Some(row.of.losses))),
+    ("ties", ColumnType::Count, |row| Cell::Int(Some(row.of.ties))),
+    ("measure", TEXT, |row| Cell::Text(Some(row.measure.name().to_owned()))),
+    ("advantage", NUMBER, |row| Cell::Float(row.of.advantage)),
+    ("n_so_far", ColumnType::Count, |row| Cell::Int(Some(row.of.so_far.n))),
+    ("advantage_so_far", NUMBER, |row| Cell::Float(row.of.so_far.advantage)),
+    ("low_so_far", NUMBER, |row| Cell::Float(Some(row.of.so_far.bounds.0))),
+    ("high_so_far", NUMBER, |row| Cell::Float(Some(row.of.so_far.bounds.1))),
+    ("decided_at", TEXT, |row| Cell::Text(row.decided.clone())),
+];
+
+/// What is said of a figure of both: the end of the name of the column, whether a table for people shows it, and what it says.
+type Part = (&'static str, bool, fn(&Difference) -> Option<f64>);
+
+const PARTS: [Part; 6] = [
+    ("", true, |of| Some(of.of[0])),
+    ("_against", true, |of| Some(of.of[1])),
+    ("_difference", false, |of| Some(of.difference())),
+    ("_low", false, |of| of.interval.map(|(low, _)| low)),
+    ("_high", false, |of| of.interval.map(|(_, high)| high)),
+    ("_p_value", false, |of| of.p_value),
+];
+
+/// The columns of figures: their names, the place of the figure and the part of it.
+static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
+    let of = |(at, figure): (usize, &'static fold::paired::Paired)| {
+        PARTS.iter().map(move |part| (format!("{}{}", figure.name, part.0), at, part))
+    };
+    PAIRED.iter().enumerate().flat_map(of).collect()
+});
+
+/// The columns after the day, but those of what it is broken down by.
+pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
+    let figures = FIGURES.iter().map(|(name, ..)| (name.as_str(), NUMBER));
+    let places = BEFORE.iter().chain(&AFTER).map(|(name, kind, _)| (*name, *kind));
+    places.chain(figures)
+}
+
+/// Whether a table for people shows a column.
+pub(crate) fn is_main(name: &str) -> bool {
+    let figure = FIGURES.iter().find(|(column, ..)| column == name);
+    figure.is_none_or(|(_, at, part)| part.1 && PAIRED[*at].name != "log_loss") && name != "n_so_far"
+}
+
+/// The release that another one is compared with.
+pub(crate) fn against_of(what: What, words: &Words<'_>, period: Period) -> Result<Option<String>> {
+    let Some(against) = words.against else {
+        return match what {
+            What::HeadToHead => Err(Error::invalid(
+                "against: name the release to compare with, as release names the other one",
+            )),
+            _ => Ok(None),
+        };
+    };
+    if what != What::HeadToHead {
+        return Err(Error::invalid("against: only head-to-head has it"));
+    }
+    match words.release {
+        None => Err(Error::invalid("release: name the release that is compared with the one of against")),
+        Some(release) if release == against => {
+            Err(Error::invalid(format!("against: `{release}` cannot be compared with itself")))
+        }
+        Some(_) if period == Period::Hour => {
+            Err(Error::invalid("group-by: head-to-head is of days and what is made of days, not of hours"))
+        }
+        Some(_) => Ok(Some(against.to_owned())),
+    }
+}
+
+/// The two releases that a request compares.
+pub(crate) fn pair(request: &Request) -> Option<[String; 2]> {
+    Some([request.release.clone()?, request.against.clone()?])
+}
+
+/// Compares two releases where both predicted what one outcome judges.
+pub(crate) async fn compared(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<DataFrame> {
+    let (periods, by) = computed_periods(reading, catalog, request).await?;
+    let (request, hold) = (request.clone(), reading.hold.clone());
+    let comparing = tokio::task::spawn_blocking(move || {
+        hold.check()?;
+        rows_of(periods, &by, &request)
+    });
+    comparing.await.map_err(|error| Error::unavailable("comparing was interrupted").because(error))?
+}
+
+fn rows_of(periods: Vec<PeriodBuckets>, by: &[By], request: &Request) -> Result<DataFrame> {
+    let parts = request.period.parts(request.window);
+    let mut met = BTreeMap::<Vec<Value>, Vec<Vec<Meeting>>>::new();
+    for (number, period) in periods.into_iter().enumerate() {
+        for (bucket, of_bucket) in period.buckets.duels {
+            let of_values = met.entry(bucket.values).or_insert_with(|| vec![Vec::new(); parts.len()]);
+            of_values[number] = of_bucket;
+        }
+    }
+    let mut rows = Vec::<(usize, Row)>::new();
+    for (values, met) in met {
+        let values: Vec<String> =
+            by.iter().zip(&values).map(|(by, value)| breakdown::text_of(by, value)).collect();
+        let (measure, compared) = head_to_head(met);
+        for (number, of) in compared.iter().enumerate().filter(|(_, of)| of.advantage.is_some()) {
+            let decided = of.decided.and_then(|at| day_of(&parts, at, request));
+            let row = Compared { request, measure, of, decided };
+            rows.push((number, (parts[number].from(), cells(&row, &values))));
+        }
+    }
+    // By day, and within it by the values.
+    rows.sort_by_key(|(number, _)| *number);
+    let names = request.breakdown.columns.iter().map(|column| (column.as_str(), TEXT));
+    let mut all: Vec<(&str, ColumnType)> = columns().collect();
+    all.splice(BEFORE.len()..BEFORE.len(), names);
+    series(&all, &rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(), request)
+}
+
+/// The day at a place of a period.
+fn day_of(parts: &[Window], (period, day): (usize, u32), request: &Request) -> Option<String> {
+    let part = *parts.get(period)?;
+    let days = request.zone.map_or(part, |zone| zone.utc_days(part));
+    days.days().nth(day as usize).map(|day| day.to_string())
+}
+
+fn cells(row: &Compared<'_>, values: &[String]) -> Vec<Cell> {
+    let places = |places: &'static [Place]| places.iter().map(|(.., read)| read(row));
+    let values = values.iter().cloned().map(|value| Cell::Text(Some(value)));
+    let figure =
+        |(_, at, part): &(String, usize, &Part)| Cell::Float(row.of.figures[*at].as_ref().and_then(part.2));
+    places(&BEFORE).chain(values).chain(places(&AFTER)).chain(FIGURES.iter().map(figure)).collect()
+}

@@ -1,0 +1,123 @@
+//! Two releases on what both predicted: as their evaluations count it, by week and by tag, and as it was known.
+
+use event::Kind;
+use query::{Request, What, Words};
+use serde_json::{Value, json};
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    releases_are_compared_on_what_both_predicted,
+    a_clear_advantage_is_decided_on_a_day,
+    what_arrives_later_changes_nothing_that_was_known,
+);
+
+fn words<'a>(from: &'a str, to: &'a str, columns: &'a str) -> Words<'a> {
+    Words { from, to, columns: Some(columns), release: Some("v2"), against: Some("v1"), ..Words::default() }
+}
+
+async fn asked(scene: &Scene, words: Words<'_>) -> Vec<String> {
+    let request = Request::parse(What::HeadToHead, &words).unwrap();
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    csv(answer).lines().skip(1).map(str::to_owned).collect()
+}
+
+fn prediction(day: &str, release: &str, key: usize, score: f64) -> Value {
+    let city = if key.is_multiple_of(2) { "Ulm" } else { "Bonn" };
+    json!({ "key": format!("k{key}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score,
+            "tags": { "city": city } })
+}
+
+/// `keys` predictions of each release; every third is positive. `v2` says it well, `v1` worse.
+async fn day(scene: &Scene, day: &str, keys: usize, appended: &str) {
+    let is_positive = |key: usize| key.is_multiple_of(3);
+    let score = |key, sure: f64| if is_positive(key) { sure } else { 1.0 - sure };
+    let of_key =
+        |key| [prediction(day, "v1", key, score(key, 0.4)), prediction(day, "v2", key, score(key, 0.9))];
+    let mut predictions: Vec<Value> = (0..keys).flat_map(of_key).collect();
+    // What only one release predicted is of no comparison.
+    predictions.push(prediction(day, "v1", keys, 0.1));
+    scene.append(Kind::Predictions, Value::from(predictions), appended).await.unwrap();
+    let outcome = |key: usize| {
+        json!({ "key": format!("k{key}"), "predicted_on": day, "observed_at": format!("{day}T02:00:00Z"),
+                "label": if is_positive(key) { "1" } else { "0" } })
+    };
+    let outcomes: Vec<Value> = (0..=keys).map(outcome).collect();
+    scene.append(Kind::Outcomes, Value::from(outcomes), appended).await.unwrap();
+}
+
+async fn releases_are_compared_on_what_both_predicted(world: World) {
+    let scene = Scene::new(world).await;
+    day(&scene, "2026-06-01", 6, "2026-06-04T12:00:00Z").await;
+    scene.project().await;
+    let columns =
+        "day,release,against,n,wins,losses,ties,measure,accuracy,accuracy_against,auc,auc_against,decided_at";
+    let found = asked(&scene, words("2026-06-01", "2026-06-01", columns)).await;
+    assert_eq!(found, ["2026-06-01,v2,v1,6,6,0,0,brier,1.0,0.0,1.0,0.0,"]);
+    let by_city =
+        Words { by: Some("tag.city"), ..words("2026-06-01", "2026-06-01", "tag.city,n,wins,advantage") };
+    let found = asked(&scene, by_city).await;
+    let cut_short: Vec<&str> = found.iter().map(|row| &row[..row.len().min(13)]).collect();
+    assert_eq!(cut_short, ["Bonn,3,3,0.35", "Ulm,3,3,0.35"]);
+    // The record of the evaluation counts the same.
+    let record = Request::parse(
+        What::Evaluations,
+        &Words {
+            from: "2026-06-01",
+            to: "2026-06-01",
+            release: Some("v2"),
+            columns: Some("wins,losses,ties"),
+            ..Words::default()
+        },
+    );
+    let answer = scene.query(at(NOW)).run(scene.id(), &record.unwrap()).await.unwrap();
+    assert_eq!(csv(answer), "wins,losses,ties\n6,0,0\n");
+    let unknown = Words { against: Some("v9"), ..words("2026-06-01", "2026-06-01", "n") };
+    let unknown = Request::parse(What::HeadToHead, &unknown).unwrap();
+    let error = scene.query(at(NOW)).run(scene.id(), &unknown).await.unwrap_err().to_string();
+    assert!(error.contains("there is no release `v9`"), "{error}");
+}
+
+async fn a_clear_advantage_is_decided_on_a_day(world: World) {
+    let scene = Scene::new(world).await;
+    for name in ["2026-06-01", "2026-06-02", "2026-06-03"] {
+        day(&scene, name, 40, "2026-06-04T12:00:00Z").await;
+    }
+    let columns = "day,n,n_so_far,decided_at";
+    let by_day = asked(&scene, words("2026-06-01", "2026-06-03", columns)).await;
+    assert_eq!(by_day, ["2026-06-01,40,40,", "2026-06-02,40,80,2026-06-02", "2026-06-03,40,120,2026-06-02"]);
+    let few = asked(
+        &scene,
+        Words { by: Some("tag.city"), ..words("2026-06-01", "2026-06-03", "tag.city,day,n_so_far") },
+    )
+    .await;
+    assert_eq!(few.len(), 6, "{few:?}");
+    let all = Words { group_by: Some("all"), ..words("2026-06-01", "2026-06-03", columns) };
+    assert_eq!(asked(&scene, all).await, ["2026-06-01,120,120,2026-06-02"]);
+    let turned = Words {
+        release: Some("v1"),
+        against: Some("v2"),
+        group_by: Some("all"),
+        ..words("2026-06-01", "2026-06-03", "wins,losses,decided_at")
+    };
+    assert_eq!(asked(&scene, turned).await, ["0,120,2026-06-02"], "decided against it");
+}
+
+async fn what_arrives_later_changes_nothing_that_was_known(world: World) {
+    let scene = Scene::new(world).await;
+    day(&scene, "2026-06-01", 6, "2026-06-02T12:00:00Z").await;
+    let columns = "day,n,wins,auc,brier_low,low_so_far";
+    let window = || words("2026-06-01", "2026-06-02", columns);
+    let before = asked(&scene, window()).await;
+    assert_eq!(before.len(), 1, "{before:?}");
+    let request = Request::parse(What::HeadToHead, &window()).unwrap();
+    let cut = scene.query(at("2026-06-02T13:00:00Z")).cut(scene.id(), &request).await.unwrap().to_string();
+    day(&scene, "2026-06-02", 9, "2026-06-04T12:00:00Z").await;
+    assert_eq!(asked(&scene, window()).await.len(), 2);
+    assert_eq!(asked(&scene, Words { as_of: Some("2026-06-03"), ..window() }).await, before);
+    assert_eq!(asked(&scene, Words { cut: Some(&cut), ..window() }).await, before);
+}
