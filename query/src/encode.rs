@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use event::{Error, Result};
+use event::Result;
 use polars::prelude::{
     Column, CompatLevel, DataFrame, DataType, IntoColumn, Schema, SchemaExt, StringChunked,
 };
@@ -12,25 +12,24 @@ use polars_io::{
     SerWriter,
     csv::write::CsvWriter,
     ipc::{self, IpcWriter},
-    json::{JsonFormat, JsonWriter},
     parquet::write::{self as parquet, ParquetWriter},
 };
 
 use crate::{
     frame::failed,
+    lines::{Lines, cannot},
     output::{Format, with_text_times},
     text_table::Excerpt,
 };
 
-/// How many rows a record batch of Arrow and a row group of Parquet have, when they have few columns.
+/// How many rows a row group of Parquet and a record batch of Arrow have, when they have few columns. Each stream holds
+/// several of them: some that fill, one as bytes, one on its way. Groups of Parquet compress better when they are larger.
 const GROUP_ROWS: usize = 65_536;
+const BATCH_ROWS: usize = 16_384;
 
 /// How many columns are few. A group of more columns has fewer rows, so that its bytes stay about the same.
 const FEW_COLUMNS: usize = 32;
 const MIN_GROUP_ROWS: usize = 4_096;
-
-/// How many rows become text at a time.
-const PIECE_ROWS: usize = 16_384;
 
 /// Writes rows of the same columns in a format.
 pub(crate) enum Encoder<W: Write> {
@@ -40,13 +39,6 @@ pub(crate) enum Encoder<W: Write> {
     Lines(Lines, W),
     /// A format of columns.
     Groups(Groups, Box<Grouped<W>>),
-}
-
-/// A format of lines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Lines {
-    Csv,
-    Ndjson,
 }
 
 /// A format in which rows stand in groups.
@@ -85,7 +77,8 @@ impl<W: Write + Send> Encoder<W> {
                 Grouped::IpcStream(writer)
             }
         };
-        Ok(Self::Groups(Groups::of(empty.width()), Box::new(grouped)))
+        let rows = if format == Format::Parquet { GROUP_ROWS } else { BATCH_ROWS };
+        Ok(Self::Groups(Groups::of(rows, empty.width()), Box::new(grouped)))
     }
 
     /// Writes more rows.
@@ -124,26 +117,6 @@ impl<W: Write + Send> Encoder<W> {
 /// What programs that know no views of strings can read.
 const OLDEST: CompatLevel = CompatLevel::oldest();
 
-fn cannot(error: std::io::Error) -> Error {
-    Error::unavailable("the result cannot be written").because(error)
-}
-
-impl Lines {
-    fn write(self, rows: &DataFrame, to: &mut impl Write) -> Result<()> {
-        for start in (0..rows.height()).step_by(PIECE_ROWS) {
-            let mut piece = with_text_times(&rows.slice(start as i64, PIECE_ROWS))?;
-            match self {
-                Self::Csv => CsvWriter::new(&mut *to).include_header(false).finish(&mut piece),
-                Self::Ndjson => {
-                    JsonWriter::new(&mut *to).with_json_format(JsonFormat::JsonLines).finish(&mut piece)
-                }
-            }
-            .map_err(failed)?;
-        }
-        Ok(())
-    }
-}
-
 impl<W: Write> Grouped<W> {
     fn write(&mut self, group: &DataFrame) -> Result<()> {
         match self {
@@ -174,8 +147,8 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    fn of(columns: usize) -> Self {
-        let rows = (GROUP_ROWS * FEW_COLUMNS / columns.max(FEW_COLUMNS)).max(MIN_GROUP_ROWS);
+    fn of(rows: usize, columns: usize) -> Self {
+        let rows = (rows * FEW_COLUMNS / columns.max(FEW_COLUMNS)).max(MIN_GROUP_ROWS);
         Self { rows, waiting: Vec::new(), held: 0 }
     }
 

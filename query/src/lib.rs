@@ -56,6 +56,7 @@ mod head_to_head;
 pub mod http;
 mod intervals;
 mod joined;
+mod lines;
 mod meters;
 mod narrow;
 pub mod output;

@@ -1,0 +1,500 @@
+//! Rows as lines of text. The bytes are those of polars' writers, which write whatever is not known here; they are several
+//! times as slow, as each value goes through a call of its own.
+
+use std::{
+    io::{self, Write},
+    ops::Range,
+};
+
+use event::{Error, Result, Timestamp, time::DAY_MICROS};
+use polars::prelude::{Column, DataFrame, DataType, TimeUnit};
+use polars_arrow::array::{Array, BooleanArray, PrimitiveArray, Utf8ViewArray};
+use polars_io::{
+    SerWriter,
+    csv::write::CsvWriter,
+    json::{JsonFormat, JsonWriter},
+};
+
+use crate::{frame::failed, output::with_text_times};
+
+/// How many rows become text at a time.
+const PIECE_ROWS: usize = 4_096;
+
+/// How many days are kept as text.
+const KEPT_DAYS: usize = 64;
+
+const SECOND_MICROS: u32 = 1_000_000;
+
+/// A format of lines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lines {
+    /// Comma-separated values.
+    Csv,
+    /// A JSON object a line.
+    Ndjson,
+}
+
+impl Lines {
+    /// Writes rows.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(crate) fn write(self, rows: &DataFrame, to: &mut impl Write) -> Result<()> {
+        let mut text = Vec::new();
+        for start in (0..rows.height()).step_by(PIECE_ROWS) {
+            let piece = rows.slice(start as i64, PIECE_ROWS);
+            let columns: Vec<Column> = piece.columns().iter().map(Column::rechunk).collect();
+            text.clear();
+            let is_written = match self {
+                Self::Csv => write_piece(&Csv, &columns, piece.height(), &mut text),
+                Self::Ndjson => write_piece(&Ndjson, &columns, piece.height(), &mut text),
+            };
+            if is_written.is_none() {
+                self.by_polars(&piece, &mut text)?;
+            }
+            to.write_all(&text).map_err(cannot)?;
+        }
+        Ok(())
+    }
+
+    /// The same by polars.
+    fn by_polars(self, rows: &DataFrame, to: &mut Vec<u8>) -> Result<()> {
+        let mut rows = with_text_times(rows)?;
+        match self {
+            Self::Csv => CsvWriter::new(to).include_header(false).finish(&mut rows),
+            Self::Ndjson => JsonWriter::new(to).with_json_format(JsonFormat::JsonLines).finish(&mut rows),
+        }
+        .map_err(failed)
+    }
+}
+
+pub(crate) fn cannot(error: io::Error) -> Error {
+    Error::unavailable("the result cannot be written").because(error)
+}
+
+/// How values are written in a format.
+trait Syntax {
+    /// What stands for a value that is not there.
+    const NULL: &'static [u8];
+    /// What stands on both sides of an instant or a day.
+    const QUOTE: &'static [u8];
+
+    /// What stands before the values of a column.
+    fn before(&self, is_first: bool, name: &str) -> Vec<u8>;
+    /// What stands behind the last value of a row.
+    fn end(&self) -> &'static [u8];
+    fn text(&self, value: &str, to: &mut Vec<u8>);
+    fn not_finite(&self, value: f64, to: &mut Vec<u8>);
+}
+
+struct Csv;
+
+impl Syntax for Csv {
+    const NULL: &'static [u8] = b"";
+    const QUOTE: &'static [u8] = b"";
+
+    fn before(&self, is_first: bool, _: &str) -> Vec<u8> {
+        if is_first { Vec::new() } else { b",".to_vec() }
+    }
+
+    fn end(&self) -> &'static [u8] {
+        b"\n"
+    }
+
+    fn text(&self, value: &str, to: &mut Vec<u8>) {
+        let is_plain = |byte: u8| !matches!(byte, b',' | b'"' | b'\n' | b'\r');
+        // No early end, so that many bytes are looked at by one instruction.
+        if !value.is_empty() && value.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
+            return to.extend_from_slice(value.as_bytes());
+        }
+        to.push(b'"');
+        for byte in value.bytes() {
+            if byte == b'"' {
+                to.push(b'"');
+            }
+            to.push(byte);
+        }
+        to.push(b'"');
+    }
+
+    fn not_finite(&self, value: f64, to: &mut Vec<u8>) {
+        to.extend_from_slice(match value {
+            f64::INFINITY => b"inf",
+            f64::NEG_INFINITY => b"-inf",
+            _ => b"NaN",
+        });
+    }
+}
+
+struct Ndjson;
+
+impl Syntax for Ndjson {
+    const NULL: &'static [u8] = b"null";
+    const QUOTE: &'static [u8] = b"\"";
+
+    fn before(&self, is_first: bool, name: &str) -> Vec<u8> {
+        let mut before = if is_first { b"{".to_vec() } else { b",".to_vec() };
+        self.text(name, &mut before);
+        before.push(b':');
+        before
+    }
+
+    fn end(&self) -> &'static [u8] {
+        b"}\n"
+    }
+
+    fn text(&self, value: &str, to: &mut Vec<u8>) {
+        let is_plain = |byte: u8| (byte >= 0x20) & (byte != b'"') & (byte != b'\\');
+        if !value.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
+            return json(value, to);
+        }
+        to.push(b'"');
+        to.extend_from_slice(value.as_bytes());
+        to.push(b'"');
+    }
+
+    fn not_finite(&self, _: f64, to: &mut Vec<u8>) {
+        to.extend_from_slice(Self::NULL);
+    }
+}
+
+/// Writes a value as JSON does, which for numbers both formats do.
+fn json<T: serde::Serialize + ?Sized>(value: &T, to: &mut Vec<u8>) {
+    // A vector takes all that is written to it.
+    _ = serde_json::to_writer(to, value);
+}
+
+/// Writes columns of one chunk each; `None`, when one has a type that is not known here, and then nothing is written.
+fn write_piece<S: Syntax>(syntax: &S, columns: &[Column], rows: usize, to: &mut Vec<u8>) -> Option<()> {
+    let cells = columns.iter().enumerate().map(|(at, column)| {
+        let before = syntax.before(at == 0, column.name());
+        Some(Cells { values: Values::of(column)?, before, last: None, days: Days::default() })
+    });
+    let mut cells = cells.collect::<Option<Vec<Cells<'_>>>>()?;
+    if cells.is_empty() {
+        return None;
+    }
+    for row in 0..rows {
+        for cell in &mut cells {
+            to.extend_from_slice(&cell.before);
+            cell.write(syntax, row, to);
+        }
+        to.extend_from_slice(syntax.end());
+    }
+    Some(())
+}
+
+/// The values of a column.
+enum Values<'a> {
+    Text(&'a Utf8ViewArray),
+    Float(&'a PrimitiveArray<f64>),
+    Int(&'a PrimitiveArray<i64>),
+    Count(&'a PrimitiveArray<u64>),
+    Small(&'a PrimitiveArray<u32>),
+    Flag(&'a BooleanArray),
+    Time(&'a PrimitiveArray<i64>),
+    Day(&'a PrimitiveArray<i32>),
+}
+
+impl<'a> Values<'a> {
+    fn of(column: &'a Column) -> Option<Self> {
+        Some(match column.dtype() {
+            DataType::String => Self::Text(column.str().ok()?.downcast_iter().next()?),
+            DataType::Float64 => Self::Float(column.f64().ok()?.downcast_iter().next()?),
+            DataType::Int64 => Self::Int(column.i64().ok()?.downcast_iter().next()?),
+            DataType::UInt64 => Self::Count(column.u64().ok()?.downcast_iter().next()?),
+            DataType::UInt32 => Self::Small(column.u32().ok()?.downcast_iter().next()?),
+            DataType::Boolean => Self::Flag(column.bool().ok()?.downcast_iter().next()?),
+            DataType::Datetime(TimeUnit::Microseconds, _) => {
+                Self::Time(column.datetime().ok()?.physical().downcast_iter().next()?)
+            }
+            DataType::Date => Self::Day(column.date().ok()?.physical().downcast_iter().next()?),
+            _ => return None,
+        })
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        match self {
+            Self::Text(values) => values.is_null(row),
+            Self::Float(values) => values.is_null(row),
+            Self::Int(values) | Self::Time(values) => values.is_null(row),
+            Self::Count(values) => values.is_null(row),
+            Self::Small(values) => values.is_null(row),
+            Self::Flag(values) => values.is_null(row),
+            Self::Day(values) => values.is_null(row),
+        }
+    }
+
+    /// Whether two rows have the same value, where that is soon seen.
+    fn is_same(&self, row: usize, other: usize) -> bool {
+        match self {
+            Self::Text(values) => values.value(row) == values.value(other),
+            Self::Float(values) => values.value(row).to_bits() == values.value(other).to_bits(),
+            Self::Time(values) => values.value(row) == values.value(other),
+            Self::Day(values) => values.value(row) == values.value(other),
+            // They are written as fast as they are compared.
+            Self::Int(_) | Self::Count(_) | Self::Small(_) | Self::Flag(_) => false,
+        }
+    }
+}
+
+/// A column that is written row by row.
+struct Cells<'a> {
+    values: Values<'a>,
+    before: Vec<u8>,
+    /// The row of the last value, and where it was written.
+    last: Option<(usize, Range<usize>)>,
+    days: Days,
+}
+
+impl Cells<'_> {
+    fn write<S: Syntax>(&mut self, syntax: &S, row: usize, to: &mut Vec<u8>) {
+        if self.values.is_null(row) {
+            return to.extend_from_slice(S::NULL);
+        }
+        // What repeats the value before it, as releases and days do, is copied.
+        if let Some((last, written)) = &self.last
+            && self.values.is_same(row, *last)
+        {
+            return to.extend_from_within(written.clone());
+        }
+        let start = to.len();
+        match &self.values {
+            Values::Text(values) => syntax.text(values.value(row), to),
+            Values::Float(values) => match values.value(row) {
+                value if value.is_finite() => json(&value, to),
+                value => syntax.not_finite(value, to),
+            },
+            Values::Int(values) => json(&values.value(row), to),
+            Values::Count(values) => json(&values.value(row), to),
+            Values::Small(values) => json(&values.value(row), to),
+            Values::Flag(values) => json(&values.value(row), to),
+            Values::Time(values) => self.days.write_time::<S>(values.value(row), to),
+            Values::Day(values) => self.days.write_day::<S>(values.value(row).into(), to),
+        }
+        self.last = Some((row, start..to.len()));
+    }
+}
+
+/// Days as text, as far as they were written lately.
+struct Days([Option<(i64, [u8; 10])>; KEPT_DAYS]);
+
+impl Default for Days {
+    fn default() -> Self {
+        Self([None; KEPT_DAYS])
+    }
+}
+
+impl Days {
+    /// The text of a day; `None` outside of the years that there are.
+    fn text(&mut self, day: i64) -> Option<[u8; 10]> {
+        let kept = &mut self.0[day.rem_euclid(KEPT_DAYS as i64) as usize];
+        if let Some((number, text)) = kept
+            && *number == day
+        {
+            return Some(*text);
+        }
+        let text = Timestamp::from_micros(day.checked_mul(DAY_MICROS)?)?.day().to_string();
+        let text = text.into_bytes().try_into().ok()?;
+        *kept = Some((day, text));
+        Some(text)
+    }
+
+    fn write_day<S: Syntax>(&mut self, day: i64, to: &mut Vec<u8>) {
+        let Some(text) = self.text(day) else { return to.extend_from_slice(S::NULL) };
+        to.extend_from_slice(S::QUOTE);
+        to.extend_from_slice(&text);
+        to.extend_from_slice(S::QUOTE);
+    }
+
+    /// An instant in RFC 3339 with as many digits as it needs: none, three or six.
+    fn write_time<S: Syntax>(&mut self, micros: i64, to: &mut Vec<u8>) {
+        let Some(day) = self.text(micros.div_euclid(DAY_MICROS)) else {
+            return to.extend_from_slice(S::NULL);
+        };
+        let of_day = micros.rem_euclid(DAY_MICROS);
+        let seconds = (of_day / i64::from(SECOND_MICROS)) as u32;
+        let micros = (of_day % i64::from(SECOND_MICROS)) as u32;
+        let [h1, h0] = two_digits(seconds / 3_600);
+        let [m1, m0] = two_digits(seconds / 60 % 60);
+        let [s1, s0] = two_digits(seconds % 60);
+        to.extend_from_slice(S::QUOTE);
+        to.extend_from_slice(&day);
+        to.extend_from_slice(&[b'T', h1, h0, b':', m1, m0, b':', s1, s0]);
+        if micros != 0 {
+            let [a, b] = two_digits(micros / 10_000);
+            let [c, d] = two_digits(micros / 100 % 100);
+            let [e, f] = two_digits(micros % 100);
+            let digits = [b'.', a, b, c, d, e, f];
+            to.extend_from_slice(if micros.is_multiple_of(1_000) { &digits[..4] } else { &digits });
+        }
+        to.push(b'Z');
+        to.extend_from_slice(S::QUOTE);
+    }
+}
+
+fn two_digits(number: u32) -> [u8; 2] {
+    [b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]
+}
+
+#[cfg(test)]
+mod tests {
+    use polars::prelude::{BooleanChunked, IntoColumn, NewChunkedArray, UInt32Chunked, UInt64Chunked};
+
+    use super::*;
+    use crate::frame::{floats, frame, ints, texts, times};
+
+    /// Numbers that look like chance, and are the same in each run.
+    struct Chance(u64);
+
+    impl Chance {
+        fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 11) ^ (self.0 << 40)
+        }
+
+        fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
+            all[self.next() as usize % all.len()].clone()
+        }
+
+        fn some<T>(&mut self, value: T) -> Option<T> {
+            (!self.next().is_multiple_of(5)).then_some(value)
+        }
+    }
+
+    const TEXTS: [&str; 14] = [
+        "",
+        "v1",
+        "a,b",
+        "say \"so\"",
+        "\"",
+        "two\nlines",
+        "back\r",
+        "tab\there",
+        "\u{0}\u{1f}\u{7f}\u{8}\u{c}",
+        "back\\slash",
+        "é ü 漢字 \u{2028} 🦀",
+        "a key that is longer than a view holds itself",
+        "a key that is longer than a view holds, \"quoted\"",
+        " ",
+    ];
+    const FLOATS: [f64; 16] = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.5,
+        0.1,
+        1e-7,
+        1e16,
+        1e21,
+        123_456_789.123_456_78,
+        5e-324,
+        f64::MAX,
+        f64::MIN_POSITIVE,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.300_000_000_000_000_04,
+    ];
+    const TIMES: [i64; 9] = [
+        0,
+        -1,
+        1,
+        1_370_061_000_250_000,
+        1_370_061_000_250_001,
+        1_370_061_000_000_000,
+        -62_135_596_800_000_000,
+        253_402_300_799_999_999,
+        253_402_300_800_000_000,
+    ];
+
+    /// A column of any type that is known here, of chance.
+    fn column(chance: &mut Chance, name: &str, rows: usize) -> Column {
+        let each = 0..rows;
+        // Now and then long stretches of one value.
+        let repeats = 1 + chance.next() % 4;
+        macro_rules! values {
+            ($value:expr) => {{
+                let mut last = None;
+                let values = each.map(|_| {
+                    if last.is_none() || chance.next().is_multiple_of(repeats) {
+                        let value = $value;
+                        last = Some(chance.some(value));
+                    }
+                    last.clone().flatten()
+                });
+                values.collect::<Vec<_>>().into_iter()
+            }};
+        }
+        let any = |chance: &mut Chance| match chance.next() % 3 {
+            0 => f64::from_bits(chance.next()),
+            1 => (chance.next() % 1_000_000) as f64 / 1e4,
+            _ => chance.one_of(&FLOATS),
+        };
+        match chance.next() % 8 {
+            0 | 1 => texts(name, values!(chance.one_of(&TEXTS))),
+            2 => floats(name, values!(any(chance))),
+            3 => ints(name, values!(chance.next())),
+            4 => times(name, values!(chance.one_of(&TIMES) + (chance.next() % 3) as i64)),
+            5 => {
+                let days = values!((chance.next() % 4_000_000) as i32 - 800_000);
+                polars::prelude::Int32Chunked::from_iter_options(name.into(), days).into_date().into_column()
+            }
+            6 => UInt64Chunked::from_iter_options(name.into(), values!(chance.next())).into_column(),
+            _ => match chance.next() % 2 {
+                0 => {
+                    let flags = values!(chance.next().is_multiple_of(2));
+                    BooleanChunked::from_iter_options(name.into(), flags).into_column()
+                }
+                _ => {
+                    UInt32Chunked::from_iter_options(name.into(), values!(chance.next() as u32)).into_column()
+                }
+            },
+        }
+    }
+
+    fn written(lines: Lines, rows: &DataFrame) -> String {
+        let mut text = Vec::new();
+        lines.write(rows, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    /// Byte for byte, whatever the rows are, and however frames cut them.
+    #[test]
+    fn lines_are_those_that_polars_writes() {
+        let mut chance = Chance(1);
+        for round in 0..400 {
+            let rows = if round % 50 == 0 { PIECE_ROWS + 7 } else { chance.next() as usize % 40 };
+            let width = 1 + chance.next() as usize % 6;
+            let names = ["key", "tag.\"x\"", "a,b", "score", "é", "last\n"];
+            let make = |chance: &mut Chance| {
+                let columns = (0..width).map(|at| column(chance, names[at], rows)).collect();
+                frame(rows, columns).unwrap()
+            };
+            let mut all = make(&mut chance);
+            if round % 3 == 0 {
+                // Several chunks, of which one is cut.
+                let more = all.slice(1, rows / 2);
+                all.vstack_mut(&more).unwrap();
+            }
+            for lines in [Lines::Csv, Lines::Ndjson] {
+                let mut expected = Vec::new();
+                lines.by_polars(&all, &mut expected).unwrap();
+                assert_eq!(
+                    written(lines, &all),
+                    String::from_utf8(expected).unwrap(),
+                    "round {round}: {all}"
+                );
+            }
+        }
+    }
+
+    /// SQL may answer anything.
+    #[test]
+    fn columns_of_other_types_are_written_by_polars() {
+        let small = polars::prelude::Int32Chunked::from_slice("n".into(), &[1, -2]).into_column();
+        let rows = frame(2, vec![texts("key", [Some("a"), None].into_iter()), small]).unwrap();
+        assert_eq!(written(Lines::Csv, &rows), "a,1\n,-2\n");
+        assert_eq!(written(Lines::Ndjson, &rows), "{\"key\":\"a\",\"n\":1}\n{\"key\":null,\"n\":-2}\n");
+    }
+}
