@@ -82,10 +82,13 @@ fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
             _ => Column::new("value", Values::Float(scores.collect())),
         },
     ];
-    // Some segments have features, and not all the same ones.
+    // Some segments have features or tags, and not all the same ones.
     if log.kind == Kind::Predictions && !at.is_multiple_of(3) {
         let numbers = (0..rows).map(|row| (at * 11 + row) as f64 / 4.0);
         columns.push(Column::new(format!("feature.f{}", at % 3), Values::Float(numbers.collect())));
+    }
+    if log.kind == Kind::Predictions && at.is_multiple_of(2) {
+        columns.push(Column::new("tag.place", texts(&|row| format!("p{}", (at + row * 5) % 4))));
     }
     Columns { rows, columns }
 }

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use catalog::{Action, Catalog, Defined, Patch, ReleaseChange, ReleaseSpec, record, record_definitions};
-use event::{Column, Columns, Day, Definition, Id, Kind, Result, Task, Values};
+use event::{
+    Column, Columns, Costs, CustomFigure, Day, Definition, Id, Kind, Result, Said, Split, Task, Values,
+};
 use log::{
     batch::{BatchId, BatchPart},
     key::{EntityId, LogId},
@@ -55,11 +57,8 @@ impl Scene {
         let appended = match change {
             Change::Register { log } => self.register_release(log).await,
             Change::Define { log, release, positive, threshold, from } => {
-                let task = Task::Binary { positive_label: positive.to_string() };
                 let from = format!("2026-06-{from:02}").parse::<Day>().ok();
-                let definition =
-                    Definition { threshold: threshold as f64 / 10.0, from, ..Definition::of(task) };
-                self.define(log, release, definition)
+                self.define(log, release, Definition { from, ..definition(positive, threshold) })
             }
             Change::Promote { log, release } => self.put_live(log, release, Action::Promote),
             Change::Retire { log, release } => self.put_live(log, release, Action::Retire),
@@ -109,10 +108,12 @@ impl Scene {
     }
 
     fn define(&mut self, log: usize, release: usize, definition: Definition) -> Option<Segment> {
-        let positive = definition.task.positive_label().unwrap_or_default().to_owned();
-        let from = definition.from.map(|from| from.to_string()).unwrap_or_default();
-        let fields =
-            [("task", definition.task.name()), ("positive_label", &*positive), ("effective_from", &*from)];
+        let said = definition.said();
+        let texts = said.iter().filter_map(|(name, said)| match said {
+            Said::Text(text) => Some((*name, text.as_str())),
+            Said::Number(_) => None,
+        });
+        let fields: Vec<Field<'_>> = texts.collect();
         let threshold = Some(definition.threshold);
         let segment = self.append_event(log, release, Action::Define, &fields, threshold)?;
         let release = format!("v{}", 1 + release % self.releases);
@@ -211,6 +212,24 @@ impl Scene {
             other => self.violated(format!("the model {model} is {other:?}")),
         }
     }
+}
+
+/// How a release is judged from a day on. The threshold also says whether it has costs, splits and figures of its own.
+fn definition(positive: u64, threshold: u64) -> Definition {
+    let has = |part: u64| threshold & part > 0;
+    let mut definition = Definition::of(Task::Binary { positive_label: positive.to_string() });
+    definition.threshold = threshold as f64 / 10.0;
+    if has(1) {
+        definition.costs = Costs::parse("tp=1.5,fp=0.7").ok();
+    }
+    if has(2) {
+        definition.splits = Split::parse_all("tag.place,feature.f1:3:9").expect("splits");
+    }
+    if has(4) {
+        let figures = "hits=sum(case when (score > 0.3) = (outcome_label = '1') then 0.1 else 0 end)\nmiddle=median(score / 3)";
+        definition.figures = CustomFigure::parse_all(figures).expect("figures");
+    }
+    definition
 }
 
 /// The instant of a release event, in microseconds since 1970: another one for each.

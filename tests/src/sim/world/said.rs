@@ -56,12 +56,17 @@ impl Said {
             return Err("it is recorded twice".into());
         }
         let text = |name| item.optional_text(name);
-        let threshold = text("threshold").map_or(Ok(0.5), str::parse::<f64>);
         let is_same = text("release") == Some(release)
-            && text("task") == Some(definition.task.name())
-            && text("positive_label") == definition.task.positive_label()
-            && text("effective_from") == definition.from.map(|from| from.to_string()).as_deref()
-            && threshold == Ok(definition.threshold);
+            && Definition::FIELDS.into_iter().all(|name| {
+                let said = definition.said().into_iter().find(|(said, _)| *said == name);
+                let said = said.map(|(_, said)| match said {
+                    event::Said::Text(text) => text,
+                    event::Said::Number(number) => number.to_string(),
+                });
+                // The usual threshold is left out.
+                let usual = || (name == "threshold").then(|| "0.5".to_owned());
+                text(name).map(str::to_owned).or_else(usual) == said
+            });
         if is_same { Ok(place) } else { Err("its event said something else".into()) }
     }
 }
