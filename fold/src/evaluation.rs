@@ -294,7 +294,17 @@ impl Evaluation {
         states
     }
 
-    /// Reads the texts that [`Evaluation::to_states`] makes.
+    /// The same of its releases, and of the rows of their splits apart from them: none, when there are no rows.
+    pub fn to_texts(&self, most: usize) -> (Vec<String>, Vec<String>) {
+        if self.splits.is_empty() {
+            return (self.to_states(most), Vec::new());
+        }
+        let plain = Self { splits: Splits::new(), ..self.clone() };
+        let splits = Self { splits: self.splits.clone(), ..Self::default() };
+        (plain.to_states(most), splits.to_states(most))
+    }
+
+    /// Reads the texts that [`Evaluation::to_states`] and [`Evaluation::to_texts`] make.
     ///
     /// # Errors
     /// As [`Evaluation::from_state`].

@@ -5,6 +5,9 @@
 //! part holds its generation: the `ver` that the head will have and a digest of all parts, so two writers
 //! cannot mix theirs. Parts of older generations are deleted after the head is written. So a reader that
 //! finds a part of its head missing was overtaken by a writer, and reads again ([`load`]).
+//!
+//! The rows of splits stand in parts of their own, in another range of keys: who reads the evaluations of a window does not
+//! read them ([`load_plain`]). Before there were such parts, they stood in the parts of the releases, and are read there still.
 
 use std::collections::BTreeMap;
 
@@ -71,6 +74,8 @@ pub struct Head {
     /// How many predictions and outcomes that were; an older head does not say.
     pub rows: Option<u64>,
     place: States,
+    /// The generation of the parts with the rows of splits, and how many these are.
+    splits: Option<(Generation, u32)>,
 }
 
 /// Where the states are.
@@ -89,6 +94,8 @@ pub struct Content {
     pub rows: Option<u64>,
     /// The results, in as many texts as are needed for each to fit an item: at least one.
     pub states: Vec<String>,
+    /// The rows of splits, in as many such texts: none, when there are no rows.
+    pub splits: Vec<String>,
 }
 
 /// Whether an evaluation may be written of a day whose events are gone.
@@ -104,7 +111,7 @@ pub enum OfGone {
 impl Head {
     /// There is no evaluation yet.
     pub fn none() -> Self {
-        Self { ver: 0, applied: Applied::new(), rows: None, place: States::Here(String::new()) }
+        Self { ver: 0, applied: Applied::new(), rows: None, place: States::Here(String::new()), splits: None }
     }
 
     /// Reads a head from its item.
@@ -115,19 +122,23 @@ impl Head {
         let wrong = |what: &str| item.corrupt(what);
         let whole = |name| item.attributes.contains_key(name).then(|| item.int(name)).transpose();
         let rows = whole("rows")?.map(|rows| u64::try_from(rows).map_err(|_| wrong("`rows` is no count")));
+        let generation = |name: &str| {
+            Generation::parse(item.text(name)?).ok_or_else(|| wrong(&format!("`{name}` is none")))
+        };
+        let count =
+            |name: &str| u32::try_from(item.int(name)?).map_err(|_| wrong(&format!("`{name}` is no count")));
         let place = match item.int("v")? {
-            IN_PARTS => States::Parts {
-                generation: Generation::parse(item.text("generation")?)
-                    .ok_or_else(|| wrong("`generation` is none"))?,
-                count: u32::try_from(item.int("parts")?).map_err(|_| wrong("`parts` is no count"))?,
-            },
+            IN_PARTS => States::Parts { generation: generation("generation")?, count: count("parts")? },
             _ => States::Here(item.text("state")?.to_owned()),
         };
+        let has_splits = item.attributes.contains_key("splits");
+        let splits = has_splits.then(|| Ok::<_, Error>((generation("split_generation")?, count("splits")?)));
         Ok(Self {
             ver: item.int("ver")?,
             applied: Projected::applied_of(item)?,
             rows: rows.transpose()?,
             place,
+            splits: splits.transpose()?,
         })
     }
 
@@ -138,6 +149,9 @@ impl Head {
         if let Some(rows) = self.rows {
             item = item.with("rows", rows as i64);
         }
+        if let Some((generation, count)) = &self.splits {
+            item = item.with("split_generation", generation.to_string()).with("splits", i64::from(*count));
+        }
         match &self.place {
             States::Here(state) => item.with("v", WHOLE).with("state", state.as_str()),
             States::Parts { generation, count } => item
@@ -145,6 +159,17 @@ impl Head {
                 .with("generation", generation.to_string())
                 .with("parts", i64::from(*count)),
         }
+    }
+
+    /// The texts of all of it as those of the releases, and those of the rows of splits that stand apart.
+    pub fn apart(&self, mut states: Vec<String>) -> (Vec<String>, Vec<String>) {
+        let count = self.splits.map_or(0, |(_, count)| count as usize);
+        let splits = states.split_off(states.len().saturating_sub(count));
+        (states, splits)
+    }
+
+    fn has_parts(&self) -> bool {
+        self.generation().is_some() || self.splits.is_some()
     }
 
     fn generation(&self) -> Option<Generation> {
@@ -160,13 +185,14 @@ impl Head {
 pub enum Found {
     /// There is none.
     Nothing,
-    /// All of it.
+    /// All of it, with or without the rows of splits that stand apart.
     Whole(Head, Vec<String>),
     /// The head of this `ver`, but not all of its parts.
     Torn(i64),
 }
 
-/// Puts together what was read of a day: a head, parts of any generations, and whatever else there is.
+/// Puts together what was read of a day: a head, parts of any generations, and whatever else there is. The rows of splits are
+/// left out.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -183,17 +209,47 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Found> 
     let states = match &head.place {
         States::Here(state) => vec![state.clone()],
         States::Parts { generation, count } => {
-            let found: Option<Vec<&Item>> =
-                (0..*count).map(|part| parts.get(&(*generation, part)).copied()).collect();
-            let Some(found) = found else { return Ok(Found::Torn(head.ver)) };
-            let state = |item: &&Item| {
-                item.check_version(WHOLE)?;
-                item.text("state").map(str::to_owned)
+            let Some(states) = gathered(&parts, *generation, *count)? else {
+                return Ok(Found::Torn(head.ver));
             };
-            found.iter().map(state).collect::<Result<_>>()?
+            states
         }
     };
     Ok(Found::Whole(head, states))
+}
+
+/// Adds the rows of splits, from parts of the same day of any generations.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn with_splits<'a>(found: Found, items: impl IntoIterator<Item = &'a Item>) -> Result<Found> {
+    let Found::Whole(head, mut states) = found else { return Ok(found) };
+    if let Some((generation, count)) = head.splits {
+        let part = |item: &'a Item| {
+            let (_, generation, part) = key::parse_split(&item.key)?;
+            Some(((generation, part), item))
+        };
+        let parts = items.into_iter().filter_map(part).collect();
+        match gathered(&parts, generation, count)? {
+            Some(splits) => states.extend(splits),
+            None => return Ok(Found::Torn(head.ver)),
+        }
+    }
+    Ok(Found::Whole(head, states))
+}
+
+/// The texts of the parts of a generation; `None`, when one is missing.
+fn gathered(
+    parts: &BTreeMap<(Generation, u32), &Item>,
+    generation: Generation,
+    count: u32,
+) -> Result<Option<Vec<String>>> {
+    let found: Option<Vec<&Item>> = (0..count).map(|part| parts.get(&(generation, part)).copied()).collect();
+    let state = |item: &Item| {
+        item.check_version(WHOLE)?;
+        item.text("state").map(str::to_owned)
+    };
+    found.map(|found| found.into_iter().map(state).collect()).transpose()
 }
 
 /// Reads the head of an evaluation; [`Head::none`], when there is none.
@@ -204,16 +260,34 @@ pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Head> {
     table.get(&at.key()).await?.as_ref().map_or(Ok(Head::none()), Head::from_item)
 }
 
-/// Reads an evaluation: one query, and another one when the evaluation was rewritten meanwhile.
+/// Reads an evaluation with the rows of its splits: one query, another one for these, and more when the evaluation was
+/// rewritten meanwhile.
 ///
 /// # Errors
 /// `Corrupt`, when a part of it is missing for good; those of the table.
 pub async fn load(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<String>)>> {
+    read(table, at, true).await
+}
+
+/// The same without the rows of splits that stand apart.
+///
+/// # Errors
+/// As [`load`].
+pub async fn load_plain(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<String>)>> {
+    read(table, at, false).await
+}
+
+async fn read(table: &dyn Table, at: At<'_>, has_splits: bool) -> Result<Option<(Head, Vec<String>)>> {
     let range = key::evaluation_items(at.workspace, at.version, at.day);
     let mut before = None;
     for _ in 0..MAX_READS {
         let items = query_all(table, Query::table(range.clone())).await?;
-        match assemble(&items)? {
+        let mut found = assemble(&items)?;
+        if has_splits && matches!(&found, Found::Whole(head, _) if head.splits.is_some()) {
+            let range = key::splits_between(at.workspace, at.version, at.day, at.day);
+            found = with_splits(found, &query_all(table, Query::table(range)).await?)?;
+        }
+        match found {
             Found::Nothing => return Ok(None),
             Found::Whole(head, states) => return Ok(Some((head, states))),
             // The head has not changed since the read before, so no writer has deleted its parts.
@@ -242,17 +316,27 @@ pub async fn write(
     new: Content,
     of_gone: OfGone,
 ) -> Result<()> {
-    let Content { applied, rows, mut states } = new;
+    let Content { applied, rows, mut states, splits } = new;
     let ver = before.ver + 1;
     let place = match states.len() {
         0 | 1 => States::Here(states.pop().unwrap_or_default()),
         count => {
             let generation = Generation { ver: ver as u64, digest: digest(&states) };
-            write_parts(table, at, generation, states).await?;
+            let key = |part| key::evaluation_part(at.workspace, at.version, at.day, generation, part);
+            write_parts(table, states, key).await?;
             States::Parts { generation, count: count as u32 }
         }
     };
-    let head = Head { ver, applied, rows, place };
+    let splits = match splits.len() {
+        0 => None,
+        count => {
+            let generation = Generation { ver: ver as u64, digest: digest(&splits) };
+            let key = |part| key::split_part(at.workspace, at.version, at.day, generation, part);
+            write_parts(table, splits, key).await?;
+            Some((generation, count as u32))
+        }
+    };
+    let head = Head { ver, applied, rows, place, splits };
     let condition = Condition::unchanged(before.ver);
     let item = head.to_item(at.key());
     if of_gone == OfGone::Refused {
@@ -261,22 +345,15 @@ pub async fn write(
     } else {
         table.put(item, condition).await?;
     }
-    match before.generation().or(head.generation()) {
-        Some(_) => tidy(table, at).await,
-        None => Ok(()),
+    match before.has_parts() || head.has_parts() {
+        true => tidy(table, at).await,
+        false => Ok(()),
     }
 }
 
-async fn write_parts(
-    table: &dyn Table,
-    at: At<'_>,
-    generation: Generation,
-    states: Vec<String>,
-) -> Result<()> {
-    let parts = (0..).zip(states).map(|(part, state)| {
-        let key = key::evaluation_part(at.workspace, at.version, at.day, generation, part);
-        Item::new(key).with("v", WHOLE).with("state", state)
-    });
+async fn write_parts(table: &dyn Table, states: Vec<String>, key: impl Fn(u32) -> Key) -> Result<()> {
+    let parts = (0..).zip(states);
+    let parts = parts.map(|(part, state)| Item::new(key(part)).with("v", WHOLE).with("state", state));
     let parts: Vec<Item> = parts.collect();
     for some in parts.chunks(AT_ONCE) {
         // All writers of one generation write the same parts.
@@ -292,14 +369,16 @@ async fn write_parts(
 /// Those of the table.
 pub async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
     let now = head(table, at).await?;
-    let range = key::evaluation_parts(at.workspace, at.version, at.day);
+    let parts = key::evaluation_parts(at.workspace, at.version, at.day);
+    let splits = key::splits_between(at.workspace, at.version, at.day, at.day);
     let mut old = Vec::new();
-    for item in query_all(table, Query::table(range).only(&["v"])).await? {
-        if let (_, Projection::EvaluationPart(generation, _)) = key::parse_projection(&item.key)?
-            && generation.ver <= now.ver as u64
-            && Some(generation) != now.generation()
-        {
-            old.push(item.key);
+    for (range, named) in [(parts, now.generation()), (splits, now.splits.map(|(generation, _)| generation))]
+    {
+        for item in query_all(table, Query::table(range).only(&["v"])).await? {
+            let is_old = |one: Generation| one.ver <= now.ver as u64 && Some(one) != named;
+            if key::generation_of(&item.key).is_some_and(is_old) {
+                old.push(item.key);
+            }
         }
     }
     for some in old.chunks(AT_ONCE) {

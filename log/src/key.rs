@@ -283,6 +283,7 @@ mod tests {
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
             evaluation_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
+            split_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
@@ -359,6 +360,12 @@ mod tests {
             let range = projections(&w, 2, day, day);
             assert!(range.from <= key.sk && key.sk <= range.to && range.pk == key.pk);
         }
+        let split = split_part(&w, 2, day, generation, 99);
+        assert_eq!(parse_split(&split), Some((day, generation, 99)));
+        assert_eq!(parse_split(&evaluation_part(&w, 2, day, generation, 99)), None);
+        let (range, window) = (splits_between(&w, 2, day, day), projections(&w, 2, day, day));
+        assert!(range.from <= split.sk && split.sk <= range.to && range.pk == split.pk);
+        assert!(split.sk > window.to, "a window is without them");
         let feature = Breakdown::of(By::Feature, "distance");
         let (key, range) = (breakdown(&w, 2, day, feature), features_between(&w, 2, day, day));
         assert_eq!(parse_projection(&key).unwrap(), (day, Projection::Breakdown(feature)));

@@ -97,8 +97,11 @@ async fn carry_evaluation(table: &dyn Table, day: &WorkspaceDay, old: u32, new: 
     let at = |version| At { workspace: &day.workspace, version, day: day.day };
     let Some((head, states)) = evaluated::load(table, at(old)).await? else { return Ok(()) };
     let most = evaluated::state_bytes(table.item_bytes());
-    let states = Evaluation::from_states(&states).map_or(states, |evaluation| evaluation.to_states(most));
-    let content = Content { applied: head.applied, rows: head.rows, states };
+    let (states, splits) = match Evaluation::from_states(&states) {
+        Ok(evaluation) => evaluation.to_texts(most),
+        Err(_) => head.apart(states),
+    };
+    let content = Content { applied: head.applied, rows: head.rows, states, splits };
     let key = at(new).key();
     let mut tries = Policy::of(&key).tries();
     loop {

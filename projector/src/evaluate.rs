@@ -101,7 +101,8 @@ pub async fn evaluate(
             *wanted = (*wanted).max(*seq);
         }
         if let Some(states) = unchanged(table, at, &stored, &wanted, &definitions).await? {
-            let new = Content { applied: wanted, rows: stored.rows, states };
+            let (states, splits) = stored.apart(states);
+            let new = Content { applied: wanted, rows: stored.rows, states, splits };
             match unless_overtaken(evaluated::write(table, at, &stored, new, OfGone::Refused).await)? {
                 Some(()) => return Ok(effort),
                 None => continue,
@@ -116,8 +117,8 @@ pub async fn evaluate(
             Err(error) => return Err(error),
         };
         effort.rows += rows;
-        let states = evaluation.to_states(evaluated::state_bytes(table.item_bytes()));
-        let new = Content { applied: wanted.clone(), rows: Some(rows), states };
+        let (states, splits) = evaluation.to_texts(evaluated::state_bytes(table.item_bytes()));
+        let new = Content { applied: wanted.clone(), rows: Some(rows), states, splits };
         let written = evaluated::write(table, at, &stored, new, OfGone::Refused).await;
         if unless_overtaken(written)?.is_some() {
             dlq::clear(table, version, day, Refused::Evaluation, &wanted).await?;

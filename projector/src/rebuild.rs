@@ -305,9 +305,13 @@ impl Rebuild<'_> {
     async fn delete_old(&mut self, found: Active) -> Result<()> {
         let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
         for version in first..found.version {
-            let projections =
-                [key::all_projections(self.workspace, version), key::all_features(self.workspace, version)];
-            for range in projections.into_iter().chain([key::dead_letters(self.workspace, version)]) {
+            // The heads before the rows of splits, so that no reader finds a head without its rows.
+            for range in [
+                key::all_projections(self.workspace, version),
+                key::all_splits(self.workspace, version),
+                key::all_features(self.workspace, version),
+                key::dead_letters(self.workspace, version),
+            ] {
                 let mut query = Query::table(range).only(&["v"]);
                 loop {
                     let page = self.table.query(&query).await?;

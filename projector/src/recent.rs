@@ -35,13 +35,13 @@ impl<'a> Recent<'a> {
         day
     }
 
-    /// The evaluation of a day; `None`, when there is none.
+    /// The evaluation of a day without the rows of splits; `None`, when there is none.
     ///
     /// # Errors
     /// Those of the table; `Corrupt`, when it cannot be read.
     pub(crate) async fn evaluation(&self, day: Day) -> Result<Option<Evaluation>> {
         let at = At { workspace: self.workspace, version: self.version, day };
-        let Some((_, states)) = evaluated::load(self.table, at).await? else { return Ok(None) };
+        let Some((_, states)) = evaluated::load_plain(self.table, at).await? else { return Ok(None) };
         let evaluation = Evaluation::from_states(&states);
         evaluation.map(Some).map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))
     }

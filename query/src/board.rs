@@ -126,7 +126,7 @@ impl Query {
         let primary = settings.primary_metric.ok_or_else(unset)?;
         let version = active::load(&*self.table, workspace).await?.version;
         let at = At { workspace, version, day };
-        let Some((_, states)) = evaluated::load(&*self.table, at).await? else {
+        let Some((_, states)) = evaluated::load_plain(&*self.table, at).await? else {
             return Ok((primary, Vec::new()));
         };
         let evaluation = Evaluation::from_states(&states);

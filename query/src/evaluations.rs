@@ -18,7 +18,7 @@ use log::{
 };
 use meter::catalogue::QUERY_DECODED_BYTES;
 use polars::prelude::DataFrame;
-use table::{Item, Table};
+use table::{Item, Query, Table};
 
 use crate::{
     budget::Hold,
@@ -26,7 +26,7 @@ use crate::{
     head_to_head, meters,
     read::Reading,
     request::{LiveIn, Request, What},
-    series::active_items,
+    series::{active_items, held_items},
     survey::survey,
 };
 
@@ -52,7 +52,7 @@ pub(crate) async fn stored_evaluations(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    let evaluations = stored(table, workspace, request, hold).await?;
+    let evaluations = stored(table, workspace, (request, false), hold).await?;
     let rows =
         evaluations.iter().flat_map(|(day, of)| of.rows().map(|figures| EvaluationRow::new(*day, figures)));
     frame_of(rows.collect(), request, hold).await
@@ -65,7 +65,7 @@ pub(crate) async fn stored_split(
     (request, split): (&Request, &Split),
     hold: &Hold,
 ) -> Result<Option<DataFrame>> {
-    let evaluations = stored(table, workspace, request, hold).await?;
+    let evaluations = stored(table, workspace, (request, true), hold).await?;
     let mut periods = Vec::with_capacity(evaluations.len());
     for (day, evaluation) in &evaluations {
         let Some(rows) = evaluation.split(split, request.release.as_deref()) else { return Ok(None) };
@@ -280,12 +280,12 @@ impl evaluate::Reading for DayReading<'_> {
     }
 }
 
-/// The stored evaluations of a window: one query, and one more for each day that was evaluated while its
-/// parts were read.
+/// The stored evaluations of a window, with or without the rows of splits: one query, one for these rows, and one more for
+/// each day that was evaluated while its parts were read.
 async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
-    request: &Request,
+    (request, has_splits): (&Request, bool),
     hold: &Hold,
 ) -> Result<Vec<(Day, Evaluation)>> {
     let read = |(day, states): (Day, Vec<String>)| {
@@ -294,6 +294,20 @@ async fn stored(
     };
     'read: loop {
         let (version, items) = active_items(table, workspace, request, hold).await?;
+        let apart = match has_splits {
+            true => {
+                let (from, to) = (request.window.from(), request.window.to());
+                let range = key::splits_between(workspace, version, from, to);
+                held_items(table, Query::table(range), hold).await?
+            }
+            false => Vec::new(),
+        };
+        let mut splits = BTreeMap::<Day, Vec<&Item>>::new();
+        for item in &apart {
+            if let Some((day, ..)) = key::parse_split(&item.key) {
+                splits.entry(day).or_default().push(item);
+            }
+        }
         let mut days = BTreeMap::<Day, Vec<&Item>>::new();
         for item in &items {
             let (day, projection) = key::parse_projection(&item.key)?;
@@ -303,14 +317,23 @@ async fn stored(
         }
         let mut states = Vec::new();
         for (day, items) in days {
-            match evaluated::assemble(items)? {
+            let mut found = evaluated::assemble(items)?;
+            if has_splits {
+                found = evaluated::with_splits(found, splits.remove(&day).unwrap_or_default())?;
+            }
+            match found {
                 Found::Nothing => {}
                 Found::Whole(_, found) => states.push((day, found)),
-                Found::Torn(_) => match evaluated::load(&**table, At { workspace, version, day }).await? {
-                    Some((_, found)) => states.push((day, found)),
-                    // A rebuild has deleted this version.
-                    None => continue 'read,
-                },
+                Found::Torn(_) => {
+                    let at = At { workspace, version, day };
+                    let again = match has_splits {
+                        true => evaluated::load(&**table, at).await?,
+                        false => evaluated::load_plain(&**table, at).await?,
+                    };
+                    // Without it, a rebuild has deleted this version.
+                    let Some((_, found)) = again else { continue 'read };
+                    states.push((day, found));
+                }
             }
         }
         return states.into_iter().map(read).collect();

@@ -112,6 +112,7 @@ async fn a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_
         applied: head.applied.clone(),
         rows: head.rows,
         states: now.1.1.iter().map(older).collect(),
+        splits: Vec::new(),
     };
     evaluated::write(&*bench.table, bench.at(1), &head, content, OfGone::Refused).await.unwrap();
     assert_eq!(bench.verify().await.older, 1);

@@ -26,11 +26,12 @@ fn heads_are_read_as_they_are_written() {
     let workspace = Id::parse(WORKSPACE).unwrap();
     let key = key::evaluation(&workspace, 1, "2013-06-01".parse().unwrap());
     let generation = Generation { ver: 7, digest: 0xab };
-    let head = |rows, place| Head { ver: 7, applied: applied(3), rows, place };
+    let head = |rows, place| Head { ver: 7, applied: applied(3), rows, place, splits: None };
     let heads = [
         head(Some(12), States::Here("{}".to_owned())),
         head(None, States::Here("{}".to_owned())),
         head(Some(12), States::Parts { generation, count: 2 }),
+        Head { splits: Some((generation, 3)), ..head(Some(12), States::Here("{}".to_owned())) },
     ];
     for head in &heads {
         let item = head.to_item(key.clone());
@@ -57,6 +58,7 @@ async fn who_was_overtaken_is_refused_and_a_smaller_evaluation_leaves_no_parts()
         applied: applied(seq),
         rows: Some(seq),
         states: states.iter().map(|state| (*state).to_owned()).collect(),
+        splits: Vec::new(),
     };
     let none = head(&table, at).await.unwrap();
     assert_eq!((&none, load(&table, at).await.unwrap()), (&Head::none(), None));
@@ -69,4 +71,37 @@ async fn who_was_overtaken_is_refused_and_a_smaller_evaluation_leaves_no_parts()
     assert_eq!(load(&table, at).await.unwrap().unwrap().1, ["all"]);
     let parts = key::evaluation_parts(&workspace, 1, at.day);
     assert_eq!(query_all(&table, Query::table(parts)).await.unwrap(), []);
+}
+
+/// The rows of splits stand apart from what is read of a day, and go when the next evaluation has none.
+#[tokio::test]
+async fn rows_of_splits_are_read_by_those_who_ask_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+    let workspace = Id::parse(WORKSPACE).unwrap();
+    let at = At { workspace: &workspace, version: 1, day: "2013-06-01".parse().unwrap() };
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let write = async |states: &[&str], splits: &[&str]| {
+        let content = Content { states: texts(states), splits: texts(splits), ..Content::default() };
+        let before = head(&table, at).await.unwrap();
+        super::write(&table, at, &before, content, OfGone::Refused).await.unwrap();
+    };
+    let apart = async || {
+        let range = key::all_splits(&workspace, 1);
+        query_all(&table, Query::table(range)).await.unwrap()
+    };
+    for states in [&["a", "b"][..], &["a"]] {
+        write(states, &["x", "y"]).await;
+        let (head, all) = load(&table, at).await.unwrap().unwrap();
+        assert_eq!(all, [texts(states), texts(&["x", "y"])].concat());
+        assert_eq!(head.apart(all), (texts(states), texts(&["x", "y"])));
+        assert_eq!(load_plain(&table, at).await.unwrap().unwrap().1, texts(states));
+        assert_eq!(apart().await.len(), 2, "those of the generation before are gone");
+    }
+    // One that is lost for good concerns those alone who ask for it.
+    table.delete(&apart().await[1].key, Condition::None).await.unwrap();
+    assert!(load(&table, at).await.unwrap_err().to_string().contains("a part of its generation is missing"));
+    assert_eq!(load_plain(&table, at).await.unwrap().unwrap().1, ["a"]);
+    write(&["c"], &[]).await;
+    assert_eq!((load(&table, at).await.unwrap().unwrap().1, apart().await), (texts(&["c"]), Vec::new()));
 }

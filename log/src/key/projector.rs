@@ -66,6 +66,41 @@ pub fn evaluation_items(workspace: &Id, version: u32, day: Day) -> KeyRange {
     KeyRange { from: evaluation(workspace, version, day).sk, ..evaluation_parts(workspace, version, day) }
 }
 
+/// A part of the rows of splits of the evaluation of a day. They stand apart, so that what is read of a window is without them.
+pub fn split_part(workspace: &Id, version: u32, day: Day, generation: Generation, part: u32) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("split#{day}/{generation}/{part:05}"))
+}
+
+/// The rows of splits from day `from` to day `to`, of any generation.
+pub fn splits_between(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: rollup_partition(workspace, version),
+        from: format!("split#{from}/"),
+        to: format!("split#{to}/{END}"),
+    }
+}
+
+/// All rows of splits.
+pub fn all_splits(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), "split#")
+}
+
+/// The day of a part of the rows of splits, its generation and its number. `None`, when the key is another one.
+pub fn parse_split(key: &Key) -> Option<(Day, Generation, u32)> {
+    let mut parts = key.sk.strip_prefix("split#")?.split('/');
+    let day = parts.next()?.parse().ok()?;
+    let (generation, part) = (Generation::parse(parts.next()?)?, parts.next()?);
+    (part.len() == 5 && parts.next().is_none()).then_some((day, generation, part.parse().ok()?))
+}
+
+/// The generation of a part of an evaluation, of its rows of splits too. `None`, when the key is another one.
+pub fn generation_of(key: &Key) -> Option<Generation> {
+    match parse_projection(key) {
+        Ok((_, Projection::EvaluationPart(generation, _))) => Some(generation),
+        _ => parse_split(key).map(|(_, generation, _)| generation),
+    }
+}
+
 /// An item of a breakdown of a day. Those by feature have a partition of their own.
 pub fn breakdown(workspace: &Id, version: u32, day: Day, breakdown: Breakdown) -> Key {
     let partition = match breakdown.by {
