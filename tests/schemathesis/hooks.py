@@ -58,7 +58,8 @@ OF_SNAPSHOT = ("what", "columns", "attributes", "workspace", "name")
 NOT_BY_RELEASE = ("metric", "value_last", "feature")
 # What is queried by a window.
 QUERIES = (
-    "predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations", "classes", "confusion"
+    "predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations", "classes", "confusion",
+    "drift", "head-to-head",
 )
 # Formats that are written from data; all others are fuzzed where they are read.
 WRITTEN = ("application/json", "application/x-ndjson")
@@ -187,6 +188,8 @@ def narrow_parameter(parameter):
         parameter["schema"] = {"type": "string", "enum": [PATH[name]]}
     elif name == "release":
         parameter["schema"] = RELEASE
+    elif name == "against":
+        parameter["schema"] = {"type": "string", "enum": ["v2"]}
     elif name in ("from", "to") and "anyOf" in parameter["schema"]:
         # Of two instants JSON Schema cannot say which one is later.
         parameter["schema"] = parameter["schema"]["anyOf"][0]

@@ -179,7 +179,9 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
             parameters.find(|parameter| parameter["name"] == name).map(|parameter| &parameter["schema"])
         };
         let Some(columns) = schema("columns") else { continue };
-        let asked = calls(document, path, operation).remove(0).path.replace("&release=v1", "");
+        let asked = calls(document, path, operation).remove(0).path;
+        let is_of_two = path.ends_with("/head-to-head");
+        let asked = if is_of_two { asked } else { asked.replace("&release=v1", "") };
         let answers = |more: &str| -> bool {
             let what = format!("{asked}&{more}");
             let answer = service.get(&what);
@@ -193,6 +195,7 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
         let columns = names(&columns["items"]);
         let breakdowns: &[&str] = match schema("by") {
             None => &[],
+            Some(_) if is_of_two => &[],
             Some(_) if ["/evaluations", "/classes", "/confusion"].iter().any(|end| path.ends_with(end)) => {
                 &EVALUATION_BREAKDOWNS
             }

@@ -61,6 +61,7 @@ mod by_schemathesis {
                 "--environment",
                 "production",
             ],
+            &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"],
             &[
                 "snapshot",
                 "create",

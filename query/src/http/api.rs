@@ -66,6 +66,8 @@ const WINDOW_OF_EVENTS: (&str, &str, &str) = (
     "How many days, weeks or hours the window has that ends now, in place of `from` and `to`: `7d`, `2w`, `6h`. The header `Almanac-Window` says which days or instants they are.",
 );
 
+const GROUP_BY: &str = "group-by";
+
 fn parameter(name: &str, schema: RefOr<Schema>, example: Option<&str>, says: &str) -> ParameterBuilder {
     web::parameter(ParameterIn::Query, name, schema, says).example(example.map(Value::from))
 }
@@ -115,7 +117,8 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     }
     if what.is_judged() {
         let all = of_evaluations().into_iter().map(ParameterBuilder::build);
-        parameters.extend(all.filter(|parameter| what.takes(&parameter.name)).map(ParameterBuilder::from));
+        let takes = |name: &str| what.takes(name) && !(what == What::HeadToHead && name == GROUP_BY);
+        parameters.extend(all.filter(|parameter| takes(&parameter.name)).map(ParameterBuilder::from));
     }
     parameters.extend(of_comparison(what));
     if what == What::Rollups {
@@ -193,8 +196,8 @@ fn of_comparison(what: What) -> Vec<ParameterBuilder> {
         What::Drift => of_drift().into(),
         What::HeadToHead => {
             let says = "The release that it is compared with. Both are judged on what both predicted.";
-            let against = parameter(AGAINST, schema::name().into(), Some("v2"), says);
-            vec![against.required(Required::True)]
+            let against = parameter(AGAINST, schema::name().into(), Some("c1"), says);
+            vec![against.required(Required::True), of_whole_days()]
         }
         _ => Vec::new(),
     }
@@ -206,10 +209,15 @@ fn of_drift() -> [ParameterBuilder; 2] {
     let days =
         schema::string().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([.][.][0-9]{4}-[0-9]{2}-[0-9]{2})?$"));
     let reference = parameter("reference", days.into(), Some("2026-04-01..2026-05-31"), says);
+    [reference.required(Required::True), of_whole_days()]
+}
+
+/// Of what periods comparisons are.
+fn of_whole_days() -> ParameterBuilder {
     let periods = Period::NAMED.map(|(name, _)| name).into_iter().filter(|name| *name != "hour");
     let periods = schema::one_of(periods).default(Some(json!("day")));
     let says = "Of how many days each comparison is: of one (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of them.";
-    [reference.required(Required::True), parameter("group-by", periods.into(), Some("week"), says)]
+    parameter(GROUP_BY, periods.into(), Some("week"), says)
 }
 
 /// The parameters that only evaluations have, and what is made of them.
@@ -221,7 +229,7 @@ fn of_evaluations() -> [ParameterBuilder; 10] {
     let costs = web::parameter(ParameterIn::Query, "costs", catalog::http::costs(), says);
     let says = "Of how much time each row is: of an hour, which begins at `hour`, of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Figures of anything but a day are computed from the events.";
     let periods = schema::one_of(Period::NAMED.map(|(name, _)| name)).default(Some(json!("day")));
-    let period = web::parameter(ParameterIn::Query, "group-by", periods, says);
+    let period = web::parameter(ParameterIn::Query, GROUP_BY, periods, says);
     let says = "What precision, recall, F1, specificity and the means of classes say where they divide by zero (`zero_division` of scikit-learn; `null` is its `nan`).";
     let values = schema::one_of(ZERO_DIVISIONS.map(|(name, _)| name)).default(Some(json!("null")));
     let zero_division = web::parameter(ParameterIn::Query, "zero-division", values, says);
