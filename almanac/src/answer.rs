@@ -91,6 +91,13 @@ impl Shown {
         target.end(answer.frame.height() as u64)
     }
 
+    /// Writes an answer that is lines of text.
+    pub(crate) fn write_text(&self, lines: &str) -> anyhow::Result<()> {
+        let mut target = Target::open(self.output.as_deref())?;
+        target.write(lines.as_bytes())?;
+        target.end(lines.lines().count() as u64)
+    }
+
     /// Writes an answer as it is made.
     pub(crate) async fn write_stream(
         &self,

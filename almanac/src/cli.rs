@@ -26,6 +26,7 @@ use crate::{
     dlq::{self, DlqCommand},
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
+    lineage::{self, LineageArgs},
     plot::{self, PlotArgs},
     probe, projector,
     query::{self, QueryArgs},
@@ -147,6 +148,8 @@ enum Command {
     Token(TokenCommand),
     /// Show who changed what, in a workspace or on the whole server.
     Audit(AuditArgs),
+    /// Show where events came from and what was made of them, from a dataset or a job to releases and back.
+    Lineage(LineageArgs),
     /// Create, describe, read or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
@@ -223,6 +226,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Access(command) => access::roles(config, command).await?,
         Command::Token(command) => access::tokens(config, command).await?,
         Command::Audit(args) => audit::command(config, &args).await?,
+        Command::Lineage(args) => lineage::command(config, &args).await?,
         Command::Table(command) => table::command(config, command).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }

@@ -23,6 +23,7 @@ mod harden;
 mod health;
 mod import;
 mod life;
+mod lineage;
 mod lines;
 mod listening;
 mod named;

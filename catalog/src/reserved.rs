@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 22] = [
     "alerts",
     "audit",
     "classes",
@@ -21,6 +21,7 @@ const OTHERS: [&str; 21] = [
     "joined",
     "lanes",
     "leaderboard",
+    "lineage",
     "live",
     "pins",
     "quota",

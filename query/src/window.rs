@@ -113,6 +113,22 @@ pub(crate) fn days_between(from: &str, to: &str) -> Result<Window> {
     Ok(window)
 }
 
+/// How many days a window has that nobody named: these and the last one.
+const DAYS_BEFORE: i64 = 6;
+
+/// The window between two days, of which each may be left out: the week that ends with `to`, or with today.
+///
+/// # Errors
+/// Those of [`days_between`].
+pub(crate) fn week_until(from: Option<&str>, to: Option<&str>, now: Timestamp) -> Result<Window> {
+    let to: Day = match to {
+        Some(text) => text.parse().map_err(|error| Error::invalid(format!("to: {error}")))?,
+        None => now.day(),
+    };
+    let earlier = to.start().plus_seconds(-DAYS_BEFORE * 24 * 60 * 60).day().to_string();
+    days_between(from.unwrap_or(&earlier), &to.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use event::Kind;

@@ -21,6 +21,7 @@ mod following;
 mod head_to_head;
 mod identity;
 mod leaderboard;
+mod lineage;
 mod lists;
 mod live;
 mod narrow;

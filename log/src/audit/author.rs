@@ -7,6 +7,9 @@ use event::{Error, Result};
 /// The words by which a source is named, in the order in which they are kept.
 pub const SOURCE_WORDS: [&str; 4] = ["system", "job", "run", "dataset"];
 
+/// The values of a source, in the order of [`SOURCE_WORDS`].
+pub type SourceValues<'a> = [Option<&'a str>; SOURCE_WORDS.len()];
+
 /// The most bytes of each.
 pub const MAX_SOURCE_VALUE_BYTES: usize = 256;
 
@@ -59,6 +62,18 @@ impl Author {
         let pairs = SOURCE_WORDS.iter().zip(values);
         let named = pairs.filter_map(|(word, value)| Some(format!("{word}={}", value?)));
         Ok(Self { source: Some(named.collect::<Vec<_>>().join("; ")), ..self })
+    }
+
+    /// The values of its source, in the order of [`SOURCE_WORDS`].
+    pub fn source_values(&self) -> SourceValues<'_> {
+        let pairs = self.source.iter().flat_map(|source| source.split("; "));
+        let pairs = pairs.filter_map(|pair| pair.split_once('='));
+        pairs.fold(SourceValues::default(), |mut values, (word, value)| {
+            if let Some(at) = SOURCE_WORDS.iter().position(|known| *known == word) {
+                values[at] = Some(value);
+            }
+            values
+        })
     }
 
     /// A caller of a service that asks nobody who they are.

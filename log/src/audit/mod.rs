@@ -19,6 +19,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use author::{Author, MAX_SOURCE_VALUE_BYTES, SOURCE_WORDS, by, carried, current};
+pub use author::{Author, MAX_SOURCE_VALUE_BYTES, SOURCE_WORDS, SourceValues, by, carried, current};
 pub use record::{Digest, MAX_VALUE_BYTES, Record};
 pub use table::{Audited, note};

@@ -70,7 +70,7 @@ impl Query {
 }
 
 /// The author of each part of a segment.
-fn authors(segment: &Segment) -> Result<Vec<Option<Author>>> {
+pub(crate) fn authors(segment: &Segment) -> Result<Vec<Option<Author>>> {
     let named = |what| {
         let key = key::segment(&segment.log, segment.seq);
         event::Error::corrupt(format!("segment {key}: `{AUTHORS}`: {what}"))

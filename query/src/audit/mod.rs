@@ -3,7 +3,7 @@
 //! Changes are records of the trail; who appended a batch stands in the segments of its events. Both are merged by time.
 //! Changes are found by their own time, batches by the days of their events: that is how the log is kept.
 
-mod appends;
+pub(crate) mod appends;
 pub(crate) mod request;
 mod rows;
 

@@ -1,17 +1,14 @@
 //! What is asked of an audit trail.
 
-use event::{Day, Error, Result, Timestamp, Window};
+use event::{Error, Result, Timestamp, Window};
 
-use crate::window::days_between;
+use crate::window::week_until;
 
 /// How many rows a page has when the request does not say how many.
 pub(crate) const DEFAULT_ROWS: usize = 1_000;
 
 /// The most rows of a page.
 pub(crate) const MAX_ROWS: usize = 10_000;
-
-/// How many days are shown when the request does not say which: these and today.
-const DAYS_BEFORE: i64 = 6;
 
 /// The words of a request, as the command line and the parameters of a URL have them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,13 +46,6 @@ impl AuditRequest {
     /// # Errors
     /// `Invalid`, saying which word is wrong.
     pub fn parse(words: &AuditWords<'_>, now: Timestamp) -> Result<Self> {
-        let day = |name: &str, text: Option<&str>, default: Day| match text {
-            Some(text) => text.parse().map_err(|error| Error::invalid(format!("{name}: {error}"))),
-            None => Ok(default),
-        };
-        let to = day("to", words.to, now.day())?;
-        let earlier = to.start().plus_seconds(-DAYS_BEFORE * 24 * 60 * 60).day();
-        let from = day("from", words.from, earlier)?;
         let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
             let limit = text.parse().ok().filter(|limit| (1..=MAX_ROWS).contains(limit));
             limit.ok_or_else(|| Error::invalid(format!("limit is 1 to {MAX_ROWS}, not `{text}`")))
@@ -65,7 +55,7 @@ impl AuditRequest {
             text => Ok(text.map(str::to_owned)),
         };
         Ok(Self {
-            window: days_between(&from.to_string(), &to.to_string())?,
+            window: week_until(words.from, words.to, now)?,
             limit,
             after: words.after.map(parse_place).transpose()?,
             principal: named("principal", words.principal)?,

@@ -18,6 +18,7 @@ mod audit;
 mod board;
 mod body;
 mod follow;
+mod lineage;
 mod said;
 mod snapshots;
 mod sql;
@@ -53,7 +54,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
         routes = routes.add(sql::operation(named), demand, sql::answer);
     }
-    let routes = snapshots::verification(follow::routes(audit::routes(routes)));
+    let routes = lineage::routes(snapshots::verification(follow::routes(audit::routes(routes))));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

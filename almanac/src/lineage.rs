@@ -1,0 +1,71 @@
+//! `almanac lineage`: where events came from, and what was made of them.
+
+use clap::Args;
+use event::Clock;
+use query::{Format, LineageFormat, LineageRequest, LineageWords, Query};
+
+use crate::{answer::Shown, config::Config, open};
+
+/// The columns of a table for people.
+const MAIN: [&str; 11] =
+    ["day", "kind", "system", "job", "run", "dataset", "release", "judges", "rows", "evaluated", "live"];
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Where events come from is what their batches say: `almanac import --source job=nightly`, the header Almanac-Source, or connect(source=...).\n\n\
+  almanac lineage -w credit/prod --source dataset=s3://lake/loans     # what was made of a dataset\n  \
+  almanac lineage -w credit/prod --release v1                         # what a release was fed with, and what judged it\n  \
+  almanac lineage -w credit/prod --format openlineage              # events of OpenLineage, one a line")]
+pub(crate) struct LineageArgs {
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    workspace: String,
+    /// Only what came from this source: system, job, run or dataset. May be repeated; all must fit.
+    #[arg(long, value_name = "WORD=VALUE")]
+    source: Vec<String>,
+    /// Only what this release made, and the outcomes that judge it.
+    #[arg(long)]
+    release: Option<String>,
+    /// The first day, as YYYY-MM-DD (UTC); six days before the last one by default.
+    #[arg(long)]
+    from: Option<String>,
+    /// The last day, which is included; today by default.
+    #[arg(long)]
+    to: Option<String>,
+    /// The namespace of what belongs to Almanac in events of OpenLineage; almanac by default.
+    #[arg(long)]
+    namespace: Option<String>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+pub(crate) async fn command(config: &Config, args: &LineageArgs) -> anyhow::Result<()> {
+    let source = (!args.source.is_empty()).then(|| args.source.join(";"));
+    let words = LineageWords {
+        source: source.as_deref(),
+        release: args.release.as_deref(),
+        from: args.from.as_deref(),
+        to: args.to.as_deref(),
+    };
+    let named = args.shown.format.as_deref().unwrap_or(Format::Table.name());
+    // Of a format of rows, the file and the terminal have a say.
+    let format = match LineageFormat::parse(named, args.namespace.as_deref())? {
+        LineageFormat::Rows(_) => LineageFormat::Rows(args.shown.format()?),
+        openlineage @ LineageFormat::OpenLineage { .. } => openlineage,
+    };
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let request = LineageRequest::parse(&words, query.now())?;
+    let workspace = query.catalog().workspace(&args.workspace).await?;
+    match format {
+        LineageFormat::OpenLineage { namespace } => {
+            args.shown.write_text(&query.openlineage(workspace.id(), &request, &namespace).await?)
+        }
+        LineageFormat::Rows(format) => {
+            let mut answer = query.lineage(workspace.id(), &request).await?;
+            if format == Format::Table {
+                answer = answer.only(&MAIN)?;
+            }
+            args.shown.write(format, &mut answer)
+        }
+    }
+}

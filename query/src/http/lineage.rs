@@ -1,0 +1,125 @@
+//! Lineages over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{State, rejection::QueryRejection},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use event::{Kind, Right};
+use serde::Deserialize;
+use serde_json::json;
+use web::{
+    Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
+    openapi::{RefOr, Schema, path::ParameterIn},
+    parameter, schema,
+};
+
+use super::{api, body::HeldBody, content_type};
+use crate::{
+    Query,
+    lineage::{DEFAULT_NAMESPACE, LineageFormat, LineageRequest, LineageWords, NAME, columns},
+    output::Format,
+};
+
+/// What the document calls a row.
+const ROW: &str = "Row.lineage";
+
+/// The routes of the lineages of workspaces.
+pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
+    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
+        let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
+        routes.add(operation(named), demand, answer)
+    });
+    routes.schema(ROW, api::row_of(columns()))
+}
+
+fn operation(named: Named) -> Operation {
+    let text = || schema::string().min_length(Some(1));
+    let formats = Format::ALL.map(Format::name).into_iter().chain([LineageFormat::OPENLINEAGE]);
+    let formats = schema::one_of(formats).default(Some(json!(Format::Ndjson.name())));
+    let says_format = "The format of the answer; `openlineage` answers events of OpenLineage, one a line.";
+    let says_namespace = format!(
+        "The namespace of what belongs to Almanac, for the format `openlineage`; `{DEFAULT_NAMESPACE}` by default."
+    );
+    let parameters: [(&str, RefOr<Schema>, &str); 6] = [
+        (
+            "source",
+            text().into(),
+            "Only what came from this source: pairs such as `job=nightly;run=17` of `system`, `job`, `run` and `dataset`, all of which must fit.",
+        ),
+        ("release", schema::name().into(), "Only what this release made, and the outcomes that judge it."),
+        ("from", schema::day().into(), "The first UTC day; six days before the last one by default."),
+        ("to", schema::day().into(), "The last UTC day; today by default."),
+        ("format", formats.into(), says_format),
+        ("namespace", text().into(), &says_namespace),
+    ];
+    let operation = named
+        .operation(Operation::get, "/lineage", NAME)
+        .tag("query")
+        .summary("Show where events came from and what was made of them")
+        .description(
+            "A row for each day, kind of events, source and release, from what segments say of themselves. Where a segment mixes sources and releases, \
+             `rows` is how many events there are at least, and `rows_at_most` at most. `evaluated` of them are in the stored \
+             evaluation of the day; `judges` are the releases that outcomes without a release are about.",
+        );
+    let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
+        operation.takes(parameter(ParameterIn::Query, name, schema, says))
+    });
+    let rows = api::rows_in(&schema::component(ROW));
+    let failures = [StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE];
+    operation.answers(StatusCode::OK, rows.build()).fails(&api::ALWAYS).fails(&failures)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    source: Option<String>,
+    release: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    format: Option<String>,
+    namespace: Option<String>,
+}
+
+type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
+
+async fn answer(State(query): State<Arc<Query>>, InPath(workspace): InPath, parameters: Asked) -> Response {
+    let mut context = RequestContext::kind(NAME);
+    let answer = read(&query, &workspace, parameters, &mut context).await;
+    context.with(answer)
+}
+
+async fn read(
+    query: &Query,
+    workspace: &str,
+    parameters: Asked,
+    context: &mut RequestContext,
+) -> Result<Response, Problem> {
+    let asked =
+        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?.0;
+    let words = LineageWords {
+        source: asked.source.as_deref(),
+        release: asked.release.as_deref(),
+        from: asked.from.as_deref(),
+        to: asked.to.as_deref(),
+    };
+    let request = LineageRequest::parse(&words, query.now())?;
+    let format = asked.format.as_deref().unwrap_or(Format::Ndjson.name());
+    let format = LineageFormat::parse(format, asked.namespace.as_deref())?;
+    let workspace = query.catalog().workspace(workspace).await?;
+    context.workspace = Some(workspace.id().clone());
+    let (kind, body) = match format {
+        LineageFormat::Rows(format) => {
+            let answer = query.lineage(workspace.id(), &request).await?;
+            (content_type(format), Body::new(HeldBody(answer.write(format).await?)))
+        }
+        LineageFormat::OpenLineage { namespace } => {
+            let lines = query.openlineage(workspace.id(), &request, &namespace).await?;
+            (content_type(Format::Ndjson), Body::from(lines))
+        }
+    };
+    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+}

@@ -1,0 +1,266 @@
+//! What flowed into a workspace, added up from what its segments say of themselves.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
+
+use catalog::Kept;
+use event::{Day, Id, Kind, Result, Timestamp};
+use log::{
+    active,
+    audit::{Author, SourceValues},
+    key,
+    projection::{Applied, COVERAGE, Projected},
+    segment_item::{AUTHORS, SUMMARY, Segment},
+};
+use table::{KeyRange, Query as TableQuery, Table};
+
+use super::request::LineageRequest;
+use crate::{audit::appends::authors, budget::Hold};
+
+/// About how many bytes a flow takes without its texts.
+const BYTES_OF_FLOW: u64 = 256;
+
+/// Events of a day and kind that came from one source and name one release.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) day: Day,
+    pub(super) kind: Kind,
+    /// Who appended them, without what tells one batch from the next.
+    from: Author,
+    pub(super) release: Option<Arc<str>>,
+    /// How many they are at least, and at most.
+    pub(super) rows: u64,
+    pub(super) rows_at_most: u64,
+    /// How many of the first number the evaluation of the day covers.
+    pub(super) evaluated: u64,
+    /// When the first and the last segment of them was appended.
+    pub(super) appended: (Timestamp, Timestamp),
+}
+
+impl Flow {
+    /// The values of the source, in the order of its words.
+    pub(super) fn source(&self) -> SourceValues<'_> {
+        self.from.source_values()
+    }
+
+    /// The release that they name.
+    pub(super) fn release_name(&self) -> Option<&str> {
+        self.release.as_deref()
+    }
+
+    /// Whether evaluations are made of such events.
+    pub(super) fn is_judged(&self) -> bool {
+        matches!(self.kind, Kind::Predictions | Kind::Outcomes)
+    }
+}
+
+/// What tells flows apart: the day, the kind, the source and the release.
+type FlowKey = (Day, Kind, Option<String>, Option<Arc<str>>);
+
+/// The evaluation of a day that is stored.
+#[derive(Clone, Debug, Default)]
+struct Evaluated {
+    /// Which writing of it; 0, when there is none.
+    ver: i64,
+    applied: Applied,
+}
+
+/// The flows of a window.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    known: BTreeMap<FlowKey, Flow>,
+    /// The releases that predicted on each day.
+    predicted: BTreeMap<Day, BTreeSet<Arc<str>>>,
+    evaluated: BTreeMap<Day, Evaluated>,
+    bytes: u64,
+}
+
+impl Flows {
+    /// Those of the days of a request that have not expired.
+    ///
+    /// # Errors
+    /// `TooLarge` and `Unavailable`, when they take too much of the bounds; those of the table.
+    pub(super) async fn read(
+        table: &dyn Table,
+        workspace: &Id,
+        request: &LineageRequest,
+        kept: &Kept,
+        hold: &Hold,
+    ) -> Result<Self> {
+        let version = active::load(table, workspace).await?.version;
+        let (first, last) = (request.window.from(), request.window.to());
+        let attributes: Vec<&str> = SUMMARY.iter().copied().chain([AUTHORS]).collect();
+        let mut query = TableQuery::table(key::segments_of_days(workspace, first, last)).only(&attributes);
+        let mut flows = Self::default();
+        loop {
+            let found = table.query(&query).await?;
+            for item in found.items {
+                let segment = Segment::from_item(item)?;
+                let day = segment.log.day;
+                if segment.rows == 0 || !kept.keeps(day) {
+                    continue;
+                }
+                if let Entry::Vacant(new) = flows.evaluated.entry(day) {
+                    new.insert(evaluated(table, workspace, version, day).await?);
+                }
+                flows.add(&segment)?;
+            }
+            hold.settle(flows.bytes).await?;
+            match found.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(flows),
+            }
+        }
+    }
+
+    /// Adds what a segment says. Of its events some come from a source and some name a release; how many do both is at least what
+    /// the two have too many for the segment, and at most the fewer of them.
+    fn add(&mut self, segment: &Segment) -> Result<()> {
+        let mut by_source = BTreeMap::<Option<String>, u64>::new();
+        for (part, author) in segment.batches.iter().zip(authors(segment)?) {
+            *by_source.entry(author.and_then(|author| author.source)).or_default() += part.rows as u64;
+        }
+        let all = segment.rows as u64;
+        let named: u64 = segment.releases.values().sum();
+        let releases = segment.releases.iter().map(|(name, rows)| (Some(Arc::from(name.as_str())), *rows));
+        let rest = (named < all).then_some((None, all.saturating_sub(named)));
+        let releases: Vec<(Option<Arc<str>>, u64)> = releases.chain(rest).collect();
+        let (day, kind, at) = (segment.log.day, segment.log.kind, segment.appended_at);
+        if kind == Kind::Predictions {
+            let predicted = releases.iter().filter_map(|(release, _)| release.clone());
+            self.predicted.entry(day).or_default().extend(predicted);
+        }
+        let covered = self.evaluated.get(&day).and_then(|of| of.applied.get(&segment.log.name()));
+        let is_covered = covered.is_some_and(|seq| *seq >= segment.seq);
+        for (source, of_source) in by_source {
+            for (release, of_release) in &releases {
+                let rows = (of_source + of_release).saturating_sub(all);
+                let flow = self.flow((day, kind, source.clone(), release.clone()), at);
+                flow.rows += rows;
+                flow.rows_at_most += of_source.min(*of_release);
+                flow.evaluated += if is_covered { rows } else { 0 };
+                flow.appended = (flow.appended.0.min(at), flow.appended.1.max(at));
+            }
+        }
+        Ok(())
+    }
+
+    fn flow(&mut self, key: FlowKey, at: Timestamp) -> &mut Flow {
+        let (day, kind, source, release) = key.clone();
+        let bytes = &mut self.bytes;
+        self.known.entry(key).or_insert_with(|| {
+            let texts =
+                source.as_ref().map_or(0, String::len) + release.as_ref().map_or(0, |name| name.len());
+            *bytes += BYTES_OF_FLOW + 2 * texts as u64;
+            let from = Author { source, ..Author::program() };
+            Flow { day, kind, from, release, rows: 0, rows_at_most: 0, evaluated: 0, appended: (at, at) }
+        })
+    }
+
+    /// The flows that a request asks for, by day, kind, source and release.
+    pub(super) fn wanted<'a>(&'a self, request: &'a LineageRequest) -> impl Iterator<Item = &'a Flow> {
+        self.known.values().filter(|flow| request.wants(flow, self))
+    }
+
+    /// The releases that outcomes judge which name none: all that predicted on their day.
+    pub(super) fn judges(&self, flow: &Flow) -> impl Iterator<Item = &str> {
+        let is_open = flow.kind == Kind::Outcomes && flow.release.is_none();
+        let predicted = is_open.then(|| self.predicted.get(&flow.day)).flatten();
+        predicted.into_iter().flatten().map(|name| &**name)
+    }
+
+    /// Which writing of the evaluation of a day is stored, if one is.
+    pub(super) fn evaluation(&self, day: Day) -> Option<i64> {
+        self.evaluated.get(&day).map(|of| of.ver).filter(|ver| *ver > 0)
+    }
+}
+
+/// What the evaluation of a day covers, without its figures.
+async fn evaluated(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<Evaluated> {
+    let key = key::evaluation(workspace, version, day);
+    let only: Vec<&str> = COVERAGE.iter().copied().chain(["ver"]).collect();
+    let range = KeyRange { pk: key.pk, from: key.sk.clone(), to: key.sk };
+    let mut query = TableQuery::table(range).only(&only);
+    loop {
+        let found = table.query(&query).await?;
+        if let Some(item) = found.items.first() {
+            return Ok(Evaluated { ver: item.int("ver")?, applied: Projected::applied_of(item)? });
+        }
+        match found.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(Evaluated::default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Column, Columns, Values};
+    use log::{
+        authors::Authors,
+        batch::{BatchId, BatchPart},
+        key::LogId,
+    };
+
+    use super::*;
+
+    /// Five events in a segment: `sources` says how many came from each, `releases` which each names.
+    fn segment(sources: &[(Option<&str>, usize)], releases: &[Option<&str>]) -> Segment {
+        let workspace = Id::new(Timestamp::default());
+        let day = "2026-06-01".parse().unwrap();
+        let log = LogId { workspace, day, kind: Kind::Predictions, lane: 0 };
+        let column = Column::new("release", Values::Text(releases.iter().copied().flatten().collect()));
+        let columns = Columns { rows: releases.len(), columns: vec![column] };
+        let mut first = 0;
+        let part = |(at, (_, rows)): (usize, &(Option<&str>, usize))| {
+            first += rows;
+            BatchPart { batch: BatchId([at as u8; 16]), first: first - rows, rows: *rows }
+        };
+        let parts = sources.iter().enumerate().map(part).collect();
+        let author = |(source, _): &(Option<&str>, usize)| {
+            Arc::new(Author { source: source.map(str::to_owned), ..Author::program() })
+        };
+        let authors: Vec<Arc<Author>> = sources.iter().map(author).collect();
+        let segment = Segment::pack(log, 1, Timestamp::default(), parts, &columns).unwrap();
+        Segment { authors: Authors::of(&authors), ..segment }
+    }
+
+    fn bounds(flows: &Flows) -> Vec<(Option<&str>, Option<&str>, u64, u64)> {
+        let of = |flow| {
+            let flow: &Flow = flow;
+            (flow.source()[1], flow.release_name(), flow.rows, flow.rows_at_most)
+        };
+        flows.known.values().map(of).collect()
+    }
+
+    #[test]
+    fn a_segment_of_one_source_or_one_release_is_known_exactly() {
+        let mut flows = Flows::default();
+        flows.add(&segment(&[(Some("job=a"), 4), (None, 1)], &[Some("v1"); 5])).unwrap();
+        flows
+            .add(&segment(
+                &[(Some("job=a"), 5)],
+                &[Some("v1"), Some("v1"), Some("v2"), Some("v2"), Some("v2")],
+            ))
+            .unwrap();
+        let expected =
+            [(None, Some("v1"), 1, 1), (Some("a"), Some("v1"), 4 + 2, 4 + 2), (Some("a"), Some("v2"), 3, 3)];
+        assert_eq!(bounds(&flows), expected);
+    }
+
+    #[test]
+    fn what_a_segment_mixes_is_known_within_bounds() {
+        let mut flows = Flows::default();
+        let releases = [Some("v1"), Some("v2"), Some("v1"), Some("v1"), Some("v2")];
+        flows.add(&segment(&[(Some("job=a"), 4), (Some("job=b"), 1)], &releases)).unwrap();
+        let expected = [
+            (Some("a"), Some("v1"), 2, 3),
+            (Some("a"), Some("v2"), 1, 2),
+            (Some("b"), Some("v1"), 0, 1),
+            (Some("b"), Some("v2"), 0, 1),
+        ];
+        assert_eq!(bounds(&flows), expected);
+    }
+}

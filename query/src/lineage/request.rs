@@ -1,0 +1,106 @@
+//! What is asked of a lineage.
+
+use event::{Error, Result, Timestamp, Window};
+use log::audit::{Author, SourceValues};
+
+use super::{
+    flows::{Flow, Flows},
+    openlineage::DEFAULT_NAMESPACE,
+};
+use crate::{output::Format, window::week_until};
+
+/// The words of a request, as the command line and the parameters of a URL have them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineageWords<'a> {
+    /// Only what came from this source: pairs such as `job=nightly; run=17`, all of which must fit.
+    pub source: Option<&'a str>,
+    /// Only what this release made, or what judged it.
+    pub release: Option<&'a str>,
+    /// The first day.
+    pub from: Option<&'a str>,
+    /// The last day.
+    pub to: Option<&'a str>,
+}
+
+/// In which form a lineage is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineageFormat {
+    /// Rows.
+    Rows(Format),
+    /// Events of OpenLineage.
+    OpenLineage {
+        /// The namespace of what belongs to Almanac.
+        namespace: String,
+    },
+}
+
+impl LineageFormat {
+    /// What events of OpenLineage are called as a format.
+    pub const OPENLINEAGE: &'static str = "openlineage";
+
+    /// Reads the name of a format, and the namespace of what belongs to Almanac, which only OpenLineage has.
+    ///
+    /// # Errors
+    /// `Invalid`, naming what there is.
+    pub fn parse(name: &str, namespace: Option<&str>) -> Result<Self> {
+        let is_good = |name: &str| !name.is_empty() && !name.chars().any(char::is_control);
+        match (name == Self::OPENLINEAGE, namespace) {
+            (true, Some(namespace)) if !is_good(namespace) => {
+                Err(Error::invalid("namespace is empty or has characters that cannot be written"))
+            }
+            (true, namespace) => {
+                Ok(Self::OpenLineage { namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned() })
+            }
+            (false, Some(_)) => {
+                Err(Error::invalid(format!("namespace belongs to the format {}", Self::OPENLINEAGE)))
+            }
+            (false, None) => Format::parse(name).map(Self::Rows).map_err(|error| {
+                Error::invalid(format!("{error}; a lineage can be {}, too", Self::OPENLINEAGE))
+            }),
+        }
+    }
+}
+
+/// A request for a lineage.
+#[derive(Clone, Debug)]
+pub struct LineageRequest {
+    pub(super) window: Window,
+    /// A source whose values must all be there.
+    source: Author,
+    release: Option<String>,
+}
+
+impl LineageRequest {
+    /// Reads the words of a request that comes at `now`.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong.
+    pub fn parse(words: &LineageWords<'_>, now: Timestamp) -> Result<Self> {
+        let source = match words.source {
+            None => Author::program(),
+            Some(pairs) => Author::program().from_source(pairs)?,
+        };
+        if words.release == Some("") {
+            return Err(Error::invalid("release is empty; leave it out"));
+        }
+        let window = week_until(words.from, words.to, now)?;
+        Ok(Self { window, source, release: words.release.map(str::to_owned) })
+    }
+
+    fn is_from(&self, found: &SourceValues<'_>) -> bool {
+        self.source
+            .source_values()
+            .iter()
+            .zip(found)
+            .all(|(wanted, found)| wanted.is_none() || wanted == found)
+    }
+
+    /// Whether a flow is asked for. Outcomes that name no release belong to those that predicted on their day.
+    pub(super) fn wants(&self, flow: &Flow, flows: &Flows) -> bool {
+        let is_of = |release: &String| match &flow.release {
+            Some(of) => **of == **release,
+            None => flows.judges(flow).any(|judged| *judged == **release),
+        };
+        self.is_from(&flow.source()) && self.release.as_ref().is_none_or(is_of)
+    }
+}
