@@ -173,7 +173,7 @@ impl Catalog {
                     configuration,
                     configuration_id,
                     environment,
-                    details: *details,
+                    details,
                 })
             }
         })

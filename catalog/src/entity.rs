@@ -307,7 +307,7 @@ impl AnyEntity {
                 configuration: item.optional_text("configuration").map(str::to_owned),
                 configuration_id: item.optional_text("configuration_id").map(Id::parse).transpose()?,
                 environment: item.optional_text("environment").map(str::to_owned),
-                details: ReleaseDetails::from_item(item)?,
+                details: Box::new(ReleaseDetails::from_item(item)?),
             }),
             EntityId::User(_) => Self::User(entity),
             EntityId::Group(_) => Self::Group(entity),

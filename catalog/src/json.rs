@@ -48,6 +48,7 @@ fn release_parts(release: &Release, value: &mut Value) {
         ("snapshot_from", json!(details.snapshot.map(|window| window.from().to_string()))),
         ("snapshot_to", json!(details.snapshot.map(|window| window.to().to_string()))),
         ("metrics", Value::Object(metrics)),
+        ("secrets", json!(details.secrets)),
         ("notes", json!(details.notes)),
         ("author", json!(details.author)),
     ] {
@@ -263,6 +264,7 @@ pub fn fields(kind: EntityKind) -> Vec<&'static str> {
             "snapshot_from",
             "snapshot_to",
             "metrics",
+            "secrets",
             "notes",
             "author",
         ],

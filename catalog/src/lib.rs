@@ -62,6 +62,7 @@ mod reserved;
 mod retention;
 mod role;
 mod run;
+mod secret;
 mod service;
 mod settings;
 mod sight;
@@ -118,6 +119,7 @@ pub use run::{
     MAX_RUN_NAME_BYTES, MAX_RUN_VALUE_BYTES, NewRun, NewRunBody, Noted, Point, Run, RunChange, RunChangeBody,
     RunPage, RunQuery, RunStatus, RunWithMetrics, Texts, record_metrics,
 };
+pub use secret::{MAX_SECRETS, Secrets, parse_secret};
 pub use service::Service;
 pub use settings::{BOARD_DAYS, BOARD_MIN_N, MAX_BOARD_DAYS, PrimaryMetric, Settings};
 pub use sight::Sight;

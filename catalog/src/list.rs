@@ -45,9 +45,10 @@ const NEEDED: [&str; 31] = [
 ];
 
 /// What may be left unread, since it can be large.
-pub const OPTIONAL: [&str; 11] = [
+pub const OPTIONAL: [&str; 12] = [
     "attributes",
     "metrics",
+    "secrets",
     "notes",
     "commit",
     "artefact_uri",

@@ -10,7 +10,7 @@ use table::{check, item::Number};
 
 use crate::{
     AnyEntity, Catalog, DetailedSpec, LatestValue, MAX_METRICS, New, NewEntity, Patch, ReleaseDetails,
-    ReleaseSpec, RunWithMetrics, attributes,
+    ReleaseSpec, RunWithMetrics, Secrets, attributes,
 };
 
 /// The tag of a run in which MLflow notes the commit of the code.
@@ -156,6 +156,8 @@ pub struct NewRelease {
     pub metrics: Option<BTreeMap<String, serde_json::Number>>,
     /// The run that trained it, by its id: what is not said of the release is taken from it.
     pub from_run: Option<String>,
+    /// The secrets that it needs, by name, each with its version.
+    pub secrets: Option<Secrets>,
     /// Remarks.
     pub notes: Option<String>,
     /// Who made it.
@@ -309,6 +311,7 @@ impl NewRelease {
             snapshot,
             tuned_on: None,
             metrics: metrics.collect::<Result<_>>()?,
+            secrets: self.secrets.clone().unwrap_or_default(),
             notes: self.notes.clone(),
             author: self.author.clone(),
         })

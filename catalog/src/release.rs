@@ -11,8 +11,8 @@ use table::{
 };
 
 use super::{
-    AnyEntity, Attributes, Catalog, Entity, New, NewEntity, WorkspacePage, attributes::check_attributes,
-    no_model, unexpected,
+    AnyEntity, Attributes, Catalog, Entity, New, NewEntity, Secrets, WorkspacePage,
+    attributes::check_attributes, no_model, secret, unexpected,
 };
 
 /// The most bytes in the URI of an artefact.
@@ -46,7 +46,7 @@ pub struct Release {
     /// The environment that it was made for.
     pub environment: Option<String>,
     /// Where it comes from.
-    pub details: ReleaseDetails,
+    pub details: Box<ReleaseDetails>,
 }
 
 /// Where a release comes from: what is known of it once and for all.
@@ -64,6 +64,8 @@ pub struct ReleaseDetails {
     pub tuned_on: Option<TunedOn>,
     /// What it measured at training time, by name.
     pub metrics: BTreeMap<String, Number>,
+    /// The secrets that it needs, by name, each with its version; never what they are.
+    pub secrets: Secrets,
     /// Remarks.
     pub notes: Option<String>,
     /// Who made it.
@@ -103,6 +105,7 @@ impl ReleaseDetails {
             let found = self.metrics.len();
             return Err(Error::invalid(format!("`metrics` has {found} names, more than {MAX_METRICS}")));
         }
+        secret::check(&self.secrets)?;
         self.metrics.keys().try_for_each(|name| check_name(name))
     }
 
@@ -132,7 +135,7 @@ impl ReleaseDetails {
                 self.metrics.iter().map(|(name, value)| (name.clone(), Value::N(value.clone()))).collect();
             item = item.with("metrics", metrics);
         }
-        item
+        secret::to_item(&self.secrets, item)
     }
 
     pub(super) fn from_item(item: &Item) -> Result<Self> {
@@ -163,6 +166,7 @@ impl ReleaseDetails {
             snapshot,
             tuned_on,
             metrics,
+            secrets: secret::from_item(item)?,
             notes: text("notes"),
             author: text("author"),
         })

@@ -47,7 +47,7 @@ impl Ingest {
             self.catalog().create_release(workspace.id(), new, self.clock().now()).await?;
         let was_registered = !is_new && self.catalog().is_registered(&release).await?;
         let was_registered = was_registered || self.register(workspace, &release, is_new).await?;
-        let is_as_asked = release.details == details && release.entity.attributes == attributes;
+        let is_as_asked = *release.details == details && release.entity.attributes == attributes;
         Ok(CreatedRelease { is_new: is_new || !was_registered && is_as_asked, release, was_registered })
     }
 

@@ -117,6 +117,7 @@ fn details() -> ReleaseDetails {
         snapshot: Some(Window::new(day("2026-01-01"), day("2026-05-31")).unwrap()),
         tuned_on: None,
         metrics: [("auc".to_owned(), Number::parse("0.81").unwrap())].into(),
+        secrets: [("features/db-password".to_owned(), "3".to_owned())].into(),
         notes: Some("Trained on five months.".into()),
         author: Some("ann".into()),
     }

@@ -55,7 +55,7 @@ impl Target {
     fn names(self) -> [&'static str; 3] {
         match self {
             Target::Own => ["credit", "prod", "ann"],
-            Target::Other => ["rivals", "secret", "mallory"],
+            Target::Other => ["rivals", "velvet", "mallory"],
             Target::Nothing => ["nobody", "absent", "nemonas"],
         }
     }
@@ -374,7 +374,7 @@ async fn lists_and_feeds_have_only_what_the_caller_may_see(house: House) {
             names.collect::<Vec<_>>()
         };
         let [own, other] = match field {
-            "workspaces" => ["prod", "secret"],
+            "workspaces" => ["prod", "velvet"],
             _ => ["credit", "rivals"],
         };
         assert_eq!(list(Some(Held::Server)).await, [own, other]);

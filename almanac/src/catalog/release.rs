@@ -1,11 +1,12 @@
 //! Commands on releases.
 
-use ::catalog::new::NewRelease;
-use catalog::Action;
+use ::catalog::{Service, json, new::NewRelease};
+use catalog::{Action, parse_secret};
 use clap::{Args, Subcommand};
 use event::{Clock, Error};
 use ingest::Ingest;
 use log::key::EntityKind;
+use serde_json::{Value, json};
 
 use super::{
     define::{self, DefineArgs},
@@ -15,7 +16,9 @@ use super::{
 use crate::{
     config::Config,
     life::{self, LifeCommand},
+    named::One,
     open,
+    shown::{ShowFormat, Shown, show},
 };
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +31,20 @@ pub(crate) enum ReleaseCommand {
     /// Register a release of a model. What it is made of never changes.
     #[command(visible_alias = Action::Register.name())]
     Create(Box<ReleaseArgs>),
+    /// Show what two releases are made of where they differ.
+    Diff {
+        /// One, by id or path, or by its name and -w.
+        #[arg(value_name = "RELEASE")]
+        one: String,
+        /// The other one, likewise.
+        #[arg(value_name = "OTHER")]
+        other: String,
+        /// The workspace that they are in, where they are named by name.
+        #[arg(long, short)]
+        workspace: Option<String>,
+        #[command(flatten)]
+        shown: Shown,
+    },
     #[command(flatten)]
     Read(ReadCommand),
     #[command(flatten)]
@@ -78,6 +95,9 @@ pub(crate) struct ReleaseArgs {
     /// The run that trained it: its latest metrics and its parameters are noted with the release.
     #[arg(long, value_name = "RUN")]
     pub(crate) from_run: Option<String>,
+    /// A secret that it needs, by name and version; never what it is. May be repeated.
+    #[arg(long = "secret", value_name = "NAME@VERSION")]
+    pub(crate) secrets: Vec<String>,
     /// Who made it.
     #[arg(long)]
     pub(crate) author: Option<String>,
@@ -91,11 +111,39 @@ pub(crate) async fn command(config: &Config, command: ReleaseCommand) -> anyhow:
         ReleaseCommand::Life(command) => life::command(config, command).await,
         ReleaseCommand::Define(args) => define::release(config, args).await,
         ReleaseCommand::Create(args) => create(config, *args).await,
+        ReleaseCommand::Diff { one, other, workspace, shown } => {
+            diff(&existing(config).await?, [one, other], workspace, shown.format).await
+        }
         ReleaseCommand::Read(command) => read(&existing(config).await?, EntityKind::Release, command).await,
         ReleaseCommand::Entity(command) => {
             change(&existing(config).await?, EntityKind::Release, command).await
         }
     }
+}
+
+/// What every entity has, which two always differ in.
+const OWN: [&str; 6] = ["id", "name", "created_at", "updated_at", "archived_at", "version"];
+
+/// Prints the fields in which two releases differ.
+async fn diff(
+    service: &Service,
+    named: [String; 2],
+    workspace: Option<String>,
+    format: ShowFormat,
+) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    for name in named {
+        let path = One::new(Some(name), workspace.clone()).path(EntityKind::Release)?;
+        let at = service.catalog().resolve(EntityKind::Release, &path).await?;
+        found.push(json::any(&service.catalog().show(&at).await?));
+    }
+    let differing = json::fields(EntityKind::Release).into_iter().filter(|field| {
+        !OWN.contains(field) && found.iter().any(|value| value.get(field) != found[0].get(field))
+    });
+    let rows =
+        differing.map(|field| json!({ "field": field, "one": found[0][field], "other": found[1][field] }));
+    show(&["field", "one", "other"], &rows.collect::<Vec<Value>>(), format);
+    Ok(())
 }
 
 /// Creates a release in the catalog, and appends the event of it to the log.
@@ -116,7 +164,9 @@ fn asked(args: ReleaseArgs) -> Result<NewRelease, Error> {
         let (name, number) = text.split_once('=').ok_or_else(wrong)?;
         Ok((name.to_owned(), serde_json::from_str(number).map_err(|_| wrong())?))
     });
+    let secrets = args.secrets.iter().map(|text| parse_secret(text));
     Ok(NewRelease {
+        secrets: Some(secrets.collect::<Result<_, Error>>()?),
         metrics: Some(metrics.collect::<Result<_, Error>>()?),
         attributes: parse_attributes(args.attributes.as_deref())?,
         workspace: args.workspace,

@@ -85,6 +85,7 @@ fn bodies(kind: EntityKind) -> Content {
                 "artefact_uri": "s3://models/churn/c1.onnx",
                 "artefact_digest": "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
                 "snapshot_from": "2026-01-01", "snapshot_to": "2026-05-31", "metrics": { "rmse": 0.21 },
+                "secrets": { "features/db-password": "3" },
                 "notes": "Trained on five months.", "author": "ann" }),
             _ => json!({ "name": name(path), "attributes": { "team": "lending" } }),
         }

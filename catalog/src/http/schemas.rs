@@ -12,7 +12,9 @@ use web::{
 
 use super::judging::of_task;
 use crate::{
-    MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Role, SNAPSHOT_WORDS, SNAPSHOTS_OF, json,
+    MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_SECRETS, MAX_URI_BYTES, Role, SNAPSHOT_WORDS,
+    SNAPSHOTS_OF, json,
+    secret::{SECRET_NAME_PATTERN, SECRET_VERSION_PATTERN},
 };
 
 /// The component of an entity of a type.
@@ -63,6 +65,16 @@ fn integers() -> RefOr<Schema> {
     schema::map(Some(schema::name()), ObjectBuilder::new().schema_type(Type::Integer)).into()
 }
 
+/// References to secrets.
+fn secrets() -> ObjectBuilder {
+    let matching = |pattern: &str| schema::string().pattern(Some(pattern));
+    schema::map(Some(matching(SECRET_NAME_PATTERN)), matching(SECRET_VERSION_PATTERN))
+        .max_properties(Some(MAX_SECRETS))
+        .description(Some(
+            "The secrets that a release needs: the version of each, by its name. What looks like a secret itself is refused.",
+        ))
+}
+
 fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
     if kind == EntityKind::Snapshot
         && let Some(schema) = of_snapshot(field)
@@ -89,6 +101,7 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "configuration" | "environment" | "snapshot" => maybe(schema::name(), Type::String),
         "snapshot_from" | "snapshot_to" => maybe(schema::day(), Type::String),
         "metrics" => numbers(MAX_METRICS).into(),
+        "secrets" => secrets().into(),
         "artefact_uri" => maybe(text(MAX_URI_BYTES), Type::String),
         "notes" => maybe(text(MAX_NOTES_BYTES), Type::String),
         "commit" | "artefact_digest" | "author" => maybe(text(MAX_DETAIL_BYTES), Type::String),
@@ -196,6 +209,7 @@ pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
                 .fold(new, |new, part| new.property(part, field(kind, part)))
                 .property("metrics", maybe(numbers(MAX_METRICS), Type::Object))
                 .property("from_run", schema::nullable(schema::string().pattern(Some("^[0-9A-Za-z]{27}$"))))
+                .property("secrets", maybe(secrets(), Type::Object))
                 .property("attributes", attributes())
                 .into()
         }
