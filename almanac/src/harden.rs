@@ -32,6 +32,15 @@ pub(crate) fn hardened(mut response: Response, request_id: &str) -> Response {
     response
 }
 
+/// For how long a browser asks this host over TLS alone, once it was answered so: a year.
+const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// The answer, which came over TLS.
+pub(crate) async fn encrypted(mut response: Response) -> Response {
+    response.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert(STRICT_TRANSPORT);
+    response
+}
+
 /// The answer to a request that panicked. What it says stays in the log.
 pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a request panicked");

@@ -3,7 +3,7 @@
 
 use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body};
+use axum::{Router, body::Body, middleware::map_response};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -18,7 +18,7 @@ use tokio::{
 use tower::ServiceExt;
 use web::Asker;
 
-use crate::{patient::Patient, proxies::Proxies, tls::Tls};
+use crate::{harden::encrypted, patient::Patient, proxies::Proxies, tls::Tls};
 
 /// The most connections at one time; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
@@ -74,6 +74,10 @@ pub(crate) async fn serve(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
     http.max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES);
+    let router = match listening.tls {
+        Some(_) => router.layer(map_response(encrypted)),
+        None => router,
+    };
     let listening = Arc::new(listening);
     tokio::pin!(shutdown);
     loop {

@@ -123,6 +123,7 @@ fn every_answer_is_hardened_and_every_refusal_has_the_id_of_its_request() {
             "{path}"
         );
         assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+        assert_eq!(answer.header("strict-transport-security"), None, "{path}: it is not over TLS");
         if answer.status >= 400 {
             assert_eq!(answer.json()["request_id"], "abc-1", "{path}");
         }

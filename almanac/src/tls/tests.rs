@@ -87,6 +87,7 @@ impl House {
 async fn says(sender: &mut SendRequest<Empty<Bytes>>) -> String {
     let request = hyper::Request::get("/").header("Host", "localhost").body(Empty::new()).unwrap();
     let answer = sender.send_request(request).await.unwrap();
+    assert_eq!(answer.headers()["strict-transport-security"], "max-age=31536000");
     String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }
 
