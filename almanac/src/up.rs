@@ -45,6 +45,9 @@ pub(crate) struct UpArgs {
     /// A role to run; all roles when none is given. May be repeated.
     #[arg(long = "role", value_name = "ROLE", value_enum)]
     pub(crate) roles: Vec<Role>,
+    /// Serve MLflow's clients as well: MLFLOW_TRACKING_URI is http://.../mlflow/CATEGORY/WORKSPACE.
+    #[arg(long, env = "ALMANAC_MLFLOW")]
+    mlflow: bool,
     #[command(flatten)]
     asking: Asking,
     #[command(flatten)]
@@ -76,6 +79,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let features = config.feature_sample.value;
     let options =
         Options { roles, file, queries, features, access, tls, proxies, ..Options::new(Clock::system()) };
+    let options = Options { mlflow: args.mlflow, ..options };
     run_as(listener, table, options, asked_to_stop()).await
 }
 
@@ -96,6 +100,8 @@ pub struct Options {
     pub write_within: Duration,
     /// Finds out who calls. Without it nobody is asked.
     pub access: Option<Arc<Access>>,
+    /// Whether MLflow's clients are served as well.
+    pub mlflow: bool,
     /// The certificate to listen with; without one, connections are not encrypted.
     pub tls: Option<Arc<Tls>>,
     /// Who is believed to say for whom it calls.
@@ -115,6 +121,7 @@ impl Options {
             features: Share::ALL,
             write_within: WRITE_WITHIN,
             access: None,
+            mlflow: false,
             tls: None,
             proxies: Proxies::default(),
             file: None,
@@ -283,7 +290,9 @@ impl Services {
             .layer(CatchPanicLayer::custom(panicked));
         // Who only queries writes nothing.
         let router = if self.ingest.is_some() { self.refusals.watch(router) } else { router };
-        (requests.measure(router), requests)
+        let router = requests.measure(router);
+        // Outermost, since problems get their ids on their way out.
+        (if options.mlflow { mlflow::as_mlflow(router) } else { router }, requests)
     }
 
     /// What the roles answer, as they describe themselves.
@@ -320,6 +329,9 @@ impl Services {
         }
         if let Some(ingest) = &self.ingest {
             routes = routes.merge(ingest::http::routes(Arc::clone(ingest)));
+            if options.mlflow {
+                routes = routes.merge(mlflow::routes(Arc::clone(ingest)));
+            }
         }
         if let Some(query) = &self.snapshots {
             routes = routes.merge(query::http::creation(Arc::clone(query)));

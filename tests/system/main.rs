@@ -10,6 +10,7 @@ mod demo;
 mod documents;
 mod following;
 mod import;
+mod mlflow;
 mod openapi;
 mod operate;
 mod pressure;

@@ -1,0 +1,97 @@
+//! Errors as MLflow's clients understand them.
+
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use event::Error;
+use ingest::SubmitError;
+use serde_json::{Value, json};
+use web::Problem;
+
+/// Why a request failed: one of MLflow's error codes, and what to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+/// What an endpoint answers.
+pub(crate) type Answer<T = Value> = Result<T, Failure>;
+
+impl Failure {
+    /// The failure of a status.
+    pub(crate) fn of(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, code: code_of(status), message: message.into() }
+    }
+
+    /// A request that is wrong.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::of(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// Something that is not there.
+    pub(crate) fn missing(message: impl Into<String>) -> Self {
+        Self::of(StatusCode::NOT_FOUND, message)
+    }
+
+    /// Something that is there already.
+    pub(crate) fn exists(message: impl Into<String>) -> Self {
+        Self { code: "RESOURCE_ALREADY_EXISTS", ..Self::invalid(message) }
+    }
+
+    /// What is not served.
+    pub(crate) fn unknown_endpoint(message: impl Into<String>) -> Self {
+        Self { code: "ENDPOINT_NOT_FOUND", ..Self::missing(message) }
+    }
+}
+
+/// MLflow's code for a status.
+fn code_of(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
+        StatusCode::FORBIDDEN => "PERMISSION_DENIED",
+        StatusCode::NOT_FOUND => "RESOURCE_DOES_NOT_EXIST",
+        StatusCode::CONFLICT => "RESOURCE_CONFLICT",
+        StatusCode::TOO_MANY_REQUESTS => "REQUEST_LIMIT_EXCEEDED",
+        StatusCode::SERVICE_UNAVAILABLE => "TEMPORARILY_UNAVAILABLE",
+        status if status.is_client_error() => "INVALID_PARAMETER_VALUE",
+        _ => "INTERNAL_ERROR",
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let told = serde_json::to_value(&problem).unwrap_or_default();
+        let mut message = told["detail"].as_str().unwrap_or_default().to_owned();
+        if let Some(first) = told["errors"].get(0) {
+            message += &format!(": {}", first["message"].as_str().unwrap_or_default());
+        }
+        // MLflow answers 400 to what cannot be read.
+        let status = match problem.status() {
+            StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+            status => status,
+        };
+        Self::of(status, message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Problem::from(error).into()
+    }
+}
+
+impl From<SubmitError> for Failure {
+    fn from(error: SubmitError) -> Self {
+        Problem::from(error).into()
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({ "error_code": self.code, "message": self.message }))).into_response()
+    }
+}

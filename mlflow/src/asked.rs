@@ -1,0 +1,110 @@
+//! What a request asks for: the fields of its body, or the parameters of its query.
+
+use axum::http::Extensions;
+use event::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::answer::{Answer, Failure};
+
+/// A request to an endpoint.
+pub(crate) struct Asked {
+    /// The fields.
+    pub(crate) fields: Map<String, Value>,
+    /// Who asks, for what is done on its behalf.
+    pub(crate) extensions: Extensions,
+}
+
+impl Asked {
+    /// A text that must be there.
+    pub(crate) fn text(&self, name: &str) -> Answer<&str> {
+        self.text_if(name)
+            .ok_or_else(|| Failure::invalid(format!("Missing value for required parameter '{name}'.")))
+    }
+
+    /// A text; an empty one counts as none, as protocol buffers have it.
+    pub(crate) fn text_if(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// The id of a run, which older clients send as `run_uuid`.
+    pub(crate) fn run(&self) -> Answer<&str> {
+        self.text_if("run_id").map_or_else(|| self.text("run_uuid"), Ok)
+    }
+
+    /// The objects of a list, or of the query.
+    pub(crate) fn list(&self, name: &str) -> &[Value] {
+        self.fields.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The texts of a list; one alone is a list too.
+    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
+        match self.fields.get(name) {
+            Some(Value::String(text)) => vec![text],
+            _ => self.list(name).iter().filter_map(Value::as_str).collect(),
+        }
+    }
+
+    /// A whole number, which may be sent as text.
+    pub(crate) fn whole(&self, name: &str) -> Answer<Option<i64>> {
+        self.fields.get(name).map_or(Ok(None), |value| whole(value, name))
+    }
+
+    /// An instant in milliseconds.
+    pub(crate) fn time(&self, name: &str) -> Answer<Option<Timestamp>> {
+        self.whole(name)?.map(|millis| instant(millis, name)).transpose()
+    }
+
+    /// The most that a page is to have.
+    pub(crate) fn limit(&self, usual: usize, most: usize) -> Answer<usize> {
+        let asked = self.whole("max_results")?.filter(|limit| *limit != 0);
+        let limit = asked.map_or(Ok(usual), usize::try_from).unwrap_or(0);
+        match limit {
+            0 => Err(Failure::invalid("Invalid value for parameter 'max_results': it must be positive.")),
+            limit if limit > most => {
+                let message =
+                    format!("Invalid value {limit} for parameter 'max_results': it must be at most {most}");
+                Err(Failure::invalid(message))
+            }
+            limit => Ok(limit),
+        }
+    }
+}
+
+/// A whole number, or nothing.
+pub(crate) fn whole(value: &Value, name: &str) -> Answer<Option<i64>> {
+    let number = match value {
+        Value::Null => return Ok(None),
+        Value::String(text) => text.parse().ok(),
+        value => value.as_i64(),
+    };
+    let wrong = || {
+        Failure::invalid(format!("Invalid value {value} for parameter '{name}': a whole number is expected."))
+    };
+    number.map(Some).ok_or_else(wrong)
+}
+
+/// A number, which may be NaN or infinite.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            text => text.parse().ok(),
+        },
+        value => value.as_f64(),
+    }
+}
+
+/// An instant of milliseconds.
+pub(crate) fn instant(millis: i64, name: &str) -> Answer<Timestamp> {
+    let at = millis.checked_mul(1_000).and_then(Timestamp::from_micros);
+    at.ok_or_else(|| {
+        Failure::invalid(format!("Invalid value {millis} for parameter '{name}': it is no time."))
+    })
+}
+
+/// The milliseconds of an instant.
+pub(crate) fn millis(at: Timestamp) -> i64 {
+    at.micros().div_euclid(1_000)
+}

@@ -1,0 +1,199 @@
+//! The door: routes for the endpoints, and what turns MLflow's way of asking into Almanac's and the answers back.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::{Body, Bytes, to_bytes},
+    extract::{Path, Query, Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use catalog::Workspace;
+use ingest::Ingest;
+use serde_json::{Map, Value, json};
+use web::{Operation, Routes};
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::Asked,
+    endpoint::{Does, ENDPOINTS, Endpoint},
+};
+
+/// What all paths of the door begin with.
+const PREFIX: &str = "/mlflow/";
+
+/// The most bytes of a body: MLflow's clients send 1,000 metrics at once, which is a fifth of a megabyte.
+const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+
+/// What the endpoints need.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) ingest: Arc<Ingest>,
+    /// The routes by which events are appended: metrics take the same way as all events.
+    pub(crate) events: Router,
+}
+
+/// The routes of the door.
+pub fn routes(ingest: Arc<Ingest>) -> Routes {
+    let events = ingest::http::routes(Arc::clone(&ingest)).into_router();
+    let door = Arc::new(Door { ingest, events });
+    ENDPOINTS.iter().fold(Routes::new(), add).with_state(door)
+}
+
+fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
+    let path = format!("/mlflow/{{category}}/{{name}}/api/2.0/{}", endpoint.path);
+    let id = format!("{}_{}", endpoint.method.to_lowercase(), endpoint.path.replace(['/', '-'], "_"));
+    let operation = match endpoint.method {
+        "GET" => Operation::get(path, &id),
+        "DELETE" => Operation::delete(path, &id),
+        _ => Operation::post(path, &id),
+    };
+    let operation = operation.tag("mlflow").summary(format!("What MLflow has as {}", endpoint.path));
+    let does = endpoint.does;
+    let handler = async move |State(door): State<Arc<Door>>,
+                              Path((category, name)): Path<(String, String)>,
+                              Query(query): Query<Vec<(String, String)>>,
+                              request: Request| {
+        match answer(&door, does, &format!("{category}/{name}"), query, request).await {
+            Ok(value) => Json(value).into_response(),
+            Err(failure) => failure.into_response(),
+        }
+    };
+    routes.add(operation, endpoint.demand(), handler)
+}
+
+async fn answer(
+    door: &Door,
+    does: Does,
+    workspace: &str,
+    query: Vec<(String, String)>,
+    request: Request,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, MAX_BODY_BYTES).await;
+    let body = body.map_err(|_| {
+        Failure::of(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {MAX_BODY_BYTES} bytes are taken"))
+    })?;
+    let asked = Asked { fields: fields(query, &body)?, extensions: head.extensions };
+    let workspace = door.ingest.workspace(workspace).await?;
+    door.serve(does, &workspace, &asked).await
+}
+
+/// The fields of a body and the parameters of a query. A parameter that is given more than once is a list.
+fn fields(query: Vec<(String, String)>, body: &Bytes) -> Answer<Map<String, Value>> {
+    let mut fields = match body.trim_ascii() {
+        [] => Map::new(),
+        body => serde_json::from_slice(body)
+            .map_err(|error| Failure { code: "MALFORMED_REQUEST", ..Failure::invalid(error.to_string()) })?,
+    };
+    for (name, text) in query {
+        let text = Value::String(text);
+        match fields.get_mut(&name) {
+            None => _ = fields.insert(name, text),
+            Some(Value::Array(texts)) => texts.push(text),
+            Some(first) => *first = Value::Array(vec![first.take(), text]),
+        }
+    }
+    Ok(fields)
+}
+
+impl Door {
+    async fn serve(&self, does: Does, workspace: &Workspace, asked: &Asked) -> Answer {
+        match does {
+            Does::CreateExperiment => self.create_experiment(workspace, asked).await,
+            Does::GetExperiment => self.experiment(workspace, asked.text("experiment_id")?).await,
+            Does::GetExperimentByName => self.experiment_by_name(workspace, asked).await,
+            Does::SearchExperiments => self.search_experiments(workspace, asked).await,
+            Does::DeleteExperiment => self.archive_experiment(workspace, asked, true).await,
+            Does::RestoreExperiment => self.archive_experiment(workspace, asked, false).await,
+            Does::TagExperiment => self.tag_experiment(workspace, asked).await,
+            Does::CreateRun => self.create_run(workspace, asked).await,
+            Does::GetRun => self.get_run(workspace, asked).await,
+            Does::UpdateRun => self.update_run(workspace, asked).await,
+            Does::DeleteRun => self.archive_run(workspace, asked, true).await,
+            Does::RestoreRun => self.archive_run(workspace, asked, false).await,
+            Does::LogMetric => self.log_metric(workspace, asked).await,
+            Does::LogParam => self.log_param(workspace, asked).await,
+            Does::LogBatch => self.log_batch(workspace, asked).await,
+            Does::TagRun => self.tag_run(workspace, asked, true).await,
+            Does::UntagRun => self.tag_run(workspace, asked, false).await,
+            Does::SearchRuns => self.search_runs(workspace, asked).await,
+            Does::MetricHistory => self.metric_history(workspace, asked).await,
+            Does::ListArtifacts => self.list_artifacts(workspace, asked).await,
+            Does::NoArtifacts => Ok(json!({ "files": [] })),
+            Does::CreateModel => self.create_model(workspace, asked).await,
+            Does::GetModel => self.get_model(workspace, asked).await,
+            Does::SearchModels => self.search_models(workspace, asked).await,
+            Does::LatestVersions => self.latest_versions(workspace, asked).await,
+            Does::SetAlias => self.set_alias(workspace, asked).await,
+            Does::GetAlias => self.get_alias(workspace, asked).await,
+            Does::DeleteAlias => self.delete_alias(workspace, asked).await,
+            Does::CreateVersion => self.create_version(workspace, asked).await,
+            Does::GetVersion => self.get_version(workspace, asked).await,
+            Does::SearchVersions => self.search_versions(workspace, asked).await,
+            Does::VersionUri => self.version_uri(workspace, asked).await,
+        }
+    }
+}
+
+/// A router with the door, before which MLflow's clients say who they are in their way, and which answers in theirs: also what
+/// the guard refuses and what no endpoint serves.
+pub fn as_mlflow(router: Router) -> Router {
+    router.layer(from_fn(turned))
+}
+
+async fn turned(mut request: Request, next: Next) -> Response {
+    if !request.uri().path().starts_with(PREFIX) {
+        return next.run(request).await;
+    }
+    let path = request.uri().path().to_owned();
+    if let Some(bearer) = request.headers().get(header::AUTHORIZATION).and_then(bearer_of) {
+        request.headers_mut().insert(header::AUTHORIZATION, bearer);
+    }
+    let answer = next.run(request).await;
+    let media = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_problem = media.is_some_and(|media| media.starts_with("application/problem+json"));
+    if answer.status().is_success() || !is_problem {
+        return answer;
+    }
+    let (mut head, body) = answer.into_parts();
+    let body = to_bytes(body, MAX_BODY_BYTES).await.unwrap_or_default();
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let detail = told["detail"].as_str().unwrap_or_default();
+    let failure = match head.status {
+        StatusCode::METHOD_NOT_ALLOWED => unserved(&path),
+        StatusCode::NOT_FOUND if !is_served(&path) => unserved(&path),
+        status => Failure::of(status, detail),
+    };
+    let (told, body) = failure.into_response().into_parts();
+    head.status = told.status;
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.extend(told.headers);
+    Response::from_parts(head, Body::new(body))
+}
+
+fn is_served(path: &str) -> bool {
+    ENDPOINTS.iter().any(|endpoint| path.ends_with(&format!("/api/2.0/{}", endpoint.path)))
+}
+
+fn unserved(path: &str) -> Failure {
+    match path.contains("/mlflow-artifacts/") {
+        true => Failure::unknown_endpoint(
+            "Almanac keeps no artifacts: put them where they are kept, and note their address as a tag of the run",
+        ),
+        false => Failure::unknown_endpoint(format!("Almanac does not serve {path}")),
+    }
+}
+
+/// The bearer for which a password stands: MLflow's clients send one where `MLFLOW_TRACKING_PASSWORD` is set.
+fn bearer_of(given: &HeaderValue) -> Option<HeaderValue> {
+    let (scheme, encoded) = given.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let pair = String::from_utf8(BASE64_STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    HeaderValue::try_from(format!("Bearer {}", pair.split_once(':')?.1)).ok()
+}

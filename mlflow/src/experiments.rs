@@ -1,0 +1,203 @@
+//! Experiments.
+
+use catalog::{Experiment, ExperimentChange, Texts, Workspace};
+use log::key;
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::{Asked, millis},
+    door::Door,
+    filter::{Filter, Subject},
+};
+
+/// The most experiments of a page.
+const MAX_EXPERIMENTS: usize = 50_000;
+
+/// The tag that says where the artifacts of an experiment or a run are.
+pub(crate) const ARTIFACTS: &str = "almanac.artifacts";
+
+/// An experiment as MLflow has it.
+fn shown(experiment: &Experiment) -> Value {
+    json!({
+        "experiment_id": experiment.id(),
+        "name": experiment.name,
+        "artifact_location": artifact_location(experiment),
+        "lifecycle_stage": stage(experiment.archived_at.is_some()),
+        "creation_time": millis(experiment.created_at),
+        "last_update_time": millis(experiment.updated_at),
+        "tags": pairs(&experiment.tags),
+    })
+}
+
+/// Where the artifacts of its runs are: where the client that created it said, or nowhere.
+pub(crate) fn artifact_location(experiment: &Experiment) -> String {
+    let told = experiment.tags.get(ARTIFACTS).cloned();
+    told.unwrap_or_else(|| format!("mlflow-artifacts:/{}", experiment.id()))
+}
+
+/// The stage of what may be archived.
+pub(crate) fn stage(is_archived: bool) -> &'static str {
+    if is_archived { "deleted" } else { "active" }
+}
+
+/// Texts as a list of keys and values.
+pub(crate) fn pairs(texts: &Texts) -> Vec<Value> {
+    texts.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect()
+}
+
+/// Texts of a list of keys and values.
+pub(crate) fn texts(pairs: &[Value]) -> Answer<Texts> {
+    let text = |pair: &Value| {
+        let key = pair["key"].as_str().filter(|key| !key.is_empty());
+        let key = key.ok_or_else(|| Failure::invalid("Missing value for required parameter 'key'."))?;
+        Ok((key.to_owned(), pair["value"].as_str().unwrap_or_default().to_owned()))
+    };
+    pairs.iter().map(text).collect()
+}
+
+/// Whether a request wants what is archived, or not, or both.
+pub(crate) fn is_wanted(asked: &Asked, name: &str, is_archived: bool) -> bool {
+    match asked.text_if(name) {
+        Some("ALL") => true,
+        Some("DELETED_ONLY") => is_archived,
+        _ => !is_archived,
+    }
+}
+
+fn missing(id: &str) -> Failure {
+    Failure::missing(format!("No Experiment with id={id} exists"))
+}
+
+impl Subject for Experiment {
+    fn text(&self, of: &str, name: &str) -> Option<String> {
+        match (of, name) {
+            ("tags", name) => self.tags.get(name).cloned(),
+            ("attributes", "name") => Some(self.name.clone()),
+            _ => None,
+        }
+    }
+
+    fn number(&self, of: &str, name: &str) -> Option<f64> {
+        match (of, name) {
+            ("attributes", "creation_time") => Some(millis(self.created_at) as f64),
+            ("attributes", "last_update_time") => Some(millis(self.updated_at) as f64),
+            _ => None,
+        }
+    }
+}
+
+/// The attributes of experiments that are numbers.
+const NUMBERS: [&str; 2] = ["creation_time", "last_update_time"];
+
+impl Door {
+    pub(crate) async fn create_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        workspace.check_open()?;
+        let (name, mut tags) = (asked.text("name")?, texts(asked.list("tags"))?);
+        if let Some(location) = asked.text_if("artifact_location") {
+            tags.insert(ARTIFACTS.to_owned(), location.trim_end_matches('/').to_owned());
+        }
+        let now = self.ingest.clock().now();
+        match self.ingest.catalog().create_experiment(workspace.id(), name, tags, now).await {
+            Ok(experiment) => Ok(json!({ "experiment_id": experiment.id() })),
+            Err(error) if error.is_conflict() => {
+                Err(Failure::exists(format!("Experiment(name={name}) already exists.")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The experiment of an id. The default one is there as soon as it is asked for.
+    pub(crate) async fn find_experiment(&self, workspace: &Workspace, id: &str) -> Answer<Experiment> {
+        let catalog = self.ingest.catalog();
+        let found = catalog.find_experiment(workspace.id(), id).await?;
+        match found {
+            Some(found) => Ok(found),
+            None if id == key::DEFAULT_EXPERIMENT.1 => Ok(Experiment {
+                workspace: workspace.id().clone(),
+                name: key::DEFAULT_EXPERIMENT.0.to_owned(),
+                tags: Texts::new(),
+                created_at: workspace.entity.created_at,
+                updated_at: workspace.entity.created_at,
+                archived_at: None,
+                version: 0,
+            }),
+            None => Err(missing(id)),
+        }
+    }
+
+    pub(crate) async fn experiment(&self, workspace: &Workspace, id: &str) -> Answer {
+        let found = self.find_experiment(workspace, id).await?;
+        Ok(json!({ "experiment": shown(&found) }))
+    }
+
+    pub(crate) async fn experiment_by_name(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let name = asked.text("experiment_name")?;
+        let found = self.experiment(workspace, &key::experiment_id(name)).await;
+        found.map_err(|failure| match failure.code {
+            "RESOURCE_DOES_NOT_EXIST" => {
+                Failure::missing(format!("Could not find experiment with name '{name}'"))
+            }
+            _ => failure,
+        })
+    }
+
+    pub(crate) async fn search_experiments(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let limit = asked.limit(1_000, MAX_EXPERIMENTS)?;
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &NUMBERS)?;
+        let mut all = self.ingest.catalog().experiments(workspace.id()).await?;
+        if !all.iter().any(|one| one.id() == key::DEFAULT_EXPERIMENT.1) {
+            all.insert(0, self.find_experiment(workspace, key::DEFAULT_EXPERIMENT.1).await?);
+        }
+        all.retain(|one| is_wanted(asked, "view_type", one.archived_at.is_some()) && filter.matches(one));
+        // The newest first, as MLflow does.
+        all.reverse();
+        let (page, next) = page(&all, asked.text_if("page_token"), limit)?;
+        let shown: Vec<Value> = page.iter().map(shown).collect();
+        Ok(json!({ "experiments": shown, "next_page_token": next }))
+    }
+
+    pub(crate) async fn archive_experiment(
+        &self,
+        workspace: &Workspace,
+        asked: &Asked,
+        is_archived: bool,
+    ) -> Answer {
+        let change = ExperimentChange { archived: Some(is_archived), ..ExperimentChange::default() };
+        self.change_experiment(workspace, asked, &change).await
+    }
+
+    pub(crate) async fn tag_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let value = asked.text_if("value").unwrap_or_default();
+        let tags = [(asked.text("key")?.to_owned(), Some(value.to_owned()))].into();
+        self.change_experiment(workspace, asked, &ExperimentChange { tags, ..ExperimentChange::default() })
+            .await
+    }
+
+    async fn change_experiment(
+        &self,
+        workspace: &Workspace,
+        asked: &Asked,
+        change: &ExperimentChange,
+    ) -> Answer {
+        let (id, now) = (asked.text("experiment_id")?, self.ingest.clock().now());
+        let catalog = self.ingest.catalog();
+        if id == key::DEFAULT_EXPERIMENT.1 {
+            catalog.ensure_experiment(workspace.id(), key::DEFAULT_EXPERIMENT.0, now).await?;
+        }
+        catalog.change_experiment(workspace.id(), id, change, now).await?;
+        Ok(json!({}))
+    }
+}
+
+/// A page of all that was found, and where the next one begins.
+pub(crate) fn page<'a, T>(
+    all: &'a [T],
+    token: Option<&str>,
+    limit: usize,
+) -> Answer<(&'a [T], Option<String>)> {
+    let from: usize = token.map_or(Ok(0), str::parse).map_err(|_| Failure::invalid("Invalid page token"))?;
+    let rest = all.get(from..).unwrap_or_default();
+    let page = &rest[..limit.min(rest.len())];
+    Ok((page, (rest.len() > limit).then(|| (from + limit).to_string())))
+}

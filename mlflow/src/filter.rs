@@ -1,0 +1,498 @@
+//! MLflow's language of filters: comparisons joined by `AND`, such as `metrics.loss < 0.5 AND params."depth" = '6'`.
+
+use std::cmp::Ordering;
+
+use crate::answer::{Answer, Failure};
+
+/// What a filter is tried on.
+pub(crate) trait Subject {
+    /// A text: of `params`, `tags` or `attributes`.
+    fn text(&self, of: &str, name: &str) -> Option<String>;
+    /// A number: of `metrics` or `attributes`.
+    fn number(&self, of: &str, name: &str) -> Option<f64>;
+}
+
+/// What a comparison is about: metrics, params, tags or attributes, and its name there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Field {
+    of: &'static str,
+    name: String,
+    is_number: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Test {
+    Number(Comparison, f64),
+    Text(Comparison, String),
+    Like(String, bool),
+    In(Vec<String>, bool),
+    IsNull(bool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Unequal,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+}
+
+impl Comparison {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "=" => Self::Equal,
+            "!=" => Self::Unequal,
+            "<" => Self::Less,
+            "<=" => Self::AtMost,
+            ">" => Self::Greater,
+            ">=" => Self::AtLeast,
+            _ => return None,
+        })
+    }
+
+    fn holds(self, order: Option<Ordering>) -> bool {
+        match self {
+            Self::Equal => order == Some(Ordering::Equal),
+            Self::Unequal => order != Some(Ordering::Equal),
+            Self::Less => order == Some(Ordering::Less),
+            Self::AtMost => order.is_some_and(Ordering::is_le),
+            Self::Greater => order == Some(Ordering::Greater),
+            Self::AtLeast => order.is_some_and(Ordering::is_ge),
+        }
+    }
+}
+
+/// A filter.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Filter(Vec<(Field, Test)>);
+
+/// By what results are sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    field: Field,
+    is_descending: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    /// A name or a keyword, with what is quoted in it: `metrics."a b"`.
+    Word(Vec<String>),
+    Text(String),
+    Number(f64),
+    Sign(String),
+}
+
+fn wrong(text: &str) -> Failure {
+    Failure::invalid(format!("Invalid filter or order: {text}"))
+}
+
+/// What is quoted, and what comes after it. A quote is written twice in what it quotes.
+fn quoted(text: &str, quote: char) -> Answer<(String, &str)> {
+    let mut found = String::new();
+    let mut rest = &text[quote.len_utf8()..];
+    loop {
+        let end = rest.find(quote).ok_or_else(|| wrong(&format!("a {quote} is not closed")))?;
+        found += &rest[..end];
+        rest = &rest[end + quote.len_utf8()..];
+        match rest.strip_prefix(quote) {
+            Some(after) => {
+                found.push(quote);
+                rest = after;
+            }
+            None => return Ok((found, rest)),
+        }
+    }
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || "_-/:$".contains(letter)
+}
+
+/// A name in parts: `metrics.loss`, `tags."a b"`, `"name"`.
+fn word(text: &str) -> Answer<(Vec<String>, &str)> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    loop {
+        let part;
+        match rest.chars().next() {
+            Some(quote @ ('"' | '`')) => (part, rest) = quoted(rest, quote)?,
+            _ => {
+                let end = rest.find(|letter| !is_of_word(letter)).unwrap_or(rest.len());
+                part = rest[..end].to_owned();
+                rest = &rest[end..];
+            }
+        }
+        parts.push(part);
+        match rest.strip_prefix('.') {
+            Some(after) => rest = after,
+            None => return Ok((parts, rest)),
+        }
+    }
+}
+
+fn tokens(text: &str) -> Answer<Vec<Token>> {
+    let (mut found, mut rest) = (Vec::new(), text.trim_start());
+    while let Some(letter) = rest.chars().next() {
+        let token;
+        match letter {
+            '\'' => {
+                let (text, after) = quoted(rest, '\'')?;
+                (token, rest) = (Token::Text(text), after);
+            }
+            '<' | '>' | '=' | '!' | '(' | ')' | ',' => {
+                let length = if rest[1..].starts_with('=') && letter != '(' { 2 } else { 1 };
+                (token, rest) = (Token::Sign(rest[..length].to_owned()), &rest[length..]);
+            }
+            '0'..='9' | '-' | '+' | '.' => {
+                let is_of_number = |letter: char| letter.is_ascii_digit() || "+-.eE".contains(letter);
+                let end = rest.find(|letter| !is_of_number(letter)).unwrap_or(rest.len());
+                let number = rest[..end].parse().map_err(|_| wrong(&rest[..end]))?;
+                (token, rest) = (Token::Number(number), &rest[end..]);
+            }
+            letter if is_of_word(letter) || letter == '"' || letter == '`' => {
+                let (parts, after) = word(rest)?;
+                (token, rest) = (Token::Word(parts), after);
+            }
+            _ => return Err(wrong(rest)),
+        }
+        found.push(token);
+        rest = rest.trim_start();
+    }
+    Ok(found)
+}
+
+impl Token {
+    fn is(&self, keyword: &str) -> bool {
+        matches!(self, Token::Word(parts) if parts.len() == 1 && parts[0].eq_ignore_ascii_case(keyword))
+    }
+
+    fn is_sign(&self, sign: &str) -> bool {
+        matches!(self, Token::Sign(text) if text == sign)
+    }
+}
+
+impl Field {
+    fn parse(parts: &[String], numbers: &[&str]) -> Answer<Self> {
+        let (of, name) = match parts {
+            [name] => ("attributes", name.clone()),
+            [of, name @ ..] => (of.as_str(), name.join(".")),
+            [] => return Err(wrong("a name is missing")),
+        };
+        let of = match of {
+            "metrics" | "metric" => "metrics",
+            "params" | "param" | "parameters" | "parameter" => "params",
+            "tags" | "tag" => "tags",
+            "attributes" | "attribute" | "attr" | "run" => "attributes",
+            other => {
+                return Err(wrong(&format!("`{other}` is none of metrics, params, tags and attributes")));
+            }
+        };
+        let is_number = of == "metrics" || of == "attributes" && numbers.contains(&name.as_str());
+        Ok(Self { of, name, is_number })
+    }
+}
+
+/// Reads tokens one after the other.
+struct Reader<'a> {
+    tokens: std::iter::Peekable<std::slice::Iter<'a, Token>>,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn next(&mut self) -> Answer<&Token> {
+        self.tokens.next().ok_or_else(|| wrong(&format!("`{}` ends too early", self.text)))
+    }
+
+    fn takes(&mut self, keyword: &str) -> bool {
+        self.tokens.next_if(|token| token.is(keyword)).is_some()
+    }
+
+    fn word(&mut self) -> Answer<Vec<String>> {
+        let text = self.text.to_owned();
+        match self.next()? {
+            Token::Word(parts) => Ok(parts.clone()),
+            other => Err(wrong(&format!("{other:?} is no name in `{text}`"))),
+        }
+    }
+
+    fn string(&mut self) -> Answer<String> {
+        match self.next()? {
+            Token::Text(text) => Ok(text.clone()),
+            // MLflow takes double quotes around values as well.
+            Token::Word(parts) if parts.len() == 1 => Ok(parts[0].clone()),
+            other => Err(wrong(&format!("{other:?} should be a text in quotes"))),
+        }
+    }
+
+    fn list(&mut self) -> Answer<Vec<String>> {
+        if !self.next()?.is_sign("(") {
+            return Err(wrong("IN takes a list in parentheses"));
+        }
+        let mut all = vec![self.string()?];
+        loop {
+            match self.next()? {
+                sign if sign.is_sign(",") => all.push(self.string()?),
+                sign if sign.is_sign(")") => return Ok(all),
+                other => return Err(wrong(&format!("{other:?} in a list"))),
+            }
+        }
+    }
+
+    fn test(&mut self, field: &Field) -> Answer<Test> {
+        if self.takes("IS") {
+            let is_null = !self.takes("NOT");
+            return match self.takes("NULL") {
+                true => Ok(Test::IsNull(is_null)),
+                false => Err(wrong("IS takes NULL or NOT NULL")),
+            };
+        }
+        let is_not = self.takes("NOT");
+        if self.takes("IN") {
+            return Ok(Test::In(self.list()?, !is_not));
+        }
+        if is_not {
+            return Err(wrong("NOT takes IN"));
+        }
+        for (keyword, keeps_case) in [("LIKE", true), ("ILIKE", false)] {
+            if self.takes(keyword) {
+                return Ok(Test::Like(self.string()?, keeps_case));
+            }
+        }
+        let comparison = match self.next()? {
+            Token::Sign(sign) => Comparison::parse(sign).ok_or_else(|| wrong(sign))?,
+            other => return Err(wrong(&format!("{other:?} is no comparison"))),
+        };
+        if !field.is_number {
+            return match comparison {
+                Comparison::Equal | Comparison::Unequal => Ok(Test::Text(comparison, self.string()?)),
+                _ => Err(wrong(&format!(
+                    "texts such as `{}` are compared by =, !=, LIKE, ILIKE and IN",
+                    field.name
+                ))),
+            };
+        }
+        match self.next()? {
+            Token::Number(number) => Ok(Test::Number(comparison, *number)),
+            other => Err(wrong(&format!("{other:?} should be a number"))),
+        }
+    }
+}
+
+impl Filter {
+    /// Reads a filter; `numbers` are the attributes that are numbers.
+    pub(crate) fn parse(text: &str, numbers: &[&str]) -> Answer<Self> {
+        let tokens = tokens(text)?;
+        if tokens.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut reader = Reader { tokens: tokens.iter().peekable(), text };
+        let mut all = Vec::new();
+        loop {
+            let field = Field::parse(&reader.word()?, numbers)?;
+            let test = reader.test(&field)?;
+            all.push((field, test));
+            if reader.tokens.peek().is_none() {
+                return Ok(Self(all));
+            }
+            if !reader.takes("AND") {
+                return Err(wrong(&format!("comparisons are joined by AND only: {text}")));
+            }
+        }
+    }
+
+    /// Whether all comparisons hold.
+    pub(crate) fn matches(&self, subject: &impl Subject) -> bool {
+        self.0.iter().all(|(field, test)| {
+            if field.is_number {
+                let value = subject.number(field.of, &field.name);
+                return match test {
+                    Test::IsNull(is_null) => value.is_none() == *is_null,
+                    Test::Number(comparison, number) => {
+                        value.is_some_and(|value| comparison.holds(value.partial_cmp(number)))
+                    }
+                    _ => false,
+                };
+            }
+            let value = subject.text(field.of, &field.name);
+            match test {
+                Test::IsNull(is_null) => value.is_none() == *is_null,
+                Test::Text(comparison, text) => {
+                    value.is_some_and(|value| comparison.holds(Some(value.as_str().cmp(text))))
+                }
+                Test::Like(pattern, keeps_case) => value.is_some_and(|value| match keeps_case {
+                    true => is_like(&value, pattern),
+                    false => is_like(&value.to_lowercase(), &pattern.to_lowercase()),
+                }),
+                Test::In(texts, is_in) => value.is_some_and(|value| texts.contains(&value) == *is_in),
+                Test::Number(..) => false,
+            }
+        })
+    }
+}
+
+/// Whether a text is of a pattern, in which `%` stands for any letters and `_` for one.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let (text, pattern): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
+    let (mut at, mut of) = (0, 0);
+    // Where the last `%` stands, and up to where it has taken the text.
+    let mut wild = None;
+    while at < text.len() {
+        match pattern.get(of) {
+            Some('%') => {
+                wild = Some((of, at));
+                of += 1;
+            }
+            Some(letter) if *letter == '_' || *letter == text[at] => (at, of) = (at + 1, of + 1),
+            _ => match wild {
+                Some((percent, taken)) => {
+                    wild = Some((percent, taken + 1));
+                    (at, of) = (taken + 1, percent + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[of..].iter().all(|letter| *letter == '%')
+}
+
+impl Order {
+    /// Reads `metrics.loss DESC`.
+    pub(crate) fn parse(text: &str, numbers: &[&str]) -> Answer<Self> {
+        let tokens = tokens(text)?;
+        let mut reader = Reader { tokens: tokens.iter().peekable(), text };
+        let field = Field::parse(&reader.word()?, numbers)?;
+        let is_descending = reader.takes("DESC");
+        if !is_descending {
+            reader.takes("ASC");
+        }
+        match reader.tokens.next() {
+            None => Ok(Self { field, is_descending }),
+            Some(_) => Err(wrong(text)),
+        }
+    }
+
+    /// The order of two. What has no value comes last, and before it what is NaN.
+    pub(crate) fn compare(&self, a: &impl Subject, b: &impl Subject) -> Ordering {
+        let turned = |order: Ordering| if self.is_descending { order.reverse() } else { order };
+        let (of, name) = (self.field.of, self.field.name.as_str());
+        if self.field.is_number {
+            let rank = |value: Option<f64>| value.map_or(2, |value| u8::from(value.is_nan()));
+            let (a, b) = (a.number(of, name), b.number(of, name));
+            let by_value = || a.zip(b).map_or(Ordering::Equal, |(a, b)| turned(a.total_cmp(&b)));
+            return rank(a).cmp(&rank(b)).then_with(by_value);
+        }
+        match (a.text(of, name), b.text(of, name)) {
+            (Some(a), Some(b)) => turned(a.cmp(&b)),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct One;
+
+    impl Subject for One {
+        fn text(&self, of: &str, name: &str) -> Option<String> {
+            let text = match (of, name) {
+                ("params", "depth") => "6",
+                ("tags", "a b") => "It's",
+                ("attributes", "status") => "FINISHED",
+                _ => return None,
+            };
+            Some(text.to_owned())
+        }
+
+        fn number(&self, of: &str, name: &str) -> Option<f64> {
+            match (of, name) {
+                ("metrics", "loss") => Some(0.5),
+                ("metrics", "val/loss.mean") => Some(-2.0),
+                ("metrics", "gap") => Some(f64::NAN),
+                ("attributes", "start_time") => Some(1_000.0),
+                _ => None,
+            }
+        }
+    }
+
+    fn is_one(filter: &str) -> bool {
+        Filter::parse(filter, &["start_time"]).unwrap().matches(&One)
+    }
+
+    #[test]
+    fn filters_choose_as_mlflow_does() {
+        for filter in [
+            "",
+            "metrics.loss = 0.5",
+            "metrics.loss<1 and metrics.`val/loss.mean` >= -2e0",
+            "metrics.val/loss.mean = -2",
+            "params.depth = '6' AND tags.\"a b\" = 'It''s'",
+            "attributes.status IN ('FAILED', 'FINISHED') AND attr.start_time > 999",
+            "status != 'RUNNING' AND start_time <= 1000",
+            "params.depth LIKE '_' AND attributes.status ILIKE 'fin%d'",
+            "attributes.status NOT IN ('RUNNING')",
+            "params.nothing IS NULL AND params.depth IS NOT NULL AND metrics.none IS NULL",
+            "metrics.gap != 1",
+            "params.depth = \"6\"",
+        ] {
+            assert!(is_one(filter), "{filter}");
+        }
+        for filter in [
+            "metrics.loss > 0.5",
+            "metrics.none < 1",
+            "metrics.gap < 1",
+            "params.depth = '7'",
+            "params.nothing != 'x'",
+            "params.depth LIKE '6_'",
+            "attributes.status LIKE 'fin%'",
+            "tags.`a b` = 'x' AND metrics.loss = 0.5",
+        ] {
+            assert!(!is_one(filter), "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused() {
+        for filter in [
+            "metrics.loss",
+            "metrics.loss = 'x'",
+            "metrics.loss = 1 OR metrics.loss = 2",
+            "params.depth > '5'",
+            "loss.x = 1",
+            "params.depth = 'x",
+            "params.depth IN ()",
+            "; drop",
+            "metrics.loss = 1 AND",
+            "= 1",
+        ] {
+            let refused = Filter::parse(filter, &[]).unwrap_err();
+            assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{filter}");
+        }
+        assert!(Order::parse("metrics.loss SIDEWAYS", &[]).is_err());
+    }
+
+    #[test]
+    fn orders_put_what_is_nothing_last() {
+        struct Number(Option<f64>);
+        impl Subject for Number {
+            fn text(&self, _: &str, _: &str) -> Option<String> {
+                self.0.map(|number| number.to_string())
+            }
+            fn number(&self, _: &str, _: &str) -> Option<f64> {
+                self.0
+            }
+        }
+        for (order, expected) in [
+            ("metrics.loss", "[Some(1.0), Some(2.0), Some(NaN), None]"),
+            ("metrics.loss DESC", "[Some(2.0), Some(1.0), Some(NaN), None]"),
+            ("params.loss ASC", "[Some(1.0), Some(2.0), Some(NaN), None]"),
+        ] {
+            let order = Order::parse(order, &[]).unwrap();
+            let mut all = [None, Some(2.0), Some(f64::NAN), Some(1.0)].map(Number);
+            all.sort_by(|a, b| order.compare(a, b));
+            assert_eq!(format!("{:?}", all.map(|one| one.0)), expected);
+        }
+    }
+}

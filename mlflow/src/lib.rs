@@ -1,0 +1,20 @@
+//! MLflow's door: the part of MLflow's REST interface (2.0) that an unmodified MLflow client needs for experiments, runs,
+//! metrics and the registry of models, under `/mlflow/<category>/<workspace>`.
+//!
+//! Experiments and runs are those of the catalog, metrics are metric events, registered models are models, their versions
+//! releases, and aliases environments to which a release is promoted. Artifacts are not kept. All endpoints stand in one table
+//! ([`endpoint`]), with what each demands of its caller. What is not in it is answered as MLflow answers the unknown.
+
+mod answer;
+mod asked;
+mod door;
+pub mod endpoint;
+mod experiments;
+mod filter;
+mod metrics;
+mod models;
+mod registry;
+mod runs;
+mod search;
+
+pub use door::{as_mlflow, routes};

@@ -1,0 +1,135 @@
+//! Metrics: events like all others, which take the way of all events.
+
+use std::sync::Arc;
+
+use axum::{
+    body::{Body, to_bytes},
+    http::{Request, header},
+};
+use catalog::{MAX_POINTS, RunChange, TokenQuota, Workspace};
+use event::Id;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+use web::Asker;
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::{Asked, instant, millis, number, whole},
+    door::Door,
+    experiments::texts,
+    runs::tagging,
+};
+
+/// The most bytes of the answer to an append.
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
+/// How many values of a history are answered when the request does not say how many.
+const POINTS: usize = 25_000;
+
+/// A number; what JSON has no number for by its name.
+pub(crate) fn shown_number(value: f64) -> Value {
+    match value {
+        _ if value.is_nan() => "NaN".into(),
+        f64::INFINITY => "Infinity".into(),
+        f64::NEG_INFINITY => "-Infinity".into(),
+        value => value.into(),
+    }
+}
+
+/// The metrics of a run as an object of arrays.
+fn columns(run: &Id, metrics: &[&Value]) -> Answer<Value> {
+    let (mut names, mut times, mut values, mut steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for metric in metrics {
+        let missing =
+            |name: &str| Failure::invalid(format!("Missing value for required parameter '{name}'."));
+        names.push(metric["key"].as_str().filter(|key| !key.is_empty()).ok_or_else(|| missing("key"))?);
+        let value = number(&metric["value"]);
+        values.push(shown_number(value.ok_or_else(|| {
+            Failure::invalid(format!(
+                "Got invalid value {} for metric: a number is expected.",
+                metric["value"]
+            ))
+        })?));
+        let at = whole(&metric["timestamp"], "timestamp")?.ok_or_else(|| missing("timestamp"))?;
+        times.push(instant(at, "timestamp")?.to_string());
+        steps.push(whole(&metric["step"], "step")?.unwrap_or(0));
+    }
+    let runs = vec![run.as_str(); names.len()];
+    Ok(json!({ "name": names, "measured_at": times, "value": values, "step": steps, "run": runs }))
+}
+
+impl Door {
+    /// Appends metrics of a run, in the name of who asks.
+    async fn append(&self, workspace: &Workspace, asked: &Asked, metrics: &[&Value]) -> Answer<()> {
+        if metrics.is_empty() {
+            return Ok(());
+        }
+        let body = columns(&Self::run_id(asked)?, metrics)?;
+        let uri = format!("/v1/workspaces/{}/metrics", workspace.id());
+        let mut request = Request::post(uri)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_string()))
+            .map_err(|error| Failure::invalid(error.to_string()))?;
+        // Not all: axum's own say what the path of the door was.
+        if let Some(asker) = asked.extensions.get::<Asker>() {
+            request.extensions_mut().insert(asker.clone());
+        }
+        if let Some(quota) = asked.extensions.get::<Arc<TokenQuota>>() {
+            request.extensions_mut().insert(Arc::clone(quota));
+        }
+        let answer = match self.events.clone().oneshot(request).await {
+            Ok(answer) => answer,
+            Err(never) => match never {},
+        };
+        if answer.status().is_success() {
+            return Ok(());
+        }
+        let status = answer.status();
+        let told = to_bytes(answer.into_body(), MAX_ANSWER_BYTES).await.unwrap_or_default();
+        let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+        let first = told["errors"][0]["message"].as_str();
+        if first.is_some_and(|message| message.contains("is no run of this workspace")) {
+            return Err(Failure::missing(format!("Run with id={} not found", asked.run()?)));
+        }
+        let detail = told["detail"].as_str().unwrap_or_default();
+        let message = first.map_or_else(|| detail.to_owned(), |first| format!("{detail}: {first}"));
+        Err(match status.as_u16() {
+            422 => Failure::invalid(message),
+            _ => Failure::of(status, message),
+        })
+    }
+
+    pub(crate) async fn log_metric(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let metric = Value::Object(asked.fields.clone());
+        self.append(workspace, asked, &[&metric]).await?;
+        Ok(json!({}))
+    }
+
+    pub(crate) async fn log_batch(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (params, tags) = (texts(asked.list("params"))?, texts(asked.list("tags"))?);
+        if !params.is_empty() || !tags.is_empty() {
+            let tags = tags.into_iter().map(|(key, value)| (key, Some(value)));
+            self.change(workspace, asked, &RunChange { params, ..tagging(tags) }).await?;
+        }
+        let metrics: Vec<&Value> = asked.list("metrics").iter().collect();
+        self.append(workspace, asked, &metrics).await?;
+        Ok(json!({}))
+    }
+
+    pub(crate) async fn metric_history(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let run = self.run_of(workspace, asked).await?;
+        let key = asked.text("metric_key")?;
+        let page = (asked.limit(POINTS, MAX_POINTS)?, asked.text_if("page_token"));
+        let page = self.ingest.catalog().metric_history(&run, key, page, self.ingest.clock().now()).await?;
+        let point = |point: &catalog::Point| {
+            json!({
+                "key": key,
+                "value": shown_number(point.value),
+                "timestamp": millis(point.at),
+                "step": point.step.unwrap_or(0),
+            })
+        };
+        let metrics: Vec<Value> = page.points.iter().map(point).collect();
+        Ok(json!({ "metrics": metrics, "next_page_token": page.next }))
+    }
+}

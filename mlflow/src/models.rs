@@ -1,0 +1,210 @@
+//! Registered models are models; their aliases are environments in which a version is live.
+
+use std::collections::BTreeMap;
+
+use catalog::{Model, New, NewEntity, Release, Workspace, WorkspacePage, attributes};
+use event::{Definition, Task};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::{Asked, millis},
+    door::Door,
+    experiments::{page, pairs, texts},
+    filter::{Filter, Subject},
+    registry::{number_of, shown_version},
+};
+
+/// The tags of a registered model that say how its predictions are judged.
+const TASK: &str = "almanac.task";
+const POSITIVE_LABEL: &str = "almanac.positive_label";
+
+/// The tag by which MLflow tells prompts from models.
+const PROMPT: &str = "mlflow.prompt.is_prompt";
+
+/// What MLflow notes of a model or a version stands under this attribute.
+pub(crate) const NOTES: &str = "mlflow";
+
+/// The most registered models of a page.
+const MAX_MODELS: usize = 1_000;
+
+/// What MLflow notes of something.
+pub(crate) fn notes(attributes: &attributes::Attributes) -> Value {
+    attributes::to_json(attributes)[NOTES].clone()
+}
+
+/// Tags that were noted, as a list.
+pub(crate) fn tags(notes: &Value) -> Vec<Value> {
+    let text = |(key, value): (&String, &Value)| (key.clone(), value.as_str().unwrap_or_default().to_owned());
+    let texts: BTreeMap<String, String> = notes["tags"].as_object().into_iter().flatten().map(text).collect();
+    pairs(&texts)
+}
+
+/// A tag that was noted. What says of nothing that it is a prompt, which MLflow's clients ask for, is none.
+pub(crate) fn tag(attributes: &attributes::Attributes, name: &str) -> Option<String> {
+    let noted = notes(attributes)["tags"][name].as_str().map(str::to_owned);
+    noted.or_else(|| (name == PROMPT).then(|| "false".to_owned()))
+}
+
+/// The attributes of something that MLflow notes something of.
+pub(crate) fn noted(asked: &Asked) -> Answer<Map<String, Value>> {
+    let mut notes = Map::new();
+    let tags = texts(asked.list("tags"))?;
+    if !tags.is_empty() {
+        notes.insert("tags".to_owned(), json!(tags));
+    }
+    if let Some(description) = asked.text_if("description") {
+        notes.insert("description".to_owned(), description.into());
+    }
+    Ok([(NOTES.to_owned(), Value::Object(notes))].into_iter().collect())
+}
+
+/// How the predictions of a model are judged: as its tags say.
+fn task(asked: &Asked) -> Answer<Task> {
+    let tags = texts(asked.list("tags"))?;
+    let task = tags.get(TASK).map_or("multiclass", String::as_str);
+    Ok(Task::parse(task, tags.get(POSITIVE_LABEL).map(String::as_str))?)
+}
+
+/// The aliases of a model: each with the release that has it.
+fn aliases<'a>(page: &'a WorkspacePage, model: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    page.live.iter().filter_map(move |(environment, live)| {
+        Some((environment.as_str(), live.get(model)?.release.as_str()))
+    })
+}
+
+/// The aliases of a release.
+pub(crate) fn aliases_of(page: &WorkspacePage, release: &Release) -> Vec<String> {
+    let of = aliases(page, &release.model).filter(|(_, name)| *name == release.entity.name);
+    of.map(|(alias, _)| alias.to_owned()).collect()
+}
+
+/// The versions of a model, the oldest first.
+pub(crate) fn versions<'a>(page: &'a WorkspacePage, model: &'a str) -> Vec<(u64, &'a Release)> {
+    let of = page.releases.iter().filter(|release| release.model == model);
+    let mut all: Vec<_> = of.filter_map(|release| Some((number_of(release)?, release))).collect();
+    all.sort_by_key(|(number, _)| *number);
+    all
+}
+
+fn shown(page: &WorkspacePage, model: &Model) -> Value {
+    let (entity, notes) = (&model.entity, notes(&model.entity.attributes));
+    let number =
+        |name: &str| page.releases.iter().find(|release| release.entity.name == name).and_then(number_of);
+    let aliases: Vec<Value> = aliases(page, &entity.name)
+        .filter_map(|(alias, name)| Some(json!({ "alias": alias, "version": number(name)?.to_string() })))
+        .collect();
+    let latest: Vec<Value> = versions(page, &entity.name)
+        .last()
+        .map(|(_, release)| shown_version(page, release))
+        .into_iter()
+        .collect();
+    json!({
+        "name": entity.name,
+        "creation_timestamp": millis(entity.created_at),
+        "last_updated_timestamp": millis(entity.updated_at),
+        "description": notes["description"].as_str().unwrap_or_default(),
+        "tags": tags(&notes),
+        "aliases": aliases,
+        "latest_versions": latest,
+    })
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::missing(format!("Registered Model with name={name} not found"))
+}
+
+impl Subject for Model {
+    fn text(&self, of: &str, name: &str) -> Option<String> {
+        match (of, name) {
+            ("attributes", "name") => Some(self.entity.name.clone()),
+            ("tags", name) => tag(&self.entity.attributes, name),
+            _ => None,
+        }
+    }
+
+    fn number(&self, _: &str, _: &str) -> Option<f64> {
+        None
+    }
+}
+
+impl Door {
+    /// The page of a workspace, on which a model has to be.
+    pub(crate) async fn page_with(&self, workspace: &Workspace, model: &str) -> Answer<WorkspacePage> {
+        let page = self.ingest.catalog().page(workspace.id()).await?;
+        match page.models.iter().any(|known| known.entity.name == model) {
+            true => Ok(page),
+            false => Err(missing(model)),
+        }
+    }
+
+    pub(crate) async fn create_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        workspace.check_open()?;
+        let name = asked.text("name")?;
+        let definition = Definition::of(task(asked)?);
+        let mut new = NewEntity::new(name, New::Model { workspace: workspace.id().clone(), definition });
+        new.attributes = attributes::from_json(&noted(asked)?)?;
+        match self.ingest.catalog().create(new, self.ingest.clock().now()).await {
+            Ok(_) => self.get_model(workspace, asked).await,
+            Err(error) if error.is_conflict() => {
+                Err(Failure::exists(format!("Registered Model (name={name}) already exists.")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) async fn get_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let name = asked.text("name")?;
+        let page = self.page_with(workspace, name).await?;
+        let model =
+            page.models.iter().find(|model| model.entity.name == name).ok_or_else(|| missing(name))?;
+        Ok(json!({ "registered_model": shown(&page, model) }))
+    }
+
+    pub(crate) async fn search_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let limit = asked.limit(100, MAX_MODELS)?;
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &[])?;
+        let known = self.ingest.catalog().page(workspace.id()).await?;
+        let mut found: Vec<&Model> = known.models.iter().filter(|model| filter.matches(*model)).collect();
+        found.sort_by_key(|model| &model.entity.name);
+        let (some, next) = page(&found, asked.text_if("page_token"), limit)?;
+        let shown: Vec<Value> = some.iter().map(|model| shown(&known, model)).collect();
+        Ok(json!({ "registered_models": shown, "next_page_token": next }))
+    }
+
+    pub(crate) async fn latest_versions(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let name = asked.text("name")?;
+        let page = self.page_with(workspace, name).await?;
+        let latest = versions(&page, name).last().map(|(_, release)| shown_version(&page, release));
+        Ok(json!({ "model_versions": latest.into_iter().collect::<Vec<_>>() }))
+    }
+
+    pub(crate) async fn set_alias(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (alias, (_, release)) = (asked.text("alias")?, self.version_of(workspace, asked).await?);
+        self.ingest.promote(workspace, &release.entity.name, alias, None).await?;
+        Ok(json!({}))
+    }
+
+    /// The release that has an alias.
+    async fn of_alias(&self, workspace: &Workspace, asked: &Asked) -> Answer<(WorkspacePage, Release)> {
+        let (name, alias) = (asked.text("name")?, asked.text("alias")?);
+        let page = self.page_with(workspace, name).await?;
+        let live = page.live.get(alias).and_then(|live| live.get(name));
+        let found =
+            live.and_then(|live| page.releases.iter().find(|known| known.entity.name == live.release));
+        let found = found.filter(|release| number_of(release).is_some()).cloned();
+        let missing = || Failure::missing(format!("Registered model alias {alias} not found."));
+        Ok((page, found.ok_or_else(missing)?))
+    }
+
+    pub(crate) async fn get_alias(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (page, release) = self.of_alias(workspace, asked).await?;
+        Ok(json!({ "model_version": shown_version(&page, &release) }))
+    }
+
+    pub(crate) async fn delete_alias(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (_, release) = self.of_alias(workspace, asked).await?;
+        self.ingest.retire(workspace, &release.entity.name, Some(asked.text("alias")?), None).await?;
+        Ok(json!({}))
+    }
+}

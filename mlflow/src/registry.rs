@@ -1,0 +1,148 @@
+//! Versions of registered models are releases: version 3 of `risk` is the release `risk-3`.
+
+use catalog::{Release, Workspace, WorkspacePage, new::NewRelease};
+use ingest::SubmitError;
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::{Asked, millis},
+    door::Door,
+    experiments::page,
+    filter::{Filter, Subject},
+    models::{NOTES, aliases_of, noted, notes, tag, tags, versions},
+};
+
+/// The most versions of a page.
+const MAX_VERSIONS: usize = 200_000;
+
+/// How often a number is chosen again that another request took.
+const TRIES: usize = 10;
+
+/// The number of a version, if the release is one.
+pub(crate) fn number_of(release: &Release) -> Option<u64> {
+    release.entity.name.strip_prefix(&release.model)?.strip_prefix('-')?.parse().ok()
+}
+
+/// The run that a release was made from.
+fn run_of(release: &Release) -> String {
+    let attributes = catalog::attributes::to_json(&release.entity.attributes);
+    attributes["run"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A version as MLflow has it.
+pub(crate) fn shown_version(page: &WorkspacePage, release: &Release) -> Value {
+    let (entity, notes) = (&release.entity, notes(&release.entity.attributes));
+    json!({
+        "name": release.model,
+        "version": number_of(release).unwrap_or_default().to_string(),
+        "creation_timestamp": millis(entity.created_at),
+        "last_updated_timestamp": millis(entity.updated_at),
+        "current_stage": "None",
+        "description": notes["description"].as_str().unwrap_or_default(),
+        "source": release.details.artefact_uri,
+        "run_id": run_of(release),
+        "status": "READY",
+        "tags": tags(&notes),
+        "aliases": aliases_of(page, release),
+    })
+}
+
+impl Subject for Release {
+    fn text(&self, of: &str, name: &str) -> Option<String> {
+        match (of, name) {
+            ("attributes", "name") => Some(self.model.clone()),
+            ("attributes", "run_id") => Some(run_of(self)),
+            ("attributes", "source_path") => self.details.artefact_uri.clone(),
+            ("tags", name) => tag(&self.entity.attributes, name),
+            _ => None,
+        }
+    }
+
+    fn number(&self, of: &str, name: &str) -> Option<f64> {
+        (of == "attributes" && name == "version_number")
+            .then(|| number_of(self).map(|number| number as f64))?
+    }
+}
+
+impl Door {
+    /// The version that a request names.
+    pub(crate) async fn version_of(
+        &self,
+        workspace: &Workspace,
+        asked: &Asked,
+    ) -> Answer<(WorkspacePage, Release)> {
+        let (name, version) = (asked.text("name")?, asked.text("version")?);
+        let page = self.page_with(workspace, name).await?;
+        let wanted = version.parse::<u64>().ok();
+        let found = versions(&page, name).into_iter().find(|(number, _)| Some(*number) == wanted);
+        let found = found.map(|(_, release)| release.clone());
+        let missing =
+            || Failure::missing(format!("Model Version (name={name}, version={version}) not found"));
+        Ok((page, found.ok_or_else(missing)?))
+    }
+
+    pub(crate) async fn create_version(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        workspace.check_open()?;
+        let name = asked.text("name")?;
+        for _ in 0..TRIES {
+            let page = self.page_with(workspace, name).await?;
+            let number = versions(&page, name).last().map_or(1, |(number, _)| number + 1);
+            let mut attributes = noted(asked)?;
+            if let Some(link) = asked.text_if("run_link") {
+                attributes[NOTES]["run_link"] = link.into();
+            }
+            let new = NewRelease {
+                workspace: workspace.id().to_string(),
+                name: format!("{name}-{number}"),
+                model: name.to_owned(),
+                artefact_uri: asked.text_if("source").map(str::to_owned),
+                from_run: asked.text_if("run_id").map(str::to_owned),
+                notes: asked.text_if("description").map(str::to_owned),
+                attributes: Some(attributes),
+                ..NewRelease::default()
+            };
+            let new = new.with_run(self.ingest.catalog(), workspace.id()).await?.spec()?;
+            match self.ingest.create_release(workspace, new).await {
+                Ok(created) if created.is_new => {
+                    return Ok(json!({ "model_version": shown_version(&page, &created.release) }));
+                }
+                // Another request took the number in this moment.
+                Ok(_) => {}
+                Err(SubmitError::Store(error)) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Failure::of(
+            axum::http::StatusCode::CONFLICT,
+            format!("`{name}` is being changed by others; try again"),
+        ))
+    }
+
+    pub(crate) async fn get_version(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (page, release) = self.version_of(workspace, asked).await?;
+        Ok(json!({ "model_version": shown_version(&page, &release) }))
+    }
+
+    pub(crate) async fn version_uri(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (_, release) = self.version_of(workspace, asked).await?;
+        Ok(json!({ "artifact_uri": release.details.artefact_uri }))
+    }
+
+    pub(crate) async fn search_versions(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let limit = asked.limit(MAX_VERSIONS, MAX_VERSIONS)?;
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &["version_number"])?;
+        let known = self.ingest.catalog().page(workspace.id()).await?;
+        let mut found: Vec<_> = known
+            .releases
+            .iter()
+            .filter_map(|release| Some((&release.model, number_of(release)?, release)))
+            .filter(|(_, _, release)| filter.matches(*release))
+            .collect();
+        // By name, and of a name the latest first.
+        found.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
+        let (some, next) = page(&found, asked.text_if("page_token"), limit)?;
+        let shown: Vec<Value> = some.iter().map(|(_, _, release)| shown_version(&known, release)).collect();
+        Ok(json!({ "model_versions": shown, "next_page_token": next }))
+    }
+}

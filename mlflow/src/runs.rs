@@ -1,0 +1,193 @@
+//! Runs: what they are given, and how they go.
+
+use catalog::{LatestValue, NewRun, Run, RunChange, RunStatus, RunWithMetrics, Workspace};
+use event::Id;
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::{Asked, millis},
+    door::Door,
+    experiments::{ARTIFACTS, artifact_location, pairs, stage, texts},
+    metrics::shown_number,
+};
+
+/// The tags by which MLflow says what Almanac has fields for.
+const RUN_NAME: &str = "mlflow.runName";
+const PARENT: &str = "mlflow.parentRunId";
+const USER: &str = "mlflow.user";
+
+/// The status of a run as MLflow calls it.
+pub(crate) fn status_of(status: RunStatus) -> String {
+    status.name().to_uppercase()
+}
+
+/// Where MLflow's clients put the artifacts of a run: where its experiment says, of which the run keeps the address. Almanac
+/// itself takes none.
+fn artifact_uri(run: &Run) -> String {
+    let told = run.tags.get(ARTIFACTS).cloned();
+    told.unwrap_or_else(|| format!("mlflow-artifacts:/{}/{}/artifacts", run.experiment_id(), run.id))
+}
+
+fn info(run: &Run) -> Value {
+    json!({
+        "run_id": run.id.as_str(),
+        "run_uuid": run.id.as_str(),
+        "run_name": run.name,
+        "experiment_id": run.experiment_id(),
+        "user_id": run.tags.get(USER).map_or("", String::as_str),
+        "status": status_of(run.status),
+        "start_time": millis(run.started_at),
+        "end_time": run.ended_at.map(millis),
+        "artifact_uri": artifact_uri(run),
+        "lifecycle_stage": stage(run.archived_at.is_some()),
+    })
+}
+
+/// A run as MLflow has it.
+pub(crate) fn shown(of: &RunWithMetrics) -> Value {
+    let metric = |(key, latest): (&String, &LatestValue)| {
+        json!({
+            "key": key,
+            "value": shown_number(latest.value),
+            "timestamp": millis(latest.at),
+            "step": latest.step.unwrap_or(0),
+        })
+    };
+    let metrics: Vec<Value> = of.metrics.iter().map(metric).collect();
+    let mut tags = of.run.tags.clone();
+    tags.insert(RUN_NAME.to_owned(), of.run.name.clone());
+    if let Some(parent) = &of.run.parent {
+        tags.insert(PARENT.to_owned(), parent.to_string());
+    }
+    json!({
+        "info": info(&of.run),
+        "data": { "metrics": metrics, "params": pairs(&of.run.params), "tags": pairs(&tags) },
+        "inputs": {},
+    })
+}
+
+fn no_run(run: &str) -> Failure {
+    Failure::missing(format!("Run with id={run} not found"))
+}
+
+impl Door {
+    /// The id of the run that a request names.
+    pub(crate) fn run_id(asked: &Asked) -> Answer<Id> {
+        let run = asked.run()?;
+        Id::parse(run).map_err(|_| no_run(run))
+    }
+
+    /// The run that a request names.
+    pub(crate) async fn run_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<Run> {
+        let id = Self::run_id(asked)?;
+        let found = self.ingest.catalog().find_run(workspace.id(), &id).await?;
+        found.ok_or_else(|| no_run(id.as_str()))
+    }
+
+    pub(crate) async fn create_run(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        workspace.check_open()?;
+        let experiment = asked.text_if("experiment_id").unwrap_or(log::key::DEFAULT_EXPERIMENT.1);
+        let experiment = self.find_experiment(workspace, experiment).await?;
+        if experiment.archived_at.is_some() {
+            let message = format!("The experiment {} must be in the 'active' state.", experiment.id());
+            return Err(Failure { code: "INVALID_STATE", ..Failure::invalid(message) });
+        }
+        let mut tags = texts(asked.list("tags"))?;
+        let (named, parent) = (tags.remove(RUN_NAME), tags.remove(PARENT));
+        if let Some(user) = asked.text_if("user_id") {
+            tags.entry(USER.to_owned()).or_insert_with(|| user.to_owned());
+        }
+        let now = self.ingest.clock().now();
+        let id = Id::new(now);
+        if experiment.tags.contains_key(ARTIFACTS) {
+            let location = artifact_location(&experiment);
+            tags.insert(ARTIFACTS.to_owned(), format!("{location}/{id}/artifacts"));
+        }
+        let new = NewRun {
+            id: Some(id),
+            experiment: Some(experiment.name),
+            name: asked.text_if("run_name").map(str::to_owned).or(named),
+            started_at: asked.time("start_time")?.filter(|at| at.micros() != 0),
+            parent: parent.map(|parent| Id::parse(&parent).map_err(|_| no_run(&parent))).transpose()?,
+            tags,
+            ..NewRun::default()
+        };
+        let run = self.ingest.catalog().create_run(workspace.id(), new, now).await?;
+        Ok(json!({ "run": shown(&RunWithMetrics { run, metrics: Default::default() }) }))
+    }
+
+    pub(crate) async fn get_run(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let run = self.run_of(workspace, asked).await?;
+        let metrics = self.ingest.catalog().latest_metrics(workspace.id(), &run.id).await?.metrics;
+        Ok(json!({ "run": shown(&RunWithMetrics { run, metrics }) }))
+    }
+
+    pub(crate) async fn change(
+        &self,
+        workspace: &Workspace,
+        asked: &Asked,
+        change: &RunChange,
+    ) -> Answer<Run> {
+        let id = Self::run_id(asked)?;
+        let now = self.ingest.clock().now();
+        match self.ingest.catalog().change_run(workspace.id(), &id, change, now).await {
+            Ok(run) => Ok(run),
+            // What cannot be changed is a wrong value to MLflow.
+            Err(error) if error.is_conflict() => {
+                Err(Failure::invalid(format!("Changing param values is not allowed: {error} (run '{id}')")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) async fn update_run(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let status =
+            asked.text_if("status").map(|status| RunStatus::parse(&status.to_lowercase())).transpose()?;
+        let change = RunChange {
+            name: asked.text_if("run_name").map(str::to_owned),
+            status,
+            ended_at: asked.time("end_time")?.filter(|at| at.micros() != 0),
+            ..RunChange::default()
+        };
+        let run = self.change(workspace, asked, &change).await?;
+        Ok(json!({ "run_info": info(&run) }))
+    }
+
+    pub(crate) async fn archive_run(
+        &self,
+        workspace: &Workspace,
+        asked: &Asked,
+        is_archived: bool,
+    ) -> Answer {
+        let change = RunChange { archived: Some(is_archived), ..RunChange::default() };
+        self.change(workspace, asked, &change).await?;
+        Ok(json!({}))
+    }
+
+    pub(crate) async fn log_param(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let value = asked.text_if("value").unwrap_or_default();
+        let params = [(asked.text("key")?.to_owned(), value.to_owned())].into();
+        self.change(workspace, asked, &RunChange { params, ..RunChange::default() }).await?;
+        Ok(json!({}))
+    }
+
+    pub(crate) async fn tag_run(&self, workspace: &Workspace, asked: &Asked, is_set: bool) -> Answer {
+        let (key, value) = (asked.text("key")?, asked.text_if("value").unwrap_or_default());
+        let change = tagging([(key.to_owned(), is_set.then(|| value.to_owned()))]);
+        self.change(workspace, asked, &change).await?;
+        Ok(json!({}))
+    }
+
+    pub(crate) async fn list_artifacts(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let run = self.run_of(workspace, asked).await?;
+        Ok(json!({ "root_uri": artifact_uri(&run), "files": [] }))
+    }
+}
+
+/// A change of tags. That of the name changes the name.
+pub(crate) fn tagging(tags: impl IntoIterator<Item = (String, Option<String>)>) -> RunChange {
+    let mut change = RunChange { tags: tags.into_iter().collect(), ..RunChange::default() };
+    change.name = change.tags.remove(RUN_NAME).flatten();
+    change
+}

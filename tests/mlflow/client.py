@@ -1,0 +1,164 @@
+"""What an unmodified MLflow client does, through Almanac's door; `tests/system/mlflow.rs` runs it.
+
+`MLFLOW_TRACKING_URI` names the door. Prints `ok` at the end.
+"""
+
+import math
+import os
+import sys
+import tempfile
+import warnings
+
+os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+os.environ["MLFLOW_ENABLE_ASYNC_LOGGING"] = "false"
+warnings.simplefilter("ignore")
+
+import mlflow
+from mlflow.entities import Metric, Param, RunTag, ViewType
+from mlflow.exceptions import MlflowException
+
+client = mlflow.MlflowClient()
+
+
+def refused(call, code, *words):
+    try:
+        call()
+    except MlflowException as error:
+        assert error.error_code == code, (error.error_code, str(error))
+        assert all(word in str(error) for word in words), str(error)
+    else:
+        raise AssertionError(f"{code} was expected")
+
+
+def a_usual_script():
+    experiment = mlflow.set_experiment("depths of trees")
+    assert mlflow.set_experiment("depths of trees").experiment_id == experiment.experiment_id
+    with mlflow.start_run(run_name="first", tags={"team": "risk"}) as run:
+        mlflow.log_param("depth", 6)
+        mlflow.log_params({"rate": 0.1, "seed": 7})
+        for step in range(5):
+            mlflow.log_metric("loss", 1 / (1 + step), step=step)
+        mlflow.log_metrics({"auc": 0.8, "gap": math.nan, "top": math.inf}, step=4)
+        mlflow.set_tags({"reviewed": "yes", "team": "lending"})
+        with mlflow.start_run(nested=True) as child:
+            mlflow.log_metric("loss", 2.0)
+        refused(lambda: mlflow.log_param("depth", 7), "INVALID_PARAMETER_VALUE", "depth")
+    run_id = run.info.run_id
+    found = client.get_run(run_id)
+    assert (found.info.status, found.info.run_name) == ("FINISHED", "first")
+    assert found.info.end_time >= found.info.start_time
+    assert found.data.params == {"depth": "6", "rate": "0.1", "seed": "7"}
+    assert found.data.metrics["loss"] == 0.2 and math.isnan(found.data.metrics["gap"])
+    assert found.data.metrics["top"] == math.inf
+    assert (found.data.tags["team"], found.data.tags["reviewed"]) == ("lending", "yes")
+    history = client.get_metric_history(run_id, "loss")
+    assert [(metric.step, metric.value) for metric in history] == [(step, 1 / (1 + step)) for step in range(5)]
+    assert client.get_run(child.info.run_id).data.tags["mlflow.parentRunId"] == run_id
+    client.delete_tag(run_id, "reviewed")
+    assert "reviewed" not in client.get_run(run_id).data.tags
+    return experiment.experiment_id, run_id
+
+
+def batches():
+    run = client.create_run("0")
+    metrics = [Metric("loss", step / 7, 1_780_000_000_000 + step, step) for step in range(900)]
+    params = [Param(f"p{at}", str(at)) for at in range(50)]
+    client.log_batch(run.info.run_id, metrics, params, [RunTag("a b", "c")])
+    client.log_batch(run.info.run_id, metrics, params)
+    found = client.get_run(run.info.run_id)
+    assert (found.data.metrics["loss"], len(found.data.params), found.data.tags["a b"]) == (899 / 7, 50, "c")
+    history = client.get_metric_history(run.info.run_id, "loss")
+    assert [metric.value for metric in history] == [step / 7 for step in range(900)], "a repeat counts once"
+    client.set_terminated(run.info.run_id, "FAILED")
+    assert client.get_run(run.info.run_id).info.status == "FAILED"
+
+
+def searches():
+    experiment = client.create_experiment("searched", tags={"kind": "test"})
+    for at in range(12):
+        run = client.create_run(experiment, run_name=f"run {at}", start_time=1_780_000_000_000 + at)
+        client.log_metric(run.info.run_id, "score", at / 10)
+        client.log_param(run.info.run_id, "parity", "odd" if at % 2 else "even")
+    names = lambda runs: [run.info.run_name for run in runs]
+    search = lambda filter="", **options: client.search_runs([experiment], filter, **options)
+    assert names(search()) == [f"run {at}" for at in reversed(range(12))]
+    assert names(search("metrics.score > 0.75 and params.parity = 'odd'")) == ["run 11", "run 9"]
+    assert names(search("attributes.run_name IN ('run 3', 'run 4')", order_by=["metrics.score ASC"])) == ["run 3", "run 4"]
+    assert names(search("tags.mlflow.runName LIKE 'run 1%'", order_by=["params.parity", "metrics.score DESC"])) == [
+        "run 10", "run 11", "run 1",
+    ]
+    paged, token = [], None
+    while token != "":
+        page = search(max_results=5, page_token=token)
+        paged += names(page)
+        token = page.token or ""
+    assert paged == [f"run {at}" for at in reversed(range(12))]
+    refused(lambda: search("metrics.score >"), "INVALID_PARAMETER_VALUE")
+    client.delete_run(search("attributes.run_name = 'run 0'")[0].info.run_id)
+    assert len(search()) == 11 and names(search(run_view_type=ViewType.DELETED_ONLY)) == ["run 0"]
+    assert [found.name for found in client.search_experiments(filter_string="tags.kind = 'test'")] == ["searched"]
+    client.delete_experiment(experiment)
+    assert experiment not in [found.experiment_id for found in client.search_experiments()]
+    refused(lambda: client.create_run(experiment), "INVALID_STATE")
+    client.restore_experiment(experiment)
+    assert client.get_experiment_by_name("searched").experiment_id == experiment
+
+
+def models(run_id):
+    client.create_registered_model("risk", tags={"almanac.task": "binary"}, description="Who defaults.")
+    refused(lambda: client.create_registered_model("risk"), "RESOURCE_ALREADY_EXISTS")
+    first = client.create_model_version("risk", "s3://models/risk/1", run_id, tags={"by": "ann"})
+    second = client.create_model_version("risk", "s3://models/risk/2")
+    assert (first.version, second.version, first.run_id) == ("1", "2", run_id), (first, second)
+    client.set_registered_model_alias("risk", "champion", "1")
+    client.set_registered_model_alias("risk", "champion", "2")
+    assert client.get_model_version_by_alias("risk", "champion").version == "2"
+    assert client.get_registered_model("risk").aliases == {"champion": "2"}
+    found = client.get_model_version("risk", "1")
+    assert (found.source, found.tags, found.aliases) == ("s3://models/risk/1", {"by": "ann"}, [])
+    assert [version.version for version in client.search_model_versions("name = 'risk'")] == ["2", "1"]
+    assert [model.name for model in client.search_registered_models()] == ["risk"]
+    client.delete_registered_model_alias("risk", "champion")
+    refused(lambda: client.get_model_version_by_alias("risk", "champion"), "RESOURCE_DOES_NOT_EXIST")
+    refused(lambda: client.get_model_version("risk", "3"), "RESOURCE_DOES_NOT_EXIST")
+
+
+def what_is_not_there(run_id):
+    refused(lambda: client.get_run("0" * 27), "RESOURCE_DOES_NOT_EXIST", "not found")
+    refused(lambda: client.log_metric("0" * 32, "a", 1.0), "RESOURCE_DOES_NOT_EXIST")
+    refused(lambda: client.get_experiment("17"), "RESOURCE_DOES_NOT_EXIST")
+    assert client.get_experiment_by_name("never made") is None
+    refused(lambda: client.rename_registered_model("risk", "other"), "ENDPOINT_NOT_FOUND")
+    assert client.list_artifacts(run_id) == []
+    try:
+        client.log_text(run_id, "text", "a.txt")
+    except Exception as error:
+        assert "Almanac keeps no artifacts" in str(error), str(error)
+    else:
+        raise AssertionError("an artifact was taken")
+
+
+def autologging():
+    from sklearn.linear_model import LogisticRegression
+
+    # Almanac keeps no artifacts, but says where they are.
+    location = os.path.join(tempfile.mkdtemp(), "artifacts")
+    mlflow.set_experiment(experiment_id=client.create_experiment("autologged", artifact_location=location))
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
+    with mlflow.start_run() as run:
+        LogisticRegression(C=0.5).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    found = client.get_run(run.info.run_id)
+    assert found.data.params["C"] == "0.5", found.data.params
+    assert found.data.metrics["training_accuracy_score"] == 1.0, found.data.metrics
+    assert found.info.artifact_uri.startswith(location) and client.list_artifacts(run.info.run_id)
+    assert found.data.tags["estimator_name"] == "LogisticRegression"
+
+
+experiment, run = a_usual_script()
+batches()
+searches()
+models(run)
+what_is_not_there(run)
+if "sklearn" in sys.argv:
+    autologging()
+print("ok")
