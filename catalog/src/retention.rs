@@ -37,8 +37,9 @@ pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Version of the item. The first one has no pins of snapshots.
+/// Version of the item, and the first one, which has no pins of snapshots.
 const ITEM_VERSION: i64 = 2;
+const FIRST_VERSION: i64 = 1;
 
 /// How long a workspace keeps its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,7 +142,9 @@ impl Retention {
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        if item.int("v")? != FIRST_VERSION {
+            item.check_version(ITEM_VERSION)?;
+        }
         let text = |value: &Value| match value {
             Value::S(text) => Ok(text.clone()),
             _ => Err(item.corrupt("a pin is no text")),
@@ -363,6 +366,37 @@ mod tests {
         assert_eq!(retention.first_day(expires_at), Some(day("2026-06-02")));
         assert_eq!(retention.first_day(expires_at.plus_seconds(-1)), Some(day("2026-06-01")));
         assert_eq!(Retention::default().first_day(expires_at), None);
+    }
+
+    #[test]
+    fn every_version_of_the_item_is_read() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let text = |text: &str| Value::S(text.to_owned());
+        // As the first version wrote it, which knew no snapshots.
+        let first = Item::new(key::retention(&workspace))
+            .with("v", 1)
+            .with("ver", 3)
+            .with("changed_at", 1_781_049_600_000_000)
+            .with("pinned_days", Value::L(vec![text("2026-06-01")]))
+            .with("pinned_releases", Value::L(vec![text("v1")]))
+            .with("days", 90);
+        let read = Retention::from_item(&first).unwrap();
+        let known = Retention {
+            days: Some(90),
+            pinned_days: [day("2026-06-01")].into(),
+            pinned_releases: ["v1".to_owned()].into(),
+            pinned_snapshots: BTreeMap::new(),
+            changed_at: time("2026-06-10T00:00:00Z"),
+            ver: 3,
+        };
+        assert_eq!(read, known);
+        let window = Window::new(day("2026-05-01"), day("2026-05-31")).unwrap();
+        let with_snapshot = Retention { pinned_snapshots: [(workspace.clone(), window)].into(), ..known };
+        let second = with_snapshot.to_item(&workspace);
+        let days = [(workspace.as_str().to_owned(), text("2026-05-01/2026-05-31"))];
+        assert_eq!(second, first.with("v", 2).with("pinned_snapshots", BTreeMap::from(days)));
+        assert_eq!(Retention::from_item(&second).unwrap(), with_snapshot);
+        assert!(Retention::from_item(&second.with("v", 3)).is_err());
     }
 
     #[tokio::test]
