@@ -121,6 +121,9 @@ def narrow_catalog(path, method, operation):
     if path == "/v1/workspaces":
         # Those of all categories are listed at once.
         parameters = [one for one in parameters if one["name"] in ("of", "fields")]
+    if "/events/" in path:
+        # A consumer follows one kind of events.
+        parameters = [one for one in parameters if one["name"] != "consumer"]
     if path.startswith("/v1/counters/"):
         # The same key again with another sum is a conflict.
         parameters = [one for one in parameters if one["name"] != "Idempotency-Key"]
@@ -150,6 +153,11 @@ def narrow_catalog(path, method, operation):
             # JSON Schema cannot say what a statement is, and hardly any cut is one that there is.
             properties["sql"] = {"type": "string", "enum": STATEMENTS}
             properties.pop("cut", None)
+        if path.endswith("/consumers") and method == "put":
+            # It takes the place of a cut, of which hardly any is one that there is, and a consumer follows one kind.
+            properties.pop("cut", None)
+            properties["kind"] = {"type": "string", "enum": ["predictions"]}
+            schema["required"] = sorted({*schema.get("required", []), "kind"})
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}
@@ -207,6 +215,9 @@ def narrow_parameter(parameter):
     elif name == "where":
         # JSON Schema cannot say what a condition is.
         parameter["schema"] = {"type": "string", "enum": ["day >= '2026-06-02'", "day is not null"]}
+    elif name == "wait":
+        # Most of what is followed has no events to come.
+        parameter["schema"] = {"type": "integer", "enum": [0]}
     elif name == "Almanac-Source":
         # The pattern of the document is too large to write texts from.
         parameter["schema"] = {"type": "string", "enum": ["job=nightly", "system=airflow; run=7; dataset=loans"]}
@@ -215,7 +226,8 @@ def narrow_parameter(parameter):
 
 
 def is_query(case):
-    return case.method == "GET" and case.path.rsplit("/", 1)[-1] in QUERIES
+    *_, before, last = case.path.split("/")
+    return case.method == "GET" and last in QUERIES and before != "events"
 
 
 @schemathesis.hook
