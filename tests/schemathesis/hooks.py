@@ -122,8 +122,8 @@ def narrow_catalog(path, method, operation):
         # Those of all categories are listed at once.
         parameters = [one for one in parameters if one["name"] in ("of", "fields")]
     if "/events/" in path:
-        # A consumer follows one kind of events.
-        parameters = [one for one in parameters if one["name"] != "consumer"]
+        # A consumer follows one kind of events, and `true` is a condition too.
+        parameters = [one for one in parameters if one["name"] not in ("consumer", "where")]
     if path.startswith("/v1/counters/"):
         # The same key again with another sum is a conflict.
         parameters = [one for one in parameters if one["name"] != "Idempotency-Key"]

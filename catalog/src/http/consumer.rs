@@ -17,6 +17,7 @@ use web::{
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
+        schema::ObjectBuilder,
     },
     parameter, schema,
 };
@@ -86,13 +87,14 @@ pub(super) fn list_operation(named: Named) -> Operation {
 }
 
 pub(super) fn commit_operation(named: Named) -> Operation {
-    let cut = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
+    let nullable = |schema: ObjectBuilder| schema.schema_type(schema::types(&[Type::String], true));
+    let cut = nullable(schema::string().pattern(Some("^[A-Za-z0-9_-]+$")));
     let cut = cut.description(Some("What the header `Almanac-Cut` of an answer of events said."));
     let kind = schema::one_of(Kind::ALL.map(Kind::name));
     let kind = kind
         .description(Some("In the place of `cut`: the consumer follows this kind, and has read nothing."));
-    let from =
-        schema::day().description(Some("With `kind`: the first day that it follows; all days by default."));
+    let from = nullable(schema::day());
+    let from = from.description(Some("With `kind`: the first day that it follows; all days by default."));
     let body = schema::object([("consumer", schema::name().into())])
         .property("cut", cut)
         .property("kind", kind)
