@@ -67,6 +67,9 @@ impl Narrowed {
             let name = if words.key.is_some() { "key" } else { "sample" };
             return Err(Error::invalid(format!("{name}: {} have no key", kind.name())));
         }
+        if words.key.is_some_and(str::is_empty) {
+            return Err(Error::invalid("key: no event has an empty one"));
+        }
         let limit = words.limit.map(|word| {
             let limit = word.parse().ok().filter(|limit| *limit > 0);
             limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of events")))

@@ -93,6 +93,10 @@ def before_load_schema(context, raw_schema):
         MAX_BYTES.update((name, part["maxLength"]) for name, part in properties.items() if "maxLength" in part)
         if "tags" in properties:
             MAX_BYTES["tags"] = properties["tags"]["additionalProperties"]["maxLength"]
+    # JSON Schema cannot say which runs there are; what is of no run has no step, and a finite value.
+    measured = schemas["Event.metrics"]
+    measured = (measured["allOf"][0] if "allOf" in measured else measured)["properties"]
+    measured.update(run={"type": "null"}, step={"type": "null"}, value={"type": "number"})
     # Of a release that exists, only the same registration is taken again, and that holds from the beginning.
     release = schemas["Event.releases"]
     for name in ("effective_from", "task", "positive_label", "threshold", "costs", "interval_level", "splits", "figures"):
@@ -105,7 +109,7 @@ def before_load_schema(context, raw_schema):
 def narrow_catalog(path, method, operation):
     parameters = operation.get("parameters", [])
     # Only features have bins, and nothing is broken down by one.
-    parameters = [one for one in parameters if one["name"] not in UNKNOWN]
+    parameters = [one for one in parameters if one["in"] == "path" or one["name"] not in UNKNOWN]
     if path.endswith(("/evaluations", "/classes", "/confusion")):
         # No release is live, and what is not live is said of an environment.
         parameters = [one for one in parameters if one["name"] not in ("environment", "shadow")]
@@ -252,7 +256,7 @@ def before_call(context, case, **kwargs):
         del query["model"]
     if case.path.endswith("/leaderboard") and not ("from" in query and "to" in query and "day" not in query):
         # The other words are of a window, which has both ends.
-        for name in ("from", "to", "figure", "min-n", "environment", "as-of"):
+        for name in ("from", "to", "figure", "direction", "min-n", "environment", "as-of"):
             query.pop(name, None)
     elif case.path.endswith("/leaderboard"):
         # No release is live.
@@ -263,6 +267,9 @@ def before_call(context, case, **kwargs):
             # A direction is that of a metric.
             body.pop("direction", None)
         for name, value in body.items():
+            if isinstance(value, float) and value.is_integer() and name == "board_days":
+                # To JSON Schema 13.0 is an integer.
+                body[name] = int(value)
             if name in MAX_BYTES:
                 body[name] = as_taken(value, name)
             if name in ("attributes", "metrics") and isinstance(value, dict):

@@ -10,7 +10,7 @@ use log::{
 };
 use table::{Query, query_all};
 
-use super::{Run, latest::LatestValue, span::Span};
+use super::{Run, check_run_name, latest::LatestValue, span::Span};
 use crate::Catalog;
 
 /// The most points of a page.
@@ -73,7 +73,7 @@ impl Catalog {
     /// range of the log for each day. What has expired is left out; a metric that the run does not have has no values.
     ///
     /// # Errors
-    /// `Invalid`, when the limit or the cursor cannot be one.
+    /// `Invalid`, when the limit, the cursor or the name of the metric cannot be one.
     pub async fn metric_history(
         &self,
         run: &Run,
@@ -84,6 +84,7 @@ impl Catalog {
         if limit == 0 || limit > MAX_POINTS {
             return Err(Error::invalid(format!("`limit` should be 1 to {MAX_POINTS}")));
         }
+        check_run_name("name of the metric", metric)?;
         let after = after.map(After::parse).transpose()?;
         let mut metrics = self.latest_metrics(&run.workspace, &run.id).await?.metrics;
         let Some(latest) = metrics.remove(metric) else { return Ok(HistoryPage::default()) };

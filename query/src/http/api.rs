@@ -68,6 +68,10 @@ const WINDOW_OF_EVENTS: (&str, &str, &str) = (
 
 const GROUP_BY: &str = "group-by";
 
+/// Lengths of windows: up to [`MAX_WINDOW_DAYS`] days, and whole weeks within them.
+const LAST: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-5][0-9]|3660)d|([1-9][0-9]?|[1-4][0-9]{2}|5[01][0-9]|52[0-2])w)$";
+const LAST_OF_EVENTS: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-5][0-9]|3660)d|([1-9][0-9]?|[1-4][0-9]{2}|5[01][0-9]|52[0-2])w|[1-9][0-9]{0,3}h)$";
+
 fn parameter(name: &str, schema: RefOr<Schema>, example: Option<&str>, says: &str) -> ParameterBuilder {
     web::parameter(ParameterIn::Query, name, schema, says).example(example.map(Value::from))
 }
@@ -78,11 +82,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     let is_of_events = matches!(what, What::Events(_));
     let bound = || if is_of_events { schema::any_of([day(), schema::time().into()]) } else { day() };
     let (from, to, says_last) = if is_of_events { WINDOW_OF_EVENTS } else { WINDOW };
-    let last = schema::string().pattern(Some(if is_of_events {
-        "^[1-9][0-9]{0,3}[hdw]$"
-    } else {
-        "^[1-9][0-9]{0,3}[dw]$"
-    }));
+    let last = schema::string().pattern(Some(if is_of_events { LAST_OF_EVENTS } else { LAST }));
     let mut parameters = vec![
         parameter("from", bound(), Some("2026-06-01"), from),
         parameter("to", bound(), Some("2026-06-30"), to),
