@@ -265,6 +265,9 @@ def before_call(context, case, **kwargs):
         # No release is live.
         query.pop("environment", None)
         query.setdefault("figure", "auc")
+    if case.path.endswith("/lineage") and query.get("format") != "openlineage":
+        # It belongs to that format.
+        query.pop("namespace", None)
     if isinstance(body, dict):
         if body.get("primary_metric") is None and body.get("direction") in ("max", "min"):
             # A direction is that of a metric.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use web::{
     Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
-    openapi::{RefOr, Schema, path::ParameterIn},
+    openapi::{RefOr, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
@@ -33,7 +33,16 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
         routes.add(operation(named), demand, answer)
     });
-    routes.schema(ROW, api::row_of(columns()))
+    routes.schema(ROW, schema::any_of([api::row_of(columns()), run_event()]))
+}
+
+/// A line of the format `openlineage`.
+fn run_event() -> RefOr<Schema> {
+    let event = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .description(Some("In the format `openlineage`: an event of a run, as OpenLineage defines it."));
+    let names = ["eventTime", "eventType", "producer", "schemaURL"];
+    names.into_iter().fold(event, |event, name| event.property(name, schema::string()).required(name)).into()
 }
 
 fn operation(named: Named) -> Operation {
