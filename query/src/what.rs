@@ -25,7 +25,7 @@ pub enum What {
 
 impl What {
     /// The tables of SQL: all that needs no more than a window.
-    pub(crate) fn tables() -> impl Iterator<Item = Self> {
+    pub fn tables() -> impl Iterator<Item = Self> {
         Self::all().filter(|what| *what != What::HeadToHead)
     }
 
