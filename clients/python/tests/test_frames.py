@@ -82,7 +82,8 @@ def test_a_model_has_figures_of_its_own(workspace: al.Workspace) -> None:
     workspace.define_model("priced", since="2026-05-01", figures={"rows": "count(*)"})
     workspace.release("p1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
     named = {"group_by": "all", "frames": "rows", "columns": ["custom.mean", "custom.rows", "costs"]}
-    assert workspace.evaluations(DAY, **named) == [{"custom.mean": 0.5, "custom.rows": 3.0, "costs": "tp=0,tn=0,fp=0,fn=5"}]
+    costs = "tp=0,tn=0,fp=0,fn=5"
+    assert workspace.evaluations(DAY, **named) == [{"custom.mean": 0.5, "custom.rows": 3.0, "costs": costs}]
     workspace.define_model("priced", since="2026-05-01", figures={"mean": None})
     (row,) = workspace.evaluations(DAY, **named)
     assert (row["custom.mean"], row["custom.rows"]) == (None, 3.0)
@@ -447,7 +448,8 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
     ours -= {"self", "what", "since", "until", "frames", "timeout", "retry_for", "_place"}
     ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format", "after"}
     theirs = set()
-    for what in ("predictions", "outcomes", "metrics", "joined", "rollups", "evaluations", "classes", "confusion", "drift", "head-to-head"):
+    events = ("predictions", "outcomes", "metrics", "joined")
+    for what in (*events, "rollups", "evaluations", "classes", "confusion", "drift", "head-to-head"):
         parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]
         theirs |= {one["name"] for one in parameters if one["in"] == "query"}
     assert ours == theirs

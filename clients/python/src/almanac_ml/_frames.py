@@ -9,7 +9,7 @@ import math
 import re
 import sys
 from datetime import date, datetime, timezone
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ._fields import DAY, FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, field, most_rows
 from .errors import AlmanacError

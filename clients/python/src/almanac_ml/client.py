@@ -392,7 +392,9 @@ class Workspace:
         """Daily counts, means, deviations and quantiles: see :meth:`query`."""
         return self.query("rollups", since, until, **options)
 
-    def drift(self, since: Optional[Day] = None, until: Optional[Day] = None, *, reference: Reference, **options: Any) -> Any:
+    def drift(
+        self, since: Optional[Day] = None, until: Optional[Day] = None, *, reference: Reference, **options: Any
+    ) -> Any:
         """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
 
         ``reference`` is a day, or the first and the last of several. The column that is the farthest comes first.
@@ -401,8 +403,10 @@ class Workspace:
         first, last = reference if isinstance(reference, tuple) else (reference, reference)
         return self.query("drift", since, until, reference=f"{_day(first)}..{_day(last)}", **options)
 
-    def head_to_head(self, release: str, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any) -> Any:
-        """Which of two releases is better where both predicted the same, and whether it is decided: see :meth:`query`."""
+    def head_to_head(
+        self, release: str, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
+    ) -> Any:
+        """Which of two releases is better where both predicted the same, and whether that is decided."""
         return self.query("head-to-head", since, until, release=release, against=against, **options)
 
     def evaluations(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
@@ -460,7 +464,7 @@ class Workspace:
         retry_for: Optional[float] = None,
         _place: Optional[Dict[str, str]] = None,
     ) -> Any:
-        """A frame of a window of UTC days, ``until`` included (one day without it), or of the ``last="7d"`` (``2w``, ``6h``).
+        """A frame of a window of UTC days, ``until`` included (one day without it), or of ``last="7d"``.
 
         Of events, datetimes with a time zone are instants: the events that happened from ``since`` on and before
         ``until``.
@@ -512,7 +516,13 @@ class Workspace:
         return _frames.frame(library, answer.data)
 
     def pages(
-        self, what: str, since: Optional[Instant] = None, until: Optional[Instant] = None, *, rows: int = 10_000, **options: Any
+        self,
+        what: str,
+        since: Optional[Instant] = None,
+        until: Optional[Instant] = None,
+        *,
+        rows: int = 10_000,
+        **options: Any,
     ) -> Iterator[Any]:
         """The events of a window as frames of at most ``rows`` rows each, one after the other: see :meth:`query`.
 

@@ -46,7 +46,9 @@ class Run:
         id: Optional[str] = None,
         **logger: Any,
     ) -> None:
-        """``experiment`` is created when it is new. ``parent`` is the run that this one is a part of. ``id`` goes on with the
+        """``experiment`` is created when it is new. ``parent`` is the run that this one is a part of.
+
+        ``id`` goes on with the
         run of that id, or creates it. Other options are those of the logger."""
         self.workspace = workspace
         self.id = new_id() if id is None else id
