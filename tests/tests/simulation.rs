@@ -118,13 +118,9 @@ fn a_short_read_is_found() {
 
 #[test]
 fn a_seed_runs_the_same_every_time() {
-    for seed in [1, 2, 50, 51] {
+    for seed in [1, 2, 3, 50, 51] {
         assert_eq!(run(seed, None), run(seed, None), "seed {seed}");
     }
-    // Known: since rows of splits stand apart, of seed 3 one write more or less is made, with the same results.
-    let [one, other] = [(), ()].map(|()| run(3, None));
-    assert_eq!((one.violations, one.segments, one.taken), (other.violations, other.segments, other.taken));
-    assert!(one.writes.abs_diff(other.writes) <= 1, "{} and {} writes", one.writes, other.writes);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The change feed of the table: shards that split and are trimmed, changes that are held back and told twice.
 
-use event::{Error, Result};
+use event::{Error, Id, Result};
 use log::key::{self, LogId};
 use table::{Changes, Key, Position, Shard};
 
@@ -117,8 +117,10 @@ impl World {
 
 impl State {
     pub(super) fn tell(&mut self, key: Key) {
-        // By the sort key only: ids are not the same in every run.
-        let mut hash = key.sk.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+        // By the sort key without its ids (an item of the catalog has one): they are not the same in every run.
+        let is_id = |part: &str| Id::parse(part.trim_end_matches(['#', '/'])).is_ok();
+        let parts = key.sk.split_inclusive(['#', '/']).filter(|part| !is_id(part));
+        let mut hash = parts.flat_map(str::bytes).fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
         });
         hash ^= hash >> 32;
