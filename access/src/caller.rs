@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use catalog::{Place, Sight, TokenQuota};
@@ -50,7 +50,24 @@ pub struct Caller {
     pub(crate) categories: BTreeMap<Id, Id>,
     /// Until when its token is good.
     pub(crate) until: Option<Timestamp>,
+    /// What each of its requests needs, made with the first one.
+    pub(crate) made: Made,
 }
+
+/// What follows from the rest of a caller. It tells no callers apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Made {
+    said: OnceLock<(Arc<str>, Option<Arc<str>>)>,
+    sight: OnceLock<Arc<Sight>>,
+}
+
+impl PartialEq for Made {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Made {}
 
 impl Caller {
     /// A caller that may do everything.
@@ -64,25 +81,36 @@ impl Caller {
             limits: Limits::default(),
             categories: BTreeMap::new(),
             until: None,
+            made: Made::default(),
         }
+    }
+
+    /// The principal and the id of the token, as texts.
+    pub(crate) fn said(&self) -> &(Arc<str>, Option<Arc<str>>) {
+        self.made.said.get_or_init(|| {
+            let token = self.token.as_ref().map(|id| id.as_str().into());
+            (self.principal.to_string().into(), token)
+        })
     }
 
     /// The rights on the whole server.
     pub fn rights_on_server(&self) -> Rights {
         match self.limits.scopes {
             Some(_) => Rights::NONE,
-            None => self.rights_by([Scope::Server]),
+            None => self.rights_by([&Scope::Server]),
         }
     }
 
     /// The rights at a place.
     pub fn rights_at(&self, place: &Place) -> Rights {
-        let is_within = self
-            .limits
-            .scopes
-            .as_ref()
-            .is_none_or(|scopes| place.scopes().any(|scope| scopes.contains(&scope)));
-        if is_within { self.rights_by(place.scopes()) } else { Rights::NONE }
+        self.rights_in(&place.scopes().collect::<Vec<_>>())
+    }
+
+    /// The rights at a place that is in these scopes.
+    pub(crate) fn rights_in(&self, scopes: &[Scope]) -> Rights {
+        let is_within =
+            self.limits.scopes.as_ref().is_none_or(|own| scopes.iter().any(|scope| own.contains(scope)));
+        if is_within { self.rights_by(scopes) } else { Rights::NONE }
     }
 
     /// Whether it is this user or system itself, and so may do with what is its own as it likes.
@@ -91,18 +119,22 @@ impl Caller {
             && self.limits.rights().has(Right::Read)
     }
 
-    fn rights_by(&self, scopes: impl IntoIterator<Item = Scope>) -> Rights {
-        let given = scopes.into_iter().filter_map(|scope| self.rights.get(&scope).copied());
+    fn rights_by<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) -> Rights {
+        let given = scopes.into_iter().filter_map(|scope| self.rights.get(scope).copied());
         given.fold(Rights::NONE, Rights::or).and(self.limits.rights())
     }
 
     /// The categories and workspaces that it may see.
-    pub fn sight(&self) -> Sight {
+    pub fn sight(&self) -> &Arc<Sight> {
+        self.made.sight.get_or_init(|| Arc::new(self.all_in_sight()))
+    }
+
+    fn all_in_sight(&self) -> Sight {
         if self.rights_on_server().has(Right::Read) {
             return Sight::Everything;
         }
         if self.limits.scopes.is_none() {
-            let is_seen = |scope: &&Scope| self.rights_by([(*scope).clone()]).has(Right::Read);
+            let is_seen = |scope: &&Scope| self.rights_by([*scope]).has(Right::Read);
             return Sight::Only(self.rights.keys().filter(is_seen).cloned().collect());
         }
         let scopes = self.rights.keys().chain(self.limits.scopes.iter().flatten());
@@ -152,7 +184,7 @@ mod tests {
         };
         assert!(at(&c, None).has(Right::Read) && at(&c, Some(&w)).has(Right::Read));
         assert!(at(&d, None).is_empty() && at(&d, Some(&x)).is_empty() && of.rights_on_server().is_empty());
-        assert_eq!(of.sight(), Sight::Only([Scope::Category(c)].into()));
+        assert_eq!(**of.sight(), Sight::Only([Scope::Category(c)].into()));
     }
 
     #[test]
@@ -164,15 +196,18 @@ mod tests {
         // A role on the category and a token for one workspace of it.
         let narrow =
             caller(&[(category.clone(), Right::Read)], Some(&[workspace.clone(), other.clone()]), &known);
-        assert_eq!(narrow.sight(), Sight::Only([workspace.clone()].into()));
+        assert_eq!(**narrow.sight(), Sight::Only([workspace.clone()].into()));
         // A role on a workspace and a token for its category.
         let wide = caller(&[(workspace.clone(), Right::Read)], Some(&[category]), &known);
-        assert_eq!(wide.sight(), Sight::Only([workspace.clone()].into()));
+        assert_eq!(**wide.sight(), Sight::Only([workspace.clone()].into()));
         // A role on the server and a token for a workspace.
         let server = caller(&[(Scope::Server, Right::Read)], Some(std::slice::from_ref(&other)), &known);
-        assert_eq!(server.sight(), Sight::Only([other].into()));
+        assert_eq!(**server.sight(), Sight::Only([other].into()));
         assert!(server.rights_on_server().is_empty());
         // A role to append alone shows nothing.
-        assert_eq!(caller(&[(workspace, Right::Append)], None, &known).sight(), Sight::Only(BTreeSet::new()));
+        assert_eq!(
+            **caller(&[(workspace, Right::Append)], None, &known).sight(),
+            Sight::Only(BTreeSet::new())
+        );
     }
 }

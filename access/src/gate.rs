@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
-use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, Place, TokenQuota, new::NewRoot};
+use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, TokenQuota, new::NewRoot};
 use event::{Clock, Error, ErrorKind, Id, Result, Rights, Timestamp};
 use futures::future::try_join_all;
 use log::key::{EntityId, EntityKind, Scope};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use table::Table;
 
 use crate::{
-    caller::{Caller, Principal},
+    caller::{Caller, Made, Principal},
     limits::Limits,
     oidc::{Claims, Oidc, Wrong},
     token::{Digest, Token, is_same},
@@ -54,11 +54,12 @@ pub struct Access {
     catalog: Catalog,
     tokens: Tokens,
     clock: Clock,
-    preset: Option<Digest>,
+    preset: Option<(Digest, Arc<Caller>)>,
     oidc: Option<Arc<Oidc>>,
     notes_use: bool,
     callers: Cached<Digest, Arc<Caller>>,
-    places: Cached<String, Place>,
+    /// The scopes that workspaces are in, by how they are named.
+    places: Cached<String, Arc<[Scope]>>,
 }
 
 impl Access {
@@ -79,7 +80,7 @@ impl Access {
     /// The same, with a token that is not in the table and may do everything.
     #[must_use]
     pub fn with_preset(self, token: Option<&Token>) -> Self {
-        Self { preset: token.map(Token::digest), ..self }
+        Self { preset: token.map(|token| (token.digest(), Arc::new(Caller::preset()))), ..self }
     }
 
     /// The same, which also believes what an issuer signed.
@@ -124,8 +125,10 @@ impl Access {
         }
         let Some(token) = Token::parse(bearer) else { return Ok(Err(Refusal::Malformed)) };
         let digest = token.digest();
-        if self.preset.as_ref().is_some_and(|preset| is_same(preset, &digest)) {
-            return Ok(Ok(Arc::new(Caller::preset())));
+        if let Some((preset, caller)) = &self.preset
+            && is_same(preset, &digest)
+        {
+            return Ok(Ok(Arc::clone(caller)));
         }
         let now = self.clock.now();
         let unknown = || Error::not_found("the token is unknown");
@@ -182,6 +185,7 @@ impl Access {
             limits: record.limits,
             categories,
             until: record.expires_at,
+            made: Made::default(),
         }))
     }
 
@@ -270,6 +274,7 @@ impl Access {
             limits: Limits::default(),
             categories: BTreeMap::new(),
             until: Some(claims.until),
+            made: Made::default(),
         }))
     }
 
@@ -287,20 +292,21 @@ impl Access {
     /// Those of the table.
     pub async fn rights_on(&self, caller: &Caller, kind: EntityKind, text: &str) -> Result<Option<Rights>> {
         // A token that may only append does not read, and yet knows what there is to append to.
-        let seen = |place: &Place| Some(caller.rights_at(place)).filter(|rights| !rights.is_empty());
+        let seen = |scopes: &[Scope]| Some(caller.rights_in(scopes)).filter(|rights| !rights.is_empty());
         let now = self.clock.now();
         let is_kept = kind == EntityKind::Workspace;
         // Only who may see a place is served from what is kept.
         if is_kept
-            && let Some(place) = self.places.kept(text, now)
-            && let Some(rights) = seen(&place)
+            && let Some(scopes) = self.places.kept(text, now)
+            && let Some(rights) = seen(&scopes)
         {
             return Ok(Some(rights));
         }
         let Some(place) = self.catalog.place(kind, text).await? else { return Ok(None) };
-        let rights = seen(&place);
+        let scopes: Arc<[Scope]> = place.scopes().collect();
+        let rights = seen(&scopes);
         if is_kept && rights.is_some() {
-            self.places.get(text.to_owned(), now, async { Ok(place) }).await?;
+            self.places.get(text.to_owned(), now, async { Ok(scopes) }).await?;
         }
         Ok(rights)
     }

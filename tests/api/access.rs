@@ -251,7 +251,7 @@ async fn a_token_is_limited_to_what_it_was_made_for(server: Server) {
     let rights =
         server.access.rights_on(&caller, EntityKind::Workspace, "credit/prod").await.unwrap().unwrap();
     assert!(rights.has(Right::Append) && !rights.has(Right::Read), "it appends to what it cannot read");
-    assert_eq!(caller.sight(), catalog::Sight::Only(BTreeSet::new()));
+    assert_eq!(**caller.sight(), catalog::Sight::Only(BTreeSet::new()));
     let empty = NewToken {
         name: "none".into(),
         expires_at: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
@@ -88,7 +88,9 @@ fn has_secret(uri: &Uri) -> bool {
     let says_so = |name: &str| SECRETS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
     let mut pairs =
         uri.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    Token::is_in(&uri.to_string()) || pairs.any(|(name, value)| says_so(name) || Oidc::is_alike(value))
+    let parts = [Some(uri.path()), uri.query(), uri.authority().map(Authority::as_str)];
+    parts.into_iter().flatten().any(Token::is_in)
+        || pairs.any(|(name, value)| says_so(name) || Oidc::is_alike(value))
 }
 
 fn unknown(refusal: &Refusal) -> Response {
@@ -128,7 +130,7 @@ impl Guard {
             let is_refusal = [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&problem.status());
             let mut refused = refuse(problem);
             if is_refusal {
-                let principal = Some(caller.principal.to_string().into());
+                let principal = Some(Arc::clone(&caller.said().0));
                 refused.extensions_mut().insert(Refused { principal });
             }
             refused
@@ -147,12 +149,13 @@ impl Guard {
             let detail = "the token is for one append and nothing else";
             return Err(refuse(Problem::new(StatusCode::FORBIDDEN, detail)));
         }
-        if let sight @ Sight::Only(_) = caller.sight() {
-            request.extensions_mut().insert(sight);
+        let sight = caller.sight();
+        if **sight != Sight::Everything {
+            request.extensions_mut().insert(Arc::clone(sight));
         }
         let asker = request.extensions_mut().get_or_insert_default::<Asker>();
-        asker.principal = Some(caller.principal.to_string().into());
-        asker.token = caller.token.as_ref().map(|id| id.as_str().into());
+        let (principal, token) = caller.said();
+        (asker.principal, asker.token) = (Some(Arc::clone(principal)), token.clone());
         if let Some(quota) = &caller.quota {
             request.extensions_mut().insert(Arc::clone(quota));
         }
@@ -160,7 +163,7 @@ impl Guard {
         Ok(request)
     }
 
-    async fn check(&self, caller: &Caller, need: &Need, words: &Words) -> Result<(), Problem> {
+    async fn check(&self, caller: &Caller, need: &Need, words: &Words<'_>) -> Result<(), Problem> {
         let demanded = |rights: Rights| match rights.has(need.right) {
             true => Ok(()),
             false => Err(forbidden(need.right, &need.says())),

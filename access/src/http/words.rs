@@ -10,8 +10,9 @@ use web::{About, Demand, Place, Problem, json_object};
 
 /// What a request says, as far as that is needed.
 #[derive(Debug, Default)]
-pub(super) struct Words {
-    path: Vec<(String, String)>,
+pub(super) struct Words<'a> {
+    path: Vec<(&'a str, &'a str)>,
+    /// All of the path, when something is named by it.
     whole_path: String,
     query: Vec<(String, String)>,
     body: Named,
@@ -34,21 +35,22 @@ fn place(about: About) -> Option<Place> {
     }
 }
 
-impl Words {
+impl<'a> Words<'a> {
     /// The words of a request, and the request as it was.
     pub(super) async fn read(
         demand: &Demand,
-        path: &RawPathParams,
+        path: &'a RawPathParams,
         request: Request,
     ) -> Result<(Self, Request), Problem> {
-        let path: Vec<(String, String)> =
-            path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let whole_path = path.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/");
-        let mut words = Self { path, whole_path, ..Self::default() };
+        let mut words = Self { path: path.iter().collect(), ..Self::default() };
         let mut request = request;
         for place in demand.needs().iter().filter_map(|need| place(need.about)) {
             match place {
-                Place::WholePath | Place::Path(_) => {}
+                Place::WholePath => {
+                    let values: Vec<&str> = words.path.iter().map(|(_, value)| *value).collect();
+                    words.whole_path = values.join("/");
+                }
+                Place::Path(_) => {}
                 Place::Query(name) => {
                     let query = Query::try_from_uri(request.uri());
                     let Query(query): Query<Vec<(String, String)>> = query
@@ -88,7 +90,7 @@ impl Words {
 
     /// A parameter of the path.
     pub(super) fn in_path(&self, name: &str) -> Option<&str> {
-        self.path.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.path.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 }
 

@@ -71,11 +71,11 @@ fn user() -> ParameterBuilder {
 }
 
 /// What the caller may see, where that is not everything.
-pub(super) type InSight = Option<Extension<Sight>>;
+pub(super) type InSight = Option<Extension<Arc<Sight>>>;
 
 /// The same.
 pub(super) fn in_sight(sight: InSight) -> Sight {
-    sight.map_or(Sight::Everything, |Extension(sight)| sight)
+    sight.map_or(Sight::Everything, |Extension(sight)| Sight::clone(&sight))
 }
 
 /// What is followed.
