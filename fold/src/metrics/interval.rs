@@ -85,33 +85,53 @@ fn beta_share(x: f64, a: f64, b: f64) -> f64 {
 /// The standard error of the area under the curve of scores, each with whether it is of a positive (DeLong, DeLong and
 /// Clarke-Pearson 1988). `None` unless there are two of each.
 pub(crate) fn delong(scores: &[(f64, bool)]) -> Option<f64> {
-    let mut scores = scores.to_vec();
-    scores.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-    let positives = scores.iter().filter(|(_, positive)| *positive).count();
-    let negatives = scores.len() - positives;
-    if positives < 2 || negatives < 2 {
-        return None;
-    }
-    // Of each positive, the share of negatives below it; of each negative, the share of positives above it.
-    let mut shares = [Vec::with_capacity(positives), Vec::with_capacity(negatives)];
-    let (mut positives_below, mut negatives_below) = (0, 0);
-    for tied in scores.chunk_by(|one, other| one.0 == other.0) {
-        let tied_positives = tied.iter().filter(|(_, positive)| *positive).count();
-        let tied_negatives = tied.len() - tied_positives;
-        let below = (negatives_below as f64 + tied_negatives as f64 / 2.0) / negatives as f64;
-        let above = positives - positives_below - tied_positives;
-        let above = (above as f64 + tied_positives as f64 / 2.0) / positives as f64;
-        shares[0].extend(std::iter::repeat_n(below, tied_positives));
-        shares[1].extend(std::iter::repeat_n(above, tied_negatives));
-        positives_below += tied_positives;
-        negatives_below += tied_negatives;
-    }
-    let spread = |shares: &Vec<f64>| {
-        let n = shares.len() as f64;
-        let mean = shares.iter().sum::<f64>() / n;
-        shares.iter().map(|share| (share - mean) * (share - mean)).sum::<f64>() / (n - 1.0) / n
+    let Placements { order, shares } = Placements::new(scores);
+    let of_class = |is: bool| {
+        let class: Vec<f64> = order.iter().filter(|at| scores[**at].1 == is).map(|at| shares[*at]).collect();
+        (class.len() > 1).then(|| variance_of_mean(&class))
     };
-    Some((spread(&shares[0]) + spread(&shares[1])).sqrt())
+    Some((of_class(true)? + of_class(false)?).sqrt())
+}
+
+/// The variance of the mean of numbers, of which there are two at least.
+pub(crate) fn variance_of_mean(numbers: &[f64]) -> f64 {
+    let n = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / n;
+    numbers.iter().map(|number| (number - mean) * (number - mean)).sum::<f64>() / (n - 1.0) / n
+}
+
+/// Where scores stand among those of the other class.
+pub(crate) struct Placements {
+    /// The places of the scores, the smallest score first.
+    pub(crate) order: Vec<usize>,
+    /// Of each positive, the share of negatives with a smaller score; of each negative, the share of positives with a
+    /// greater one. What is equal counts one half.
+    pub(crate) shares: Vec<f64>,
+}
+
+impl Placements {
+    /// Those of scores, each with whether it is of a positive.
+    pub(crate) fn new(scores: &[(f64, bool)]) -> Self {
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_unstable_by(|one, other| scores[*one].0.total_cmp(&scores[*other].0));
+        let all = scores.iter().filter(|(_, real)| *real).count() as f64;
+        let all_negatives = scores.len() as f64 - all;
+        let mut shares = vec![0.0; scores.len()];
+        let (mut positives, mut negatives) = (0.0, 0.0);
+        for tied in order.chunk_by(|one, other| scores[*one].0 == scores[*other].0) {
+            let tied_positives = tied.iter().filter(|at| scores[**at].1).count() as f64;
+            let tied_negatives = tied.len() as f64 - tied_positives;
+            for at in tied {
+                shares[*at] = match scores[*at].1 {
+                    true => (negatives + tied_negatives / 2.0) / all_negatives,
+                    false => (all - positives - tied_positives / 2.0) / all,
+                };
+            }
+            positives += tied_positives;
+            negatives += tied_negatives;
+        }
+        Self { order, shares }
+    }
 }
 
 #[cfg(test)]

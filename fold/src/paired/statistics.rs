@@ -1,7 +1,7 @@
 //! Tests of whether two figures of the same predictions differ.
 
 use super::Difference;
-use crate::metrics::NORMAL_975;
+use crate::metrics::{NORMAL_975, Placements, variance_of_mean};
 
 /// That a number of the standard normal distribution is farther from zero than `z`.
 fn normal_tails(z: f64) -> f64 {
@@ -20,9 +20,7 @@ pub(super) fn of_means(pairs: &[[f64; 2]]) -> Option<Difference> {
     let n = pairs.len() as f64;
     let of = [0, 1].map(|side| pairs.iter().map(|pair| pair[side]).sum::<f64>() / n);
     let differences: Vec<f64> = pairs.iter().map(|[one, other]| one - other).collect();
-    let mean = differences.iter().sum::<f64>() / n;
-    let squares = differences.iter().map(|number| (number - mean) * (number - mean)).sum::<f64>();
-    let interval = (pairs.len() > 1).then(|| around(of[0] - of[1], (squares / (n - 1.0) / n).sqrt()));
+    let interval = (pairs.len() > 1).then(|| around(of[0] - of[1], variance_of_mean(&differences).sqrt()));
     Some(Difference { of, interval, p_value: wilcoxon(differences) })
 }
 
@@ -67,7 +65,10 @@ fn wilcoxon(mut differences: Vec<f64>) -> Option<f64> {
 /// The areas under the curves of two series of probabilities of the same cases, and the test of their difference. `None`
 /// unless there are positives and negatives.
 pub(super) fn delong(cases: &[([f64; 2], bool)]) -> Option<Difference> {
-    let shares = [0, 1].map(|side| placements(cases.iter().map(|(p, real)| (p[side], *real)).collect()));
+    let shares = [0, 1].map(|side| {
+        let scores: Vec<(f64, bool)> = cases.iter().map(|(p, real)| (p[side], *real)).collect();
+        Placements::new(&scores).shares
+    });
     let count = |is: bool| cases.iter().filter(|(_, real)| *real == is).count() as f64;
     let (positives, negatives) = (count(true), count(false));
     if positives == 0.0 || negatives == 0.0 {
@@ -77,40 +78,15 @@ pub(super) fn delong(cases: &[([f64; 2], bool)]) -> Option<Difference> {
         shares[side].iter().zip(cases).filter(move |(_, (_, real))| *real == is).map(|(share, _)| *share)
     };
     let of = [0, 1].map(|side| of_class(side, true).sum::<f64>() / positives);
-    let spread = |is: bool, n: f64| {
-        let differences = || of_class(0, is).zip(of_class(1, is)).map(|(one, other)| one - other);
-        let mean = differences().sum::<f64>() / n;
-        differences().map(|number| (number - mean) * (number - mean)).sum::<f64>() / (n - 1.0) / n
+    let spread = |is: bool| {
+        let differences = of_class(0, is).zip(of_class(1, is)).map(|(one, other)| one - other);
+        variance_of_mean(&differences.collect::<Vec<f64>>())
     };
     if positives < 2.0 || negatives < 2.0 {
         return Some(Difference { of, interval: None, p_value: None });
     }
-    let error = (spread(true, positives) + spread(false, negatives)).sqrt();
+    let error = (spread(true) + spread(false)).sqrt();
     let difference = of[0] - of[1];
     let p_value = (error > 0.0).then(|| normal_tails(difference / error));
     Some(Difference { of, interval: Some(around(difference, error)), p_value })
-}
-
-/// Of each positive, the share of negatives with a smaller score; of each negative, the share of positives with a greater one. What
-/// is equal counts one half.
-fn placements(scores: Vec<(f64, bool)>) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_unstable_by(|one, other| scores[*one].0.total_cmp(&scores[*other].0));
-    let all = scores.iter().filter(|(_, real)| *real).count() as f64;
-    let all_negatives = scores.len() as f64 - all;
-    let mut shares = vec![0.0; scores.len()];
-    let (mut positives, mut negatives) = (0.0, 0.0);
-    for tied in order.chunk_by(|one, other| scores[*one].0 == scores[*other].0) {
-        let tied_positives = tied.iter().filter(|at| scores[**at].1).count() as f64;
-        let tied_negatives = tied.len() as f64 - tied_positives;
-        for at in tied {
-            shares[*at] = match scores[*at].1 {
-                true => (negatives + tied_negatives / 2.0) / all_negatives,
-                false => (all - positives - tied_positives / 2.0) / all,
-            };
-        }
-        positives += tied_positives;
-        negatives += tied_negatives;
-    }
-    shares
 }
