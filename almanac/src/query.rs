@@ -8,7 +8,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
-    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, drift or head-to-head.
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, maturity, drift or head-to-head.
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
@@ -91,6 +91,10 @@ pub(crate) struct FiguresArgs {
     /// Say how sure each figure is: columns FIGURE_n, FIGURE_low and FIGURE_high, a 95% interval.
     #[arg(long)]
     pub(crate) interval: bool,
+    /// Leave out days of evaluations that have less of their truth than this share, such as 0.9. What will come is told by the days of
+    /// the window, of which some must be 30 days old.
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) mature: Option<String>,
     /// The days that drift is measured from, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), or one day.
     #[arg(long, value_name = "DAYS")]
     pub(crate) reference: Option<String>,
@@ -197,6 +201,7 @@ pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Op
         group_by: figures.group_by.as_deref(),
         zero_division: figures.zero_division.as_deref(),
         interval: figures.interval,
+        mature: figures.mature.as_deref(),
         reference: figures.reference.as_deref(),
         against: figures.against.as_deref(),
         ..Words::default()

@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 23] = [
     "alerts",
     "audit",
     "classes",
@@ -23,6 +23,7 @@ const OTHERS: [&str; 22] = [
     "leaderboard",
     "lineage",
     "live",
+    "maturity",
     "pins",
     "quota",
     "retention",

@@ -46,6 +46,7 @@ pub mod figure;
 pub mod fixed;
 mod hash;
 pub mod join;
+pub mod maturity;
 pub mod metrics;
 pub mod paired;
 mod read;

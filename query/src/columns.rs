@@ -10,7 +10,7 @@ use crate::{
     breakdown, classes,
     column_type::ColumnType,
     drift,
-    evaluation_rows::{HOUR, evaluation_columns},
+    evaluation_rows::{HOUR, evaluation_columns, maturity_columns},
     events::{APPENDED_AT, DAY},
     head_to_head,
     request::What,
@@ -43,6 +43,7 @@ impl What {
                 columns.extend([breakdown::MODEL, breakdown::RELEASE].map(|name| (name, TEXT)));
                 columns.extend(classes::columns(self));
             }
+            What::Maturity => columns.extend(maturity_columns()),
             What::Drift => columns.extend(drift::columns()),
             What::HeadToHead => columns.extend(head_to_head::columns()),
         }
@@ -67,7 +68,7 @@ impl What {
             What::Joined => Kind::Predictions.families().iter().collect(),
             // What is broken down by a column has it.
             What::Rollups => Kind::Metrics.families().iter().collect(),
-            What::Evaluations => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
+            What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
             What::Classes | What::Confusion | What::HeadToHead => breakdown::families().collect(),
             What::Drift => Vec::new(),
         }

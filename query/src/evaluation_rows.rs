@@ -19,6 +19,7 @@ use crate::{
     classes,
     column_type::ColumnType,
     intervals::{self, IntervalColumn},
+    maturity::{self, Stage, StageColumn},
     request::{Request, What},
     series::{Cell, series},
 };
@@ -35,6 +36,8 @@ pub(crate) enum Shown {
     /// The value of a column of predictions, by its place among them.
     Value(usize),
     Figure(&'static Figure),
+    /// What maturity says of the stage.
+    Stage(&'static StageColumn),
     /// A figure that models define.
     Custom(AnyFigure),
     Interval(&'static IntervalColumn),
@@ -50,6 +53,15 @@ pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
     let intervals = intervals::columns().map(|column| (column.name.as_str(), column.kind()));
     let gaps = fairness_columns().map(|name| (name, ColumnType::Field(FieldType::Float)));
     more.into_iter().chain(figures).chain(intervals).chain(gaps).collect()
+}
+
+/// Those of maturity, likewise.
+pub(crate) fn maturity_columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
+    let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
+    let stages = maturity::COLUMNS.iter().map(|(name, kind, _)| (*name, *kind));
+    let model = (MODEL, ColumnType::Field(FieldType::Text));
+    let gaps = fairness_columns().map(|name| (name, ColumnType::Field(FieldType::Float)));
+    std::iter::once(model).chain(stages).chain(figures).chain(gaps)
 }
 
 /// The columns of how fair predictions are, which an answer has that is broken down by columns.
@@ -91,7 +103,16 @@ fn shown<'a>(request: &'a Request, custom: &'a BTreeSet<String>) -> Vec<(&'a str
     let rate = (SELECTION_RATE, number, Shown::SelectionRate);
     let gaps = GAPS.iter().map(|gap| (gap.name, number, Shown::Gap(gap)));
     let fairness = std::iter::once(rate).chain(gaps).filter(|(name, ..)| has_groups || is_named(name));
-    place_columns(request).chain(figures).chain(custom).chain(intervals).chain(fairness).collect()
+    let is_staged = request.what == What::Maturity;
+    let stages = maturity::COLUMNS.iter().filter(|_| is_staged);
+    let stages = stages.map(|column| (column.0, column.1, Shown::Stage(column)));
+    place_columns(request)
+        .chain(stages)
+        .chain(figures)
+        .chain(custom)
+        .chain(intervals)
+        .chain(fairness)
+        .collect()
 }
 
 /// A row, and where it stands.
@@ -102,6 +123,8 @@ pub(crate) struct EvaluationRow<'a> {
     pub(crate) model: Option<&'a str>,
     pub(crate) values: Vec<String>,
     pub(crate) figures: figure::Row<'a>,
+    /// At which age of its day it stands, where it says how far that has come.
+    pub(crate) stage: Option<Stage>,
     /// The results of all values of its period and release, those apart that are no value of their own.
     pub(crate) groups: Arc<Vec<&'a ReleaseEvaluation>>,
 }
@@ -119,7 +142,15 @@ pub(crate) struct PeriodBuckets {
 impl<'a> EvaluationRow<'a> {
     /// That of a release, or of no release, on a day.
     pub(crate) fn new(day: Day, figures: figure::Row<'a>) -> Self {
-        Self { day, hour: None, model: None, values: Vec::new(), figures, groups: Arc::default() }
+        Self {
+            day,
+            hour: None,
+            model: None,
+            values: Vec::new(),
+            figures,
+            stage: None,
+            groups: Arc::default(),
+        }
     }
 }
 
@@ -138,7 +169,15 @@ impl PeriodBuckets {
             let figures = figure::Row { name, release: Some(of), unmatched };
             let hour = self.hours.get(bucket.period).copied();
             let groups = groups.get(&(bucket.period, &*bucket.name)).cloned().unwrap_or_default();
-            EvaluationRow { day: self.day, hour, model, values: values.collect(), figures, groups }
+            EvaluationRow {
+                day: self.day,
+                hour,
+                model,
+                values: values.collect(),
+                figures,
+                stage: None,
+                groups,
+            }
         };
         let alone = figure::Row { unmatched, ..figure::Row::default() };
         let is_alone = self.buckets.buckets.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0);
@@ -169,6 +208,7 @@ pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) ->
     match shown {
         Shown::SelectionRate => Cell::Float(selection_rate(figures)),
         Shown::Gap(gap) => Cell::Float(gap.between(&row.groups)),
+        Shown::Stage((.., read)) => read(row),
         Shown::Hour => Cell::Time(row.hour),
         Shown::Model => Cell::Text(row.model.map(str::to_owned)),
         Shown::Value(at) => Cell::Text(row.values.get(*at).cloned()),
@@ -191,7 +231,7 @@ pub(crate) async fn frame_of(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    if request.what != What::Evaluations {
+    if matches!(request.what, What::Classes | What::Confusion) {
         return classes::frame_of(rows, request, hold).await;
     }
     let custom = custom_columns(&rows, request);

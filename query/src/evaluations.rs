@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How many days are evaluated at once.
-const DAYS_AT_ONCE: usize = 2;
+pub(crate) const DAYS_AT_ONCE: usize = 2;
 
 /// The most rows of a day that are held unpacked at a time.
 const MAX_ROWS_AT_ONCE: usize = 2_000_000;
@@ -134,7 +134,11 @@ pub(crate) async fn computed_periods(
 }
 
 /// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.
-async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Result<Option<Judged>> {
+pub(crate) async fn judged(
+    reading: &Reading,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<Option<Judged>> {
     let Some(LiveIn { environment, is_live }) = &request.live else { return Ok(None) };
     let last = reading.window.to();
     let until = last.next().map_or(last.start(), |next| next.start());
@@ -159,15 +163,15 @@ fn borders(part: Window, request: &Request) -> Vec<i64> {
 }
 
 /// How all days of an answer are evaluated.
-struct Way<'a> {
-    definitions: &'a Definitions,
-    grouping: &'a Grouping,
+pub(crate) struct Way<'a> {
+    pub(crate) definitions: &'a Definitions,
+    pub(crate) grouping: &'a Grouping,
     /// Whether all predictions have been read before, and now as far again.
-    is_surveyed: bool,
+    pub(crate) is_surveyed: bool,
 }
 
 /// Evaluates some days together.
-async fn evaluate_part(
+pub(crate) async fn evaluate_part(
     reading: &Reading,
     part: Window,
     borders: &[i64],

@@ -58,6 +58,7 @@ mod intervals;
 mod joined;
 mod lineage;
 mod lines;
+mod maturity;
 mod meters;
 mod narrow;
 pub mod output;
@@ -272,6 +273,8 @@ impl Query {
             What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
             What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
+            What::Maturity => maturity::matured(&reading, &self.catalog, request).await,
+            _ if request.mature.is_some() => maturity::matured(&reading, &self.catalog, request).await,
             _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,
         }
     }

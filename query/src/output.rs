@@ -132,7 +132,7 @@ pub fn text_table(frame: &DataFrame) -> Result<String> {
 /// the main figures.
 pub fn shorten(frame: &mut DataFrame, what: What) {
     let is_short = |name: &str| match what {
-        What::Evaluations => match intervals::named(name) {
+        What::Evaluations | What::Maturity => match intervals::named(name) {
             Some(column) => column.is_main(),
             None if fairness_columns().any(|column| column == name) => false,
             None => Figure::named(name).is_none_or(|figure| figure.is_main),

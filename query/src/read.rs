@@ -156,15 +156,19 @@ impl Reading {
 
     /// A reading of what this one has found so far, and of nothing else.
     pub(crate) fn fixed(&self) -> Self {
-        let found = self.found();
-        let (heads, left_out) = (found.heads.clone(), found.left_out.clone());
-        drop(found);
+        let heads = self.found().heads.clone();
+        self.then(heads, self.closed)
+    }
+
+    /// A reading of so much of each log, as it was at an instant.
+    pub(crate) fn then(&self, heads: Heads, closed: Timestamp) -> Self {
+        let left_out = self.left_out.iter().cloned().chain(self.found().left_out.iter().cloned()).collect();
         Self {
             table: Arc::clone(&self.table),
             workspace: self.workspace.clone(),
             window: self.window,
             until: Until::Heads(heads),
-            closed: self.closed,
+            closed,
             kept: self.kept.clone(),
             left_out: Arc::new(left_out),
             hold: self.hold.clone(),

@@ -7,7 +7,7 @@ use log::cut::Cut;
 
 use crate::{
     breakdown::{Bins, Breakdown},
-    drift, head_to_head, intervals,
+    drift, head_to_head, intervals, maturity,
     narrow::Narrowed,
     window::Span,
 };
@@ -56,6 +56,8 @@ pub struct Request {
     pub zero_division: Option<f64>,
     /// Whether evaluations have intervals.
     pub has_intervals: bool,
+    /// Only days of which this share of the predictions that will be judged in the end is judged.
+    pub mature: Option<f64>,
     /// The days that drift is measured from.
     pub reference: Option<Window>,
     /// The release that the one of `release` is compared with.
@@ -112,6 +114,8 @@ pub struct Words<'a> {
     pub zero_division: Option<&'a str>,
     /// Whether figures have their intervals; a column of one that is named asks for them too.
     pub interval: bool,
+    /// A share from 0 to 1.
+    pub mature: Option<&'a str>,
     /// Days as `FROM..TO`, or one day.
     pub reference: Option<&'a str>,
     /// A release.
@@ -167,7 +171,7 @@ impl Request {
             return Err(Error::invalid("release: the rows are of models"));
         }
         let period = words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?;
-        Ok(Self {
+        let request = Self {
             what,
             window,
             by,
@@ -188,7 +192,10 @@ impl Request {
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
             reference: words.reference.map(|word| drift::reference_of(what, word)).transpose()?,
-        })
+            mature: None,
+        };
+        let mature = words.mature.map(|word| maturity::mature_of(what, &request, word)).transpose()?;
+        Ok(Self { mature, ..request })
     }
 }
 
@@ -224,6 +231,7 @@ impl Request {
             has_intervals,
             zone: None,
             live: None,
+            mature: None,
             reference: None,
             against: None,
         }
@@ -254,6 +262,7 @@ impl Request {
             return false;
         }
         let is_as_defined = self.threshold.is_none() && self.costs.is_none();
+        let is_as_defined = is_as_defined && self.mature.is_none();
         let is_of_days = is_as_defined && self.period == Period::Day && !self.has_intervals;
         let is_of_days =
             is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.live.is_none();
@@ -414,6 +423,13 @@ mod tests {
                 ..words("2013-03-01", "2013-03-01")
             }),
             duel(Words { environment: Some("production"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { mature: Some("90%"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words {
+                mature: Some("0.9"),
+                group_by: Some("week"),
+                ..words("2013-03-01", "2013-03-01")
+            }),
+            fails(Words { mature: Some("0.9"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
             drift(Words { by: Some("tag.carrier"), ..words("2013-03-01", "2013-03-01") }),
         ];

@@ -19,6 +19,8 @@ pub enum What {
     Confusion,
     /// How far the columns of predictions are from those of other days.
     Drift,
+    /// How far the truth of each day has come.
+    Maturity,
     /// Two releases where both predicted the same.
     HeadToHead,
 }
@@ -38,6 +40,7 @@ impl What {
             What::Classes,
             What::Confusion,
             What::Drift,
+            What::Maturity,
             What::HeadToHead,
         ])
     }
@@ -83,6 +86,12 @@ impl What {
                 true,
                 "Query how far scores, labels, values, tags and features are from those of a reference",
             ),
+            What::Maturity => (
+                "maturity",
+                JUDGED,
+                false,
+                "Query how much of the truth had come when each day was an hour, days and weeks old",
+            ),
             What::HeadToHead => (
                 "head-to-head",
                 JUDGED,
@@ -105,17 +114,23 @@ impl What {
 
     /// Whether it is made of evaluations.
     pub(crate) fn is_judged(self) -> bool {
-        matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
+        matches!(
+            self,
+            What::Evaluations | What::Classes | What::Confusion | What::Maturity | What::HeadToHead
+        )
     }
 
     /// Whether it takes a word that only what is made of evaluations takes.
     pub(crate) fn takes(self, word: &str) -> bool {
         match word {
-            "interval" | "costs" => self == What::Evaluations,
+            "interval" | "costs" | "mature" => self == What::Evaluations,
             "reference" => self == What::Drift,
-            "environment" | "shadow" => self.is_judged() && self != What::HeadToHead,
-            "group-by" => self.is_judged() || self == What::Drift,
-            "zero-division" => matches!(self, What::Evaluations | What::Classes),
+            "environment" | "shadow" => {
+                self.is_judged() && !matches!(self, What::HeadToHead | What::Maturity)
+            }
+            "group-by" => self.is_judged() && self != What::Maturity || self == What::Drift,
+            "time-zone" => self.is_judged() && self != What::Maturity,
+            "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
             _ => self.is_judged(),
         }
     }

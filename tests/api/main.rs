@@ -24,6 +24,7 @@ mod leaderboard;
 mod lineage;
 mod lists;
 mod live;
+mod maturity;
 mod narrow;
 mod operations;
 mod pages;

@@ -49,7 +49,7 @@ STATEMENTS = [
     "select count(*) from joined where day = '2026-06-01'",
 ]
 # Parameters of which a value that fits the schema is hardly ever one that there is.
-UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins")
+UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins", "mature")
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
 # What is asked of a snapshot beside its name; JSON Schema cannot say what goes together.
@@ -59,7 +59,7 @@ NOT_BY_RELEASE = ("metric", "value_last", "feature")
 # What is queried by a window.
 QUERIES = (
     "predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations", "classes", "confusion",
-    "drift", "head-to-head",
+    "maturity", "drift", "head-to-head",
 )
 # Formats that are written from data; all others are fuzzed where they are read.
 WRITTEN = ("application/json", "application/x-ndjson")
@@ -110,7 +110,7 @@ def narrow_catalog(path, method, operation):
     parameters = operation.get("parameters", [])
     # Only features have bins, and nothing is broken down by one.
     parameters = [one for one in parameters if one["in"] == "path" or one["name"] not in UNKNOWN]
-    if path.endswith(("/evaluations", "/classes", "/confusion")):
+    if path.endswith(("/evaluations", "/classes", "/confusion", "/maturity")):
         # No release is live, and what is not live is said of an environment.
         parameters = [one for one in parameters if one["name"] not in ("environment", "shadow")]
     for parameter in parameters:

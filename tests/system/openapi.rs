@@ -196,7 +196,11 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
         let breakdowns: &[&str] = match schema("by") {
             None => &[],
             Some(_) if is_of_two => &[],
-            Some(_) if ["/evaluations", "/classes", "/confusion"].iter().any(|end| path.ends_with(end)) => {
+            Some(_)
+                if ["/evaluations", "/classes", "/confusion", "/maturity"]
+                    .iter()
+                    .any(|end| path.ends_with(end)) =>
+            {
                 &EVALUATION_BREAKDOWNS
             }
             Some(_) => &BREAKDOWNS,

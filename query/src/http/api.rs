@@ -221,7 +221,7 @@ fn of_whole_days() -> ParameterBuilder {
 }
 
 /// The parameters that only evaluations have, and what is made of them.
-fn of_evaluations() -> [ParameterBuilder; 10] {
+fn of_evaluations() -> [ParameterBuilder; 11] {
     let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);
     let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
@@ -252,7 +252,11 @@ fn of_evaluations() -> [ParameterBuilder; 10] {
     let says = "Judge instead what was not live in the environment when it predicted, by release.";
     let shadow = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
     let shadow = web::parameter(ParameterIn::Query, "shadow", shadow, says);
+    let says = "Leave out days of which a smaller share of the predictions is judged than of all that will be in the end. What will come is told by the days of the window, of which some must be 30 days old. Computed from the events; not with `group-by` or `time-zone`.";
+    let share = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).maximum(Some(1));
+    let mature = web::parameter(ParameterIn::Query, "mature", share, says);
     [
+        mature,
         zone.example(Some(json!("Europe/Berlin"))),
         environment,
         shadow,

@@ -95,6 +95,7 @@ struct Parameters {
     #[serde(rename = "zero-division")]
     zero_division: Option<String>,
     interval: Option<bool>,
+    mature: Option<String>,
     reference: Option<String>,
     against: Option<String>,
     format: Option<String>,
@@ -127,6 +128,7 @@ impl Parameters {
             group_by: self.group_by.as_deref(),
             zero_division: self.zero_division.as_deref(),
             interval: self.interval.unwrap_or_default(),
+            mature: self.mature.as_deref(),
             reference: self.reference.as_deref(),
             against: self.against.as_deref(),
         }

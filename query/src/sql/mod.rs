@@ -298,7 +298,7 @@ impl Sql {
     fn is_of_logs(&self, need: &Need) -> bool {
         match need.what {
             What::Rollups | What::Drift | What::HeadToHead => false,
-            What::Evaluations | What::Classes | What::Confusion => {
+            What::Evaluations | What::Classes | What::Confusion | What::Maturity => {
                 need.window().ok().flatten().is_some_and(|window| self.request(need, window).is_of_logs())
             }
             What::Events(_) | What::Joined => true,

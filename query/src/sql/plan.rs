@@ -187,6 +187,7 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
         | What::Classes
         | What::Confusion
         | What::Drift
+        | What::Maturity
         | What::HeadToHead => None,
     };
     let custom = |name: &str| {

@@ -409,6 +409,13 @@ class Workspace:
         """Which of two releases is better where both predicted the same, and whether that is decided."""
         return self.query("head-to-head", since, until, release=release, against=against, **options)
 
+    def maturity(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
+        """How much of its truth each day had at some ages, from ``1h`` to ``30d``, and how much will come.
+
+        The figures of a row are those of :meth:`evaluations` as of its ``at``. See :meth:`query`.
+        """
+        return self.query("maturity", since, until, **options)
+
     def evaluations(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
@@ -417,7 +424,7 @@ class Workspace:
         figures that divide by zero. ``interval`` adds the 95% interval of each figure. ``by`` breaks them down by
         ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which ``bins`` counts, or says
         where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live there when it
-        predicted, ``shadow`` what was not.
+        predicted, ``shadow`` what was not. ``mature=0.9`` leaves out days that have less of their truth than that.
         """
         return self.query("evaluations", since, until, **options)
 
@@ -457,6 +464,7 @@ class Workspace:
         costs: Optional[Mapping[str, float]] = None,
         zero_division: Optional[int] = None,
         interval: bool = False,
+        mature: Optional[float] = None,
         reference: Optional[str] = None,
         against: Optional[str] = None,
         frames: Optional[str] = None,
@@ -501,6 +509,7 @@ class Workspace:
             "threshold": None if threshold is None else repr(float(threshold)),
             "costs": _costs(costs),
             "interval": "true" if interval else None,
+            "mature": None if mature is None else repr(float(mature)),
             "reference": reference,
             "against": against,
             "zero-division": None if zero_division is None else str(zero_division),

@@ -1,0 +1,112 @@
+//! How many predictions of a day will be judged in the end, told by days whose truth has come.
+//!
+//! The additive method of claims reserving (Schmidt and Zocher, "The Bornhuetter-Ferguson principle", Variance 2(1),
+//! 2008): of all predictions of the days that have reached an age, the share that was judged between the age before and
+//! this one is expected of every day. Unlike a ratio of counts it needs no truth at a young age.
+
+/// A day, and how its truth arrived.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// How many predictions it has.
+    pub predictions: u64,
+    /// How many of them were judged at each age that it has reached, the youngest first.
+    pub judged: Vec<u64>,
+    /// How many of them are judged by what is known last.
+    pub latest: u64,
+}
+
+/// How many predictions of each of some days will be judged in the end. Of a day that has reached the last of `ages`, how
+/// many are; of another one `None`, when an age is missing that no day has reached.
+pub fn expected(days: &[Arrival], ages: usize) -> Vec<Option<f64>> {
+    // After the last age comes what is known last.
+    let shares: Vec<Option<f64>> = (0..=ages).map(|age| share(days, age, ages)).collect();
+    let of_day = |day: &Arrival| {
+        let latest = day.latest as f64;
+        if day.judged.len() == ages {
+            return Some(latest);
+        }
+        let known = day.judged.last().copied().unwrap_or_default() as f64;
+        let to_come: Option<f64> = shares.get(day.judged.len()..)?.iter().copied().sum();
+        Some((known + day.predictions as f64 * to_come?).max(latest))
+    };
+    days.iter().map(of_day).collect()
+}
+
+/// Of the predictions of the days that have reached an age, the share that was judged since the age before. `None`
+/// when there are none.
+fn share(days: &[Arrival], age: usize, ages: usize) -> Option<f64> {
+    let (mut judged, mut predictions) = (0.0, 0.0);
+    for day in days {
+        let is_whole = day.judged.len() == ages;
+        let latest = (age == ages && is_whole).then_some(&day.latest);
+        let Some(until) = day.judged.get(age).or(latest) else { continue };
+        let before = age.checked_sub(1).map_or(0, |before| day.judged[before]);
+        judged += *until as f64 - before as f64;
+        predictions += day.predictions as f64;
+    }
+    (predictions > 0.0).then(|| judged / predictions)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn day(predictions: u64, judged: &[u64], latest: u64) -> Arrival {
+        Arrival { predictions, judged: judged.to_vec(), latest }
+    }
+
+    #[test]
+    fn what_is_to_come_is_what_came_of_days_before() {
+        let days = [
+            // After an hour none, after a day half of them, after a week nine of ten; one more came later.
+            day(100, &[0, 50, 90], 91),
+            day(300, &[0, 150, 270], 270),
+            day(200, &[0, 110], 110),
+            day(50, &[0], 3),
+            day(50, &[], 0),
+        ];
+        let found = expected(&days, 3);
+        // Between an hour and a day 310 of 600 came, between a day and a week 160 of 400, and later one of 400.
+        let week = 160.0 / 400.0 + 1.0 / 400.0;
+        let day = 310.0 / 600.0;
+        let all = [91.0, 270.0, 110.0 + 200.0 * week, 50.0 * (week + day), 50.0 * (week + day)];
+        for (found, all) in found.iter().zip(all) {
+            assert!((found.unwrap() - all).abs() < 1e-12, "{found:?} is not {all}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_expected_where_no_day_is_old_enough() {
+        assert_eq!(expected(&[day(10, &[1], 2), day(10, &[1, 4], 4)], 3), [None, None]);
+        assert_eq!(expected(&[day(0, &[0, 0, 0], 0), day(5, &[], 0)], 3), [Some(0.0), None]);
+        // More has come already than was to be expected.
+        assert_eq!(expected(&[day(10, &[1, 1], 1), day(10, &[1], 9)], 2), [Some(1.0), Some(9.0)]);
+        // What was taken in long after is to be expected again.
+        assert_eq!(expected(&[day(10, &[0, 0], 8), day(5, &[], 0)], 2), [Some(8.0), Some(4.0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn days_that_ripen_alike_are_foretold_exactly(
+            scales in prop::collection::vec(1u64..1_000, 1..20),
+            steps in prop::collection::vec(0u64..5, 4),
+            reached in prop::collection::vec(0usize..=4, 20),
+        ) {
+            let ages: Vec<u64> = steps.iter().scan(0, |sum, step| { *sum += step; Some(*sum) }).collect();
+            let whole = |scale: u64, reached: usize| {
+                let judged: Vec<u64> = ages[..reached].iter().map(|age| age * scale).collect();
+                let latest = judged.last().copied().unwrap_or_default();
+                Arrival { predictions: 20 * scale, judged, latest }
+            };
+            let mut days = vec![whole(7, 4)];
+            days.extend(scales.iter().zip(&reached).map(|(scale, reached)| whole(*scale, *reached)));
+            let found = expected(&days, 4);
+            for (found, scale) in found[1..].iter().zip(&scales) {
+                let all = (ages[3] * scale) as f64;
+                prop_assert!((found.unwrap() - all).abs() <= 1e-9 * all.max(1.0), "{:?} is not {}", found, all);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! How far the truth of each day has come: its evaluation as it stood when the day had some ages, and how many of its
+//! predictions will be judged in the end. An evaluation at an age is what `evaluations` as of that instant say.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use catalog::{Catalog, Definitions};
+use event::{Day, Error, Kind, Result, Timestamp, Window, fields::FieldType};
+use fold::{
+    evaluation::{By, Grouping},
+    maturity::{Arrival, expected},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use log::{
+    key::LogId,
+    walk::{Admitted, Heads},
+};
+use polars::prelude::DataFrame;
+
+use crate::{
+    column_type::ColumnType,
+    evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
+    evaluations::{DAYS_AT_ONCE, Way, evaluate_part, judged as judged_when},
+    read::Reading,
+    request::{Request, What},
+    series::Cell,
+    survey::survey,
+};
+
+/// The ages of a day: their names, and how many seconds after its end they are reached.
+pub(crate) const AGES: [(&str, i64); 7] = [
+    ("1h", 3_600),
+    ("6h", 6 * 3_600),
+    ("1d", 86_400),
+    ("3d", 3 * 86_400),
+    ("7d", 7 * 86_400),
+    ("14d", 14 * 86_400),
+    ("30d", 30 * 86_400),
+];
+
+/// In place of an age: by all that is known.
+const LATEST: &str = "latest";
+
+/// Where a row of maturity stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stage {
+    age: &'static str,
+    at: Option<Timestamp>,
+    /// How many predictions of the day will be judged in the end.
+    expected: Option<f64>,
+}
+
+/// A column of a stage: its name, what it holds, and what it says of a row.
+pub(crate) type StageColumn = (&'static str, ColumnType, fn(&EvaluationRow<'_>) -> Cell);
+
+/// The columns of stages, before the figures.
+pub(crate) const COLUMNS: [StageColumn; 4] = [
+    ("age", ColumnType::Field(FieldType::Text), |row| {
+        Cell::Text(row.stage.map(|stage| stage.age.to_owned()))
+    }),
+    ("at", ColumnType::Field(FieldType::Time), |row| {
+        Cell::Time(row.stage.and_then(|stage| stage.at).map(Timestamp::micros))
+    }),
+    ("completeness", ColumnType::Field(FieldType::Float), |row| Cell::Float(completeness(row))),
+    ("expected_labelled", ColumnType::Field(FieldType::Float), |row| {
+        Cell::Float(row.stage.and_then(|stage| stage.expected))
+    }),
+];
+
+/// Of the predictions that will be judged in the end, the share that is. (The figure `maturity` is of all predictions.)
+fn completeness(row: &EvaluationRow<'_>) -> Option<f64> {
+    let expected = row.stage?.expected.filter(|expected| *expected > 0.0)?;
+    Some(judged(row) as f64 / expected)
+}
+
+fn judged(row: &EvaluationRow<'_>) -> u64 {
+    row.figures.release.map_or(0, |of| of.judged())
+}
+
+/// Reads how much of its truth a day must have.
+pub(crate) fn mature_of(what: What, request: &Request, word: &str) -> Result<f64> {
+    if what != What::Evaluations {
+        return Err(Error::invalid("mature: only evaluations have it; see `query maturity`"));
+    }
+    let share = word.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    let share =
+        share.ok_or_else(|| Error::invalid(format!("mature: `{word}` is not a share from 0 to 1")))?;
+    let is_of_utc_days = request.zone.is_none() && request.period == event::Period::Day;
+    if !is_of_utc_days {
+        return Err(Error::invalid("mature: it is of UTC days; leave group-by and time-zone out"));
+    }
+    Ok(share)
+}
+
+/// A day's evaluation at an age.
+struct Staged {
+    age: &'static str,
+    at: Option<Timestamp>,
+    evaluated: Arc<PeriodBuckets>,
+}
+
+/// The evaluations of each day at each age that it has reached, and by all that is known; of evaluations only the last
+/// ones of days that are mature.
+pub(crate) async fn matured(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<DataFrame> {
+    let all = catalog.definitions(&reading.workspace).await?;
+    let last = all.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
+    if request.cut.is_none() {
+        reading.warn_of_expired();
+    }
+    let by = survey(reading, request.breakdown.wanted(), None).await?;
+    let grouping = Grouping {
+        pools: request.breakdown.by_model.then(|| last.models()),
+        by: request.breakdown.by(&by),
+        judged: judged_when(reading, catalog, request).await?,
+        ..Grouping::default()
+    };
+    let days =
+        Days { reading, request, all: &all, last: &last, grouping: &grouping, is_surveyed: !by.is_empty() };
+    let staged = reading.window.days().map(async |day| Ok::<_, Error>((day, days.staged(day).await?)));
+    let staged: Vec<(Day, Vec<Staged>)> = stream::iter(staged).buffered(DAYS_AT_ONCE).try_collect().await?;
+    frame_of(rows_of(&staged, &grouping.by, request), request, &reading.hold).await
+}
+
+/// How the days of an answer are evaluated.
+struct Days<'a> {
+    reading: &'a Arc<Reading>,
+    request: &'a Request,
+    all: &'a Definitions,
+    /// What is known last.
+    last: &'a Definitions,
+    grouping: &'a Grouping,
+    is_surveyed: bool,
+}
+
+impl Days<'_> {
+    /// A day at each age that it has reached, and by all that is known.
+    async fn staged(&self, day: Day) -> Result<Vec<Staged>> {
+        let arrivals = self.arrivals(day).await?;
+        let Some(end) = day.next().map(Day::start) else { return Ok(Vec::new()) };
+        let instants = AGES.map(|(age, seconds)| (age, end.plus_seconds(seconds)));
+        let mut staged = Vec::<Staged>::new();
+        let mut before: Option<(Heads, Definitions)> = None;
+        for (age, at) in instants.into_iter().filter(|(_, at)| *at <= self.reading.closed) {
+            let known = (heads_at(&arrivals, at), self.all.known(|one| one.appended_at <= at));
+            let evaluated = match staged.last() {
+                // Nothing has come since the age before.
+                Some(last) if before.as_ref() == Some(&known) => Arc::clone(&last.evaluated),
+                _ => {
+                    let then = self.reading.then(known.0.clone(), at);
+                    self.evaluated(&then, day, (&known.1, false)).await?
+                }
+            };
+            staged.push(Staged { age, at: Some(at), evaluated });
+            before = Some(known);
+        }
+        let evaluated = self.evaluated(self.reading, day, (self.last, true)).await?;
+        staged.push(Staged { age: LATEST, at: None, evaluated });
+        Ok(staged)
+    }
+
+    async fn evaluated(
+        &self,
+        reading: &Reading,
+        day: Day,
+        (definitions, is_surveyed): (&Definitions, bool),
+    ) -> Result<Arc<PeriodBuckets>> {
+        let way = Way { definitions, grouping: self.grouping, is_surveyed };
+        let buckets = evaluate_part(reading, Window::new(day, day)?, &[], &way, self.request).await?;
+        let is_of_days = self.request.live.is_none();
+        Ok(Arc::new(PeriodBuckets { day, hours: Vec::new(), buckets, is_of_days }))
+    }
+
+    /// When the segments of a day were appended.
+    async fn arrivals(&self, day: Day) -> Result<Arrivals> {
+        let mut arrivals = Arrivals::new();
+        for kind in What::Maturity.kinds() {
+            let mut walk = match (kind, self.is_surveyed) {
+                (Kind::Predictions, true) => {
+                    self.reading.walk_again(day, *kind, self.reading.heads(day, *kind))
+                }
+                _ => self.reading.walk(day, *kind)?,
+            };
+            while let Some(page) = self.reading.page(&mut walk, Some(&["v", "appended_at"])).await? {
+                for Admitted { log, seq, item } in page {
+                    let at = item.int("appended_at").ok().and_then(Timestamp::from_micros);
+                    arrivals.entry(log).or_default().push((seq, at));
+                }
+            }
+        }
+        Ok(arrivals)
+    }
+}
+
+/// When each segment of a log was appended; unknown of one that cannot be read.
+type Arrivals = BTreeMap<LogId, Vec<(u64, Option<Timestamp>)>>;
+
+/// How far each log went at an instant.
+fn heads_at(arrivals: &Arrivals, at: Timestamp) -> Heads {
+    let head = |segments: &Vec<(u64, Option<Timestamp>)>| {
+        let there =
+            segments.iter().take_while(|(_, appended)| appended.is_none_or(|appended| appended <= at));
+        there.last().map(|(seq, _)| *seq)
+    };
+    arrivals.iter().filter_map(|(log, segments)| Some((log.clone(), head(segments)?))).collect()
+}
+
+/// A row and the number of its stage.
+type StagedRow<'a> = (usize, EvaluationRow<'a>);
+
+fn rows_of<'a>(days: &'a [(Day, Vec<Staged>)], by: &[By], request: &Request) -> Vec<EvaluationRow<'a>> {
+    let mut found = BTreeMap::<(Day, String, Vec<String>), Vec<StagedRow<'a>>>::new();
+    for (day, staged) in days {
+        for (number, one) in staged.iter().enumerate() {
+            for mut row in one.evaluated.rows(request, by) {
+                row.stage = Some(Stage { age: one.age, at: one.at, expected: None });
+                let name = row.model.or(row.figures.name).unwrap_or_default().to_owned();
+                found.entry((*day, name, row.values.clone())).or_default().push((number, row));
+            }
+        }
+    }
+    let reached: BTreeMap<Day, usize> = days.iter().map(|(day, staged)| (*day, staged.len() - 1)).collect();
+    let arrivals: Vec<Arrival> = found.iter().map(|((day, ..), rows)| arrival(rows, reached[day])).collect();
+    let expected = expected(&arrivals, AGES.len());
+    let mut rows = Vec::new();
+    for (of_key, expected) in found.into_values().zip(expected) {
+        rows.extend(of_key.into_iter().map(|(_, mut row)| {
+            row.stage = row.stage.map(|stage| Stage { expected, ..stage });
+            row
+        }));
+    }
+    if let Some(mature) = request.mature {
+        let is_mature = |row: &EvaluationRow<'_>| completeness(row).is_some_and(|share| share >= mature);
+        rows.retain(|row| row.stage.is_some_and(|stage| stage.age == LATEST) && is_mature(row));
+    }
+    rows
+}
+
+/// How the truth of a row's predictions arrived at the ages that its day has reached.
+fn arrival(rows: &[StagedRow<'_>], reached: usize) -> Arrival {
+    let mut judged_at = vec![0; reached + 1];
+    for (number, row) in rows {
+        judged_at[*number] = judged(row);
+    }
+    let latest = judged_at.pop().unwrap_or_default();
+    let last = rows.iter().find(|(number, _)| *number == reached);
+    let predictions = last.and_then(|(_, row)| row.figures.release).map_or(0, |of| of.predictions);
+    Arrival { predictions, judged: judged_at, latest }
+}
