@@ -173,37 +173,49 @@ impl ExactSum {
 fn by_levels(terms: &[f64]) -> Option<[f64; LEVELS]> {
     /// Sums beside each other, so that several terms are cut at once.
     const LANES: usize = 4;
+    /// So many levels are cut in one pass over the terms: most need no more.
+    const PASS: usize = 2;
     let mut room = [0.0; BLOCK];
     let rest = room.get_mut(..terms.len().next_multiple_of(LANES))?;
     rest[..terms.len()].copy_from_slice(terms);
-    let greatest = terms.iter().fold(0, |greatest, term| greatest.max(term.to_bits() << 1));
+    // What is not a number is greater than nothing, and left over by all levels.
+    let greater = |one: f64, other: f64| if one > other { one } else { other };
+    let mut greatest = [0.0; LANES];
+    for four in rest.chunks_exact(LANES) {
+        (0..LANES).for_each(|lane| greatest[lane] = greater(four[lane].abs(), greatest[lane]));
+    }
+    let greatest = greatest.into_iter().fold(0.0, greater);
     let mut levels = [0.0; LEVELS];
-    if greatest == 0 {
+    let exponent = greatest.to_bits() >> FRACTION_BITS;
+    if exponent == 0 && terms.iter().all(|term| *term == 0.0) {
         return Some(levels);
     }
-    let exponent = greatest >> (FRACTION_BITS + 1);
     if !LEVELLED.contains(&exponent) {
         return None;
     }
     // What is added to this and taken from it again is rounded to multiples of its last bit.
     let cut_at = |exponent: i32| f64::from_bits((exponent as u64) << FRACTION_BITS) * 1.5;
     let mut exponent = exponent as i32 + 1 - LEVEL_BITS + FRACTION_BITS as i32;
-    for level in &mut levels {
-        let cut = cut_at(exponent);
-        let (mut sums, mut left) = ([0.0; LANES], [0u64; LANES]);
+    for pair in levels.chunks_exact_mut(PASS) {
+        let cuts = [cut_at(exponent), cut_at(exponent - LEVEL_BITS - 1)];
+        let (mut sums, mut left) = ([[0.0; LANES]; PASS], [0u64; LANES]);
         for four in rest.chunks_exact_mut(LANES) {
+            for (cut, sums) in cuts.iter().zip(&mut sums) {
+                for lane in 0..LANES {
+                    let part = (four[lane] + cut) - cut;
+                    four[lane] -= part;
+                    sums[lane] += part;
+                }
+            }
             for lane in 0..LANES {
-                let part = (four[lane] + cut) - cut;
-                four[lane] -= part;
-                sums[lane] += part;
                 left[lane] |= four[lane].to_bits() << 1;
             }
         }
-        *level = sums.iter().sum();
+        pair.iter_mut().zip(sums).for_each(|(level, sums)| *level = sums.iter().sum());
         if left == [0; LANES] {
             return Some(levels);
         }
-        exponent -= LEVEL_BITS + 1;
+        exponent -= PASS as i32 * (LEVEL_BITS + 1);
     }
     None
 }

@@ -41,6 +41,20 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     }
 }
 
+/// Whether the bytes of two keys are equal: without a call for the lengths that most keys have.
+#[inline]
+pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
+    let word =
+        |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    let length = one.len();
+    match length {
+        _ if length != other.len() => false,
+        // The last word may overlap the one before it.
+        8..=16 => (word(one, 0) ^ word(other, 0)) | (word(one, length - 8) ^ word(other, length - 8)) == 0,
+        _ => one == other,
+    }
+}
+
 /// A set of numbers below `u32::MAX`, found by hash. Open addressing, at most half full.
 pub(crate) struct Table {
     /// Zero when vacant, else the high half of the hash above the number plus one.
@@ -133,6 +147,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_same_bytes_are_the_same(bytes in proptest::collection::vec(0u8..3, 0..40), at in 0usize..40) {
+            prop_assert!(same(&bytes, &bytes.clone()));
+            let mut other = bytes.clone();
+            match other.get_mut(at) {
+                Some(byte) => *byte ^= 128,
+                None => other.push(0),
+            }
+            prop_assert!(!same(&bytes, &other) && !same(&other, &bytes));
+        }
+
         #[test]
         fn keeps_like_a_hash_map(texts in proptest::collection::vec("[a-c]{0,3}", 0..200), bits in 0u32..64) {
             // Few bits of hash, so that probing and false tags are exercised.

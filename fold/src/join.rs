@@ -21,7 +21,7 @@ use bucket::{Bucket, Found, Round};
 
 use crate::{
     LogSegment, Result, RowRef,
-    read::{required_texts, required_times, times},
+    read::{Codes, required_texts, required_times, times},
     segment::in_log_order,
 };
 
@@ -77,8 +77,7 @@ fn join_in_buckets(
 ) -> Result<Joined> {
     let (predictions, rows) = in_log_order(predictions)?;
     let (outcomes, outcome_rows) = in_log_order(outcomes)?;
-    let names = release_numbers(&predictions)?;
-    let releases = releases_of(&predictions, rows, &names)?;
+    let (names, releases) = number_releases(&predictions, rows)?;
     let mut found = vec![Found::Nothing; rows];
     let mut unmatched = 0;
     for round in Round::of_buckets(buckets_of(rows.max(outcome_rows))) {
@@ -128,30 +127,35 @@ struct Outcome {
     of_instant: bool,
 }
 
-/// Numbers the releases that predicted, in the order of their names.
-fn release_numbers<'a>(segments: &Segments<'a>) -> Result<BTreeMap<&'a str, u32>> {
-    let mut names = BTreeMap::new();
-    for (_, columns) in segments {
-        let codes = required_texts(columns, "release")?.codes();
-        // A dictionary may hold names that no row uses; they are no releases that predicted.
-        let mut used = vec![false; codes.names.len()];
-        codes.codes.iter().for_each(|&code| used[code as usize] = true);
-        names.extend(codes.names.iter().zip(used).filter(|(_, used)| *used).map(|(&name, _)| (name, 0)));
-    }
-    names.values_mut().zip(0..).for_each(|(slot, number)| *slot = number);
-    Ok(names)
-}
-
-/// The release of each prediction, in log order.
-fn releases_of(segments: &Segments<'_>, rows: usize, names: &BTreeMap<&str, u32>) -> Result<Vec<u32>> {
+/// Numbers the releases that predicted, in the order of their names; and the number of each prediction's, in log order.
+fn number_releases<'a>(segments: &Segments<'a>, rows: usize) -> Result<(BTreeMap<&'a str, u32>, Vec<u32>)> {
+    // Numbered as they come, and then by their names.
+    let mut names = BTreeMap::<&str, u32>::new();
     let mut releases = Vec::with_capacity(rows);
     for (_, columns) in segments {
-        let codes = required_texts(columns, "release")?.codes();
-        let numbers: Vec<u32> =
-            codes.names.iter().map(|name| names.get(name).copied().unwrap_or(0)).collect();
-        releases.extend(codes.codes.iter().map(|&code| numbers[code as usize]));
+        let Codes { codes, names: of_codes } = required_texts(columns, "release")?.codes();
+        // A dictionary may hold names that no row uses; they are no releases that predicted.
+        let mut used = vec![false; of_codes.len()];
+        codes.iter().for_each(|&code| used[code as usize] = true);
+        let number = |(&name, used)| {
+            let next = names.len() as u32;
+            if used { *names.entry(name).or_insert(next) } else { 0 }
+        };
+        let numbers: Vec<u32> = of_codes.iter().zip(used).map(number).collect();
+        releases.extend(codes.iter().map(|&code| numbers[code as usize]));
     }
-    Ok(releases)
+    let mut by_name = vec![0; names.len()];
+    for (number, come) in (0..).zip(names.values_mut()) {
+        by_name[*come as usize] = number;
+        *come = number;
+    }
+    releases.iter_mut().for_each(|release| *release = by_name[*release as usize]);
+    Ok((names, releases))
+}
+
+/// How many bytes the keys have together.
+fn key_bytes(segments: &Segments<'_>) -> Result<usize> {
+    segments.iter().map(|(_, columns)| Ok(required_texts(columns, "key")?.bytes())).sum()
 }
 
 /// The predictions of a round by bucket.
@@ -160,7 +164,7 @@ fn deal_predictions(
     releases: &[u32],
     round: Round,
 ) -> Result<Vec<Bucket<Prediction>>> {
-    let mut dealt = round.empty(releases.len());
+    let mut dealt = round.empty(releases.len(), key_bytes(segments)?);
     let mut numbered = releases.iter().zip(0..);
     for (_, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, required_times(columns, "predicted_at")?);
@@ -175,7 +179,7 @@ fn deal_predictions(
 
 /// The outcomes of a round by bucket.
 fn deal_outcomes(segments: &Segments<'_>, rows: usize, round: Round) -> Result<Vec<Bucket<Outcome>>> {
-    let mut dealt = round.empty(rows);
+    let mut dealt = round.empty(rows, key_bytes(segments)?);
     for &(segment, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, times(columns, "predicted_at")?);
         for (row, &observed) in required_times(columns, "observed_at")?.iter().enumerate() {

@@ -50,6 +50,11 @@ impl<'a> Texts<'a> {
         })
     }
 
+    /// How many bytes the strings have together; 0 where they are drawn from a few.
+    pub(crate) fn bytes(&self) -> usize {
+        if let TextValues::Text(strings) = self.values { strings.text().len() } else { 0 }
+    }
+
     /// The column as small numbers of distinct strings.
     pub(crate) fn codes(&self) -> Codes<'a> {
         let (mut codes, names) = match self.values {

@@ -93,7 +93,7 @@ impl Duel {
 fn meeting(rows: &Rows<'_>, pairs: [usize; 2], definitions: [&Definition; 2]) -> Option<Meeting> {
     let side = |at: usize| {
         let (prediction, outcome) = rows.fields(&rows.joined.pairs[pairs[at]]);
-        side(definitions[at], rows.options.instead, prediction, outcome?)
+        side(definitions[at], rows.options.instead, &prediction, &outcome?)
     };
     let ((one, is_positive), (other, _)) = (side(0)?, side(1)?);
     Some(Meeting { is_positive, sides: [one, other], ..Meeting::default() })
@@ -103,8 +103,8 @@ fn meeting(rows: &Rows<'_>, pairs: [usize; 2], definitions: [&Definition; 2]) ->
 fn side(
     definition: &Definition,
     instead: Instead,
-    prediction: Fields<'_>,
-    outcome: Fields<'_>,
+    prediction: &Fields<'_>,
+    outcome: &Fields<'_>,
 ) -> Option<(Side, bool)> {
     let distance = distance(&definition.task, prediction, outcome)?;
     let plain = Side { distance, ..Side::default() };

@@ -10,7 +10,7 @@ use super::{
     duel::{Duel, Duels},
     fields::{Fields, View},
     head_to_head::{self, Contender},
-    interval::GoOn,
+    interval::{self, GoOn},
     judge::{BinaryJudge, Instead},
     release::Release,
     splits,
@@ -240,10 +240,21 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn fields(&self, pair: &Pair) -> (Fields<'a>, Option<Fields<'a>>) {
         let prediction = self.predictions.1[pair.prediction.segment as usize].fields(pair.prediction);
         (prediction, pair.outcome.map(|at| self.outcomes.1[at.segment as usize].fields(at)))
+    }
+}
+
+impl Rows<'_> {
+    /// Keeps a pair to be judged again, if it has an outcome. It reads the fields itself: the loop that judges is faster where
+    /// it hands them to nobody.
+    fn keep(&self, pair: &Pair, kept: &mut interval::Rows) {
+        if let (prediction, Some(outcome)) = self.fields(pair) {
+            let view = &self.predictions.1[pair.prediction.segment as usize];
+            kept.keep(view.key(pair.prediction), &prediction, &outcome);
+        }
     }
 }
 
@@ -286,13 +297,12 @@ impl Table {
             if is_pooled && !release.pool(pair.release, &joined.releases, &rows.definitions, options) {
                 return Err(FoldError::OtherTasks { pool: dealt.buckets[bucket].name.clone() });
             }
-            release.add(prediction, outcome);
+            release.add(&prediction, outcome.as_ref());
             if let Some(customs) = rows.customs.as_ref().filter(|_| release.is_judged()) {
                 release.customs.add(customs, pair);
             }
-            if let (Some(kept), Some(outcome)) = (&mut release.rows, outcome) {
-                let view = &rows.predictions.1[pair.prediction.segment as usize];
-                kept.keep(view.key(pair.prediction), prediction, outcome);
+            if let Some(kept) = &mut release.rows {
+                rows.keep(pair, kept);
             }
         }
         let records = head_to_head::records(joined, rows.outcomes.0, dealt.buckets.len(), |number| {
@@ -300,7 +310,7 @@ impl Table {
             let bucket = dealt.bucket(number, pair.release)?;
             let release = pair.release as usize;
             let (prediction, outcome) = rows.fields(pair);
-            let distance = distance(&rows.definitions[release]?.task, prediction, outcome?)?;
+            let distance = distance(&rows.definitions[release]?.task, &prediction, &outcome?)?;
             Some(Contender {
                 bucket: bucket as u32,
                 meets: (dealt.cells[bucket], rows.numbers[release]),
@@ -351,7 +361,7 @@ fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
 
 /// How far a prediction is from the truth: a probability from 0 or 1, a number from the real one, and a class
 /// by 1 if it is not the real one.
-pub(super) fn distance(task: &Task, prediction: Fields<'_>, outcome: Fields<'_>) -> Option<f64> {
+pub(super) fn distance(task: &Task, prediction: &Fields<'_>, outcome: &Fields<'_>) -> Option<f64> {
     let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
     match task {
         Task::Binary { positive_label } => {

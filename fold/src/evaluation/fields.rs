@@ -106,7 +106,7 @@ impl<'a> View<'a> {
         self.key.and_then(|key| key.get(at.row as usize)).unwrap_or_default()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn fields(&self, at: RowRef) -> Fields<'_> {
         let row = at.row as usize;
         let number = |column: Option<Numbers<'a, f64>>| column.and_then(|column| column.get(row));
@@ -152,7 +152,7 @@ struct KeptScores {
 }
 
 impl Kept {
-    pub(super) fn of(fields: Fields<'_>) -> Self {
+    pub(super) fn of(fields: &Fields<'_>) -> Self {
         let scores = fields.scores.map(|scores| {
             let mut kept = vec![f64::NAN; scores.classes.len()];
             let mut classes = scores.classes.iter().zip(&mut kept);

@@ -109,7 +109,7 @@ impl Definitions {
                 // They are of one kind of task.
                 judge.go_on(&self.definitions[by], self.instead);
             }
-            judge.add(row.prediction.fields(), row.outcome.fields());
+            judge.add(&row.prediction.fields(), &row.outcome.fields());
         }
         ReleaseEvaluation { measures: Some(judge.finish()), ..ReleaseEvaluation::default() }
     }
@@ -137,7 +137,7 @@ impl Rows {
     }
 
     /// Keeps a prediction, if its outcome judges it.
-    pub(super) fn keep(&mut self, key: &str, prediction: Fields<'_>, outcome: Fields<'_>) {
+    pub(super) fn keep(&mut self, key: &str, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let Some(rows) = &mut self.rows else { return };
         if !self.by.fresh.judges(prediction, outcome) {
             return;

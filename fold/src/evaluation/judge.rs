@@ -106,7 +106,7 @@ impl Judge {
     }
 
     /// Whether the outcome judges the prediction.
-    pub(super) fn judges(&self, prediction: Fields<'_>, outcome: Fields<'_>) -> bool {
+    pub(super) fn judges(&self, prediction: &Fields<'_>, outcome: &Fields<'_>) -> bool {
         match self {
             Self::Binary(_) => outcome.label.is_some(),
             Self::Multiclass(_) => prediction.class().is_some() && outcome.label.is_some(),
@@ -118,8 +118,8 @@ impl Judge {
     }
 
     /// Judges a prediction, if its outcome does.
-    #[inline]
-    pub(super) fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+    #[inline(always)]
+    pub(super) fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         match self {
             Self::Binary(judge) => judge.add(prediction, outcome),
             Self::Multiclass(judge) => judge.add(prediction, outcome),
@@ -158,8 +158,8 @@ impl Judge {
 }
 
 impl MulticlassJudge {
-    #[inline]
-    fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+    #[inline(always)]
+    fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let (Some(predicted), Some(real)) = (prediction.class(), outcome.label) else { return };
         self.tally.add(predicted, real);
         if let Some(scores) = prediction.scores {
@@ -169,8 +169,8 @@ impl MulticlassJudge {
 }
 
 impl RegressionJudge {
-    #[inline]
-    fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+    #[inline(always)]
+    fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let Some(real) = outcome.value else { return };
         if let Some(predicted) = prediction.value {
             self.errors.add(predicted, real);
@@ -188,7 +188,7 @@ impl RegressionJudge {
 /// the label and the threshold of the definition.
 #[inline]
 pub(super) fn says_positive(
-    prediction: Fields<'_>,
+    prediction: &Fields<'_>,
     positive: &str,
     instead: Option<f64>,
     threshold: f64,
@@ -199,8 +199,8 @@ pub(super) fn says_positive(
 }
 
 impl BinaryJudge {
-    #[inline]
-    fn add(&mut self, prediction: Fields<'_>, outcome: Fields<'_>) {
+    #[inline(always)]
+    fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let Some(label) = outcome.label else { return };
         let real = same_label(label, &self.positive);
         self.judged += 1;

@@ -102,8 +102,8 @@ impl Release {
         judged + self.customs.bytes()
     }
 
-    #[inline]
-    pub(super) fn add(&mut self, prediction: Fields<'_>, outcome: Option<Fields<'_>>) {
+    #[inline(always)]
+    pub(super) fn add(&mut self, prediction: &Fields<'_>, outcome: Option<&Fields<'_>>) {
         self.predictions += 1;
         if let Some(score) = prediction.score {
             self.scores.0 += 1;

@@ -5,7 +5,7 @@ use std::mem;
 use super::{Outcome, Prediction};
 use crate::{
     RowRef,
-    hash::{Table, hash, mix},
+    hash::{Table, hash, mix, same as same_key},
 };
 
 /// So many rows of a side make a bucket: keys, rows and table of both fit a cache of 1 MiB.
@@ -35,11 +35,11 @@ impl Round {
         (0..of).step_by(size).map(move |first| Self { first, count: size.min(of - first), of })
     }
 
-    /// Empty buckets for those of `rows` rows that fall into this round.
-    pub(super) fn empty<T>(self, rows: usize) -> Vec<Bucket<T>> {
+    /// Empty buckets for those of `rows` rows that fall into this round, and of as many `bytes` of keys.
+    pub(super) fn empty<T>(self, rows: usize, bytes: usize) -> Vec<Bucket<T>> {
         // Hashes deal evenly, but not to the row.
-        let rows = rows / self.of * 17 / 16;
-        let bucket = || Bucket { keys: Vec::new(), rows: Vec::with_capacity(rows) };
+        let [rows, bytes] = [rows, bytes].map(|all| all / self.of * 17 / 16);
+        let bucket = || Bucket { keys: Vec::with_capacity(bytes), rows: Vec::with_capacity(rows) };
         std::iter::repeat_with(bucket).take(self.count).collect()
     }
 
@@ -111,7 +111,7 @@ pub(super) fn join(predictions: &Bucket<Prediction>, outcomes: &Bucket<Outcome>,
         let same = |other: u32| {
             let other = &predictions.rows[other as usize];
             (other.instant, other.more.release) == (row.instant, row.more.release)
-                && predictions.key(other) == key
+                && same_key(predictions.key(other), key)
         };
         let identity = mix(row.instant_hash(), u64::from(row.more.release));
         found[row.more.row as usize] = match seen.keep(identity, at as u32, same, |_| false) {
@@ -142,7 +142,7 @@ impl<'a> OutcomeIndex<'a> {
         let mut index = Self { outcomes, of_key, of_instant: Table::new(with_instant), group, unmatched };
         for (at, row) in outcomes.rows.iter().enumerate() {
             let (at, key) = (at as u32, outcomes.key(row));
-            let same_key = |other: &Row<Outcome>| outcomes.key(other) == key;
+            let same_key = |other: &Row<Outcome>| same_key(outcomes.key(other), key);
             let wins = |other: u32| wins(outcomes, at, other);
             let known = if row.more.of_instant {
                 let same = |other: &Row<Outcome>| other.instant == row.instant && same_key(other);
@@ -164,7 +164,7 @@ impl<'a> OutcomeIndex<'a> {
     fn judge(&mut self, row: &Row<Prediction>, key: &[u8]) -> Option<RowRef> {
         let outcomes = self.outcomes;
         let outcome = |at: u32| &outcomes.rows[at as usize];
-        let same_key = |at: u32| outcomes.key(outcome(at)) == key;
+        let same_key = |at: u32| same_key(outcomes.key(outcome(at)), key);
         let of_key = self.of_key.find(row.hash, same_key);
         let same_instant = |at: u32| outcome(at).instant == row.instant && same_key(at);
         let of_instant = self.of_instant.find(row.instant_hash(), same_instant);

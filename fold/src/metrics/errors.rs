@@ -98,7 +98,7 @@ impl Sums {
         let terms = &mut room[..rows.len()];
         let errors = fill(terms, rows, |predicted, real| predicted - real);
         self.all.extend_from_slice(errors);
-        if errors.iter().all(|error| error.is_finite()) {
+        if are_finite(errors) {
             self.signed.add_all(errors);
             self.absolute.add_all(fill(terms, rows, |predicted, real| (predicted - real).abs()));
         } else {
@@ -108,7 +108,9 @@ impl Sums {
             .add_all(rows, fill(terms, rows, |predicted, real| (predicted - real) * (predicted - real)));
         let share = |predicted: f64, real: f64| (predicted - real).abs() / real.abs().max(f64::EPSILON);
         self.share.add_all(fill(terms, rows, share));
-        let is_far = rows.iter().any(|(predicted, real)| (predicted.abs() + real.abs()).is_infinite());
+        let is_far = rows
+            .iter()
+            .fold(false, |any, (predicted, real)| any | (predicted.abs() + real.abs()).is_infinite());
         self.symmetric.add_all(if is_far {
             fill(terms, rows, far_symmetric)
         } else {
@@ -161,6 +163,12 @@ impl Sums {
         };
         ErrorFigures { n, mae: mean(&self.absolute, n), rmse, bias: mean(&self.signed, n), detail }
     }
+}
+
+/// Whether all are; it looks at all of them, which is faster than to stop at one.
+#[inline]
+fn are_finite(terms: &[f64]) -> bool {
+    terms.iter().fold(true, |all, term| all & term.is_finite())
 }
 
 /// A term of each row.
@@ -282,7 +290,7 @@ struct Terms {
 impl Terms {
     #[inline]
     fn add_all(&mut self, terms: &[f64]) {
-        if terms.iter().all(|term| term.is_finite()) {
+        if are_finite(terms) {
             self.sum.add_all(terms);
         } else {
             self.has_no_mean = true;
@@ -313,13 +321,13 @@ impl Squares {
     #[inline]
     fn add_all(&mut self, pairs: &[(f64, f64)], squares: &[f64]) {
         let is_exact = |square: f64, (one, other): (f64, f64)| {
-            (LEAST_SQUARE..f64::INFINITY).contains(&square) || one == other
+            (LEAST_SQUARE..f64::INFINITY).contains(&square) | (one == other)
         };
-        let mut rows = squares.iter().zip(pairs);
-        if rows.clone().all(|(square, pair)| is_exact(*square, *pair)) {
+        let rows = squares.iter().zip(pairs);
+        if rows.clone().fold(true, |all, (square, pair)| all & is_exact(*square, *pair)) {
             return self.sum.add_all(squares);
         }
-        for (square, pair) in rows.by_ref() {
+        for (square, pair) in rows {
             if is_exact(*square, *pair) { self.sum.add(*square) } else { self.add_apart(pair.0, pair.1) }
         }
     }

@@ -109,17 +109,17 @@ fn a_release_with_too_many_predictions_has_no_intervals() {
     let fields = Fields { value: Some(1.0), ..Fields::default() };
     let mut rows = Rows::new(&Definition::of(Task::Regression), Instead::default());
     for _ in 0..MAX_ROWS {
-        rows.keep("a", fields, fields);
+        rows.keep("a", &fields, &fields);
     }
     assert!(rows.rows.is_some());
-    rows.keep("a", fields, Fields { value: None, ..fields });
+    rows.keep("a", &fields, &Fields { value: None, ..fields });
     assert!(rows.rows.is_some(), "it is not judged");
     let labelled = Fields { label: Some("late"), ..fields };
     let mut some = Rows { rows: Some(Vec::new()), work: 0, by: rows.by.clone(), current: 0 };
-    some.keep("a", fields, labelled);
+    some.keep("a", &fields, &labelled);
     assert_eq!(some.bytes(), size_of::<Row>() + 4);
     assert_eq!(rows.bytes(), MAX_ROWS * size_of::<Row>());
-    rows.keep("a", fields, fields);
+    rows.keep("a", &fields, &fields);
     assert!(rows.rows.is_none());
     assert_eq!(rows.bytes(), 0, "what is taken may become less from one day to the next");
     let found = rows.intervals(&ReleaseEvaluation::default(), &mut |_| Ok::<_, ()>(()));
@@ -198,7 +198,7 @@ fn scores_of_classes_are_judged_again_and_make_draws_dear() {
     let segment = |columns| LogSegment { place: Place::of(0, 1), columns };
     let (left, right) = (View::read(&segment(&columns)).unwrap(), View::read(&segment(&outcomes)).unwrap());
     let at = crate::RowRef { segment: 0, row: 0 };
-    rows.keep("a", left.fields(at), right.fields(at));
+    rows.keep("a", &left.fields(at), &right.fields(at));
     assert_eq!(rows.work, 4, "the prediction and its three scores");
     assert!(rows.bytes() > size_of::<Row>() + 3 * 8);
 }
