@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use crate::{
     load::http::{Connection, get},
     place::Place,
-    process::Server,
+    process::{self, Server},
     rounds::Readings,
 };
 
@@ -57,8 +57,9 @@ fn python(place: &Place) -> Command {
 /// An MLflow tracking server with its SQLite backend.
 #[derive(Debug)]
 pub struct MlflowServer {
-    _server: Server,
-    address: SocketAddr,
+    server: Server,
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 impl MlflowServer {
@@ -80,7 +81,7 @@ impl MlflowServer {
         let mut waited = Duration::ZERO;
         while waited < START_WITHIN && !server.has_ended() {
             if is_healthy(address).await {
-                return Ok(Self { _server: server, address });
+                return Ok(Self { server, address });
             }
             thread::sleep(LOOK_EVERY);
             waited += LOOK_EVERY;
@@ -91,6 +92,11 @@ impl MlflowServer {
     /// Its address, as a client wants it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// What it and its worker used of the processor so far, in seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        process::group_cpu_seconds(self.server.id())
     }
 }
 

@@ -102,6 +102,18 @@ pub fn cpu_seconds(id: Option<u32>) -> f64 {
     ticks / TICKS
 }
 
+/// What all processes of a group used of the processor so far, in seconds. Those that have ended are left out.
+pub fn group_cpu_seconds(group: u32) -> f64 {
+    let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
+    ids.filter(|id| group_of(*id) == Some(group)).map(|id| cpu_seconds(Some(id))).sum()
+}
+
+fn group_of(id: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+}
+
 /// The most memory that a process ever had resident, in megabytes (10^6 bytes).
 pub fn peak_megabytes(id: Option<u32>) -> f64 {
     let status = fs::read_to_string(format!("/proc/{}/status", name(id))).unwrap_or_default();
@@ -131,6 +143,8 @@ mod tests {
         let server = Server::start(Command::new("sleep").arg("600")).unwrap();
         let id = server.id();
         assert!(fs::metadata(format!("/proc/{id}")).is_ok());
+        assert_eq!(group_of(id), Some(id), "it is the head of its group");
+        assert!(group_cpu_seconds(id) >= cpu_seconds(Some(id)));
         drop(server);
         assert!(fs::metadata(format!("/proc/{id}")).is_err());
     }

@@ -47,8 +47,16 @@ impl Service {
     /// # Errors
     /// When they do not start.
     pub async fn start(place: &Place, name: &str) -> anyhow::Result<Self> {
+        Self::start_with(place, name, &[]).await
+    }
+
+    /// As [`Self::start`], with these options of `almanac up`.
+    ///
+    /// # Errors
+    /// When they do not start.
+    pub async fn start_with(place: &Place, name: &str, options: &[&str]) -> anyhow::Result<Self> {
         let folder = place.fresh(name)?;
-        let service = Self::start_on(place, &folder)?;
+        let service = Self::start_on(place, &folder, options)?;
         register(service.address).await?;
         Ok(service)
     }
@@ -62,17 +70,17 @@ impl Service {
         let made = Command::new(&place.almanac).arg("--data").arg(&folder).arg("init").output()?;
         ensure!(made.status.success(), "almanac init: {}", String::from_utf8_lossy(&made.stderr));
         let token = String::from_utf8(made.stdout)?.trim().to_owned();
-        Ok((Self::start_on(place, &folder)?, token))
+        Ok((Self::start_on(place, &folder, &[])?, token))
     }
 
-    /// Starts them on the data in `folder`.
+    /// Starts them on the data in `folder`, with these options of `almanac up`.
     ///
     /// # Errors
     /// When they do not start.
-    pub fn start_on(place: &Place, folder: &Path) -> anyhow::Result<Self> {
+    pub fn start_on(place: &Place, folder: &Path, options: &[&str]) -> anyhow::Result<Self> {
         let log = folder.join("log");
         let mut command = Command::new(&place.almanac);
-        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder).arg("up");
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder).arg("up").args(options);
         command.env("ALMANAC_LOG", "warn,almanac=info").stdout(Stdio::null()).stderr(File::create(&log)?);
         for name in
             ["DATA", "STORE", "REGION", "ENDPOINT", "LISTEN", "CONFIG", "ADMIN_TOKEN", "ADMIN_TOKEN_FILE"]
@@ -115,6 +123,11 @@ impl Service {
         labelled: u64,
     ) -> anyhow::Result<()> {
         projected(self.address, window, predictions, labelled).await
+    }
+
+    /// Their address, as a client wants it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// What the services used of the processor so far, in seconds.

@@ -5,6 +5,7 @@ use crate::{context::Context, line::Line};
 mod access;
 mod bytes;
 mod daily;
+mod door;
 mod evaluate;
 mod features;
 mod fold;
@@ -14,6 +15,7 @@ mod frames;
 mod growth;
 mod memory;
 mod ndjson;
+mod python;
 mod readable;
 mod single;
 mod units;
@@ -43,6 +45,8 @@ pub const ALL: &[Benchmark] = &[
     benchmark("ndjson", "NDJSON over HTTP to durable, beside SQLite rows and MLflow log_batch", ndjson::run),
     benchmark("formats", "columnar JSON and Arrow over HTTP, beside NDJSON", formats::run),
     benchmark("single", "single events on 64 connections, beside MLflow log_metric", single::run),
+    benchmark("door", "MLflow's client through Almanac's door, beside MLflow's own server", door::run),
+    benchmark("python", "the Python client, beside the load generator and MLflow's client", python::run),
     benchmark("bytes", "bytes an event at rest, beside Parquet, SQLite and DuckDB", bytes::run),
     benchmark("window", "7 of 30 days to a frame, beside polars on Parquet and DuckDB", window::run),
     benchmark("daily", "daily figures of 30 days from stored evaluations, beside computing them", daily::run),

@@ -14,7 +14,7 @@ use crate::{
 /// The most rows of a round: enough for some seconds.
 pub(super) const MAX_ROWS: usize = 1_000_000;
 /// The rows that MLflow gets in a round, which takes it about as long.
-const MLFLOW_ROWS: usize = 20_000;
+pub(super) const MLFLOW_ROWS: usize = 20_000;
 
 /// Sends requests to an Almanac on a new table, and says how that went.
 pub(super) fn send(
@@ -92,11 +92,24 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
 
 /// MLflow: a new server and database, and a client of its own in `mode` logging `rows` metrics.
 pub(super) fn mlflow(context: &Context, mode: &str, rows: usize) -> anyhow::Result<Readings> {
-    let inputs = context.inputs()?.to_string_lossy().into_owned();
     let folder = context.place.fresh("mlflow")?;
     let server = context.runtime.block_on(MlflowServer::start(&context.place, &folder))?;
-    let readings =
-        peer::run(&context.place, "mlflow_log.py", &[mode, &server.url(), &inputs, &rows.to_string()]);
-    drop(server);
-    readings
+    mlflow_client(context, mode, &server.url(), rows, || server.cpu_seconds())
+}
+
+/// MLflow's client in `mode`, logging `rows` metrics to the server at `url`, of which `used` says what it used of the
+/// processor so far.
+pub(super) fn mlflow_client(
+    context: &Context,
+    mode: &str,
+    url: &str,
+    rows: usize,
+    used: impl Fn() -> f64,
+) -> anyhow::Result<Readings> {
+    let inputs = context.inputs()?.to_string_lossy().into_owned();
+    let idle = used();
+    let mut readings = peer::run(&context.place, "mlflow_log.py", &[mode, url, &inputs, &rows.to_string()])?;
+    let logged = readings.get("logged").copied().unwrap_or(f64::NAN);
+    readings.insert("server_cpu_us".to_owned(), (used() - idle) / logged * 1e6);
+    Ok(readings)
 }

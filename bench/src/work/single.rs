@@ -13,7 +13,7 @@ const CONNECTIONS: usize = 64;
 /// The events of a round.
 const EVENTS: usize = 50_000;
 /// The events that MLflow gets in a round.
-const MLFLOW_EVENTS: usize = 500;
+pub(super) const MLFLOW_EVENTS: usize = 500;
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let events = (context.data.rows() / 10).clamp(1, EVENTS);
