@@ -485,37 +485,30 @@ class Workspace:
         ``frames`` chooses the library of the frame. ``timeout`` and ``retry_for`` are those of :class:`Client`.
         """
         library = _frames.library_for(frames or self.client.frames)
-        params = {"format": _frames.format_for(library)}
         asked = {
+            "format": _frames.format_for(library),
             **({} if snapshot and since is None else _window(what, since, until)),
+            **_chosen(release, columns, where, tags, key, sample, limit, order),
             "snapshot": snapshot,
             "last": last,
-            "release": release,
-            "columns": None if columns is None else ",".join(columns),
-            "where": where,
-            "tag": None if not tags else ",".join(f"{name}={value}" for name, value in tags.items()),
-            "key": key,
-            "limit": None if limit is None else str(limit),
-            "sample": None if sample is None else repr(float(sample)),
-            "order": order,
             "as-of": None if as_of is None else _instant(as_of),
             "cut": cut,
-            "by": by if by is None or isinstance(by, str) else ",".join(by),
+            "by": by,
             "bins": None if bins is None else _edges(bins),
             "time-zone": time_zone,
             "environment": environment,
-            "shadow": "true" if shadow else None,
+            "shadow": shadow or None,
             "group-by": group_by,
-            "threshold": None if threshold is None else repr(float(threshold)),
+            "threshold": None if threshold is None else float(threshold),
             "costs": _costs(costs),
-            "interval": "true" if interval else None,
-            "mature": None if mature is None else repr(float(mature)),
+"interval": interval or None,
+            "mature": None if mature is None else float(mature),
             "reference": reference,
             "against": against,
-            "zero-division": None if zero_division is None else str(zero_division),
+            "zero-division": zero_division,
             **(_place or {}),
         }
-        params.update({name: value for name, value in asked.items() if value is not None})
+        params = _params(asked)
         answer = self.client.transport.request(
             "GET", self._url(what), params=params, timeout=timeout, retry_for=retry_for
         )
@@ -584,21 +577,15 @@ class Workspace:
             "consumer": consumer,
             "after": after,
             "from": None if since is None else _day(since),
-            "release": release,
-            "columns": None if columns is None else ",".join(columns),
-            "where": where,
-            "tag": None if not tags else ",".join(f"{name}={value}" for name, value in tags.items()),
-            "key": key,
-            "sample": None if sample is None else repr(float(sample)),
-            "limit": None if limit is None else str(limit),
-            "wait": "0" if once else str(FOLLOW_WAIT_SECONDS),
+            **_chosen(release, columns, where, tags, key, sample, limit),
+            "wait": 0 if once else FOLLOW_WAIT_SECONDS,
         }
         nothing = 0
         within = (self.client.transport.timeout if timeout is None else timeout) + FOLLOW_WAIT_SECONDS
         while True:
-            params = {name: value for name, value in asked.items() if value is not None}
+            path = self._url(f"events/{kind}")
             answer = self.client.transport.request(
-                "GET", self._url(f"events/{kind}"), params=params, timeout=within, retry_for=retry_for
+                "GET", path, params=_params(asked), timeout=within, retry_for=retry_for
             )
             _warn(answer)
             cut = answer.headers["Almanac-Cut"]
@@ -641,10 +628,7 @@ class Workspace:
             "cut": cut,
             "format": _frames.format_for(library),
         }
-        body = json.dumps({name: value for name, value in asked.items() if value is not None}).encode()
-        answer = self.client.transport.request(
-            "POST", self._url("sql"), body=body, headers={"Content-Type": "application/json"}
-        )
+        answer = self._post(self._url("sql"), asked)
         _warn(answer)
         return _frames.frame(library, answer.data)
 
@@ -730,22 +714,12 @@ class Workspace:
             "name": name,
             "what": what,
             **_window(what, since, until),
+            **_chosen(release, columns, where, tags, key, sample, limit, order),
             "last": last,
-            "release": release,
-            "columns": None if columns is None else list(columns),
-            "where": where,
-            "tag": None if not tags else ",".join(f"{name}={value}" for name, value in tags.items()),
-            "key": key,
-            "limit": limit,
-            "sample": sample,
-            "order": order,
             "as_of": None if as_of is None else _instant(as_of),
             "attributes": attributes,
         }
-        body = json.dumps({name: value for name, value in asked.items() if value is not None}).encode()
-        answer = self.client.transport.request(
-            "POST", "/v1/snapshots", body=body, headers={"Content-Type": "application/json"}
-        )
+        answer = self._post("/v1/snapshots", asked)
         _warn(answer)
         made: Dict[str, Any] = answer.json()
         return made
@@ -780,9 +754,9 @@ class Workspace:
             if refused.status != 409:
                 raise
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> None:
+    def _post(self, path: str, body: Mapping[str, Any]) -> Answer:
         sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-        self.client.transport.request("POST", path, body=sent, headers={"Content-Type": "application/json"})
+        return self.client.transport.request("POST", path, body=sent, headers={"Content-Type": "application/json"})
 
     def _url(self, rest: str) -> str:
         return f"/v1/workspaces/{quote(self.path)}/{rest}"
@@ -921,6 +895,40 @@ def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, C
         named = given if isinstance(given, Mapping) else {name: name for name in given}
         sources.update({f"{family.prefix}{member}": Column(column) for member, column in named.items()})
     return sources
+
+
+def _chosen(
+    release: Optional[str],
+    columns: Optional[Sequence[str]],
+    where: Optional[str],
+    tags: Optional[Mapping[str, str]],
+    key: Optional[str],
+    sample: Optional[float],
+    limit: Optional[int],
+    order: Optional[str] = None,
+) -> Dict[str, Any]:
+    """Which rows and columns are asked for, as the service names it."""
+    return {
+        "release": release,
+        "columns": None if columns is None else list(columns),
+        "where": where,
+        "tag": ",".join(f"{name}={value}" for name, value in tags.items()) if tags else None,
+        "key": key,
+        "sample": None if sample is None else float(sample),
+        "limit": limit,
+        "order": order,
+    }
+
+
+def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
+    """What is asked for as the parameters of an address."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, (str, int)):
+            return "true" if value is True else str(value)
+        return repr(value) if isinstance(value, float) else ",".join(value)
+
+    return {name: text(value) for name, value in asked.items() if value is not None}
 
 
 def _costs(costs: Optional[Mapping[str, float]]) -> Optional[str]:

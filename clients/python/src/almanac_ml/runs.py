@@ -46,10 +46,10 @@ class Run:
         id: Optional[str] = None,
         **logger: Any,
     ) -> None:
-        """``experiment`` is created when it is new. ``parent`` is the run that this one is a part of.
-
-        ``id`` goes on with the
-        run of that id, or creates it. Other options are those of the logger."""
+        """``experiment`` names the experiment, which is created when it is new. ``parent`` is the run that this one
+        is a part of, and ``snapshot`` the name of the snapshot that it trains on. ``id`` goes on with the run of that
+        id, or creates it. Other options are those of :class:`Logger`.
+        """
         self.workspace = workspace
         self.id = new_id() if id is None else id
         body = {
