@@ -42,6 +42,11 @@ impl Failure {
         Self { code: "RESOURCE_ALREADY_EXISTS", ..Self::invalid(message) }
     }
 
+    /// Something that other requests change all the time.
+    pub(crate) fn busy(what: &str) -> Self {
+        Self::of(StatusCode::CONFLICT, format!("the {what} is being changed by others; try again"))
+    }
+
     /// What is not served.
     pub(crate) fn unknown_endpoint(message: impl Into<String>) -> Self {
         Self { code: "ENDPOINT_NOT_FOUND", ..Self::missing(message) }

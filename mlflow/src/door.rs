@@ -20,6 +20,7 @@ use crate::{
     answer::{Answer, Failure},
     asked::Asked,
     endpoint::{Does, ENDPOINTS, Endpoint},
+    notes::Note,
 };
 
 /// What all paths of the door begin with.
@@ -49,6 +50,7 @@ fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
     let operation = match endpoint.method {
         "GET" => Operation::get(path, &id),
         "DELETE" => Operation::delete(path, &id),
+        "PATCH" => Operation::patch(path, &id),
         _ => Operation::post(path, &id),
     };
     let operation = operation.tag("mlflow").summary(format!("What MLflow has as {}", endpoint.path));
@@ -109,7 +111,8 @@ impl Door {
             Does::SearchExperiments => self.search_experiments(workspace, asked).await,
             Does::DeleteExperiment => self.archive_experiment(workspace, asked, true).await,
             Does::RestoreExperiment => self.archive_experiment(workspace, asked, false).await,
-            Does::TagExperiment => self.tag_experiment(workspace, asked).await,
+            Does::TagExperiment => self.tag_experiment(workspace, asked, true).await,
+            Does::UntagExperiment => self.tag_experiment(workspace, asked, false).await,
             Does::CreateRun => self.create_run(workspace, asked).await,
             Does::GetRun => self.get_run(workspace, asked).await,
             Does::UpdateRun => self.update_run(workspace, asked).await,
@@ -118,6 +121,7 @@ impl Door {
             Does::LogMetric => self.log_metric(workspace, asked).await,
             Does::LogParam => self.log_param(workspace, asked).await,
             Does::LogBatch => self.log_batch(workspace, asked).await,
+            Does::LogInputs => self.log_inputs(workspace, asked).await,
             Does::TagRun => self.tag_run(workspace, asked, true).await,
             Does::UntagRun => self.tag_run(workspace, asked, false).await,
             Does::SearchRuns => self.search_runs(workspace, asked).await,
@@ -126,6 +130,10 @@ impl Door {
             Does::NoArtifacts => Ok(json!({ "files": [] })),
             Does::CreateModel => self.create_model(workspace, asked).await,
             Does::GetModel => self.get_model(workspace, asked).await,
+            Does::UpdateModel => self.note_model(workspace, asked, Note::description(asked)).await,
+            Does::DeleteModel => self.delete_model(workspace, asked).await,
+            Does::TagModel => self.note_model(workspace, asked, Note::tag(asked, true)?).await,
+            Does::UntagModel => self.note_model(workspace, asked, Note::tag(asked, false)?).await,
             Does::SearchModels => self.search_models(workspace, asked).await,
             Does::LatestVersions => self.latest_versions(workspace, asked).await,
             Does::SetAlias => self.set_alias(workspace, asked).await,
@@ -133,6 +141,11 @@ impl Door {
             Does::DeleteAlias => self.delete_alias(workspace, asked).await,
             Does::CreateVersion => self.create_version(workspace, asked).await,
             Does::GetVersion => self.get_version(workspace, asked).await,
+            Does::UpdateVersion => self.note_version(workspace, asked, Note::description(asked)).await,
+            Does::DeleteVersion => self.delete_version(workspace, asked).await,
+            Does::TagVersion => self.note_version(workspace, asked, Note::tag(asked, true)?).await,
+            Does::UntagVersion => self.note_version(workspace, asked, Note::tag(asked, false)?).await,
+            Does::SetStage => self.set_stage(workspace, asked).await,
             Does::SearchVersions => self.search_versions(workspace, asked).await,
             Does::VersionUri => self.version_uri(workspace, asked).await,
         }

@@ -12,6 +12,7 @@ pub enum Does {
     GetExperimentByName,
     SearchExperiments,
     DeleteExperiment,
+    UntagExperiment,
     RestoreExperiment,
     TagExperiment,
     CreateRun,
@@ -22,6 +23,7 @@ pub enum Does {
     LogMetric,
     LogParam,
     LogBatch,
+    LogInputs,
     TagRun,
     UntagRun,
     SearchRuns,
@@ -30,6 +32,10 @@ pub enum Does {
     NoArtifacts,
     CreateModel,
     GetModel,
+    UpdateModel,
+    DeleteModel,
+    TagModel,
+    UntagModel,
     SearchModels,
     LatestVersions,
     SetAlias,
@@ -37,6 +43,11 @@ pub enum Does {
     DeleteAlias,
     CreateVersion,
     GetVersion,
+    UpdateVersion,
+    DeleteVersion,
+    TagVersion,
+    UntagVersion,
+    SetStage,
     SearchVersions,
     VersionUri,
 }
@@ -62,6 +73,11 @@ const fn post(path: &'static str, does: Does, right: Right) -> Endpoint {
     Endpoint { method: "POST", path, does, right }
 }
 
+/// One that changes the registry of models.
+const fn registry(method: &'static str, path: &'static str, does: Does) -> Endpoint {
+    Endpoint { method, path, does, right: Right::Maintain }
+}
+
 /// All of them.
 pub const ENDPOINTS: &[Endpoint] = &[
     post("mlflow/experiments/create", Does::CreateExperiment, Right::Append),
@@ -72,6 +88,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     post("mlflow/experiments/delete", Does::DeleteExperiment, Right::Append),
     post("mlflow/experiments/restore", Does::RestoreExperiment, Right::Append),
     post("mlflow/experiments/set-experiment-tag", Does::TagExperiment, Right::Append),
+    post("mlflow/experiments/delete-experiment-tag", Does::UntagExperiment, Right::Append),
     post("mlflow/runs/create", Does::CreateRun, Right::Append),
     get("mlflow/runs/get", Does::GetRun),
     post("mlflow/runs/update", Does::UpdateRun, Right::Append),
@@ -80,27 +97,32 @@ pub const ENDPOINTS: &[Endpoint] = &[
     post("mlflow/runs/log-metric", Does::LogMetric, Right::Append),
     post("mlflow/runs/log-parameter", Does::LogParam, Right::Append),
     post("mlflow/runs/log-batch", Does::LogBatch, Right::Append),
+    post("mlflow/runs/log-inputs", Does::LogInputs, Right::Append),
     post("mlflow/runs/set-tag", Does::TagRun, Right::Append),
     post("mlflow/runs/delete-tag", Does::UntagRun, Right::Append),
     post("mlflow/runs/search", Does::SearchRuns, Right::Read),
     get("mlflow/metrics/get-history", Does::MetricHistory),
     get("mlflow/artifacts/list", Does::ListArtifacts),
     get("mlflow-artifacts/artifacts", Does::NoArtifacts),
-    post("mlflow/registered-models/create", Does::CreateModel, Right::Maintain),
+    registry("POST", "mlflow/registered-models/create", Does::CreateModel),
     get("mlflow/registered-models/get", Does::GetModel),
+    registry("PATCH", "mlflow/registered-models/update", Does::UpdateModel),
+    registry("DELETE", "mlflow/registered-models/delete", Does::DeleteModel),
+    registry("POST", "mlflow/registered-models/set-tag", Does::TagModel),
+    registry("DELETE", "mlflow/registered-models/delete-tag", Does::UntagModel),
     get("mlflow/registered-models/search", Does::SearchModels),
     get("mlflow/registered-models/get-latest-versions", Does::LatestVersions),
     post("mlflow/registered-models/get-latest-versions", Does::LatestVersions, Right::Read),
-    post("mlflow/registered-models/alias", Does::SetAlias, Right::Maintain),
+    registry("POST", "mlflow/registered-models/alias", Does::SetAlias),
     get("mlflow/registered-models/alias", Does::GetAlias),
-    Endpoint {
-        method: "DELETE",
-        path: "mlflow/registered-models/alias",
-        does: Does::DeleteAlias,
-        right: Right::Maintain,
-    },
-    post("mlflow/model-versions/create", Does::CreateVersion, Right::Maintain),
+    registry("DELETE", "mlflow/registered-models/alias", Does::DeleteAlias),
+    registry("POST", "mlflow/model-versions/create", Does::CreateVersion),
     get("mlflow/model-versions/get", Does::GetVersion),
+    registry("PATCH", "mlflow/model-versions/update", Does::UpdateVersion),
+    registry("DELETE", "mlflow/model-versions/delete", Does::DeleteVersion),
+    registry("POST", "mlflow/model-versions/set-tag", Does::TagVersion),
+    registry("DELETE", "mlflow/model-versions/delete-tag", Does::UntagVersion),
+    registry("POST", "mlflow/model-versions/transition-stage", Does::SetStage),
     get("mlflow/model-versions/search", Does::SearchVersions),
     get("mlflow/model-versions/get-download-uri", Does::VersionUri),
 ];

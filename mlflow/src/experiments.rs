@@ -167,9 +167,9 @@ impl Door {
         self.change_experiment(workspace, asked, &change).await
     }
 
-    pub(crate) async fn tag_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        let value = asked.text_if("value").unwrap_or_default();
-        let tags = [(asked.text("key")?.to_owned(), Some(value.to_owned()))].into();
+    pub(crate) async fn tag_experiment(&self, workspace: &Workspace, asked: &Asked, is_set: bool) -> Answer {
+        let (key, value) = (asked.text("key")?, asked.text_if("value").unwrap_or_default());
+        let tags = [(key.to_owned(), is_set.then(|| value.to_owned()))].into();
         self.change_experiment(workspace, asked, &ExperimentChange { tags, ..ExperimentChange::default() })
             .await
     }

@@ -1,63 +1,27 @@
 //! Registered models are models; their aliases are environments in which a version is live.
 
-use std::collections::BTreeMap;
-
+use axum::http::StatusCode;
 use catalog::{Model, New, NewEntity, Release, Workspace, WorkspacePage, attributes};
 use event::{Definition, Task};
-use serde_json::{Map, Value, json};
+use log::key::EntityId;
+use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Failure},
     asked::{Asked, millis},
     door::Door,
-    experiments::{page, pairs, texts},
+    experiments::{page, texts},
     filter::{Filter, Subject},
-    registry::{number_of, shown_version},
+    notes::{Note, noted, notes, tag, tags},
+    registry::{NO_STAGE, number_of, shown_version},
 };
 
 /// The tags of a registered model that say how its predictions are judged.
 const TASK: &str = "almanac.task";
 const POSITIVE_LABEL: &str = "almanac.positive_label";
 
-/// The tag by which MLflow tells prompts from models.
-const PROMPT: &str = "mlflow.prompt.is_prompt";
-
-/// What MLflow notes of a model or a version stands under this attribute.
-pub(crate) const NOTES: &str = "mlflow";
-
 /// The most registered models of a page.
 const MAX_MODELS: usize = 1_000;
-
-/// What MLflow notes of something.
-pub(crate) fn notes(attributes: &attributes::Attributes) -> Value {
-    attributes::to_json(attributes)[NOTES].clone()
-}
-
-/// Tags that were noted, as a list.
-pub(crate) fn tags(notes: &Value) -> Vec<Value> {
-    let text = |(key, value): (&String, &Value)| (key.clone(), value.as_str().unwrap_or_default().to_owned());
-    let texts: BTreeMap<String, String> = notes["tags"].as_object().into_iter().flatten().map(text).collect();
-    pairs(&texts)
-}
-
-/// A tag that was noted. What says of nothing that it is a prompt, which MLflow's clients ask for, is none.
-pub(crate) fn tag(attributes: &attributes::Attributes, name: &str) -> Option<String> {
-    let noted = notes(attributes)["tags"][name].as_str().map(str::to_owned);
-    noted.or_else(|| (name == PROMPT).then(|| "false".to_owned()))
-}
-
-/// The attributes of something that MLflow notes something of.
-pub(crate) fn noted(asked: &Asked) -> Answer<Map<String, Value>> {
-    let mut notes = Map::new();
-    let tags = texts(asked.list("tags"))?;
-    if !tags.is_empty() {
-        notes.insert("tags".to_owned(), json!(tags));
-    }
-    if let Some(description) = asked.text_if("description") {
-        notes.insert("description".to_owned(), description.into());
-    }
-    Ok([(NOTES.to_owned(), Value::Object(notes))].into_iter().collect())
-}
 
 /// How the predictions of a model are judged: as its tags say.
 fn task(asked: &Asked) -> Answer<Task> {
@@ -153,12 +117,48 @@ impl Door {
         }
     }
 
-    pub(crate) async fn get_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+    /// The model that a request names, and the page that it stands on.
+    async fn model_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<(WorkspacePage, Model)> {
         let name = asked.text("name")?;
         let page = self.page_with(workspace, name).await?;
-        let model =
-            page.models.iter().find(|model| model.entity.name == name).ok_or_else(|| missing(name))?;
-        Ok(json!({ "registered_model": shown(&page, model) }))
+        let model = page.models.iter().find(|model| model.entity.name == name).cloned();
+        let model = model.ok_or_else(|| missing(name))?;
+        Ok((page, model))
+    }
+
+    pub(crate) async fn get_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (page, model) = self.model_of(workspace, asked).await?;
+        Ok(json!({ "registered_model": shown(&page, &model) }))
+    }
+
+    /// Changes what MLflow notes of a model, and answers as [`Door::get_model`] does.
+    pub(crate) async fn note_model(&self, workspace: &Workspace, asked: &Asked, note: Note<'_>) -> Answer {
+        let (_, model) = self.model_of(workspace, asked).await?;
+        self.note(&EntityId::Model(workspace.id().clone(), model.entity.id), note).await?;
+        self.get_model(workspace, asked).await
+    }
+
+    /// Deletes a model with its versions, unless one of them has events.
+    pub(crate) async fn delete_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (page, model) = self.model_of(workspace, asked).await?;
+        let name = &model.entity.name;
+        let versions = versions(&page, name);
+        let all = page.releases.iter().filter(|release| release.model == *name).count();
+        if all > versions.len() {
+            let others = all - versions.len();
+            let message = format!("`{name}` has {others} releases that are no versions; delete them first");
+            return Err(Failure::of(StatusCode::CONFLICT, message));
+        }
+        for (_, release) in versions {
+            self.delete_entity(&EntityId::Release(workspace.id().clone(), release.entity.id.clone())).await?;
+        }
+        self.delete_entity(&EntityId::Model(workspace.id().clone(), model.entity.id)).await
+    }
+
+    /// Deletes a model or a release, unless it has events.
+    pub(crate) async fn delete_entity(&self, at: &EntityId) -> Answer {
+        self.ingest.catalog().delete(at, None, self.ingest.clock().now()).await?;
+        Ok(json!({}))
     }
 
     pub(crate) async fn search_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -175,7 +175,10 @@ impl Door {
     pub(crate) async fn latest_versions(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let name = asked.text("name")?;
         let page = self.page_with(workspace, name).await?;
+        let stages = asked.texts("stages");
+        let is_wanted = stages.is_empty() || stages.iter().any(|stage| stage.eq_ignore_ascii_case(NO_STAGE));
         let latest = versions(&page, name).last().map(|(_, release)| shown_version(&page, release));
+        let latest = latest.filter(|_| is_wanted);
         Ok(json!({ "model_versions": latest.into_iter().collect::<Vec<_>>() }))
     }
 

@@ -2,6 +2,7 @@
 
 use catalog::{Release, Workspace, WorkspacePage, new::NewRelease};
 use ingest::SubmitError;
+use log::key::EntityId;
 use serde_json::{Value, json};
 
 use crate::{
@@ -10,11 +11,18 @@ use crate::{
     door::Door,
     experiments::page,
     filter::{Filter, Subject},
-    models::{NOTES, aliases_of, noted, notes, tag, tags, versions},
+    models::{aliases_of, versions},
+    notes::{NOTES, Note, noted, notes, tag, tags},
 };
 
 /// The most versions of a page.
 const MAX_VERSIONS: usize = 200_000;
+
+/// The stages of MLflow, of which Almanac has the first alone.
+const STAGES: [&str; 4] = [NO_STAGE, "Staging", "Production", "Archived"];
+
+/// The stage of all versions.
+pub(crate) const NO_STAGE: &str = "None";
 
 /// How often a number is chosen again that another request took.
 const TRIES: usize = 10;
@@ -38,7 +46,7 @@ pub(crate) fn shown_version(page: &WorkspacePage, release: &Release) -> Value {
         "version": number_of(release).unwrap_or_default().to_string(),
         "creation_timestamp": millis(entity.created_at),
         "last_updated_timestamp": millis(entity.updated_at),
-        "current_stage": "None",
+        "current_stage": NO_STAGE,
         "description": notes["description"].as_str().unwrap_or_default(),
         "source": release.details.artefact_uri,
         "run_id": run_of(release),
@@ -113,15 +121,42 @@ impl Door {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Failure::of(
-            axum::http::StatusCode::CONFLICT,
-            format!("`{name}` is being changed by others; try again"),
-        ))
+        Err(Failure::busy("model"))
     }
 
     pub(crate) async fn get_version(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let (page, release) = self.version_of(workspace, asked).await?;
         Ok(json!({ "model_version": shown_version(&page, &release) }))
+    }
+
+    /// Changes what MLflow notes of a version, and answers as [`Door::get_version`] does.
+    pub(crate) async fn note_version(&self, workspace: &Workspace, asked: &Asked, note: Note<'_>) -> Answer {
+        let (_, release) = self.version_of(workspace, asked).await?;
+        self.note(&EntityId::Release(workspace.id().clone(), release.entity.id), note).await?;
+        self.get_version(workspace, asked).await
+    }
+
+    /// Deletes a version, unless its release has events.
+    pub(crate) async fn delete_version(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (_, release) = self.version_of(workspace, asked).await?;
+        self.delete_entity(&EntityId::Release(workspace.id().clone(), release.entity.id)).await
+    }
+
+    /// Refuses a stage: MLflow itself advises aliases instead, which are environments here.
+    pub(crate) async fn set_stage(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (page, release) = self.version_of(workspace, asked).await?;
+        let stage = asked.text("stage")?;
+        let known = STAGES.iter().find(|known| known.eq_ignore_ascii_case(stage));
+        match known {
+            Some(&NO_STAGE) => Ok(json!({ "model_version": shown_version(&page, &release) })),
+            Some(stage) => Err(Failure::invalid(format!(
+                "Almanac keeps no stages: give the version an alias in place of {stage}, by set_registered_model_alias"
+            ))),
+            None => Err(Failure::invalid(format!(
+                "Invalid Model Version stage: {stage}. Value must be one of {}.",
+                STAGES.join(", ")
+            ))),
+        }
     }
 
     pub(crate) async fn version_uri(&self, workspace: &Workspace, asked: &Asked) -> Answer {

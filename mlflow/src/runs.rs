@@ -9,6 +9,7 @@ use crate::{
     asked::{Asked, millis},
     door::Door,
     experiments::{ARTIFACTS, artifact_location, pairs, stage, texts},
+    inputs::without_datasets,
     metrics::shown_number,
 };
 
@@ -55,7 +56,7 @@ pub(crate) fn shown(of: &RunWithMetrics) -> Value {
         })
     };
     let metrics: Vec<Value> = of.metrics.iter().map(metric).collect();
-    let mut tags = of.run.tags.clone();
+    let (mut tags, datasets) = without_datasets(&of.run.tags);
     tags.insert(RUN_NAME.to_owned(), of.run.name.clone());
     if let Some(parent) = &of.run.parent {
         tags.insert(PARENT.to_owned(), parent.to_string());
@@ -63,7 +64,7 @@ pub(crate) fn shown(of: &RunWithMetrics) -> Value {
     json!({
         "info": info(&of.run),
         "data": { "metrics": metrics, "params": pairs(&of.run.params), "tags": pairs(&tags) },
-        "inputs": {},
+        "inputs": { "dataset_inputs": datasets },
     })
 }
 

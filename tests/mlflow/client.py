@@ -14,7 +14,7 @@ os.environ["MLFLOW_ENABLE_ASYNC_LOGGING"] = "false"
 warnings.simplefilter("ignore")
 
 import mlflow
-from mlflow.entities import Metric, Param, RunTag, ViewType
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
 client = mlflow.MlflowClient()
@@ -73,6 +73,21 @@ def batches():
     assert client.get_run(run.info.run_id).info.status == "FAILED"
 
 
+def datasets():
+    run = client.create_run("0", tags={"team": "risk"}).info.run_id
+    dataset = lambda digest, **more: Dataset("loans", digest, "s3", '{"uri": "s3://loans/june"}', **more)
+    june, july = dataset("d1", schema="[]", profile='{"rows": 3}'), dataset("d2", schema="x" * 60_000)
+    client.log_inputs(run, [DatasetInput(june, [InputTag("mlflow.data.context", "training")])])
+    client.log_inputs(run, [DatasetInput(july), DatasetInput(june, [InputTag("mlflow.data.context", "eval")])])
+    found = client.get_run(run)
+    inputs = {given.dataset.digest: given for given in found.inputs.dataset_inputs}
+    assert sorted(inputs) == ["d1", "d2"], "each counts once"
+    assert dict(inputs["d1"].dataset) == dict(june), dict(inputs["d1"].dataset)
+    assert [(tag.key, tag.value) for tag in inputs["d1"].tags] == [("mlflow.data.context", "eval")]
+    assert inputs["d2"].dataset.source == july.source and not inputs["d2"].dataset.schema, "there was no room for it"
+    assert found.data.tags["team"] == "risk" and not any("dataset" in name for name in found.data.tags)
+
+
 def searches():
     experiment = client.create_experiment("searched", tags={"kind": "test"})
     for at in range(12):
@@ -101,6 +116,10 @@ def searches():
     assert experiment not in [found.experiment_id for found in client.search_experiments()]
     refused(lambda: client.create_run(experiment), "INVALID_STATE")
     client.restore_experiment(experiment)
+    client.set_experiment_tag(experiment, "kind", "other")
+    client.set_experiment_tag(experiment, "owner", "ann")
+    client.delete_experiment_tag(experiment, "owner")
+    assert client.get_experiment(experiment).tags == {"kind": "other"}
     assert client.get_experiment_by_name("searched").experiment_id == experiment
 
 
@@ -121,6 +140,49 @@ def models(run_id):
     client.delete_registered_model_alias("risk", "champion")
     refused(lambda: client.get_model_version_by_alias("risk", "champion"), "RESOURCE_DOES_NOT_EXIST")
     refused(lambda: client.get_model_version("risk", "3"), "RESOURCE_DOES_NOT_EXIST")
+    noted(run_id)
+    stages()
+    deleted()
+
+
+def noted(run_id):
+    client.set_registered_model_tag("risk", "team", "lending")
+    client.set_registered_model_tag("risk", "spare", "x")
+    client.delete_registered_model_tag("risk", "spare")
+    assert client.update_registered_model("risk", "Who pays late.").description == "Who pays late."
+    found = client.get_registered_model("risk")
+    assert (found.tags, found.description) == ({"almanac.task": "binary", "team": "lending"}, "Who pays late.")
+    client.set_model_version_tag("risk", "1", "reviewed", "yes")
+    client.delete_model_version_tag("risk", "1", "by")
+    assert client.update_model_version("risk", "1", "The first.").description == "The first."
+    found = client.get_model_version("risk", "1")
+    assert (found.tags, found.description, found.run_id) == ({"reviewed": "yes"}, "The first.", run_id)
+    assert [version.version for version in client.search_model_versions("tags.reviewed = 'yes'")] == ["1"]
+    refused(lambda: client.set_model_version_tag("risk", "9", "a", "b"), "RESOURCE_DOES_NOT_EXIST")
+    refused(lambda: client.update_registered_model("none", "x"), "RESOURCE_DOES_NOT_EXIST")
+
+
+def stages():
+    move = lambda stage: client.transition_model_version_stage("risk", "1", stage)
+    refused(lambda: move("Production"), "INVALID_PARAMETER_VALUE", "set_registered_model_alias")
+    refused(lambda: move("Live"), "INVALID_PARAMETER_VALUE", "Invalid Model Version stage: Live")
+    assert move("None").current_stage == "None"
+    assert client.get_latest_versions("risk", ["Production"]) == []
+    assert [version.version for version in client.get_latest_versions("risk")] == ["2"]
+
+
+def deleted():
+    client.create_registered_model("spare")
+    for at in range(3):
+        client.create_model_version("spare", f"s3://models/spare/{at}")
+    client.delete_model_version("spare", "2")
+    refused(lambda: client.get_model_version("spare", "2"), "RESOURCE_DOES_NOT_EXIST")
+    assert [version.version for version in client.search_model_versions("name = 'spare'")] == ["3", "1"]
+    client.delete_registered_model("spare")
+    refused(lambda: client.get_registered_model("spare"), "RESOURCE_DOES_NOT_EXIST")
+    # What was live somewhere has a history, which is not deleted by a call.
+    refused(lambda: client.delete_model_version("risk", "2"), "RESOURCE_CONFLICT", "archive it first")
+    assert client.get_model_version("risk", "2").version == "2"
 
 
 def what_is_not_there(run_id):
@@ -139,23 +201,26 @@ def what_is_not_there(run_id):
 
 
 def autologging():
+    import numpy
     from sklearn.linear_model import LogisticRegression
 
     # Almanac keeps no artifacts, but says where they are.
     location = os.path.join(tempfile.mkdtemp(), "artifacts")
     mlflow.set_experiment(experiment_id=client.create_experiment("autologged", artifact_location=location))
-    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
+    mlflow.sklearn.autolog(log_models=False, silent=True)
     with mlflow.start_run() as run:
-        LogisticRegression(C=0.5).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        LogisticRegression(C=0.5).fit(numpy.array([[0.0], [1.0], [2.0], [3.0]]), numpy.array([0, 0, 1, 1]))
     found = client.get_run(run.info.run_id)
     assert found.data.params["C"] == "0.5", found.data.params
     assert found.data.metrics["training_accuracy_score"] == 1.0, found.data.metrics
     assert found.info.artifact_uri.startswith(location) and client.list_artifacts(run.info.run_id)
     assert found.data.tags["estimator_name"] == "LogisticRegression"
+    assert [given.dataset.name for given in found.inputs.dataset_inputs] == ["dataset"], "what it was fitted on"
 
 
 experiment, run = a_usual_script()
 batches()
+datasets()
 searches()
 models(run)
 what_is_not_there(run)

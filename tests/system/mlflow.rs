@@ -3,9 +3,19 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
-use crate::support::{Place, Running, run_ok};
+use almanac::up::Options;
+use event::{Clock, Right, Timestamp};
+use mlflow::endpoint::{ENDPOINTS, Endpoint};
+use serde_json::{Value, json};
+use table::sqlite::SqliteTable;
+
+use crate::support::{Answer, Place, Running, Service, run_ok};
 
 /// What the script needs.
 const PACKAGES: [&str; 3] = ["mlflow-skinny==3.17.2", "scikit-learn", "pandas"];
@@ -72,6 +82,135 @@ fn an_unmodified_client_logs_and_reads() {
     let runs = run_ok(&place, &["run", "list", "-w", "credit/prod", "--experiment", "depths of trees"]);
     assert!(runs.contains("finished") && runs.contains("loss=0.2"), "{runs}");
     assert!(run_ok(&place, &["release", "list", "--of", "credit/prod/risk"]).contains("risk-2"));
+}
+
+/// Asks the door of a workspace, with a token where callers are asked for one.
+fn ask(service: &Service, endpoint: (&str, &str), token: Option<&str>, body: &Value) -> Answer {
+    let (method, path) = endpoint;
+    let path = format!("/mlflow/credit/prod/api/2.0/{path}");
+    let bearer = token.map(|token| format!("Bearer {token}"));
+    let mut headers = vec![("Content-Type", "application/json")];
+    headers.extend(bearer.as_deref().map(|bearer| ("Authorization", bearer)));
+    let body = body.to_string();
+    service.send(method, &path, &headers, (method != "GET").then_some(body.as_bytes()))
+}
+
+#[test]
+fn each_endpoint_asks_for_its_right() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    run_ok(&place, &["workspace", "create", "rival/secret"]);
+    run_ok(&place, &["init"]);
+    let token = |role: &str, workspace: &str, more: &[&str]| {
+        let (user, name) = (format!("{role}-{}", workspace.replace('/', "-")), more.join(" "));
+        let principal = format!("user:{user}");
+        if more.is_empty() {
+            run_ok(&place, &["user", "create", &user]);
+            run_ok(&place, &["access", "grant", &principal, role, "--workspace", workspace]);
+        }
+        let name = if name.is_empty() { "own" } else { "narrow" };
+        let args = [&["token", "create", &principal, "--name", name][..], more].concat();
+        run_ok(&place, &args).trim().to_owned()
+    };
+    let may = [
+        (token("reader", "credit/prod", &[]), vec![Right::Read]),
+        (token("writer", "credit/prod", &[]), vec![Right::Read, Right::Append]),
+        (token("maintainer", "credit/prod", &[]), vec![Right::Read, Right::Append, Right::Maintain]),
+    ];
+    let stranger = token("maintainer", "rival/secret", &[]);
+    let narrow = token("writer", "credit/prod", &["--kind", "predictions"]);
+    let service = Running::start(&place, &["--mlflow"], &[]);
+    let asked = |endpoint: &Endpoint, token: &str| {
+        let answer = ask(&service, (endpoint.method, endpoint.path), Some(token), &json!({}));
+        let code = answer.json()["error_code"].as_str().unwrap_or_default().to_owned();
+        (answer.status, code)
+    };
+    for endpoint in ENDPOINTS {
+        for (token, rights) in &may {
+            let (status, code) = asked(endpoint, token);
+            let is_refused = status == 403 && code == "PERMISSION_DENIED";
+            assert_eq!(
+                is_refused,
+                !rights.contains(&endpoint.right),
+                "{rights:?} {endpoint:?}: {status} {code}"
+            );
+        }
+        // To who has no role there, the workspace is not there.
+        assert_eq!(asked(endpoint, &stranger), (404, "RESOURCE_DOES_NOT_EXIST".to_owned()), "{endpoint:?}");
+        let (status, code) = asked(endpoint, "alm_nothing");
+        assert_eq!((status, code.as_str()), (401, "UNAUTHENTICATED"), "{endpoint:?}");
+    }
+    let run = ask(&service, ("POST", "mlflow/runs/create"), Some(&narrow), &json!({}));
+    let run = run.json()["run"]["info"]["run_id"].as_str().unwrap().to_owned();
+    let metric = json!({ "run_id": run, "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64 });
+    let log = |token: &str| ask(&service, ("POST", "mlflow/runs/log-metric"), Some(token), &metric).status;
+    assert_eq!(log(&narrow), 403, "a token for predictions alone logs no metrics");
+    assert_eq!(log(&may[0].0), 403);
+    assert_eq!(log(&may[1].0), 200);
+    // What the door lets in or out is in the audit trail, with who it was.
+    let made = ask(
+        &service,
+        ("POST", "mlflow/registered-models/create"),
+        Some(&may[2].0),
+        &json!({ "name": "spare" }),
+    );
+    assert_eq!(made.status, 200, "{}", made.text());
+    let gone = json!({ "name": "spare" });
+    let gone = ask(&service, ("DELETE", "mlflow/registered-models/delete"), Some(&may[2].0), &gone);
+    assert_eq!(gone.status, 200, "{}", gone.text());
+    drop(service);
+    let trail = run_ok(&place, &["audit", "-w", "credit/prod", "--format", "ndjson"]);
+    let changes = trail.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_spare = changes.filter(|row| row["name"] == "spare");
+    let told: Vec<_> = of_spare.map(|row| [row["action"].clone(), row["principal"].clone()]).collect();
+    let by = "user:maintainer-credit-prod";
+    assert_eq!(told, [["model.create", by], ["model.delete", by]], "{trail}");
+}
+
+#[test]
+fn metrics_of_the_door_are_metrics_like_all_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(Timestamp::parse("2026-06-02T00:00:00Z").unwrap().micros()));
+    let moved = Arc::clone(&now);
+    let clock =
+        Clock::from_fn(move || Timestamp::from_micros(moved.load(Ordering::SeqCst)).unwrap_or_default());
+    let later = || now.fetch_add(60_000_000, Ordering::SeqCst);
+    let table = SqliteTable::open(&folder.path().join("almanac.db"), clock.clone()).unwrap();
+    let service = Service::start_on(Arc::new(table), Options { mlflow: true, ..Options::new(clock.clone()) });
+    let made = service.post("/v1/workspaces", "application/json", None, r#"{"path":"credit/prod"}"#);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let post = |path: &str, body: Value| {
+        let answer = ask(&service, ("POST", path), None, &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+    let run = post("mlflow/runs/create", json!({ "experiment_id": "0" }))["run"]["info"]["run_id"].clone();
+    // From noon of 2026-06-01 on.
+    let metric = |step: i64, value: Value| json!({ "key": "loss", "value": value, "timestamp": 1_780_315_200_000_i64 + step, "step": step });
+    let first = [metric(0, json!(0.5)), metric(1, json!(0.25)), metric(2, json!("NaN"))];
+    post("mlflow/runs/log-batch", json!({ "run_id": run, "metrics": first }));
+    later();
+    let between = clock.now();
+    later();
+    let mut last = metric(3, json!(0.75));
+    last["run_id"] = run.clone();
+    post("mlflow/runs/log-metric", last);
+    later();
+    let day = "/v1/workspaces/credit/prod";
+    let window = "from=2026-06-01&to=2026-06-01&format=ndjson";
+    let values = |more: &str| -> Vec<f64> {
+        let answer = service.get(&format!("{day}/metrics?{window}&columns=run,step,value{more}"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let rows = answer.text().lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.inspect(|row| assert_eq!(row["run"], run)).map(|row| row["step"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(values(""), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(values(&format!("&as-of={between}")), [0.0, 1.0, 2.0], "as it was known then");
+    let rollup = format!("{day}/rollups?{window}&by=metric");
+    let folded = service.get_until(&rollup, |answer| answer.text().contains("\"metrics\":3"));
+    let row: Value = serde_json::from_str(folded.text().trim()).unwrap();
+    // What is no number is in no figure.
+    assert_eq!((&row["metric"], &row["value_mean"]), (&json!("loss"), &json!(0.5)), "{row}");
 }
 
 #[test]
