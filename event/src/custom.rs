@@ -48,6 +48,9 @@ pub const MAX_CUSTOM_BYTES: usize = 1_000;
 /// The most aggregates of a model that keep all their values in memory.
 pub const MAX_KEEPING: usize = 8;
 
+/// How the columns end that say how sure a figure is: of how many predictions it is, and the ends of its interval.
+pub const INTERVAL_ENDS: [&str; 3] = ["_n", "_low", "_high"];
+
 /// Between the figures of a text, and between the name of one and its expression.
 const BETWEEN: char = '\n';
 const SAYS: char = '=';
@@ -131,6 +134,19 @@ impl CustomFigure {
         }
         let formula = reader::read(text).map_err(|why| wrong(&why))?;
         Ok(Self { name: name.to_owned(), text: text.to_owned(), formula: Arc::new(formula) })
+    }
+
+    /// Checks the name of a figure that is said now: none may be called as a column of an interval is.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is.
+    pub fn check_new_name(name: &str) -> Result<()> {
+        match INTERVAL_ENDS.iter().find(|end| name.ends_with(*end)) {
+            Some(end) => Err(Error::invalid(format!(
+                "the figure `{name}`: no name ends with {end}, as columns of intervals do"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Reads several by their names.

@@ -227,7 +227,10 @@ impl NewDefinition {
         let mut all = CustomFigure::texts(&known.figures);
         for (name, text) in figures {
             match text.as_deref().map(str::trim).filter(|text| *text != NOTHING) {
-                Some(text) => _ = all.insert(name, text),
+                Some(text) => {
+                    CustomFigure::check_new_name(name)?;
+                    all.insert(name, text);
+                }
                 None => _ = all.remove(name.as_str()),
             }
         }

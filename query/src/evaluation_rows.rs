@@ -18,7 +18,7 @@ use crate::{
     budget::Hold,
     classes,
     column_type::ColumnType,
-    intervals::{self, IntervalColumn},
+    intervals::{self, CustomInterval, IntervalColumn},
     maturity::{self, Stage, StageColumn},
     request::{Request, What},
     series::{Cell, series},
@@ -41,6 +41,8 @@ pub(crate) enum Shown {
     /// A figure that models define.
     Custom(AnyFigure),
     Interval(&'static IntervalColumn),
+    /// How sure such a figure is.
+    CustomInterval(CustomInterval),
     /// The share that was predicted positive.
     SelectionRate,
     Gap(&'static Gap),
@@ -82,21 +84,31 @@ pub(crate) fn place_columns(request: &Request) -> impl Iterator<Item = (&str, Co
     hour.into_iter().chain(model).chain(release).chain(values)
 }
 
-/// The columns of the custom figures of an answer: those that its rows have, and those that are asked for.
-fn custom_columns(rows: &[EvaluationRow<'_>], request: &Request) -> BTreeSet<String> {
+/// The columns of the custom figures of an answer, and of their intervals: those that its rows have, and those that are asked for.
+fn custom_columns(rows: &[EvaluationRow<'_>], request: &Request) -> Vec<String> {
     let found = rows.iter().filter_map(|row| row.figures.release).flat_map(|of| of.custom.keys());
     let asked = request.columns.iter().flatten().filter(|name| CUSTOM_FIGURES.member(name).is_some());
-    found.map(|name| CUSTOM_FIGURES.column(name)).chain(asked.cloned()).collect()
+    let found: BTreeSet<String> = found.map(|name| CUSTOM_FIGURES.column(name)).collect();
+    let ends = |figure: &String| intervals::of_custom(figure).collect::<Vec<_>>();
+    let intervals: Vec<_> = found.iter().filter(|_| request.has_intervals).flat_map(ends).collect();
+    let mut columns: Vec<String> = found.into_iter().chain(intervals).collect();
+    let more: BTreeSet<&String> = asked.filter(|name| !columns.contains(name)).collect();
+    let more: Vec<String> = more.into_iter().cloned().collect();
+    columns.extend(more);
+    columns
 }
 
 /// The columns of an answer, after the day.
-fn shown<'a>(request: &'a Request, custom: &'a BTreeSet<String>) -> Vec<(&'a str, ColumnType, Shown)> {
+fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, ColumnType, Shown)> {
     let figures = FIGURES.iter().skip(1);
     let figures = figures.map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
     let intervals = intervals::columns().filter(|_| request.has_intervals);
     let intervals = intervals.map(|column| (column.name.as_str(), column.kind(), Shown::Interval(column)));
     let number = ColumnType::Field(FieldType::Float);
-    let of_custom = |name: &'a String| Some((name.as_str(), number, Shown::Custom(AnyFigure::named(name)?)));
+    let of_custom = |name: &'a String| match CustomInterval::named(name) {
+        Some(column) => Some((name.as_str(), column.kind(), Shown::CustomInterval(column))),
+        None => Some((name.as_str(), number, Shown::Custom(AnyFigure::named(name)?))),
+    };
     let custom = custom.iter().filter_map(of_custom);
     let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
     let has_groups = !request.breakdown.columns.is_empty();
@@ -218,6 +230,10 @@ pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) ->
             Getter::Number(_) => Cell::Float(figure.number(figures, request.zero_division)),
         },
         Shown::Custom(figure) => Cell::Float(figures.release.and_then(|of| figure.of(of))),
+        Shown::CustomInterval(column) => match column.kind() {
+            ColumnType::Count => Cell::Int(column.count(figures)),
+            _ => Cell::Float(column.number(figures)),
+        },
         Shown::Interval(column) => match column.kind() {
             ColumnType::Count => Cell::Int(column.count(figures)),
             _ => Cell::Float(column.number(figures)),

@@ -2,8 +2,14 @@
 
 use std::sync::LazyLock;
 
-use event::fields::FieldType;
-use fold::figure::{FIGURES, Figure, Row};
+use event::{
+    custom::{CUSTOM_FIGURES, INTERVAL_ENDS},
+    fields::FieldType,
+};
+use fold::{
+    evaluation::CustomValue,
+    figure::{FIGURES, Figure, Row},
+};
 
 use crate::column_type::ColumnType;
 
@@ -17,16 +23,96 @@ pub(crate) struct IntervalColumn {
 #[derive(Clone, Copy)]
 enum Part {
     Keys,
-    N(&'static Figure),
-    Low(&'static Figure),
-    High(&'static Figure),
+    Of(&'static Figure, End),
+}
+
+/// What a column says of a figure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    N,
+    Low,
+    High,
+}
+
+/// What the columns say that end with [`INTERVAL_ENDS`].
+const ENDS: [End; 3] = [End::N, End::Low, End::High];
+
+impl End {
+    fn kind(self) -> ColumnType {
+        if self == Self::N { ColumnType::Count } else { ColumnType::Field(FieldType::Float) }
+    }
+
+    /// Which end of an interval it is.
+    fn of(self, interval: Option<(f64, f64)>) -> Option<f64> {
+        match self {
+            Self::N => None,
+            Self::Low => Some(interval?.0),
+            Self::High => Some(interval?.1),
+        }
+    }
+}
+
+/// A column of the interval of a custom figure.
+pub(crate) struct CustomInterval {
+    /// The name of the figure.
+    figure: String,
+    end: End,
+}
+
+impl CustomInterval {
+    /// The column of a name.
+    pub(crate) fn named(column: &str) -> Option<Self> {
+        let member = CUSTOM_FIGURES.member(column)?;
+        let of_end = |(end, text): (End, &str)| {
+            let figure = member.strip_suffix(text).filter(|figure| !figure.is_empty())?;
+            Some(Self { figure: figure.to_owned(), end })
+        };
+        ENDS.into_iter().zip(INTERVAL_ENDS).find_map(of_end)
+    }
+
+    /// What it holds.
+    pub(crate) fn kind(&self) -> ColumnType {
+        self.end.kind()
+    }
+
+    /// Whether a table for people shows it.
+    pub(crate) fn is_main(&self) -> bool {
+        self.end != End::N
+    }
+
+    /// Its count in a row.
+    pub(crate) fn count(&self, row: &Row<'_>) -> Option<u64> {
+        self.of(row).map(|custom| custom.n)
+    }
+
+    /// Its number in a row.
+    pub(crate) fn number(&self, row: &Row<'_>) -> Option<f64> {
+        self.end.of(self.of(row)?.interval)
+    }
+
+    fn of<'a>(&self, row: &Row<'a>) -> Option<&'a CustomValue> {
+        // What has no value has no interval either.
+        row.release?.custom.get(&self.figure).filter(|custom| custom.value.is_some())
+    }
+}
+
+/// The names of the columns of the interval of a custom figure, of which this is the column.
+pub(crate) fn of_custom(column: &str) -> impl Iterator<Item = String> {
+    INTERVAL_ENDS.iter().map(move |end| format!("{column}{end}"))
+}
+
+/// Whether a name is that of a column of any interval, which to name is to ask for.
+pub(crate) fn is_one(name: &str) -> bool {
+    named(name).is_some() || CustomInterval::named(name).is_some()
 }
 
 /// All of them, in their order.
 static COLUMNS: LazyLock<Vec<IntervalColumn>> = LazyLock::new(|| {
     let of = |figure: &'static Figure| {
-        [("n", Part::N(figure)), ("low", Part::Low(figure)), ("high", Part::High(figure))]
-            .map(|(end, part)| IntervalColumn { name: format!("{}_{end}", figure.name), part })
+        ENDS.into_iter().zip(INTERVAL_ENDS).map(move |(end, text)| IntervalColumn {
+            name: format!("{}{text}", figure.name),
+            part: Part::Of(figure, end),
+        })
     };
     let keys = IntervalColumn { name: "keys".to_owned(), part: Part::Keys };
     let figures = FIGURES.iter().filter(|figure| figure.method.is_some());
@@ -46,16 +132,16 @@ impl IntervalColumn {
     /// What it holds.
     pub(crate) fn kind(&self) -> ColumnType {
         match self.part {
-            Part::Keys | Part::N(_) => ColumnType::Count,
-            Part::Low(_) | Part::High(_) => ColumnType::Field(FieldType::Float),
+            Part::Keys => ColumnType::Count,
+            Part::Of(_, end) => end.kind(),
         }
     }
 
     /// Whether a table for people shows it.
     pub(crate) fn is_main(&self) -> bool {
         match self.part {
-            Part::Keys | Part::N(_) => false,
-            Part::Low(figure) | Part::High(figure) => figure.is_main,
+            Part::Keys | Part::Of(_, End::N) => false,
+            Part::Of(figure, _) => figure.is_main,
         }
     }
 
@@ -64,8 +150,7 @@ impl IntervalColumn {
         let intervals = row.release?.intervals.as_ref()?;
         match self.part {
             Part::Keys => Some(intervals.keys),
-            Part::N(figure) => Some(intervals.estimates.get(figure.name)?.n),
-            Part::Low(_) | Part::High(_) => None,
+            Part::Of(figure, _) => Some(intervals.estimates.get(figure.name)?.n),
         }
     }
 
@@ -73,9 +158,8 @@ impl IntervalColumn {
     pub(crate) fn number(&self, row: &Row<'_>) -> Option<f64> {
         let estimates = &row.release?.intervals.as_ref()?.estimates;
         match self.part {
-            Part::Keys | Part::N(_) => None,
-            Part::Low(figure) => Some(estimates.get(figure.name)?.interval?.0),
-            Part::High(figure) => Some(estimates.get(figure.name)?.interval?.1),
+            Part::Keys => None,
+            Part::Of(figure, end) => end.of(estimates.get(figure.name)?.interval),
         }
     }
 }

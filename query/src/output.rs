@@ -10,8 +10,15 @@ use fold::Figure;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, StringChunkedBuilder, TimeUnit};
 
 use crate::{
-    drift, encode::Encoder, evaluation_rows::fairness_columns, frame::failed, head_to_head, intervals,
-    request::What, rollups, text_table::Excerpt,
+    drift,
+    encode::Encoder,
+    evaluation_rows::fairness_columns,
+    frame::failed,
+    head_to_head,
+    intervals::{self, CustomInterval},
+    request::What,
+    rollups,
+    text_table::Excerpt,
 };
 
 /// How a dataframe is written.
@@ -134,6 +141,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
     let is_short = |name: &str| match what {
         What::Evaluations | What::Maturity => match intervals::named(name) {
             Some(column) => column.is_main(),
+            None if CustomInterval::named(name).is_some_and(|column| !column.is_main()) => false,
             None if fairness_columns().any(|column| column == name) => false,
             None => Figure::named(name).is_none_or(|figure| figure.is_main),
         },

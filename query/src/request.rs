@@ -136,8 +136,8 @@ impl Request {
         if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
             return Err(Error::invalid(format!("columns: `{twice}` is named twice")));
         }
-        let has_intervals = what == What::Evaluations
-            && (words.interval || names.iter().any(|name| intervals::named(name).is_some()));
+        let has_intervals =
+            what == What::Evaluations && (words.interval || names.iter().any(|name| intervals::is_one(name)));
         if words.interval {
             of_evaluations(what, "interval")?;
         }
@@ -211,7 +211,7 @@ pub struct LiveIn {
 impl Request {
     /// A request for columns of what is known now.
     pub(crate) fn of(what: What, window: Window, columns: Vec<String>) -> Self {
-        let has_intervals = columns.iter().any(|name| intervals::named(name).is_some());
+        let has_intervals = what == What::Evaluations && columns.iter().any(|name| intervals::is_one(name));
         Self {
             what,
             window,

@@ -19,6 +19,7 @@ on_both_engines!(
     a_custom_figure_says_what_the_same_aggregate_in_sql_says,
     a_custom_figure_is_stored_rebuilt_and_shown_everywhere,
     releases_are_ranked_by_a_custom_figure,
+    custom_figures_have_intervals_when_they_are_asked_for,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
@@ -233,4 +234,51 @@ async fn releases_are_ranked_by_a_custom_figure(world: World) {
     let (_, places) = query.leaderboard_of(scene.id(), DAYS[0].parse().unwrap(), 10).await.unwrap();
     let places: Vec<_> = places.iter().map(|place| (place.release.as_str(), place.value)).collect();
     assert_eq!(places, [("v2", 23.0), ("v1", 40.0)]);
+}
+
+async fn custom_figures_have_intervals_when_they_are_asked_for(world: World) {
+    let scene = scene_of(world).await;
+    define(&scene, &[("count", "count(*)"), ("mean", "avg(score)")]).await.unwrap();
+    scene.project().await;
+    let names = |answer: &Answer| {
+        let names = answer.frame.columns().iter().map(|column| column.name().to_string());
+        names.filter(|name| name.starts_with("custom.")).collect::<Vec<_>>().join(",")
+    };
+    let plain = run(&scene, &words()).await;
+    assert_eq!((plain.source, &*names(&plain)), (Some(Source::Stored), "custom.count,custom.mean"));
+    let asked = run(&scene, &Words { interval: true, ..words() }).await;
+    let columns = "custom.count,custom.mean,custom.count_n,custom.count_low,custom.count_high,custom.mean_n,custom.mean_low,custom.mean_high";
+    assert_eq!((asked.source, &*names(&asked)), (Some(Source::Events), columns));
+    // No key repeats on a day, so each draw has as many predictions as there are.
+    let counts = numbers(&asked, "custom.count");
+    assert_eq!(counts, [40.0, 23.0, 40.0, 23.0]);
+    assert_eq!(
+        (numbers(&asked, "custom.count_low"), numbers(&asked, "custom.count_high")),
+        (counts.clone(), counts)
+    );
+    let ends = numbers(&asked, "custom.mean_low").into_iter().zip(numbers(&asked, "custom.mean_high"));
+    for (mean, (low, high)) in numbers(&asked, "custom.mean").into_iter().zip(ends) {
+        assert!(low < mean && mean < high && high - low < 0.3, "{mean}: {low} {high}");
+    }
+    // To name a column of an interval is to ask for it, also in SQL. Of a figure that nobody defines it is empty.
+    let columns = Some("release,custom.mean_n,custom.mean_low,custom.unknown_high");
+    let named = run(&scene, &Words { columns, to: DAYS[0], ..words() }).await;
+    assert_eq!(numbers(&named, "custom.mean_low"), numbers(&asked, "custom.mean_low")[..2]);
+    let named = csv(named);
+    assert!(
+        named.starts_with("release,custom.mean_n,custom.mean_low,custom.unknown_high\nv1,40,0."),
+        "{named}"
+    );
+    let statement = format!(
+        "select release, custom.mean_n, custom.mean_high > custom.mean as is_more from evaluations where day = '{}' order by release",
+        DAYS[0]
+    );
+    let found = csv(sql(&scene, &statement).await);
+    assert_eq!(found, "release,custom.mean_n,is_more\nv1,40,true\nv2,23,true\n");
+    // So no figure may have such a name.
+    let refused = define(&scene, &[("mean_low", "min(score)")]).await.unwrap_err();
+    assert!(
+        matches!(&refused, SubmitError::Store(error) if error.kind() == ErrorKind::Invalid && error.to_string().contains("ends with _low")),
+        "{refused:?}"
+    );
 }

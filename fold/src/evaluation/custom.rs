@@ -3,15 +3,19 @@
 //! They are of all predictions, with and without an outcome. Sums are exact and quantiles are of all values, so what comes of them does not
 //! depend on the order of the rows.
 
+mod sample;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{
     CustomFigure, Definition, Kind,
-    custom::{AggregateOf, JoinedColumn, Value},
+    custom::{Aggregate, AggregateOf, Formula, JoinedColumn, Value},
     fields::FieldType,
 };
+use sample::Sample;
 use serde::{Deserialize, Serialize};
 
+use super::interval::GoOn;
 use crate::{
     ExactSum, LogSegment, Result,
     join::Pair,
@@ -26,6 +30,9 @@ pub struct CustomValue {
     pub value: Option<f64>,
     /// How many predictions it is made of: those of which any of its aggregates took a value.
     pub n: u64,
+    /// From where to where its 95% interval goes, where it was asked for and there is one; it is not stored.
+    #[serde(skip)]
+    pub interval: Option<(f64, f64)>,
 }
 
 /// The custom figures of a release, by name.
@@ -130,6 +137,7 @@ pub(super) struct Customs {
     tallies: Vec<Tally>,
     /// The release of the join whose rows come now, and the places of its figures among the tallies.
     current: Option<(u32, Vec<usize>)>,
+    has_intervals: bool,
 }
 
 #[derive(Debug)]
@@ -137,17 +145,27 @@ struct Tally {
     figure: CustomFigure,
     /// Whether it was defined in more than one way; then it has no value.
     is_mixed: bool,
-    aggregates: Vec<Values>,
+    aggregates: Aggregates,
+    /// What it was made of, where its interval is asked for.
+    sample: Option<Sample>,
 }
 
+/// What the aggregates of a figure took.
+#[derive(Debug)]
+struct Aggregates(Vec<Values>);
+
 impl Customs {
+    pub(super) fn new(has_intervals: bool) -> Self {
+        Self { has_intervals, ..Self::default() }
+    }
+
     /// Rows of another join come from now on.
     pub(super) fn next_join(&mut self) {
         self.current = None;
     }
 
-    /// Adds a prediction.
-    pub(super) fn add(&mut self, rows: &CustomRows<'_>, pair: &Pair) {
+    /// Adds a prediction, whose key is asked for where intervals are.
+    pub(super) fn add<'k>(&mut self, rows: &CustomRows<'_>, pair: &Pair, key: impl Fn() -> &'k str) {
         let figures = &rows.releases[pair.release as usize];
         if self.current.as_ref().is_none_or(|(release, _)| *release != pair.release) {
             let places = figures.iter().map(|(figure, _)| self.place(figure)).collect();
@@ -157,7 +175,7 @@ impl Customs {
         for ((_, columns), place) in figures.iter().zip(places) {
             let tally = &mut self.tallies[*place];
             if !tally.is_mixed {
-                tally.add(&|at: usize| rows.value(columns[at], pair));
+                tally.add(&|at: usize| rows.value(columns[at], pair), &key);
             }
         }
     }
@@ -170,14 +188,14 @@ impl Customs {
                 let tally = &mut self.tallies[at];
                 if tally.figure != *figure {
                     tally.is_mixed = true;
-                    tally.aggregates.clear();
+                    (tally.aggregates, tally.sample) = (Aggregates(Vec::new()), None);
                 }
                 at
             }
             None => {
-                let aggregates = &figure.formula.aggregates;
-                let aggregates = aggregates.iter().map(|aggregate| Values::new(aggregate.of)).collect();
-                self.tallies.push(Tally { figure: figure.clone(), is_mixed: false, aggregates });
+                let (figure, aggregates) = (figure.clone(), Aggregates::of(&figure.formula));
+                let sample = self.has_intervals.then(Sample::default);
+                self.tallies.push(Tally { figure, is_mixed: false, aggregates, sample });
                 self.tallies.len() - 1
             }
         }
@@ -185,44 +203,78 @@ impl Customs {
 
     /// About how many bytes they take.
     pub(super) fn bytes(&self) -> usize {
-        let aggregates = self.tallies.iter().flat_map(|tally| &tally.aggregates);
-        aggregates.map(Values::bytes).sum()
+        let aggregates = self.tallies.iter().flat_map(|tally| &tally.aggregates.0);
+        let samples = self.tallies.iter().filter_map(|tally| tally.sample.as_ref());
+        aggregates.map(Values::bytes).sum::<usize>() + samples.map(Sample::bytes).sum::<usize>()
     }
 
-    pub(super) fn finish(self) -> CustomValues {
-        self.tallies.into_iter().map(Tally::finish).collect()
+    pub(super) fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<CustomValues, E> {
+        self.tallies.into_iter().map(|tally| tally.finish(go_on)).collect()
     }
 }
 
 impl Tally {
-    fn add<'a>(&'a mut self, leaf: &impl Fn(usize) -> Value<'a>) {
-        for (values, aggregate) in self.aggregates.iter_mut().zip(&self.figure.formula.aggregates) {
-            if aggregate.filter.as_ref().is_some_and(|filter| filter.truth(leaf) != Some(true)) {
-                continue;
-            }
-            match (&aggregate.argument, aggregate.of) {
-                (None, _) => values.n += 1,
-                (Some(argument), AggregateOf::Count) => {
-                    values.n += u64::from(argument.value(leaf) != Value::Null);
-                }
-                (Some(argument), _) => {
-                    argument.number(leaf).into_iter().for_each(|number| values.add(number))
+    fn add<'a, 'k>(&mut self, leaf: &impl Fn(usize) -> Value<'a>, key: &impl Fn() -> &'k str) {
+        let taken = |aggregate: &Aggregate| number_of(aggregate, leaf);
+        let taken = self.figure.formula.aggregates.iter().map(taken);
+        match &mut self.sample {
+            None => self.aggregates.take(taken),
+            Some(sample) => {
+                let kept = sample.keep(key(), taken);
+                self.aggregates.take(kept);
+                if sample.is_too_large() {
+                    self.sample = None;
                 }
             }
         }
     }
 
-    fn finish(self) -> (String, CustomValue) {
-        let Self { figure, is_mixed, aggregates } = self;
-        let n = aggregates.iter().map(|values| values.n).max().unwrap_or_default();
-        let all: Vec<Option<f64>> = aggregates.into_iter().map(Values::finish).collect();
+    fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<(String, CustomValue), E> {
+        let Self { figure, is_mixed, aggregates, sample } = self;
+        let n = aggregates.0.iter().map(|values| values.n).max().unwrap_or_default();
+        let value = if is_mixed { None } else { aggregates.value(&figure.formula) };
+        let interval = match sample.filter(|_| value.is_some()) {
+            Some(sample) => sample.interval(&figure.formula, go_on)?,
+            None => None,
+        };
+        Ok((figure.name, CustomValue { value, n, interval }))
+    }
+}
+
+/// What an aggregate takes of a row: 1 where it counts.
+fn number_of<'a>(aggregate: &Aggregate, leaf: &impl Fn(usize) -> Value<'a>) -> Option<f64> {
+    if aggregate.filter.as_ref().is_some_and(|filter| filter.truth(leaf) != Some(true)) {
+        return None;
+    }
+    match (&aggregate.argument, aggregate.of) {
+        (None, _) => Some(1.0),
+        (Some(argument), AggregateOf::Count) => (argument.value(leaf) != Value::Null).then_some(1.0),
+        (Some(argument), _) => argument.number(leaf),
+    }
+}
+
+impl Aggregates {
+    /// Those of a formula, that took nothing yet.
+    fn of(formula: &Formula) -> Self {
+        Self(formula.aggregates.iter().map(|aggregate| Values::new(aggregate.of)).collect())
+    }
+
+    /// Adds a row: by aggregate, what it takes of it.
+    fn take(&mut self, row: impl Iterator<Item = Option<f64>>) {
+        for (values, number) in self.0.iter_mut().zip(row) {
+            number.into_iter().for_each(|number| values.add(number));
+        }
+    }
+
+    /// The value of their formula.
+    fn value(self, formula: &Formula) -> Option<f64> {
+        let all: Vec<Option<f64>> = self.0.into_iter().map(Values::finish).collect();
         let leaf = |at: usize| {
             let value = all[at].filter(|value| value.is_finite());
             value.map_or(Value::Null, Value::Number)
         };
-        let value = if is_mixed { None } else { figure.formula.value.number(&leaf) };
         // Zero has one sign.
-        (figure.name, CustomValue { value: value.map(|value| value + 0.0), n })
+        formula.value.number(&leaf).map(|value| value + 0.0)
     }
 }
 

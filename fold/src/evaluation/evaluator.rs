@@ -252,9 +252,12 @@ impl Rows<'_> {
     /// it hands them to nobody.
     fn keep(&self, pair: &Pair, kept: &mut interval::Rows) {
         if let (prediction, Some(outcome)) = self.fields(pair) {
-            let view = &self.predictions.1[pair.prediction.segment as usize];
-            kept.keep(view.key(pair.prediction), &prediction, &outcome);
+            kept.keep(self.key(pair), &prediction, &outcome);
         }
+    }
+
+    fn key(&self, pair: &Pair) -> &str {
+        self.predictions.1[pair.prediction.segment as usize].key(pair.prediction)
     }
 }
 
@@ -299,7 +302,7 @@ impl Table {
             }
             release.add(&prediction, outcome.as_ref());
             if let Some(customs) = rows.customs.as_ref().filter(|_| release.is_judged()) {
-                release.customs.add(customs, pair);
+                release.customs.add(customs, pair, || rows.key(pair));
             }
             if let Some(kept) = &mut release.rows {
                 rows.keep(pair, kept);

@@ -19,7 +19,8 @@ use crate::{
     metrics::{NORMAL_975, delong, quantile, student_975, wilson},
 };
 
-/// A release with more judged predictions than this has no intervals; each score of a class counts as one more.
+/// A release with more judged predictions than this has no intervals; each score of a class counts as one more. Nor has a
+/// custom figure of which that many predictions were taken, each as often as it has aggregates.
 pub const MAX_ROWS: usize = 200_000;
 
 /// How often a bootstrap draws all keys: as often as that many rows allow, within these bounds. Each score of a class counts
@@ -263,24 +264,39 @@ fn bootstrap<E>(
     go_on: GoOn<'_, E>,
 ) -> Result<Vec<Vec<f64>>, E> {
     let mut values = vec![Vec::new(); figures.len()];
-    if figures.is_empty() || keys.len() < 2 {
+    if figures.is_empty() {
         return Ok(values);
+    }
+    draw(keys, work, go_on, |drawn| {
+        let drawn = by.judge(drawn.flat_map(|rows| rows.iter()));
+        for (values, figure) in values.iter_mut().zip(figures) {
+            values.extend(drawn.figure(figure));
+        }
+    })?;
+    Ok(values)
+}
+
+/// Draws as many keys as there are from them, again and again: as often as `work` rows allow.
+pub(super) fn draw<K: Copy, E>(
+    keys: &[K],
+    work: usize,
+    go_on: GoOn<'_, E>,
+    mut each: impl FnMut(&mut dyn Iterator<Item = K>),
+) -> Result<(), E> {
+    if keys.len() < 2 {
+        return Ok(());
     }
     let draws = (ROWS_TO_DRAW / work.max(1)).clamp(MIN_DRAWS, MAX_DRAWS);
     let mut random = Random(SEED);
     for _ in 0..draws {
         go_on(work as u64)?;
-        let drawn = (0..keys.len()).flat_map(|_| keys[random.below(keys.len())]);
-        let drawn = by.judge(drawn);
-        for (values, figure) in values.iter_mut().zip(figures) {
-            values.extend(drawn.figure(figure));
-        }
+        each(&mut (0..keys.len()).map(|_| keys[random.below(keys.len())]));
     }
-    Ok(values)
+    Ok(())
 }
 
 /// The percentiles between which 95% of the values lie.
-fn percentiles(values: &[f64]) -> Option<(f64, f64)> {
+pub(super) fn percentiles(values: &[f64]) -> Option<(f64, f64)> {
     Some((quantile(values, 0.025)?, quantile(values, 0.975)?))
 }
 

@@ -45,7 +45,7 @@ impl Release {
             record: Record::default(),
             defined_from: definition.and_then(|definition| definition.from),
             judge,
-            customs: Customs::default(),
+            customs: Customs::new(options.has_intervals),
             rows,
             judged_by: None,
             last_pooled: None,
@@ -125,7 +125,7 @@ impl Release {
             record: self.record,
             defined_from: self.defined_from,
             measures: self.judge.map(Judge::finish),
-            custom: self.customs.finish(),
+            custom: self.customs.finish(go_on)?,
             intervals: None,
         };
         if let Some(rows) = self.rows {

@@ -30,7 +30,7 @@ use crate::{
     events::DAY,
     filter::Times,
     frame::{self, refused},
-    intervals,
+    intervals::{self, CustomInterval},
     read::RowBounds,
     request::What,
 };
@@ -195,7 +195,9 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
     };
     for name in names {
         if let Some(family) = kind.and_then(|kind| kind.family(name)).or_else(|| custom(name)) {
-            schema.with_column(name.into(), data_type(ColumnType::Field(family.kind)));
+            let interval = custom(name).and_then(|_| CustomInterval::named(name));
+            let kind = interval.map_or(ColumnType::Field(family.kind), |column| column.kind());
+            schema.with_column(name.into(), data_type(kind));
         }
     }
     schema

@@ -1,10 +1,13 @@
+use std::convert::Infallible;
+
+use event::Task;
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     ExactSum,
     evaluation::{
-        Evaluation, Evaluator, Partition,
+        Evaluation, Evaluator, MAX_ROWS, Partition, ReleaseEvaluation,
         grouping::tests::{definitions, fed, in_segments, outcomes, rows},
     },
     testing::{Outcome, Prediction},
@@ -76,7 +79,7 @@ fn window(first: &str, second: &str) -> CustomValues {
 
 #[test]
 fn a_figure_of_a_window_is_of_the_days_that_define_it_in_one_way() {
-    let of = |value, n| CustomValue { value, n };
+    let of = |value, n| CustomValue { value, n, interval: None };
     let both = window("f=sum(score)\ng=count(outcome_label)", "f=sum(score)\ng=count(outcome_label)");
     assert_eq!(both, BTreeMap::from([("f".into(), of(Some(2.0), 4)), ("g".into(), of(Some(2.0), 2))]));
     assert_eq!(window("f=sum(score)", "g=count(*)")["f"], of(Some(0.75), 2));
@@ -124,7 +127,7 @@ fn figures_by_hand() {
         ("case when count(*) > 3 then avg(feature.f) end", Some(5.0), 4),
         ("min(0 * -1)", Some(0.0), 4),
     ] {
-        assert_eq!(of(text), CustomValue { value, n }, "{text}");
+        assert_eq!(of(text), CustomValue { value, n, interval: None }, "{text}");
     }
     assert!(of("min(0 * -1)").value.unwrap().is_sign_positive());
     let mut sum = ExactSum::new();
@@ -141,4 +144,115 @@ fn the_text_of_custom_figures_is_golden() {
     let custom = r#""custom":{"f":{"value":0.75,"n":2},"g":{"value":null,"n":0}}"#;
     assert!(text.contains(custom), "{text}");
     assert_eq!(Evaluation::from_state(&text).unwrap(), evaluation);
+}
+
+/// Each key at two instants, of which two keys of three have an outcome; judged with intervals, in halves or as a whole.
+fn sure(figures: &str, is_reversed: bool, partition: Partition) -> ReleaseEvaluation {
+    const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let value = |n: usize| (n * 7 % 5) as f64;
+    let at = |instant: i64| {
+        KEYS.iter().enumerate().map(move |(n, key)| Prediction {
+            release: "v1",
+            key,
+            at: instant,
+            value: Some(value(n) + instant as f64 / 3.0),
+            ..Prediction::default()
+        })
+    };
+    let outcome =
+        |(n, key): (usize, &&'static str)| Outcome { key, value: Some(value(n + 2)), ..Outcome::default() };
+    let outcomes: Vec<_> = KEYS.iter().enumerate().filter(|(n, _)| n % 3 > 0).map(outcome).collect();
+    let mut predictions: Vec<_> = at(1).chain(at(2)).collect();
+    if is_reversed {
+        predictions.reverse();
+    }
+    let figures = CustomFigure::parse_all(figures).unwrap();
+    let definition = Definition { figures, ..Definition::of(Task::Regression) };
+    let evaluator = Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(true);
+    let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, partition).unwrap();
+    evaluator.finish().releases.remove("v1").unwrap()
+}
+
+#[test]
+fn keys_without_an_outcome_are_drawn_for_custom_figures_too() {
+    let judged = "filter (where outcome_value is not null)";
+    let text = format!(
+        "f=sqrt(avg(pow(value - outcome_value, 2)))\ng=count(*)\nh=stddev(value)\ni=count(*) / count(lower)\nj=count(*) {judged}\nk=1 + 0 * count(*)"
+    );
+    let of = sure(&text, false, Partition::ALL);
+    // Those of all keys are drawn, also without an outcome; so its draws are others than those of `rmse`.
+    let (low, high) = of.custom["f"].interval.unwrap();
+    let rmse = of.custom["f"].value.unwrap();
+    let estimate = of.intervals.as_ref().unwrap().estimates["rmse"];
+    let (least, most) = estimate.interval.unwrap();
+    assert!(low < rmse && rmse < high && (low - least).abs() < 0.2 && (high - most).abs() < 0.2, "{of:?}");
+    assert_eq!(of.custom["f"].n, estimate.n);
+    // Whichever keys are drawn, each has two predictions; but not each has an outcome.
+    assert_eq!(of.custom["g"], CustomValue { value: Some(24.0), n: 24, interval: Some((24.0, 24.0)) });
+    let (low, high) = of.custom["j"].interval.unwrap();
+    assert!(low < 16.0 && 16.0 < high, "{low} {high}");
+    assert!(of.custom["h"].interval.is_some());
+    assert_eq!(of.custom["i"], CustomValue { value: None, n: 24, interval: None });
+    assert_eq!(of.custom["k"].interval, Some((1.0, 1.0)));
+    // Neither the order nor the partitions leave a trace, and the text that is stored has no intervals.
+    assert_eq!(sure(&text, true, Partition::ALL).custom, of.custom);
+    assert_eq!(sure(&text, false, Partition::ALL.half().half()).custom, of.custom);
+    let stored: CustomValue = serde_json::from_str(&serde_json::to_string(&of.custom["g"]).unwrap()).unwrap();
+    assert_eq!(stored, CustomValue { interval: None, ..of.custom["g"] });
+}
+
+#[test]
+fn where_every_key_has_an_outcome_the_draws_are_those_of_the_table() {
+    let row = |n: usize| Prediction {
+        release: "v1",
+        key: ["a", "b", "c", "d", "e", "f", "g"][n % 7],
+        at: (n / 7) as i64,
+        value: Some((n * n % 11) as f64),
+        ..Prediction::default()
+    };
+    let outcome =
+        |key: &'static str| Outcome { key, value: Some(key.len() as f64 + 3.0), ..Outcome::default() };
+    let figures = CustomFigure::parse_all("own=sqrt(avg(pow(value - outcome_value, 2)))").unwrap();
+    let definition = Definition { figures, ..Definition::of(Task::Regression) };
+    let evaluator = Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(true);
+    let (predictions, outcomes): (Vec<_>, Vec<_>) =
+        ((0..21).map(row).collect(), ["a", "b", "c", "d", "e", "f", "g"].map(outcome).into());
+    let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, Partition::ALL).unwrap();
+    let of = evaluator.finish().releases.remove("v1").unwrap();
+    let (low, high) = of.custom["own"].interval.unwrap();
+    let (least, most) = of.intervals.unwrap().estimates["rmse"].interval.unwrap();
+    assert!((low - least).abs() < 1e-12 && (high - most).abs() < 1e-12, "{low} {high}, {least} {most}");
+    assert!(low < high);
+}
+
+#[test]
+fn a_custom_figure_of_too_many_predictions_has_no_interval() {
+    let figure = CustomFigure::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
+    let aggregates = Aggregates::of(&figure.formula);
+    let mut tally = Tally { figure, is_mixed: false, aggregates, sample: Some(Sample::default()) };
+    let add = |tally: &mut Tally, n: usize| {
+        (0..n).for_each(|n| tally.add(&|_| Value::Number(n as f64), &|| if n % 2 == 0 { "a" } else { "b" }));
+    };
+    // Each counts twice: there are two aggregates.
+    add(&mut tally, MAX_ROWS / 2);
+    let bytes = tally.sample.as_ref().unwrap().bytes();
+    assert_eq!(bytes, MAX_ROWS / 2 * size_of::<u64>() + MAX_ROWS * size_of::<f64>());
+    add(&mut tally, 1);
+    assert!(tally.sample.is_none());
+    let (_, of) = tally.finish(&mut |_| Ok::<_, Infallible>(())).unwrap();
+    assert_eq!((of.n, of.interval, of.value.is_some()), (MAX_ROWS as u64 / 2 + 1, None, true));
+}
+
+#[test]
+fn drawing_from_a_custom_figure_ends_when_it_is_told_to() {
+    let figure = CustomFigure::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
+    let aggregates = Aggregates::of(&figure.formula);
+    let mut tally = Tally { figure, is_mixed: false, aggregates, sample: Some(Sample::default()) };
+    ["a", "b", "c"].iter().for_each(|key| tally.add(&|_| Value::Number(1.0), &|| key));
+    let mut asked = Vec::new();
+    let finished = tally.finish(&mut |rows| {
+        asked.push(rows);
+        if asked.len() < 3 { Ok(()) } else { Err("enough") }
+    });
+    assert_eq!((finished, asked), (Err("enough"), vec![6; 3]));
 }

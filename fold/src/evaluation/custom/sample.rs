@@ -1,0 +1,67 @@
+//! The predictions that a custom figure is made of, kept so that keys can be drawn from them.
+
+use event::custom::Formula;
+
+use super::{
+    super::interval::{GoOn, MAX_ROWS, draw, percentiles},
+    Aggregates,
+};
+use crate::hash::hash;
+
+/// What the aggregates of a figure took, prediction by prediction.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    /// The hash of the key of each prediction.
+    keys: Vec<u64>,
+    /// Of each prediction what each aggregate took, which is a finite number; not a number where it took nothing.
+    taken: Vec<f64>,
+}
+
+impl Sample {
+    /// Keeps what is taken of a prediction, and returns it.
+    pub(super) fn keep(
+        &mut self,
+        key: &str,
+        taken: impl Iterator<Item = Option<f64>>,
+    ) -> impl Iterator<Item = Option<f64>> {
+        let first = self.taken.len();
+        self.keys.push(hash(key.as_bytes()));
+        self.taken.extend(taken.map(|number| number.unwrap_or(f64::NAN)));
+        numbers(&self.taken[first..])
+    }
+
+    /// Whether it is of more than an interval may be made of.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.taken.len() > MAX_ROWS
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.keys) + size_of_val(&*self.taken)
+    }
+
+    /// The interval of the figure: of its values where as many keys as there are are drawn from them, again and again.
+    pub(super) fn interval<E>(self, formula: &Formula, go_on: GoOn<'_, E>) -> Result<Option<(f64, f64)>, E> {
+        let Self { keys, taken } = self;
+        // A figure without an aggregate is the same of all rows.
+        let width = formula.aggregates.len();
+        if width == 0 {
+            return Ok(None);
+        }
+        let mut rows: Vec<(u64, &[f64])> = keys.into_iter().zip(taken.chunks_exact(width)).collect();
+        // The order in which they came leaves no trace.
+        let bits = |row: &'_ [f64]| row.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
+        rows.sort_unstable_by(|one, other| one.0.cmp(&other.0).then_with(|| bits(one.1).cmp(&bits(other.1))));
+        let keys: Vec<&[(u64, &[f64])]> = rows.chunk_by(|one, other| one.0 == other.0).collect();
+        let mut values = Vec::new();
+        draw(&keys, taken.len(), go_on, |drawn| {
+            let mut aggregates = Aggregates::of(formula);
+            drawn.flatten().for_each(|(_, row)| aggregates.take(numbers(row)));
+            values.extend(aggregates.value(formula));
+        })?;
+        Ok(percentiles(&values))
+    }
+}
+
+fn numbers(row: &[f64]) -> impl Iterator<Item = Option<f64>> {
+    row.iter().map(|number| Some(*number).filter(|number| !number.is_nan()))
+}
