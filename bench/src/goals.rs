@@ -46,6 +46,7 @@ pub const GOALS: &[Goal] = &[
     goal("window-three/polars", Bound::RatioAtMost(0.5)),
     goal("daily/polars", Bound::AtMost(5.0)),
     goal("daily/polars", Bound::RatioAtMost(1.0 / 20.0)),
+    goal("daily/all", Bound::AtMost(5.0)),
     goal("evaluate/polars", Bound::RatioAtMost(0.8)),
     goal("evaluate/nannyml", Bound::RatioAtMost(0.1)),
     goal("readable-loaded/p50", Bound::AtMost(100.0)),
