@@ -10,7 +10,9 @@ use anyhow::Context;
 use clap::Args;
 use event::{Error, Timestamp};
 use log::{cut::Cut, segment_item::CLOSED_AFTER_SECONDS};
-use query::{Answer, Format, Said, Streamed};
+use query::{Answer, Explanation, Format, Said, Streamed};
+
+use crate::shown::ShowFormat;
 
 /// How an answer is shown.
 #[derive(Debug, Args)]
@@ -89,6 +91,33 @@ impl Shown {
         let mut target = Target::open(self.output.as_deref())?;
         target.write(&bytes)?;
         target.end(answer.frame.height() as u64)
+    }
+
+    /// In what format an explanation is given: as text for people, or as JSON.
+    ///
+    /// # Errors
+    /// When another format was asked for.
+    pub(crate) fn format_of_explanation(&self) -> anyhow::Result<ShowFormat> {
+        match self.format.as_deref() {
+            None | Some("table") => Ok(ShowFormat::Table),
+            Some("json") => Ok(ShowFormat::Json),
+            Some(other) => {
+                let message = format!("--explain is a table or json, and not {other}");
+                Err(Error::invalid(message).into())
+            }
+        }
+    }
+
+    /// Writes what an answer took, in the place of the answer.
+    pub(crate) fn write_explanation(
+        &self,
+        explanation: &Explanation,
+        format: ShowFormat,
+    ) -> anyhow::Result<()> {
+        self.write_text(&match format {
+            ShowFormat::Table => explanation.to_string(),
+            ShowFormat::Json => format!("{:#}\n", serde_json::to_value(explanation)?),
+        })
     }
 
     /// Writes an answer that is lines of text.

@@ -22,6 +22,10 @@ pub(crate) struct QueryArgs {
     pub(crate) narrowed: NarrowedArgs,
     #[command(flatten)]
     pub(crate) figures: FiguresArgs,
+    /// Show what was read, and how long each step took, in the place of the rows; --format json shows it as JSON. The rows
+    /// are made all the same, in the form of Arrow.
+    #[arg(long)]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) shown: Shown,
 }
@@ -127,7 +131,8 @@ pub(crate) struct NarrowedArgs {
 }
 
 pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result<()> {
-    let format = args.shown.format()?;
+    let explains = args.explain.then(|| args.shown.format_of_explanation()).transpose()?;
+    let format = if args.explain { Format::IpcStream } else { args.shown.format()? };
     let narrowed = &args.narrowed;
     let (by, tag) = (list(&args.figures.by), list(&narrowed.tag));
     let words = Words {
@@ -155,6 +160,10 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         None => query.snapshot(workspace.id(), what, args.snapshot.as_deref().unwrap_or_default()).await?,
     };
     say_window(&request);
+    if let Some(shown) = explains {
+        let explanation = query.explain(workspace.id(), &request, format).await?;
+        return args.shown.write_explanation(&explanation, shown);
+    }
     match query.answer_as(workspace.id(), &request, format).await? {
         Made::Whole(mut answer) => {
             args.shown.say(&answer, request.as_of);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use event::Clock;
-use query::{Query, Sql, SqlWords};
+use query::{Format, Query, Sql, SqlWords};
 
 use crate::{answer::Shown, config::Config, open};
 
@@ -26,12 +26,17 @@ pub(crate) struct SqlArgs {
     /// Read what an earlier answer of the statement was read from, as --show-cut printed it.
     #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
     cut: Option<String>,
+    /// Show what was read, and how long each step took, in the place of the rows; --format json shows it as JSON. The rows
+    /// are made all the same, in the form of Arrow.
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     shown: Shown,
 }
 
 pub(crate) async fn command(config: &Config, args: SqlArgs) -> anyhow::Result<()> {
-    let format = args.shown.format()?;
+    let explains = args.explain.then(|| args.shown.format_of_explanation()).transpose()?;
+    let format = if args.explain { Format::IpcStream } else { args.shown.format()? };
     let sql = Sql::parse(&SqlWords {
         statement: &args.statement,
         all_days: args.all_days,
@@ -40,6 +45,10 @@ pub(crate) async fn command(config: &Config, args: SqlArgs) -> anyhow::Result<()
     })?;
     let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.workspace).await?;
+    if let Some(shown) = explains {
+        let explanation = query.explain_sql(workspace.id(), &sql, format).await?;
+        return args.shown.write_explanation(&explanation, shown);
+    }
     let mut answer = query.sql(workspace.id(), &sql).await?;
     args.shown.say(&answer, sql.as_of);
     args.shown.write(format, &mut answer)

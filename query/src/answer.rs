@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     budget::{Full, Hold, Turn, Wanted},
+    explain::Step,
     frame::failed,
     output::Format,
 };
@@ -82,6 +83,7 @@ impl Answer {
         let mut sink =
             Sink { hold, chunks: Vec::new(), last: Vec::new(), full: None, runtime: Handle::current() };
         let writing = tokio::task::spawn_blocking(move || {
+            let _timed = sink.hold.step(Step::Write);
             let written = format.write(&mut frame, &mut sink).and_then(|()| {
                 sink.cut_chunk().map_err(|error| Error::unavailable("the answer is not made").because(error))
             });

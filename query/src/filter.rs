@@ -65,15 +65,71 @@ impl RowBounds {
     }
 }
 
+/// Why a segment is not unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// It has no events.
+    Empty,
+    /// None of its events is of a release that is wanted.
+    Release,
+    /// None of its events has a time that is wanted.
+    Time,
+    /// The answer lacks it: an operator skipped it, or it cannot be read.
+    LeftOut,
+}
+
+impl Why {
+    /// All of them, by name.
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
+        (Self::Empty, "empty"),
+        (Self::Release, "release"),
+        (Self::Time, "time"),
+        (Self::LeftOut, "left_out"),
+    ];
+
+    /// What it says of segments.
+    pub(crate) const fn says(self) -> &'static str {
+        match self {
+            Self::Empty => "they have no events",
+            Self::Release => "none of their events is of a release that is wanted",
+            Self::Time => "none of their events has a time that is wanted",
+            Self::LeftOut => "the answer lacks them, as its warnings say",
+        }
+    }
+}
+
+/// What is known of a segment without its events.
+pub(crate) struct Facts<R> {
+    pub(crate) rows: u64,
+    /// The first and the last time of its events; `None`, when they are not known.
+    pub(crate) times: Option<(i64, i64)>,
+    /// Whether it has events of a release.
+    pub(crate) has: R,
+}
+
 impl Filter {
-    /// Whether a segment may hold a row that is wanted.
-    pub(crate) fn wants(&self, segment: &Segment) -> bool {
-        let has = |release: &String| segment.releases.contains_key(release);
-        let releases = self.bounds.releases.as_ref();
-        segment.rows > 0
-            && self.bounds.times.may_be_in(segment.times)
-            && self.release.as_ref().is_none_or(has)
-            && releases.is_none_or(|releases| releases.iter().any(has))
+    /// Why a segment need not be read; `None`, when it may hold a row that is wanted.
+    pub(crate) fn why_not(&self, facts: Facts<impl Fn(&String) -> bool>) -> Option<Why> {
+        let Facts { rows, times, has } = facts;
+        let bounds = &self.bounds;
+        if rows == 0 {
+            return Some(Why::Empty);
+        }
+        let is_of_release = self.release.as_ref().is_none_or(&has)
+            && bounds.releases.as_ref().is_none_or(|releases| releases.iter().any(&has));
+        if !is_of_release {
+            return Some(Why::Release);
+        }
+        times.filter(|times| !bounds.times.may_be_in(*times)).map(|_| Why::Time)
+    }
+
+    /// The same of a segment that has been read.
+    pub(crate) fn why_not_of(&self, segment: &Segment) -> Option<Why> {
+        self.why_not(Facts {
+            rows: segment.rows as u64,
+            times: Some(segment.times),
+            has: |release: &String| segment.releases.contains_key(release),
+        })
     }
 
     /// Unpacks what is wanted of a segment.

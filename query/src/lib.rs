@@ -49,6 +49,7 @@ mod encode;
 mod evaluation_rows;
 mod evaluations;
 mod events;
+mod explain;
 mod filter;
 mod follow;
 mod frame;
@@ -92,6 +93,7 @@ use tokio::time::Instant;
 use self::{
     budget::{Budget, Hold},
     events::Wanted,
+    explain::Step,
     follow::Watches,
     meters::Meters,
     read::Reading,
@@ -103,6 +105,7 @@ pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use evaluation_rows::HOUR;
+pub use explain::Explanation;
 pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
 pub use lineage::{LineageFormat, LineageRequest, LineageWords};
 pub use narrow::Narrowed;
@@ -202,6 +205,9 @@ impl Query {
     ) -> Result<Answer> {
         let bytes = frame.estimated_size() as u64;
         held.hold.settle(bytes).await?;
+        if let Some(tally) = held.hold.tally() {
+            tally.rows(frame.height() as u64);
+        }
         self.meters.answered(what, began.elapsed(), frame.height());
         let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
         let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
@@ -262,7 +268,9 @@ impl Query {
         if conditions.is_empty() {
             return Ok(wanted);
         }
+        let timed = self.budget.step(Step::Plan);
         let condition = sql::conditions(kind, conditions).await?;
+        drop(timed);
         let predicate = Some((condition.predicate, condition.columns));
         Ok(Wanted { predicate, bounds: condition.bounds, ..wanted })
     }

@@ -10,6 +10,7 @@ use polars::prelude::DataFrame;
 
 use crate::{
     events::{self, Wanted},
+    explain::Step,
     read::{Filter, Reading, Unpacked},
     runs::{self, DayRuns, Run},
 };
@@ -77,8 +78,9 @@ async fn merged(
     let held = before.bytes + part.bytes;
     // In order they are copied.
     reading.grow(held).await?;
-    let wanted = Arc::clone(wanted);
+    let (wanted, hold) = (Arc::clone(wanted), reading.hold.clone());
     let made = tokio::task::spawn_blocking(move || {
+        let _timed = hold.step(Step::Make);
         let mut all = before.frame;
         all.vstack_mut_owned(part.frame).map_err(crate::frame::failed)?;
         wanted.in_order(all)
@@ -145,6 +147,7 @@ async fn made(reading: &Arc<Reading>, wanted: Arc<Wanted>, segments: Vec<Unpacke
     let hold = reading.hold.clone();
     let made = tokio::task::spawn_blocking(move || {
         hold.check()?;
+        let _timed = hold.step(Step::Make);
         events::rows_of(&wanted, segments)
     });
     let frame = made.await.map_err(interrupted)??;

@@ -23,6 +23,8 @@ use table::Table;
 
 use crate::{
     budget::{Full, Hold, in_words},
+    explain::Step,
+    filter::Why,
     meters,
 };
 
@@ -85,7 +87,7 @@ where
     M: Fn(Vec<Unpacked>) -> Result<Made<T>> + Clone + Send + 'static,
 {
     let (reading, filter) = (Arc::clone(reading), filter.clone());
-    let mut days: Vec<Day> = reading.window.days().filter(|day| filter.bounds.may_be_of(*day)).collect();
+    let mut days = reading.days(&filter);
     if newest_first {
         days.reverse();
     }
@@ -130,6 +132,7 @@ async fn day_with<T: Send + 'static>(
     let making = Arc::clone(reading);
     let made = tokio::task::spawn_blocking(move || {
         making.hold.check()?;
+        let _timed = making.hold.step(Step::Make);
         make(unpacked)
     });
     let made = made.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?;
@@ -177,6 +180,14 @@ impl Reading {
         }
     }
 
+    /// The days of the window that may have a row that is wanted.
+    pub(crate) fn days(&self, filter: &Filter) -> Vec<Day> {
+        if let Some(tally) = self.hold.tally() {
+            tally.window(self.window, filter);
+        }
+        self.window.days().filter(|day| filter.bounds.may_be_of(*day)).collect()
+    }
+
     /// A walk through the logs of a day and kind.
     ///
     /// # Errors
@@ -184,6 +195,9 @@ impl Reading {
     pub(crate) fn walk(&self, day: Day, kind: Kind) -> Result<Walk> {
         self.found().kinds.insert(kind);
         let is_kept = self.is_kept(day, kind);
+        if let Some(tally) = self.hold.tally() {
+            tally.day(day, kind, is_kept);
+        }
         let until = match &self.until {
             Until::Heads(heads) => {
                 let heads = heads_of(heads, &self.workspace, day, kind);
@@ -285,6 +299,9 @@ impl Reading {
     pub(crate) fn leave_out(&self, log: &LogId, seq: u64, why: &'static str, because: &str) {
         let name = format!("{}/{}/{seq}", log.day, log.name());
         tracing::warn!(workspace = %log.workspace, segment = name, because, "a query leaves a segment out");
+        if let Some(tally) = self.hold.tally() {
+            tally.segment(log, seq, Some(Why::LeftOut));
+        }
         let mut found = self.found();
         if found.left_out.insert((log.clone(), seq)) {
             QUERY_LEFT_OUT.counter([why]).increment(1);
@@ -336,15 +353,20 @@ impl Reading {
     /// Unpacks what is wanted of a page. A segment that cannot be read is left out.
     pub(crate) fn unpack(&self, filter: &Filter, page: Vec<Admitted>) -> Result<Vec<Unpacked>> {
         let decoded_bytes = QUERY_DECODED_BYTES.counter([]);
+        let _timed = self.hold.step(Step::Unpack);
         let mut unpacked = Vec::with_capacity(page.len());
         for Admitted { log, seq, item } in page {
             self.hold.check()?;
             let read = Segment::from_item(item).and_then(|segment| {
-                if !filter.wants(&segment) {
+                if let Some(why) = filter.why_not_of(&segment) {
+                    self.hold.tally().iter().for_each(|tally| tally.segment(&log, seq, Some(why)));
                     return Ok(None);
                 }
-                decoded_bytes.increment(segment.data.len() as u64);
-                filter.unpack(&segment).map(Some)
+                let bytes = segment.data.len();
+                decoded_bytes.increment(bytes as u64);
+                let unpacked = filter.unpack(&segment)?;
+                self.hold.tally().iter().for_each(|tally| tally.unpacked(&log, seq, segment.rows, bytes));
+                Ok(Some(unpacked))
             });
             match read {
                 Ok(segment) => unpacked.extend(segment),

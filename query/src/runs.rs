@@ -19,7 +19,10 @@ use log::{
 use table::{Item, Page, Query, Table, item::Value};
 use tokio::task::JoinHandle;
 
-use crate::read::{DAYS_AT_ONCE, Filter, Reading};
+use crate::{
+    filter::{Facts, Filter, Why},
+    read::{DAYS_AT_ONCE, Reading},
+};
 
 /// So many segments in a row that hold no row that is wanted are not read.
 const WORTH_SKIPPING: u64 = 16;
@@ -56,8 +59,7 @@ pub(crate) async fn survey(
     filter: &Filter,
     with_members: bool,
 ) -> Result<Vec<DayRuns>> {
-    let days: Vec<Day> = reading.window.days().filter(|day| filter.bounds.may_be_of(*day)).collect();
-    let days = days.into_iter().map(|day| survey_day(reading, day, filter, with_members));
+    let days = reading.days(filter).into_iter().map(|day| survey_day(reading, day, filter, with_members));
     let days: Vec<DayRuns> = stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await?;
     Ok(days.into_iter().filter(|day| !day.runs.is_empty()).collect())
 }
@@ -76,7 +78,11 @@ async fn survey_day(
     while let Some(page) = reading.page(&mut walk, Some(&attributes)).await? {
         reading.hold.check()?;
         for Admitted { log, seq, item } in page {
-            let Some(rows) = rows_of(filter, &item) else { continue };
+            let rows = rows_of(filter, &item);
+            if let Some(tally) = reading.hold.tally() {
+                tally.segment(&log, seq, rows.err());
+            }
+            let Ok(rows) = rows else { continue };
             found.rows += rows;
             if with_members {
                 let names = segment_item::column_names(&item);
@@ -108,22 +114,19 @@ fn placed(item: &Item) -> Placed {
     if item.int("v").is_ok_and(|version| version == 1) { Placed::ByBatch } else { Placed::ByKey }
 }
 
-/// How many rows a segment has of the release that is wanted, or in all; `None`, when it need not be read.
-fn rows_of(filter: &Filter, item: &Item) -> Option<u64> {
-    let (Ok(rows), Ok(releases)) = (item.int("n"), item.map("releases")) else { return Some(0) };
+/// How many rows a segment has of the release that is wanted, or in all; else why it need not be read.
+fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
+    let (Ok(rows), Ok(releases)) = (item.int("n"), item.map("releases")) else { return Ok(0) };
     let count = |name: &String| match releases.get(name) {
         Some(Value::N(number)) => number.as_i64().and_then(|count| u64::try_from(count).ok()),
         _ => None,
     };
-    let may_be =
-        filter.bounds.releases.as_ref().is_none_or(|names| names.iter().any(|name| count(name).is_some()));
-    let rows = match &filter.release {
-        None => u64::try_from(rows).ok().filter(|rows| *rows > 0),
-        Some(release) => count(release),
-    };
+    let rows = u64::try_from(rows).unwrap_or_default();
     let times = item.int("first_at").ok().zip(item.int("last_at").ok());
-    let is_in_time = times.is_none_or(|times| filter.bounds.times.may_be_in(times));
-    rows.filter(|_| may_be && is_in_time)
+    match filter.why_not(Facts { rows, times, has: |name: &String| count(name).is_some() }) {
+        Some(why) => Err(why),
+        None => Ok(filter.release.as_ref().and_then(count).unwrap_or(rows)),
+    }
 }
 
 /// The pages of runs, one after the other. Each run that was found is read whole.

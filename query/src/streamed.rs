@@ -21,6 +21,7 @@ use crate::{
     budget::{Hold, StreamPlace, Wanted as WantedHold},
     encode::Encoder,
     events::Wanted,
+    explain::Step,
     output::Format,
     parts::{self, Part, Parts},
     plan::Plan,
@@ -205,6 +206,9 @@ impl Encoding {
             }
         }
         let (rows, hold) = (self.rows, self.hold.clone());
+        if let Some(tally) = hold.tally() {
+            tally.rows(rows);
+        }
         let Self { encoder, bytes, .. } = self;
         let ending = tokio::task::spawn_blocking(move || encoder.end().map(|()| bytes.take()));
         let bytes = ending.await.map_err(parts::interrupted)??;
@@ -215,6 +219,7 @@ impl Encoding {
     async fn part(mut self, part: Part) -> Result<(Self, Vec<u8>)> {
         let encoding = tokio::task::spawn_blocking(move || {
             self.hold.check()?;
+            let _timed = self.hold.step(Step::Write);
             self.rows += part.frame.height() as u64;
             self.waiting += part.bytes;
             self.encoder.rows(part.frame)?;

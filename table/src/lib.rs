@@ -169,6 +169,8 @@ pub struct Page {
     pub items: Vec<Item>,
     /// Where the next page begins; `None` after the last.
     pub next: Option<Cursor>,
+    /// The read units that it took, where the engine says them.
+    pub read_units: Option<f64>,
 }
 
 /// What must hold for a write to happen. An item whose `expires_at` has passed counts as absent.

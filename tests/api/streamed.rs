@@ -28,7 +28,7 @@ on_both_engines!(
 const NOW: &str = "2026-07-02T00:00:00Z";
 
 /// Everything is a stream, or everything that may be is made as a whole.
-const STREAMED: Bounds = Bounds { whole: 0, ..Bounds::NONE };
+pub(crate) const STREAMED: Bounds = Bounds { whole: 0, ..Bounds::NONE };
 pub(crate) const WHOLE: Bounds = Bounds { whole: u64::MAX, ..Bounds::NONE };
 
 pub(crate) fn query(table: &Arc<dyn Table>, bounds: Bounds) -> Query {

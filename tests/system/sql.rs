@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 on_both_engines!(
     a_statement_is_answered_over_http_and_on_the_command_line,
     some_of_the_events_are_asked_for_over_http_and_on_the_command_line,
+    what_was_read_is_explained_over_http_and_on_the_command_line,
 );
 
 const PATH: &str = "/v1/workspaces/credit/prod/sql";
@@ -118,4 +119,55 @@ fn some_of_the_events_are_asked_for_over_http_and_on_the_command_line(place: &Pl
         let head = format!("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01&{wrong}");
         assert_eq!(service.send("HEAD", &head, &[], None).status, 400, "{wrong}");
     }
+}
+
+const OF_A_DAY: &str = "select key from predictions where day = '2026-06-01'";
+
+fn what_was_read_is_explained_over_http_and_on_the_command_line(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    for day in ["2026-06-01", "2026-06-02"] {
+        let prediction =
+            format!(r#"{{"key":"a","predicted_at":"{day}T04:30:00Z","release":"v1","score":0.9}}"#);
+        let path = "/v1/workspaces/credit/prod/predictions";
+        assert_eq!(service.post(path, "application/x-ndjson", None, &prediction).status, 201);
+    }
+    let window = "from=2026-06-01&to=2026-06-30&columns=key";
+    let get = |rest: &str| service.get(&format!("/v1/workspaces/credit/prod/{rest}"));
+    let of = |answer: &str| {
+        let said: Value = serde_json::from_str(answer).unwrap();
+        json!([said["rows"], said["days"]["read"], said["segments"]["unpacked"], said["segments"]["rows"]])
+    };
+    let answer = get(&format!("predictions?{window}&explain=true"));
+    assert_eq!((answer.status, answer.content_type.as_str()), (200, "application/json"));
+    assert_eq!(of(answer.text()), json!([2, 30, 2, 2]));
+    // A page, and rows in another format, are explained as well; what is stored has no segments.
+    let page = get(&format!("predictions?{window}&after=begin&limit=1&format=csv&explain=true"));
+    assert_eq!(
+        of(page.text()),
+        json!([1, 30, 2, 2]),
+        "one more than the page has says whether another follows"
+    );
+    let stored = get("rollups?from=2026-06-01&to=2026-06-30&explain=true");
+    assert_eq!((stored.status, of(stored.text())[2].clone()), (200, json!(0)));
+    let text = get(&format!("predictions?{window}&explain=true&format=table"));
+    assert_eq!(text.content_type, "text/plain; charset=utf-8");
+    assert!(
+        text.text().contains("\ndays        30 read, 0 skipped by conditions, 0 expired\n"),
+        "{}",
+        text.text()
+    );
+    assert_eq!(get("predictions?from=x&to=x&explain=true").status, 400);
+    let rows = get(&format!("predictions?{window}&explain=false"));
+    assert_eq!(rows.text(), "{\"key\":\"a\"}\n{\"key\":\"a\"}\n");
+    let body = json!({ "sql": OF_A_DAY, "explain": true }).to_string();
+    let answer = service.post(PATH, "application/json", None, &body);
+    assert_eq!((answer.status, of(answer.text())), (200, json!([1, 1, 1, 1])));
+
+    let days = ["--from", "2026-06-01", "--to", "2026-06-30", "--columns", "key"];
+    let line = [&["query", "predictions", "-w", "credit/prod", "--explain"], &days[..]].concat();
+    assert!(run_ok(place, &line).contains("\nsegments    2 of 2 unpacked: 2 events in "));
+    assert_eq!(of(&run_ok(place, &[&line[..], &["--format", "json"]].concat())), json!([2, 30, 2, 2]));
+    let line = ["sql", OF_A_DAY, "-w", "credit/prod", "--explain", "--format", "json"];
+    assert_eq!(of(&run_ok(place, &line)), json!([1, 1, 1, 1]));
 }

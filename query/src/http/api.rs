@@ -20,7 +20,10 @@ use web::{
     schema,
 };
 
-use super::{media_type, said};
+use super::{
+    explained::{self, EXPLAIN, or_explained},
+    media_type, said,
+};
 use crate::{
     breakdown,
     column_type::ColumnType,
@@ -50,7 +53,7 @@ pub(super) fn query(what: What, named: Named) -> Operation {
     let rows = with_header(rows_of(&row, what.has_history()), said::OF_WINDOW);
     let is_paged = matches!(what, What::Events(_));
     let rows = if is_paged { with_header(rows, said::OF_NEXT) } else { rows };
-    let operation = operation.answers(StatusCode::OK, rows.build()).fails(&ALWAYS);
+    let operation = operation.answers(StatusCode::OK, or_explained(rows).build()).fails(&ALWAYS);
     operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
 }
 
@@ -137,6 +140,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         false => "The format of the answer.",
     };
     parameters.push(parameter("format", format.into(), None, says));
+    parameters.push(parameter(EXPLAIN, explained::flag().into(), None, explained::SAYS));
     parameters
 }
 
@@ -280,11 +284,6 @@ fn column_name(what: What) -> RefOr<Schema> {
     }
 }
 
-/// An operation that answers rows; those from the logs have headers that say what they were read from.
-pub(super) fn with_rows(operation: Operation, row: RefOr<Schema>, has_history: bool) -> Operation {
-    operation.answers(StatusCode::OK, rows_of(&row, has_history).build())
-}
-
 /// Rows in every format.
 pub(super) fn rows_in(row: &RefOr<Schema>) -> ResponseBuilder {
     let rows = Format::ALL.into_iter().fold(ResponseBuilder::new(), |response, format| {
@@ -298,7 +297,8 @@ pub(super) fn rows_in(row: &RefOr<Schema>) -> ResponseBuilder {
     rows.description("The rows; of NDJSON, one object a line.")
 }
 
-fn rows_of(row: &RefOr<Schema>, has_history: bool) -> ResponseBuilder {
+/// Rows; those from the logs have headers that say what they were read from.
+pub(super) fn rows_of(row: &RefOr<Schema>, has_history: bool) -> ResponseBuilder {
     match has_history {
         true => said::HEADERS.into_iter().fold(rows_in(row), with_header),
         false => rows_in(row),
@@ -367,5 +367,5 @@ fn row(what: What) -> RefOr<Schema> {
 
 /// What the operations refer to.
 pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
-    What::all().map(|what| (row_name(what), row(what))).collect()
+    What::all().map(|what| (row_name(what), row(what))).chain(explained::schemas()).collect()
 }

@@ -17,6 +17,7 @@ mod api;
 mod audit;
 mod board;
 mod body;
+mod explained;
 mod follow;
 mod lineage;
 mod said;
@@ -99,6 +100,7 @@ struct Parameters {
     reference: Option<String>,
     against: Option<String>,
     format: Option<String>,
+    explain: Option<bool>,
 }
 
 impl Parameters {
@@ -145,11 +147,11 @@ async fn answer(
     parameters: Asked,
 ) -> Response {
     let mut context = RequestContext::kind(what.name());
-    let answer = read(what, method, &query, &workspace, parameters, &mut context).await;
+    let answer = read_or_explain(what, method, &query, &workspace, parameters, &mut context).await;
     context.with(answer)
 }
 
-async fn read(
+async fn read_or_explain(
     what: What,
     method: Method,
     query: &Query,
@@ -159,6 +161,22 @@ async fn read(
 ) -> Result<Response, Problem> {
     let axum::extract::Query(parameters) =
         parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    if parameters.explain != Some(true) {
+        return read(what, &method, query, workspace, &parameters, context).await;
+    }
+    let (query, explaining) = query.explaining();
+    let response = read(what, &method, &query, workspace, &parameters, context).await?;
+    explained::explained(&explaining, response, (&method, parameters.format.as_deref())).await
+}
+
+async fn read(
+    what: What,
+    method: &Method,
+    query: &Query,
+    workspace: &str,
+    parameters: &Parameters,
+    context: &mut RequestContext,
+) -> Result<Response, Problem> {
     let format = match parameters.format.as_deref() {
         Some(said::CUT_FORMAT) => None,
         format => Some(Format::parse(format.unwrap_or("ndjson"))?),

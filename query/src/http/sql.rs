@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Deserializer};
@@ -17,9 +17,11 @@ use web::{
 };
 
 use super::{
-    api::{ALWAYS, with_rows},
+    api::{ALWAYS, rows_of},
     body::HeldBody,
-    content_type, said,
+    content_type,
+    explained::{self, EXPLAIN, or_explained},
+    said,
 };
 use crate::{
     Query,
@@ -44,6 +46,8 @@ struct Words {
     cut: Option<String>,
     #[serde(default, deserialize_with = "text")]
     format: Option<String>,
+    #[serde(default)]
+    explain: bool,
 }
 
 /// What is there is a string, and not null.
@@ -53,12 +57,7 @@ fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
 
 pub(super) fn operation(named: Named) -> Operation {
     let text = |says: &str| schema::string().description(Some(says.to_owned()));
-    let flag = |says: &str| {
-        ObjectBuilder::new()
-            .schema_type(Type::Boolean)
-            .default(Some(json!(false)))
-            .description(Some(says.to_owned()))
-    };
+    let flag = |says: &str| explained::flag().description(Some(says.to_owned()));
     let says = "Only what had been appended by this instant, or by the beginning of this day.";
     let as_of =
         schema::any_of([schema::time().description(Some(says.to_owned())).into(), schema::day().into()]);
@@ -70,6 +69,7 @@ pub(super) fn operation(named: Named) -> Operation {
         .property("as_of", as_of)
         .property("cut", text(cut).pattern(Some("^[A-Za-z0-9_-]+$")))
         .property("format", schema::one_of(formats).default(Some(json!(Format::Ndjson.name()))))
+        .property(EXPLAIN, flag(explained::SAYS))
         .required("sql")
         .into();
     let example = json!({
@@ -85,7 +85,8 @@ pub(super) fn operation(named: Named) -> Operation {
             What::tables().map(|what| format!("`{}`", what.name())).collect::<Vec<_>>().join(", ")
         ))
         .body("The statement.", [("application/json", content(body, Some(example)))]);
-    with_rows(operation, row, true)
+    operation
+        .answers(StatusCode::OK, or_explained(rows_of(&row, true)).build())
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
         .fails(&[StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY])
@@ -98,11 +99,11 @@ pub(super) async fn answer(
     body: Whole,
 ) -> Response {
     let mut context = RequestContext::kind(sql::NAME);
-    let answer = read(&query, &workspace, &headers, body, &mut context).await;
+    let answer = read_or_explain(&query, &workspace, &headers, body, &mut context).await;
     context.with(answer)
 }
 
-async fn read(
+async fn read_or_explain(
     query: &Query,
     workspace: &str,
     headers: &HeaderMap,
@@ -110,6 +111,20 @@ async fn read(
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let words: Words = json_object(headers, body)?;
+    if !words.explain {
+        return read(query, workspace, &words, context).await;
+    }
+    let (query, explaining) = query.explaining();
+    let response = read(&query, workspace, &words, context).await?;
+    explained::explained(&explaining, response, (&Method::POST, words.format.as_deref())).await
+}
+
+async fn read(
+    query: &Query,
+    workspace: &str,
+    words: &Words,
+    context: &mut RequestContext,
+) -> Result<Response, Problem> {
     let format = match words.format.as_deref() {
         Some(said::CUT_FORMAT) => None,
         format => Some(Format::parse(format.unwrap_or("ndjson"))?),

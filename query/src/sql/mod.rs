@@ -31,6 +31,7 @@ use crate::{
     budget::{Hold, in_words},
     drift,
     events::{self, Wanted},
+    explain::Step,
     frame::filtered,
     joined,
     narrow::Narrowed,
@@ -112,12 +113,14 @@ impl Query {
         let held = Held { wanted: hold.wanted(), turn: Some(turn), hold };
         let began = Instant::now();
         let statement = sql.statement.clone();
+        let timed = self.budget.step(Step::Plan);
         let (admitted, mut plan) = on_large_stack(move || {
             let admitted = admit::admit(&statement)?;
             let plan = plan::plan(&admitted)?;
             Ok((admitted, plan))
         })
         .await?;
+        drop(timed);
         self.choose_days(workspace, sql, &mut plan.needs).await?;
         let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
         let read = frames.iter().map(|frame| frame.estimated_size() as u64).sum();
@@ -281,6 +284,7 @@ impl Query {
         held.hold.take(bytes).await?;
         let sorts = admitted.is_shuffled && !admitted.is_ordered;
         let work = on_large_stack(move || {
+            let _timed = held.hold.step(Step::Compute);
             let frame = plan.frame.collect().map_err(crate::frame::refused)?;
             Ok((if sorts { sorted(frame) } else { frame }, held))
         });

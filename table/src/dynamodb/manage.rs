@@ -125,7 +125,7 @@ impl DynamoTable {
                         Ok::<_, Error>(Cursor(vec![SCAN.to_owned(), key.pk, key.sk]))
                     });
                     let items = items.into_iter().map(codec::decode_item).collect::<Result<_>>()?;
-                    return Ok(Page { items, next: next.transpose()? });
+                    return Ok(Page { items, next: next.transpose()?, read_units: None });
                 }
             }
         }

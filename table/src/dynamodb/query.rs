@@ -1,6 +1,9 @@
 //! Reading: one item, or a page of them.
 
-use aws_sdk_dynamodb::operation::query::{QueryOutput, builders::QueryFluentBuilder};
+use aws_sdk_dynamodb::{
+    operation::query::{QueryOutput, builders::QueryFluentBuilder},
+    types::ConsumedCapacity,
+};
 use event::{Error, Result};
 
 use super::{
@@ -41,8 +44,12 @@ impl DynamoTable {
     /// a page may come out short, or even empty; empty ones are passed over here.
     pub(super) async fn page(&self, query: &Query) -> Result<Page> {
         let Some(mut request) = self.request(query)? else { return Ok(Page::default()) };
+        let mut read_units = None;
         loop {
             let answer = self.answer(&request).await?;
+            if let Some(units) = answer.consumed_capacity().and_then(ConsumedCapacity::capacity_units) {
+                *read_units.get_or_insert_default() += units;
+            }
             let items = answer.items.unwrap_or_default();
             let last = answer.last_evaluated_key.filter(|last| !last.is_empty());
             if let (true, Some(last)) = (items.is_empty(), &last) {
@@ -50,7 +57,7 @@ impl DynamoTable {
                 continue;
             }
             let next = last.map(|last| cursor::write(last, query.index)).transpose()?;
-            return bounded(query, items, next);
+            return Ok(Page { read_units, ..bounded(query, items, next)? });
         }
     }
 
@@ -99,7 +106,7 @@ impl DynamoTable {
 /// The page of what was read. An emulator may give the item that crosses the bound as well; then
 /// it is left to the next page.
 fn bounded(query: &Query, read: Vec<codec::Attributes>, next: Option<Cursor>) -> Result<Page> {
-    let mut page = Page { items: Vec::with_capacity(read.len()), next };
+    let mut page = Page { items: Vec::with_capacity(read.len()), next, read_units: None };
     let mut bytes = 0;
     for attributes in read {
         let item = codec::decode_item(attributes)?;

@@ -189,7 +189,7 @@ impl Process {
             items = without_gaps(query, items, &state);
         }
         // A limit is only ever used to look at the first item: there is no next page.
-        Page { items, next: None }
+        Page { items, ..Page::default() }
     }
 }
 

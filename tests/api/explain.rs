@@ -1,0 +1,102 @@
+//! What an answer says of what was read for it. Each on a SQLite file and on DynamoDB Local.
+
+use event::{Kind, lane::Placed};
+use query::{Bounds, Explanation, Format, Query, Request, Sql, SqlWords, Words};
+use serde_json::json;
+use tests::{engine::Engine, on_both_engines, scene::Scene};
+
+use crate::streamed::{PREDICTIONS, STREAMED, WHOLE, filled, june, put, query};
+
+on_both_engines!(
+    on:
+    pruned_segments_are_counted_by_reason,
+    of_a_stream_that_ends_early_it_says_what_was_not_read,
+    a_statement_says_what_it_took,
+);
+
+async fn on(engine: Engine) -> (Scene, Engine) {
+    (Scene::on(engine).await, engine)
+}
+
+async fn asked(query: &Query, scene: &Scene, words: &Words<'_>) -> Explanation {
+    let request = Request::parse(PREDICTIONS, words).unwrap();
+    let explanation = query.explain(scene.id(), &request, Format::Csv).await.unwrap();
+    let segments = &explanation.segments;
+    assert_eq!(segments.found, segments.unpacked + segments.skipped.values().sum::<u64>(), "{explanation:?}");
+    assert!(explanation.table.bytes >= segments.bytes, "{explanation:?}");
+    explanation
+}
+
+/// Days that were read and skipped; segments that were found and unpacked.
+fn read_of(explanation: &Explanation) -> [u64; 4] {
+    let Explanation { days, segments, .. } = explanation;
+    [days.read, days.skipped, segments.found, segments.unpacked]
+}
+
+async fn pruned_segments_are_counted_by_reason((scene, engine): (Scene, Engine)) {
+    filled(&scene, 300).await;
+    scene.predict("2026-06-04", "v1", 0.5).await;
+    let days = Words { columns: Some("key,score"), ..june() };
+    let later = "2026-06-02T00:00:00Z";
+    let condition = format!("predicted_at >= '{later}'");
+    // A stream has been begun as a whole before, so that events may be unpacked twice.
+    for bounds in [WHOLE, STREAMED] {
+        let query = query(&scene.table, bounds);
+        let all = asked(&query, &scene, &days).await;
+        assert_eq!((read_of(&all), all.rows), ([30, 0, 23, 23], 6_311));
+        let columns = ["key".to_owned(), "score".to_owned()].to_vec();
+        assert_eq!(all.columns, [("predictions", Some(columns))].into());
+        assert_eq!(all.table.read_units.is_some(), matches!(engine, Engine::DynamodbLocal));
+        assert!(
+            all.table.read_units.is_none_or(|units| units >= all.table.bytes as f64 / 8_192.0),
+            "{all:?}"
+        );
+
+        let of_a_day =
+            asked(&query, &scene, &Words { filter: Some("day = '2026-06-02'"), ..days.clone() }).await;
+        assert_eq!((read_of(&of_a_day), of_a_day.rows), ([1, 29, 1, 1], 10));
+        assert!(of_a_day.table.bytes < all.table.bytes);
+
+        let late = asked(&query, &scene, &Words { filter: Some(&condition), ..days.clone() }).await;
+        assert_eq!((read_of(&late), late.rows), ([30, 0, 23, 7], 1_511));
+        assert_eq!(late.segments.skipped["time"], 16);
+
+        let of_release = asked(&query, &scene, &Words { release: Some("v2"), ..days.clone() }).await;
+        assert_eq!(read_of(&of_release), [30, 0, 23, 22]);
+        assert_eq!((of_release.segments.skipped["release"], of_release.rows), (1, 2_104));
+    }
+}
+
+async fn of_a_stream_that_ends_early_it_says_what_was_not_read((scene, _): (Scene, Engine)) {
+    for seq in 1..=40 {
+        put(&scene, ("2026-06-01", 0, seq), Placed::ByKey, 2_000).await;
+    }
+    let words = Words { limit: Some("10"), ..june() };
+    let first = asked(&query(&scene.table, STREAMED), &scene, &words).await;
+    let all = asked(&query(&scene.table, STREAMED), &scene, &june()).await;
+    assert_eq!((first.rows, all.rows), (10, 80_000));
+    assert_eq!(first.segments.skipped["enough"], 40 - first.segments.unpacked);
+    assert_eq!((all.columns, all.segments.unpacked), ([("predictions", None)].into(), 40));
+}
+
+async fn a_statement_says_what_it_took((scene, _): (Scene, Engine)) {
+    filled(&scene, 100).await;
+    let statement =
+        "select release, count(*) as n from predictions where day = '2026-06-02' group by release";
+    let sql = Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap();
+    let service = query(&scene.table, Bounds::NONE);
+    let said = service.explain_sql(scene.id(), &sql, Format::Csv).await.unwrap();
+    assert_eq!((said.rows, said.segments.unpacked, said.segments.rows), (2, 1, 10));
+    let columns = ["day".to_owned(), "release".to_owned()].to_vec();
+    assert_eq!(said.columns[Kind::Predictions.name()], Some(columns));
+    for step in ["plan", "read", "unpack", "make", "compute", "write"] {
+        assert!(said.steps[step] > 0.0, "{step}: {said:?}");
+    }
+    let text = said.to_string();
+    assert!(text.contains("\nsegments    1 of 1 unpacked: 10 events in "), "{text}");
+    assert!(text.contains("\ncolumns     predictions: day, release\n"), "{text}");
+    let json = serde_json::to_value(&said).unwrap();
+    assert_eq!((&json["rows"], &json["segments"]["skipped"]["time"]), (&json!(2), &json!(0)));
+    // What it takes is of one answer: the service itself counts nothing.
+    assert_eq!(service.explain_sql(scene.id(), &sql, Format::Csv).await.unwrap().table, said.table);
+}
