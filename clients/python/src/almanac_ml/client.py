@@ -501,7 +501,7 @@ class Workspace:
             "group-by": group_by,
             "threshold": None if threshold is None else float(threshold),
             "costs": _costs(costs),
-"interval": interval or None,
+            "interval": interval or None,
             "mature": None if mature is None else float(mature),
             "reference": reference,
             "against": against,
