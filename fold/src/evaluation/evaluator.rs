@@ -308,17 +308,13 @@ impl Table {
                 rows.keep(pair, kept);
             }
         }
-        let records = head_to_head::records(joined, rows.outcomes.0, dealt.buckets.len(), |number| {
+        let records = head_to_head::records(joined, rows.outcomes.0, dealt.contenders(), |number| {
             let pair = &joined.pairs[number];
-            let bucket = dealt.bucket(number, pair.release)?;
+            let (bucket, cell) = dealt.contender(number, pair.release)?;
             let release = pair.release as usize;
             let (prediction, outcome) = rows.fields(pair);
             let distance = distance(&rows.definitions[release]?.task, &prediction, &outcome?)?;
-            Some(Contender {
-                bucket: bucket as u32,
-                meets: (dealt.cells[bucket], rows.numbers[release]),
-                distance,
-            })
+            Some(Contender { bucket: bucket as u32, meets: (cell, rows.numbers[release]), distance })
         });
         if let Some(duel) = duel {
             duel.add(rows, &dealt);

@@ -2,16 +2,17 @@
 //! of numbers, by the time at which they were made.
 //!
 //! A bucket is a function of the prediction alone, which is taken after the join: so a correction that moves a prediction
-//! to another bucket counts there, and nothing counts twice. A bucket has the figures that an evaluation of its predictions alone has.
+//! to another bucket counts there, and nothing counts twice. A bucket has the figures that an evaluation of its predictions alone has;
+//! its wins, losses and ties are against all that predicted the same, judged or not.
+
+mod interned;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use interned::Interned;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Joined, LogSegment, Result, RowRef,
-    read::{floats, required_times, texts},
-};
+use crate::{Joined, LogSegment, Result, RowRef, read::required_times};
 
 /// By how many columns predictions are dealt at most.
 pub const MAX_BY: usize = 4;
@@ -67,7 +68,8 @@ impl By {
 /// When each release was live: from one instant, which is included, to the next, which is not.
 pub type LiveSpans = BTreeMap<String, Vec<(i64, i64)>>;
 
-/// Which predictions are judged by whether their release was live when they were made.
+/// Which predictions are judged by whether their release was live when they were made. Those that are not
+/// judged are met: so what was live is compared with what was not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// When releases were live.
@@ -115,6 +117,10 @@ pub(super) struct Dealt {
     pub(super) repeated: Vec<u64>,
     /// By pair; `None`, when each release is a bucket.
     of_pair: Option<Vec<u32>>,
+    /// By pair that is in no bucket, the number of the crowd that it is in, which those in buckets meet.
+    crowds: Vec<u32>,
+    /// By crowd, the number of its period and values.
+    crowd_cells: Vec<u32>,
 }
 
 impl Dealt {
@@ -127,6 +133,23 @@ impl Dealt {
                 Some(of_pair[number]).filter(|bucket| *bucket != NONE).map(|bucket| bucket as usize)
             }
         }
+    }
+}
+
+impl Dealt {
+    /// How many buckets and crowds there are.
+    pub(super) fn contenders(&self) -> usize {
+        self.buckets.len() + self.crowd_cells.len()
+    }
+
+    /// The number of the bucket of a pair or, after all of these, of its crowd; and of the period and values of that.
+    #[inline]
+    pub(super) fn contender(&self, number: usize, release: u32) -> Option<(usize, u32)> {
+        if let Some(bucket) = self.bucket(number, release) {
+            return Some((bucket, self.cells[bucket]));
+        }
+        let crowd = *self.crowds.get(number)? as usize;
+        Some((self.buckets.len() + crowd, *self.crowd_cells.get(crowd)?))
     }
 }
 
@@ -164,10 +187,16 @@ impl Grouping {
                 cells: vec![0; joined.releases.len()],
                 repeated: joined.repeated.clone(),
                 of_pair: None,
+                crowds: Vec::new(),
+                crowd_cells: Vec::new(),
             });
         }
         let mut dealer = Dealer::new(self, joined, predictions)?;
         let of_pair = joined.pairs.iter().map(|pair| dealer.deal(pair.prediction, pair.release)).collect();
+        let crowds = match self.judged {
+            Some(_) => joined.pairs.iter().map(|pair| dealer.crowd(pair.prediction, pair.release)).collect(),
+            None => Vec::new(),
+        };
         let mut repeated = vec![0; dealer.buckets.len()];
         for &(at, release) in &joined.repeats {
             let bucket = dealer.deal(at, release);
@@ -176,7 +205,8 @@ impl Grouping {
                 *repeated += 1;
             }
         }
-        Ok(Dealt { buckets: dealer.buckets, cells: dealer.cells, repeated, of_pair: Some(of_pair) })
+        let Dealer { buckets, cells, crowd_cells, .. } = dealer;
+        Ok(Dealt { buckets, cells, repeated, of_pair: Some(of_pair), crowds, crowd_cells })
     }
 }
 
@@ -199,6 +229,8 @@ struct Dealer<'a> {
     last: Option<(Numbers, u32)>,
     buckets: Vec<Bucket>,
     cells: Vec<u32>,
+    known_crowds: HashMap<Numbers, u32>,
+    crowd_cells: Vec<u32>,
 }
 
 /// What tells the predictions of a segment apart.
@@ -252,36 +284,62 @@ impl<'a> Dealer<'a> {
             last: None,
             buckets: Vec::new(),
             cells: Vec::new(),
+            known_crowds: HashMap::new(),
+            crowd_cells: Vec::new(),
         })
     }
 
     /// The bucket of a prediction.
     fn deal(&mut self, at: RowRef, release: u32) -> u32 {
+        let Some((numbers, true)) = self.numbers(at, release) else { return NONE };
+        match self.last {
+            Some((last, bucket)) if last == numbers => bucket,
+            _ => self.bucket(numbers),
+        }
+    }
+
+    /// The crowd of a prediction that is not judged, because of when its release was live: those of the release.
+    fn crowd(&mut self, at: RowRef, release: u32) -> u32 {
+        let Some((mut numbers, false)) = self.numbers(at, release) else { return NONE };
+        numbers[0] = release;
+        let next = self.crowd_cells.len() as u32;
+        let crowd = *self.known_crowds.entry(numbers).or_insert(next);
+        if crowd == next {
+            let cell = self.cell(numbers);
+            self.crowd_cells.push(cell);
+        }
+        crowd
+    }
+
+    /// What a prediction differs in from those of other buckets, and whether it is judged; `None`, when it is left out.
+    fn numbers(&self, at: RowRef, release: u32) -> Option<(Numbers, bool)> {
         let (segment, row) = (&self.segments[at.segment as usize], at.row as usize);
         let instant = segment.predicted_at[row];
-        let Some((name, live)) = self.names[release as usize] else { return NONE };
-        if let Some(judged) = &self.grouping.judged {
+        let (name, live) = self.names[release as usize]?;
+        let is_judged = self.grouping.judged.as_ref().is_none_or(|judged| {
             // The last span that begins by then.
             let before = live.partition_point(|(from, _)| *from <= instant);
             let was_live = live[..before].last().is_some_and(|(_, to)| instant < *to);
-            if was_live != judged.is_live {
-                return NONE;
-            }
-        }
+            was_live == judged.is_live
+        });
         let borders = &self.grouping.borders;
         let period = match borders.partition_point(|border| *border <= instant) {
             _ if borders.is_empty() => 0,
-            0 => return NONE,
-            after if after == borders.len() => return NONE,
+            0 => return None,
+            after if after == borders.len() => return None,
             after => after - 1,
         };
         let mut numbers = Numbers::default();
         (numbers[0], numbers[1]) = (name, period as u32);
         numbers[2..].iter_mut().zip(&segment.codes).for_each(|(number, codes)| *number = codes[row]);
-        match self.last {
-            Some((last, bucket)) if last == numbers => bucket,
-            _ => self.bucket(numbers),
-        }
+        Some((numbers, is_judged))
+    }
+
+    /// The number of the period and values.
+    fn cell(&mut self, mut numbers: Numbers) -> u32 {
+        numbers[0] = 0;
+        let next = self.known_cells.len() as u32;
+        *self.known_cells.entry(numbers).or_insert(next)
     }
 
     fn bucket(&mut self, numbers: Numbers) -> u32 {
@@ -294,70 +352,11 @@ impl<'a> Dealer<'a> {
                 name: self.name_texts[numbers[0] as usize].clone(),
                 values: values.map(|(values, number)| values[*number as usize].clone()).collect(),
             });
-            let mut cell = numbers;
-            cell[0] = 0;
-            let next = self.known_cells.len() as u32;
-            self.cells.push(*self.known_cells.entry(cell).or_insert(next));
+            let cell = self.cell(numbers);
+            self.cells.push(cell);
         }
         self.last = Some((numbers, bucket));
         bucket
-    }
-}
-
-/// The values of a column by number.
-#[derive(Default)]
-struct Interned {
-    values: Vec<Value>,
-    numbers: HashMap<Value, u32>,
-}
-
-impl Interned {
-    fn number(&mut self, value: Value) -> u32 {
-        let next = self.values.len() as u32;
-        let number = *self.numbers.entry(value.clone()).or_insert(next);
-        if number == next {
-            self.values.push(value);
-        }
-        number
-    }
-
-    /// The number of the value of each row of a segment.
-    fn codes(&mut self, by: &By, segment: &LogSegment<'_>) -> Result<Vec<u32>> {
-        let rows = segment.columns.rows;
-        if rows == 0 {
-            return Ok(Vec::new());
-        }
-        match by {
-            By::Texts { column, kept } => {
-                let Some(texts) = texts(segment.columns, column)? else {
-                    return Ok(vec![self.number(Value::Null); rows]);
-                };
-                let codes = texts.codes();
-                let mut numbers = vec![NONE; codes.len()];
-                let number = |code: u32| {
-                    let number = &mut numbers[code as usize];
-                    if *number == NONE {
-                        *number = self.number(match codes.names.get(code as usize) {
-                            None => Value::Null,
-                            Some(text) if kept.as_ref().is_none_or(|kept| kept.contains(*text)) => {
-                                Value::Text((*text).to_owned())
-                            }
-                            Some(_) => Value::Others,
-                        });
-                    }
-                    *number
-                };
-                Ok(codes.codes.iter().copied().map(number).collect())
-            }
-            By::Bins { column, edges } => {
-                let numbers = floats(segment.columns, column)?;
-                let value = |row| match numbers.and_then(|numbers| numbers.get(row)) {
-                    None => Value::Null,
-                    Some(number) => Value::Bin(edges.partition_point(|edge| *edge <= number)),
-                };
-                Ok((0..rows).map(|row| self.number(value(row))).collect())
-            }
-        }
     }
 }
 

@@ -49,8 +49,7 @@ impl Sample {
         }
         let mut rows: Vec<(u64, &[f64])> = keys.into_iter().zip(taken.chunks_exact(width)).collect();
         // The order in which they came leaves no trace.
-        let bits = |row: &'_ [f64]| row.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
-        rows.sort_unstable_by(|one, other| one.0.cmp(&other.0).then_with(|| bits(one.1).cmp(&bits(other.1))));
+        rows.sort_unstable_by(|one, other| one.0.cmp(&other.0).then_with(|| bits(one.1).cmp(bits(other.1))));
         let keys: Vec<&[(u64, &[f64])]> = rows.chunk_by(|one, other| one.0 == other.0).collect();
         let mut values = Vec::new();
         draw(&keys, taken.len(), go_on, |drawn| {
@@ -60,6 +59,10 @@ impl Sample {
         })?;
         Ok(percentiles(&values))
     }
+}
+
+fn bits(row: &[f64]) -> impl Iterator<Item = u64> {
+    row.iter().map(|number| number.to_bits())
 }
 
 fn numbers(row: &[f64]) -> impl Iterator<Item = Option<f64>> {

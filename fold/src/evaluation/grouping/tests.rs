@@ -71,6 +71,15 @@ pub(in crate::evaluation) fn fed(
     Ok(evaluator)
 }
 
+/// The name of those that predict what a release did while it was not judged.
+fn other(release: &str) -> &'static str {
+    match release {
+        "v1" => "other than v1",
+        "v2" => "other than v2",
+        _ => "other than w1",
+    }
+}
+
 fn by_tag() -> By {
     By::Texts { column: "tag.t".into(), kept: Some(["x".to_owned(), "y".to_owned()].into()) }
 }
@@ -194,8 +203,16 @@ proptest! {
         for is_live in [true, false] {
             let judged = Some(Judged { live: live.clone(), is_live });
             let found = evaluated(&predictions, &outcomes, Grouping { judged, ..Grouping::default() }, Partition::ALL);
-            let alone: Vec<_> = distinct(&predictions).into_iter().filter(|row| was_live(row) == is_live).collect();
-            let alone = evaluated(&alone, &outcomes, Grouping::default(), Partition::ALL).unwrap();
+            // What is not judged is as if others had predicted it: it is met.
+            let renamed = |row: Prediction| match was_live(&row) == is_live {
+                true => row,
+                false => Prediction { release: other(row.release), ..row },
+            };
+            let all: Vec<_> = distinct(&predictions).into_iter().map(renamed).collect();
+            let of_others = RELEASES.map(|name| (other(name).to_owned(), definitions()[name].clone()));
+            let evaluator = Evaluator::new(definitions().into_iter().chain(of_others).collect());
+            let mut alone = fed(evaluator, &in_segments(&all), &outcomes, Partition::ALL).unwrap().finish_buckets();
+            alone.buckets.retain(|(bucket, _)| RELEASES.contains(&&*bucket.name));
             let plain = |of: Buckets| -> Vec<_> {
                 of.buckets.into_iter().map(|(bucket, of)| (bucket, without_repeated(&of))).collect()
             };
