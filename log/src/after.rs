@@ -12,8 +12,8 @@ use crate::cut::Cut;
 /// The word that asks for the first page.
 pub const BEGIN: &str = "begin";
 
-/// The version of the text.
-const VERSION: u8 = 1;
+/// The version of the text. Version 1 had no segment.
+const VERSION: u8 = 2;
 
 /// Where a page of events begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,9 @@ pub struct PageEnd {
     pub request: u32,
     /// The day in which the next page begins.
     pub day: Day,
-    /// How many events of that day earlier pages have.
+    /// With which segment of that day reading begins, by its lane and number; with the first one, when it is `None`.
+    pub begin: Option<(u8, u64)>,
+    /// How many events from there on earlier pages have.
     pub rows: u64,
 }
 
@@ -81,7 +83,7 @@ impl PageEnd {
         }
         let mut from = Cursor::new(bytes);
         let version = from.take(1)?[0];
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(format!("its version is {version}, this program knows {VERSION}").into());
         }
         let request = from.varint()?.try_into().map_err(|_| "its request is none")?;
@@ -89,8 +91,15 @@ impl PageEnd {
         let day = unzigzag(from.varint()?).checked_mul(DAY_MICROS).and_then(Timestamp::from_micros);
         let day = day.ok_or("its day is none")?.day();
         let rows = from.varint()?;
+        let begin = match version {
+            1 => None,
+            _ => match from.varint()? {
+                0 => None,
+                seq => Some((from.take(1)?[0], seq)),
+            },
+        };
         let cut = Cut::from_bytes(from.take(from.remaining())?)?;
-        Ok(Self { cut: Arc::new(cut), asked_at, request, day, rows })
+        Ok(Self { cut: Arc::new(cut), asked_at, request, day, begin, rows })
     }
 
     fn encode(&self) -> Result<Vec<u8>> {
@@ -99,6 +108,9 @@ impl PageEnd {
         put_varint(&mut out, zigzag(self.asked_at.micros()));
         put_varint(&mut out, zigzag(self.day.number().into()));
         put_varint(&mut out, self.rows);
+        // Segments are numbered from 1.
+        put_varint(&mut out, self.begin.map_or(0, |(_, seq)| seq));
+        out.extend(self.begin.map(|(lane, _)| lane));
         out.extend(self.cut.to_bytes()?);
         out.extend(crc32fast::hash(&out).to_le_bytes());
         Ok(out)
@@ -129,12 +141,17 @@ mod tests {
             left_out: std::collections::BTreeSet::new(),
         };
         let asked_at = Timestamp::parse("2026-06-04T00:00:00.5Z").unwrap();
-        let end = PageEnd { cut: Arc::new(cut), asked_at, request: u32::MAX, day, rows: 12_345 };
-        let text = end.to_string();
+        let begin = None;
+        let end = PageEnd { cut: Arc::new(cut), asked_at, request: u32::MAX, day, begin, rows: 12_345 };
         // Others may have been given out: this is what version 1 looks like.
-        assert_eq!(text, GOLDEN);
-        let read: After = text.parse().unwrap();
-        assert_eq!((read.asked_at(), read), (Some(asked_at), After::Page(Box::new(end))));
+        let read: After = GOLDEN_1.parse().unwrap();
+        assert_eq!((read.asked_at(), read), (Some(asked_at), After::Page(Box::new(end.clone()))));
+        let within = PageEnd { begin: Some((3, 300)), ..end.clone() };
+        for (end, golden) in [(end, GOLDEN_OF_DAY), (within, GOLDEN)] {
+            assert_eq!(end.to_string(), golden);
+            assert_eq!(golden.parse::<After>().unwrap(), After::Page(Box::new(end)));
+        }
+        let text = GOLDEN;
         assert_eq!(BEGIN.parse::<After>().unwrap(), After::Beginning);
         for wrong in
             ["", "Begin", "omitted; bytes=9000", &text[1..], &text[..text.len() - 1], &format!("{text}AA")]
@@ -144,6 +161,9 @@ mod tests {
         }
     }
 
-    const GOLDEN: &str =
+    const GOLDEN: &str = "Av____8PwIS9m8fYqQb-wQK5YKwCAwEAMk5CczBzTEJuSnhFY29ETGdWblFkSmtoRWdW_sECAICAxb3D06kGAXAAAKYGNfmxQ1MG";
+    const GOLDEN_OF_DAY: &str =
+        "Av____8PwIS9m8fYqQb-wQK5YAABADJOQnMwc0xCbkp4RWNvRExnVm5RZEpraEVnVv7BAgCAgMW9w9OpBgFwAACmBjX52GaFYw";
+    const GOLDEN_1: &str =
         "Af____8PwIS9m8fYqQb-wQK5YAEAMk5CczBzTEJuSnhFY29ETGdWblFkSmtoRWdW_sECAICAxb3D06kGAXAAAKYGNfkzbD5d";
 }

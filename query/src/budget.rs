@@ -30,6 +30,9 @@ use tokio::{
 pub use crate::bounds::Bounds;
 use crate::explain::{Step, Tally, Timed};
 
+/// About how many bytes a row takes on its way into an answer.
+const LEAST_ROW_BYTES: u64 = 256;
+
 /// What is left of the bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Shared>, Option<Arc<Tally>>);
@@ -121,6 +124,8 @@ struct Holder {
     drawn: AtomicU64,
     /// The most that it may hold.
     most: AtomicU64,
+    /// How many rows it may still read.
+    rows_left: AtomicU64,
     is_stream: bool,
 }
 
@@ -207,6 +212,7 @@ impl Budget {
             is_cancelled: AtomicBool::new(false),
             drawn: AtomicU64::new(0),
             most: AtomicU64::new(u64::MAX),
+            rows_left: AtomicU64::new(u64::MAX),
             is_stream,
         }))
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use event::{Columns, Error, Kind, Result, fields::FieldType};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, TryStreamExt};
 use polars::prelude::{BooleanChunked, Column as Series, DataFrame, Expr, SortMultipleOptions};
 
 use crate::{
@@ -155,27 +155,6 @@ pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<Da
     check_members(kind, &wanted.with_working(names.clone()), &members, is_whole)?;
     let all = one_under_the_other(kind, &names, blocks)?;
     Ok(if rows > limit { all.head(Some(limit)) } else { all })
-}
-
-/// The events of a window as a frame for each day that has some.
-pub(crate) fn frames(
-    reading: &Arc<Reading>,
-    wanted: &Wanted,
-) -> impl Stream<Item = Result<DataFrame>> + use<> {
-    let (kind, columns) = (wanted.kind, wanted.columns.clone());
-    let mut left = wanted.narrowed.limit.unwrap_or(usize::MAX);
-    blocks(reading, wanted)
-        .map(move |block| {
-            let block = block?;
-            let names = columns.clone().unwrap_or_else(|| all_names(kind, &block.members));
-            let frame = one_under_the_other(kind, &names, vec![block])?.head(Some(left));
-            left -= frame.height();
-            Ok((frame, left))
-        })
-        .scan(false, |has_ended, made| {
-            let goes_on = !std::mem::replace(has_ended, made.as_ref().map_or(true, |(_, left)| *left == 0));
-            std::future::ready(goes_on.then(|| made.map(|(frame, _)| frame)))
-        })
 }
 
 /// The columns `names` of blocks as one frame.

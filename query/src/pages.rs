@@ -30,8 +30,15 @@ pub(crate) const PAGE_ROWS: usize = 10_000;
 /// The most rows of a page.
 pub(crate) const MAX_PAGE_ROWS: usize = 100_000;
 
-/// Where a page begins: in a day of which earlier pages have so many rows.
-type Place = (Day, u64);
+/// Where a page begins.
+#[derive(Clone, Copy)]
+struct Place {
+    day: Day,
+    /// The segment of the day with which reading begins, by its lane and number.
+    begin: Option<(u8, u64)>,
+    /// How many rows from there on earlier pages have.
+    rows: u64,
+}
 
 /// What was read for a page.
 struct Read {
@@ -89,8 +96,14 @@ impl Query {
         let Read { frame, next, cut, warnings } = read;
         let answer = self.answer(request.what.name(), began, frame, (None, None), held).await?;
         let as_of = request.as_of.map(|_| cut.as_of);
-        let next =
-            next.map(|(day, rows)| PageEnd { cut: Arc::clone(&cut), asked_at, request: checksum, day, rows });
+        let next = next.map(|Place { day, begin, rows }| PageEnd {
+            cut: Arc::clone(&cut),
+            asked_at,
+            request: checksum,
+            day,
+            begin,
+            rows,
+        });
         Ok((Answer { cut: Some((*cut).clone()), as_of, warnings, ..answer }, next))
     }
 }
@@ -128,9 +141,9 @@ async fn read_page(
         }
     };
     let newest = wanted.narrowed.newest;
-    let place = end.map(|end| (end.day, end.rows));
+    let place = end.map(|end| Place { day: end.day, begin: end.begin, rows: end.rows });
     let is_left =
-        |day: &Day| place.is_none_or(|(first, _)| if newest { *day <= first } else { *day >= first });
+        |day: &Day| place.is_none_or(|place| if newest { *day <= place.day } else { *day >= place.day });
     let days = fixed.window.days().filter(|day| wanted.bounds.may_be_of(*day) && is_left(day));
     let mut days: Vec<Day> = days.collect();
     if newest {
@@ -140,10 +153,10 @@ async fn read_page(
     let mut page = Page { left: limit + 1, pieces: Vec::new(), members: BTreeSet::new() };
     let mut next = None;
     for day in days {
-        let before = place.filter(|(first, _)| *first == day).map_or(0, |(_, rows)| rows);
-        let rows = page.add(&fixed, wanted, (day, before)).await?;
+        let from = place.filter(|place| place.day == day).unwrap_or(Place { day, begin: None, rows: 0 });
+        let end = page.add(&fixed, wanted, from).await?;
         if page.left == 0 {
-            next = Some((day, before + rows - 1));
+            next = Some(Place { rows: end.rows - 1, ..end });
             break;
         }
     }
@@ -163,33 +176,41 @@ struct Page {
 }
 
 impl Page {
-    /// Adds the rows of a day, without those that earlier pages have, and says how many these are.
-    async fn add(&mut self, reading: &Arc<Reading>, wanted: &Wanted, (day, before): Place) -> Result<u64> {
-        let bounds = RowBounds { days: Some(Arc::new([day].into())), ..wanted.bounds.clone() };
+    /// Adds the rows of a day, without those that earlier pages have, and says where it ends: in which segment reading
+    /// would begin for what follows, and how many rows of it there are so far.
+    async fn add(&mut self, reading: &Arc<Reading>, wanted: &Wanted, from: Place) -> Result<Place> {
+        let bounds = RowBounds { days: Some(Arc::new([from.day].into())), ..wanted.bounds.clone() };
         let mut wanted = Wanted { bounds, ..wanted.clone() };
         let seeks_members = wanted.columns.is_none();
-        let days = runs::survey(reading, &wanted.filter(), seeks_members).await?;
+        let mut days = runs::survey(reading, &wanted.filter(), seeks_members).await?;
         let members: BTreeSet<String> = days.iter().flat_map(|day| day.members.iter().cloned()).collect();
         let names = wanted.columns.unwrap_or_else(|| events::all_names(wanted.kind, &members));
         self.members.extend(members);
-        let mut before = usize::try_from(before).unwrap_or(usize::MAX);
+        if let Some(begin) = from.begin {
+            days = days.into_iter().map(|day| day.begun_at(begin)).collect();
+        }
+        let mut before = usize::try_from(from.rows).unwrap_or(usize::MAX);
         wanted.columns = Some(names);
         wanted.narrowed.limit = Some(self.left.saturating_add(before));
-        let mut rows = 0;
+        let mut end = from;
         let mut parts = parts::parts(reading, &Arc::new(wanted), days);
         while let Some(part) = parts.try_next().await? {
             let earlier = before.min(part.frame.height());
             before -= earlier;
+            end = match part.begin {
+                Some(begin) => Place { begin: Some(begin), rows: part.frame.height() as u64, ..from },
+                // Days in another order are read from their beginning.
+                None => Place { begin: None, rows: end.rows.max(part.frame.height() as u64), ..from },
+            };
             let frame = part.frame.slice(earlier as i64, usize::MAX);
             if frame.height() == 0 {
                 reading.hold.shrink(part.bytes);
                 continue;
             }
             self.left -= frame.height();
-            rows += frame.height() as u64;
             self.pieces.push(frame);
         }
-        Ok(rows)
+        Ok(end)
     }
 
     /// All of them, with the same columns.

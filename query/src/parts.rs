@@ -28,6 +28,8 @@ pub(crate) struct Part {
     pub(crate) frame: DataFrame,
     /// What it counts among what the query holds.
     pub(crate) bytes: u64,
+    /// The segment with which it begins, by its lane and number, where it is in the order of the log.
+    pub(crate) begin: Option<(u8, u64)>,
 }
 
 /// An answer, part by part.
@@ -58,7 +60,7 @@ pub(crate) fn parts(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayR
             let mut day = None;
             let mut parts = std::pin::pin!(parts);
             while let Some(part) = parts.try_next().await? {
-                day = Some(merged(&reading, &wanted, day, part).await?);
+                day = Some(merged(&reading, &wanted, day, Part { begin: None, ..part }).await?);
             }
             Ok(day)
         }
@@ -100,7 +102,7 @@ pub(crate) async fn settled(reading: &Reading, frame: DataFrame, held: u64) -> R
         Some(more) => reading.grow(more).await?,
         None => reading.hold.shrink(held - bytes),
     }
-    Ok(Part { frame, bytes })
+    Ok(Part { frame, bytes, begin: None })
 }
 
 /// No more rows than are wanted, and only the columns that are.
@@ -142,6 +144,7 @@ fn parts_of(
 /// What is wanted of the segments of a part.
 async fn made(reading: &Arc<Reading>, wanted: Arc<Wanted>, segments: Vec<Unpacked>) -> Result<Part> {
     let bytes: u64 = segments.iter().map(|segment| segment.columns.bytes() as u64).sum();
+    let begin = segments.first().map(|first| (first.place.lane, first.place.seq));
     // While something is made of them, there are two of them.
     reading.grow(bytes).await?;
     let hold = reading.hold.clone();
@@ -151,7 +154,7 @@ async fn made(reading: &Arc<Reading>, wanted: Arc<Wanted>, segments: Vec<Unpacke
         events::rows_of(&wanted, segments)
     });
     let frame = made.await.map_err(interrupted)??;
-    settled(reading, frame, 2 * bytes).await
+    Ok(Part { begin, ..settled(reading, frame, 2 * bytes).await? })
 }
 
 impl Filling {

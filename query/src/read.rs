@@ -26,6 +26,7 @@ use crate::{
     explain::Step,
     filter::Why,
     meters,
+    runs::rows_of,
 };
 
 pub(crate) use crate::filter::{Filter, RowBounds};
@@ -114,6 +115,9 @@ async fn day_with<T: Send + 'static>(
     let mut unpacked = Vec::new();
     let mut bytes = 0;
     while let Some(page) = reading.page(&mut walk, None).await? {
+        reading
+            .hold
+            .read_rows(page.iter().map(|segment| rows_of(filter, &segment.item).unwrap_or(0)).sum())?;
         let (filter, taking) = (filter.clone(), Arc::clone(reading));
         let taken = tokio::task::spawn_blocking(move || taking.unpack(&filter, page)).await;
         let taken = taken.map_err(|error| Error::unavailable("reading was interrupted").because(error))??;

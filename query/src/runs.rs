@@ -64,6 +64,18 @@ pub(crate) async fn survey(
     Ok(days.into_iter().filter(|day| !day.runs.is_empty()).collect())
 }
 
+impl DayRuns {
+    /// The same from a segment on, which is named by its lane and number.
+    pub(crate) fn begun_at(mut self, (lane, seq): (u8, u64)) -> Self {
+        let holds = |run: &Run| run.log.lane == lane && (run.first..=run.last).contains(&seq);
+        if let Some(at) = self.runs.iter().position(holds) {
+            self.runs.drain(..at);
+            self.runs[0].first = seq;
+        }
+        self
+    }
+}
+
 async fn survey_day(
     reading: &Arc<Reading>,
     day: Day,
@@ -115,7 +127,7 @@ fn placed(item: &Item) -> Placed {
 }
 
 /// How many rows a segment has of the release that is wanted, or in all; else why it need not be read.
-fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
+pub(crate) fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
     let (Ok(rows), Ok(releases)) = (item.int("n"), item.map("releases")) else { return Ok(0) };
     let count = |name: &String| match releases.get(name) {
         Some(Value::N(number)) => number.as_i64().and_then(|count| u64::try_from(count).ok()),

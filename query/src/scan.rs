@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use event::{Clock, Error, Id, Kind, Result, Share, Timestamp, Window};
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt};
 use polars::prelude::DataFrame;
 use table::Table;
 
 use crate::{
-    Point, Query, events,
+    Point, Query,
+    read::Reading,
     request::{Request, What},
 };
 
@@ -31,8 +32,8 @@ use crate::{
 ///
 /// let window = Window::new("2026-06-01".parse()?, "2026-06-30".parse()?)?;
 /// let scan = Scan::new(table, workspace.id(), window).kind(Kind::Predictions).columns(["key", "score"]);
-/// let days = scan.clone().filter("score > 0.5 and tag.branch = 'north'").frames().await?;
-/// let rows: usize = days.map_ok(|day| day.height()).try_fold(0, async |all, rows| Ok(all + rows)).await?;
+/// let frames = scan.clone().filter("score > 0.5 and day > '2026-06-07'").frames().await?;
+/// let rows: usize = frames.map_ok(|frame| frame.height()).try_fold(0, async |all, rows| Ok(all + rows)).await?;
 /// assert_eq!(rows, 0);
 /// assert_eq!(scan.collect().await?.shape(), (0, 2));
 /// # Ok::<(), event::Error>(())
@@ -115,42 +116,58 @@ impl Scan {
         self
     }
 
-    /// A frame for each day that has events. Without [`Scan::columns`] each has the columns of the kind, and of tags, scores
-    /// and features those that occur on its day. What it holds is given back as the next frame is asked for; a few days
-    /// are read ahead.
+    /// Its events in frames of bounded size, however large a day is, in the order of [`Scan::collect`]. All of them have the
+    /// same columns: without [`Scan::columns`] those of the kind, and of tags, scores and features those that occur in the
+    /// window. What a frame holds is given back as the next one is asked for; a few are read ahead. Who stops asking keeps
+    /// nobody else from reading.
+    ///
+    /// ```
+    /// # use almanac_query::Scan;
+    /// # use event::{Clock, Window};
+    /// # use futures::TryStreamExt;
+    /// # use table::{Table, sqlite::SqliteTable};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("almanac.db");
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let clock = Clock::system();
+    /// # let table: std::sync::Arc<dyn Table> = std::sync::Arc::new(SqliteTable::open(&path, clock.clone())?);
+    /// # let workspace = catalog::Catalog::new(table.clone()).ensure_workspace("credit/prod", clock.now()).await?;
+    /// let june = Window::new("2026-06-01".parse()?, "2026-06-30".parse()?)?;
+    /// let mut frames = std::pin::pin!(Scan::new(table, workspace.id(), june).columns(["score"]).frames().await?);
+    /// let mut sum = 0.0;
+    /// while let Some(frame) = frames.try_next().await? {
+    ///     sum += frame.column("score").and_then(|scores| scores.f64()?.sum().map_or(Ok(0.0), Ok)).unwrap_or(0.0);
+    /// }
+    /// assert_eq!(sum, 0.0);
+    /// # Ok::<(), event::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// `Invalid`, when it names what does not exist; those of the table. A frame is an error also when days of
-    /// the window expired while it was read, or when all queries together hold too much.
+    /// `Invalid`, when it names what does not exist; those of the table. A frame is an error also when a segment is deleted
+    /// while it is read, or when all queries together hold too much.
     pub async fn frames(self) -> Result<impl Stream<Item = Result<DataFrame>>> {
         let Self { query, workspace, request } = self;
-        let What::Events(kind) = request.what else {
+        if !matches!(request.what, What::Events(_)) {
             return Err(Error::invalid("only events are scanned"));
-        };
-        let (turn, hold) = query.budget.enter().await?;
+        }
+        let (place, hold) = query.budget.enter_stream().await?;
         query.check_release(&workspace, &request).await?;
-        let point = Point::of(&request);
-        let kept = query.kept(&workspace, &point).await?;
-        let reading = query.reading(&workspace, &point, kept.clone(), &hold).await?;
-        let wanted = query.wanted(kind, &request).await?;
-        events::check(&wanted)?;
-        let frames = events::frames(&reading, &wanted);
+        let (service, asked) = (&query, &request);
+        let make = |reading: Arc<Reading>| async move { service.plan(&reading, asked).await }.boxed();
+        let (plan, reading) = service.out_of_logs(&workspace, &Point::of(asked), &hold, make).await?;
+        let (parts, fixed) = plan.parts(&reading);
         let mut given = 0;
-        let frames = frames.inspect(move |frame| {
-            let bytes = frame.as_ref().map_or(0, DataFrame::estimated_size) as u64;
-            reading.hold.shrink(std::mem::replace(&mut given, bytes));
-        });
-        let end = stream::once(async move {
-            let now = query.kept(&workspace, &point).await?;
-            drop(turn);
-            match now == kept {
-                true => Ok(None),
-                false => {
-                    Err(Error::unavailable("days of the window expired while it was read; scan it again"))
-                }
-            }
-        });
-        Ok(frames.map_ok(Some).chain(end).try_filter_map(|frame| std::future::ready(Ok(frame))))
+        Ok(parts.map(move |part| {
+            // It is read as long as somebody asks for frames.
+            _ = (&place, &fixed);
+            hold.shrink(std::mem::take(&mut given));
+            let part = part?;
+            given = part.bytes;
+            Ok(part.frame)
+        }))
     }
 
     /// All of it as one frame.

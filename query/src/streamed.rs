@@ -85,7 +85,8 @@ impl Query {
         let (turn, hold) = self.budget.enter().await?;
         let wanted = hold.wanted();
         let began = Instant::now();
-        hold.stay_whole();
+        let narrowed = &request.narrowed;
+        hold.stay_whole(narrowed.conditions.is_empty() && narrowed.sample.is_none());
         match self.read(workspace, request, &hold).await {
             Ok((frame, reading)) => {
                 let asked = (reading, request.as_of);

@@ -193,6 +193,15 @@ async fn what_is_streamed_is_what_is_collected(scene: Scene) {
             .collect();
         assert_eq!(lines, text(all).lines().skip(1).collect::<Vec<_>>(), "{scan:?}");
     }
+    // Who asks for no more frames keeps nobody from reading: a file has few readers.
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        let mut frames = Box::pin(scan().frames().await.unwrap());
+        frames.try_next().await.unwrap().unwrap();
+        idle.push(frames);
+    }
+    assert_eq!(scan().collect().await.unwrap().height(), 20);
+    drop(idle);
     let wrong = scan().filter("nothing = 1").frames().await.err().unwrap().to_string();
     assert!(wrong.contains("nothing"), "{wrong}");
     assert!(scan().release("v9").frames().await.is_err());

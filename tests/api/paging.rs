@@ -15,6 +15,7 @@ on_both_engines!(
     pages_are_together_the_rows_of_one_answer,
     a_page_of_another_request_is_refused,
     a_large_day_is_paged_in_little_memory,
+    a_page_reads_no_segment_that_earlier_pages_have_read_whole,
     a_window_that_ends_now_stays_where_it_was,
 );
 
@@ -147,6 +148,31 @@ async fn a_large_day_is_paged_in_little_memory(scene: Scene) {
         after = next.map(|end| After::Page(Box::new(end)));
     }
     assert_eq!(rows, 160_000);
+}
+
+async fn a_page_reads_no_segment_that_earlier_pages_have_read_whole(scene: Scene) {
+    for seq in 1..=40 {
+        put(&scene, ("2026-06-01", 0, seq), Placed::ByKey, 2_000).await;
+    }
+    let words = Words { limit: Some("10000"), columns: Some("key"), ..june() };
+    let request = Request::parse(PREDICTIONS, &words).unwrap();
+    let service = query(&scene.table, Bounds::default());
+    let (mut after, mut reads, mut rows) = (Some(After::Beginning), Vec::new(), 0);
+    while let Some(asked) = after {
+        let (page, read) = scene.world.reads(service.page(scene.id(), &request, &asked)).await;
+        let (answer, next) = page.unwrap();
+        rows += answer.frame.height();
+        reads.push(read.items);
+        after = next.map(|end| {
+            // The text of a page that is within a day names a segment, also when it is read again.
+            let end: After = end.to_string().parse().unwrap();
+            assert!(matches!(&end, After::Page(end) if end.begin.is_some()));
+            end
+        });
+    }
+    assert_eq!((rows, reads.len()), (80_000, 8));
+    let [_, second, .., last] = reads[..] else { panic!("{reads:?}") };
+    assert!(last + 20 <= second, "{reads:?}");
 }
 
 async fn a_window_that_ends_now_stays_where_it_was(scene: Scene) {

@@ -3,9 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use event::{Column, Columns, Error, ErrorKind, Kind, Result, Values, columns::Coded, lane::Placed};
+use event::{Column, Columns, Error, ErrorKind, Kind, Result, Values, Window, columns::Coded, lane::Placed};
+use futures::TryStreamExt;
 use log::{cut::Cut, key::LogId, segment_item::Segment};
-use query::{Bounds, Format, Made, Query, Request, Said, What, Words};
+use query::{Bounds, Format, Made, Query, Request, Said, Scan, What, Words};
 use serde_json::json;
 use table::{Condition, Table};
 use tests::{
@@ -19,6 +20,7 @@ use tests::{
 on_both_engines!(
     Scene::on:
     what_is_streamed_is_what_is_made_as_a_whole,
+    frames_of_a_large_day_are_small_and_together_the_same,
     events_that_0_1_placed_come_before_all_others_of_their_day,
     a_large_day_is_streamed_in_little_memory,
     a_stream_that_cannot_be_completed_ends_with_an_error,
@@ -141,6 +143,23 @@ pub(crate) fn june() -> Words<'static> {
 }
 
 pub(crate) const PREDICTIONS: What = What::Events(Kind::Predictions);
+
+async fn frames_of_a_large_day_are_small_and_together_the_same(scene: Scene) {
+    filled(&scene, 9_000).await;
+    let window = Window::new("2026-06-01".parse().unwrap(), "2026-06-30".parse().unwrap()).unwrap();
+    for limit in [usize::MAX, 40_000] {
+        let scan = Scan::of(query(&scene.table, Bounds::NONE), scene.id(), window);
+        let scan = if limit == usize::MAX { scan } else { scan.limit(limit) };
+        let frames: Vec<_> = scan.clone().frames().await.unwrap().try_collect().await.unwrap();
+        // A part ends behind the segment with which it has enough rows.
+        assert!(frames.iter().all(|frame| frame.height() <= 16_384 + 9_000) && frames.len() >= 3);
+        let mut all = frames[0].clear();
+        for frame in &frames {
+            all.vstack_mut(frame).unwrap();
+        }
+        assert!(all.equals_missing(&scan.collect().await.unwrap()), "{limit}");
+    }
+}
 
 async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
     // More than one group of rows.

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use event::{Error, Result};
 use tokio::time::timeout;
 
-use super::{Budget, Full, Hold, Own, Wanted};
+use super::{Budget, Full, Hold, LEAST_ROW_BYTES, Own, Wanted, not_whole};
 use crate::explain::{Step, Tally, Timed};
 
 impl Hold {
@@ -74,16 +74,30 @@ impl Hold {
         shared.freed.notify_waiters();
     }
 
-    /// From now on it holds no more than an answer that is made as a whole.
-    pub(crate) fn stay_whole(&self) {
+    /// From now on it holds no more than an answer that is made as a whole. When all rows that are read are in the answer,
+    /// it reads no more of them than such an answer has, so that this is known before they are unpacked.
+    pub(crate) fn stay_whole(&self, has_all_rows: bool) {
         let bounds = &self.0.budget.0.bounds;
         let most = bounds.whole.min(bounds.memory / 2);
         self.0.most.store(most, Ordering::Relaxed);
+        if has_all_rows {
+            self.0.rows_left.store(most / LEAST_ROW_BYTES, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts rows before they are unpacked. Fails when an answer that is made as a whole has not so many.
+    pub(crate) fn read_rows(&self, rows: u64) -> Result<()> {
+        let less = |left: u64| (left != u64::MAX).then(|| left.saturating_sub(rows));
+        match self.0.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            Ok(left) if left < rows => Err(not_whole()),
+            _ => Ok(()),
+        }
     }
 
     /// It is read as a whole, and may hold again what any query may.
     pub(crate) fn may_grow(&self) {
         self.0.most.store(u64::MAX, Ordering::Relaxed);
+        self.0.rows_left.store(u64::MAX, Ordering::Relaxed);
     }
 
     /// The answer is made: it waits for its client only, and does not grow any more.
