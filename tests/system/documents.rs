@@ -3,6 +3,7 @@
 //!
 //! The info string of a fenced block says what becomes of it:
 //! - `sh` runs and must succeed; `python` likewise, with the client of this repository;
+//! - `python tools` is run by the tests of the Python client, where the libraries that it imports are installed;
 //! - `sh background` is a service, which runs until the page ends;
 //! - `sh dynamodb-local` runs on DynamoDB Local;
 //! - `sh no-run` needs what a test does not have (an account, Docker, damaged data); how many there are is asserted;
@@ -214,7 +215,7 @@ fn run(page: &str) {
             "sh" => output = Some(run.shell(&block, &block.text)),
             "python" => output = Some(run.python(&block)),
             "sh background" => run.start(&block),
-            "sh no-run" | "sh dynamodb-local" => output = None,
+            "sh no-run" | "python tools" | "sh dynamodb-local" => output = None,
             "text" | "json" | "csv" => {
                 let output = output.take().unwrap_or_else(|| panic!("{}: of which command?", block.place));
                 let is_right = is_as_shown(&lines(&block.text), &lines(&output));

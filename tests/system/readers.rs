@@ -1,7 +1,8 @@
 //! Many readers of everything, some of which stop reading: the service takes no more memory than it may, every answer
 //! that ends is complete, and ingest goes on.
 //!
-//! It stores 600,000 events; `ALMANAC_READERS_ROWS=30000000` makes it thirty million.
+//! It stores 600,000 events. The long form is `ALMANAC_READERS_ROWS=30000000 cargo test --release --workspace --test endurance --
+//! --nocapture readers`: it stores so many, and prints how much memory the service took and how fast it took events in meanwhile.
 
 use std::{
     fs,
@@ -16,6 +17,8 @@ use catalog::Catalog;
 use event::{Column, Columns, Day, Kind, Values};
 use log::{key::LogId, segment_item::Segment};
 use table::Condition;
+
+use tokio::time::Instant;
 
 use crate::support::{Located as _, Place, Running, alone, block_on, run_ok};
 
@@ -112,6 +115,30 @@ fn peak_kib(process: u32) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
+/// How many batches come in before the readers, and at least beside them, and how many events each has.
+const BATCHES: usize = 50;
+const BATCH_ROWS: usize = 200;
+
+/// Appends batches until told to stop, and says how many events a second were taken.
+fn appended(service: &Running, first: usize, is_enough: impl Fn(usize) -> bool) -> f64 {
+    let began = Instant::now();
+    let mut batches = 0;
+    while !is_enough(batches) {
+        let event = |row: usize| {
+            let key = (first + batches) * BATCH_ROWS + row;
+            format!(
+                "{{\"key\":\"{key}\",\"predicted_at\":\"2026-07-01T04:30:00Z\",\"release\":\"v1\",\"score\":0.5}}\n"
+            )
+        };
+        let body: String = (0..BATCH_ROWS).map(event).collect();
+        let path = "/v1/workspaces/credit/prod/predictions";
+        let taken = service.post(path, "application/x-ndjson", None, &body);
+        assert_eq!(taken.status, 201, "{}", taken.text());
+        batches += 1;
+    }
+    (batches * BATCH_ROWS) as f64 / began.elapsed().as_secs_f64()
+}
+
 #[test]
 fn readers_of_everything_take_little_memory_also_when_some_stop() {
     let _alone = alone();
@@ -120,23 +147,21 @@ fn readers_of_everything_take_little_memory_also_when_some_stop() {
     let rows = filled(&place, rows);
     let service = Running::start(&place, &["--role", "ingest", "--role", "query"], &[]);
     let address = service.address();
+    let alone = appended(&service, 0, |batches| batches == BATCHES);
     let stalled: Vec<_> = (0..STALLED).map(|_| begin(&address)).collect();
+    let mut beside = 0.0;
     let read = thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(|| read_all(begin(&address)))).collect();
         // Events come in all the while.
-        for number in 0..50 {
-            let event = format!(
-                r#"{{"key":"{number}","predicted_at":"2026-07-01T04:30:00Z","release":"v1","score":0.5}}"#
-            );
-            let taken =
-                service.post("/v1/workspaces/credit/prod/predictions", "application/x-ndjson", None, &event);
-            assert_eq!(taken.status, 201, "{}", taken.text());
-        }
+        let have_ended =
+            |batches| batches >= BATCHES && readers.iter().all(thread::ScopedJoinHandle::is_finished);
+        beside = appended(&service, BATCHES, have_ended);
         readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
     });
     assert!(read.iter().all(|answer| *answer == (read[0].0, rows)), "{read:?}");
     let peak = peak_kib(service.process.id());
     println!("{rows} rows, {} bytes an answer, at most {peak} KiB", read[0].0);
+    println!("{beside:.0} events a second came in beside the readers, {alone:.0} without them");
     assert!(peak < MOST_KIB, "{peak} KiB");
     drop(stalled);
 }

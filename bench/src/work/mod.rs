@@ -3,6 +3,7 @@
 use crate::{context::Context, line::Line};
 
 mod access;
+mod analyst;
 mod bytes;
 mod daily;
 mod door;
@@ -49,6 +50,7 @@ pub const ALL: &[Benchmark] = &[
     benchmark("python", "the Python client, beside the load generator and MLflow's client", python::run),
     benchmark("bytes", "bytes an event at rest, beside Parquet, SQLite and DuckDB", bytes::run),
     benchmark("window", "7 of 30 days to a frame, beside polars on Parquet and DuckDB", window::run),
+    benchmark("analyst", "from a request to a frame in Python, and a group-by in SQL", analyst::run),
     benchmark("daily", "daily figures of 30 days from stored evaluations, beside computing them", daily::run),
     benchmark("evaluate", "the same from the events, join included", evaluate::run),
     benchmark("readable", "from the acknowledgement of an event until its rollup is readable", readable::run),

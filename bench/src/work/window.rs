@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The days that are read: the third week.
-const WEEK: (usize, usize) = (14, 20);
+pub(super) const WEEK: (usize, usize) = (14, 20);
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let opened = context.open(context.stored()?)?;
