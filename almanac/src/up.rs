@@ -215,6 +215,14 @@ pub async fn run_as(
     aided.into_iter().collect::<Result<(), _>>().context("the report or the upkeep of metrics failed")
 }
 
+/// What the roles of `options` answer, without a listener, for tests that send requests themselves. Who waits for events is answered at once.
+pub fn service(table: Arc<dyn Table>, options: &Options) -> Router {
+    let services = Services::new(table, options);
+    services.end_waiting();
+    let (_, stopping) = watch::channel(false);
+    services.router(options, stopping).0
+}
+
 /// The services of the roles that a process has.
 pub(crate) struct Services {
     table: Arc<dyn Table>,

@@ -23,6 +23,7 @@
 //! ```
 
 pub mod bytes;
+mod checksums;
 mod chunks;
 mod column;
 mod compress;
@@ -41,6 +42,7 @@ mod tests;
 
 use event::{Columns, Error, Result, Values};
 
+pub use checksums::with_checksums;
 pub use header::{ColumnHeader, ColumnKind, Header, Range};
 
 /// The newest version of the format. A segment that needs nothing of it is written in version 1, which older

@@ -346,6 +346,10 @@ fn names(code: &str, krate: &str) -> bool {
     lines.into_iter().any(|line| {
         line.match_indices(krate).any(|(at, _)| {
             let (before, after) = (&line[..at], &line[at + krate.len()..]);
+            // `::serde` is the crate, too.
+            let outermost =
+                before.strip_suffix("::").filter(|rest| !rest.ends_with(is_word) && !rest.ends_with('>'));
+            let before = outermost.unwrap_or(before);
             let begins = !before.ends_with(is_word) && !before.ends_with("::");
             let is_imported = before.ends_with("use ") && after.starts_with([';', ' ']);
             begins && (after.starts_with("::") || is_imported)

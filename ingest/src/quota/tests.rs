@@ -5,8 +5,11 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
+use ::tests::{
+    engine::{Engine, Fresh},
+    on_both_engines,
+};
 use event::Timestamp;
-use table::sqlite::SqliteTable;
 
 use super::*;
 
@@ -19,23 +22,15 @@ struct House {
     time: Arc<AtomicI64>,
     workspace: Id,
     token: Option<TokenQuota>,
-    _folder: tempfile::TempDir,
+    _fresh: Fresh,
 }
 
 impl House {
-    async fn with(quota: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    async fn on(engine: Engine) -> Self {
         let time = Arc::new(AtomicI64::new(Timestamp::parse("2026-06-10T12:00:00Z").unwrap().micros()));
-        let table = SqliteTable::open(&folder.path().join("almanac.db"), clock(&time, 0)).unwrap();
-        let house = Self {
-            table: Arc::new(table),
-            workspace: Id::new(Timestamp::default()),
-            token: None,
-            time,
-            _folder: folder,
-        };
-        house.set(quota).await;
-        house
+        let fresh = engine.fresh(clock(&time, 0)).await;
+        let workspace = Id::new(Timestamp::default());
+        Self { table: Arc::clone(&fresh.table), workspace, token: None, time, _fresh: fresh }
     }
 
     async fn set(&self, pair: &str) {
@@ -70,19 +65,13 @@ impl House {
                     got[at] += u64::from(self.take(process, caller, rows).await.is_ok());
                 }
             }
-            // Reports are written and read by tasks.
-            settle().await;
+            // Reports are written and read by tasks, each of which holds what its process counts.
+            while callers.iter().any(|(process, ..)| Arc::strong_count(&process.accounts) > 1) {
+                tokio::task::yield_now().await;
+            }
             self.pass(STEP_MICROS);
         }
         got.into_iter().map(|got| got as f64 / seconds as f64).collect()
-    }
-}
-
-/// Lets spawned tasks end: what they wait for is the table's own thread.
-async fn settle() {
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    while tasks() > 0 {
-        tokio::task::yield_now().await;
     }
 }
 
@@ -99,9 +88,22 @@ fn is_near(got: f64, expected: f64) -> bool {
     (expected * 0.8..=expected * 1.2).contains(&got)
 }
 
-#[tokio::test]
-async fn a_large_append_is_made_up_for_before_the_next() {
-    let house = House::with("rows_per_second=100").await;
+on_both_engines!(
+    House::on:
+    a_large_append_is_made_up_for_before_the_next,
+    a_caller_that_sends_without_pause_takes_what_the_others_leave,
+    a_large_append_of_one_caller_keeps_no_other_waiting,
+    of_a_day_a_part_is_kept_for_those_who_used_less,
+    a_token_has_a_quota_of_its_own,
+    a_request_is_not_refused_for_itself,
+    processes_share_a_limit_within_a_fifth,
+    a_process_that_comes_or_dies_changes_what_the_others_have,
+    a_limit_of_a_day_is_that_of_all_processes_and_outlives_them,
+    many_callers_are_counted_in_bounded_memory,
+);
+
+async fn a_large_append_is_made_up_for_before_the_next(house: House) {
+    house.set("rows_per_second=100").await;
     let process = house.process(0);
     house.take(&process, "a", rows(1_000)).await.unwrap();
     let used_up = house.take(&process, "a", rows(1)).await.unwrap_err();
@@ -119,9 +121,8 @@ async fn a_large_append_is_made_up_for_before_the_next() {
     house.take(&process, "a", rows(1)).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_caller_that_sends_without_pause_takes_what_the_others_leave() {
-    let house = House::with("rows_per_second=100").await;
+async fn a_caller_that_sends_without_pause_takes_what_the_others_leave(house: House) {
+    house.set("rows_per_second=100").await;
     let process = house.process(0);
     let one = house.rush(20, &[(&process, "abuser", 5_000)]).await;
     assert!(is_near(one[0], 100.0), "alone it has all: {one:?}");
@@ -132,18 +133,16 @@ async fn a_caller_that_sends_without_pause_takes_what_the_others_leave() {
     assert!(three.iter().all(|got| is_near(*got, 33.3)), "an even part for each: {three:?}");
 }
 
-#[tokio::test]
-async fn a_large_append_of_one_caller_keeps_no_other_waiting() {
-    let house = House::with("rows_per_second=100").await;
+async fn a_large_append_of_one_caller_keeps_no_other_waiting(house: House) {
+    house.set("rows_per_second=100").await;
     let process = house.process(0);
     house.take(&process, "abuser", rows(50_000)).await.unwrap();
     let modest = house.rush(20, &[(&process, "modest", 40)]).await;
     assert_eq!(modest, [40.0]);
 }
 
-#[tokio::test]
-async fn of_a_day_a_part_is_kept_for_those_who_used_less() {
-    let house = House::with("requests_per_day=100").await;
+async fn of_a_day_a_part_is_kept_for_those_who_used_less(house: House) {
+    house.set("requests_per_day=100").await;
     let process = house.process(0);
     let until_refused = async |caller: &str| {
         let mut got = 0;
@@ -162,9 +161,8 @@ async fn of_a_day_a_part_is_kept_for_those_who_used_less() {
     assert_eq!((used_up.seconds, used_up.until.to_string().as_str()), (43_200, "2026-06-12T00:00:00Z"));
 }
 
-#[tokio::test]
-async fn a_token_has_a_quota_of_its_own() {
-    let mut house = House::with("rows_per_second=none").await;
+async fn a_token_has_a_quota_of_its_own(mut house: House) {
+    house.set("rows_per_second=none").await;
     let mut quota = Quota::default();
     quota.set_pair("bytes_per_day=100").unwrap();
     house.token = Some(TokenQuota { token: Id::new(Timestamp::default()), quota });
@@ -177,9 +175,8 @@ async fn a_token_has_a_quota_of_its_own() {
 }
 
 /// All of a request is asked for at its begin, and its rows when they are known: it does not stand in its own way.
-#[tokio::test]
-async fn a_request_is_not_refused_for_itself() {
-    let house = House::with("requests_per_second=1").await;
+async fn a_request_is_not_refused_for_itself(house: House) {
+    house.set("requests_per_second=1").await;
     house.set("rows_per_second=5").await;
     let process = house.process(0);
     house.take(&process, "a", Amounts { requests: 1, ..Amounts::default() }).await.unwrap();
@@ -188,10 +185,10 @@ async fn a_request_is_not_refused_for_itself() {
 }
 
 /// Several processes, whose clocks are wrong, share a limit of a second however unevenly requests come to them.
-#[tokio::test]
-async fn processes_share_a_limit_within_a_fifth() {
+async fn processes_share_a_limit_within_a_fifth(mut house: House) {
     for rates in [vec![1_000, 1_000, 1_000], vec![1_000, 5, 0], vec![70, 20, 60, 30], vec![0, 0, 400]] {
-        let house = House::with("rows_per_second=100").await;
+        house.workspace = Id::new(Timestamp::default());
+        house.set("rows_per_second=100").await;
         let processes: Vec<Quotas> = (0..rates.len()).map(|n| house.process(n as i64 * 7 - 7)).collect();
         let callers: Vec<(&Quotas, &str, u64)> =
             processes.iter().zip(&rates).map(|(process, rate)| (process, "a", *rate)).collect();
@@ -201,9 +198,8 @@ async fn processes_share_a_limit_within_a_fifth() {
     }
 }
 
-#[tokio::test]
-async fn a_process_that_comes_or_dies_changes_what_the_others_have() {
-    let house = House::with("rows_per_second=100").await;
+async fn a_process_that_comes_or_dies_changes_what_the_others_have(house: House) {
+    house.set("rows_per_second=100").await;
     let (one, two) = (house.process(0), house.process(3));
     assert!(is_near(house.rush(20, &[(&one, "a", 900)]).await[0], 100.0));
     let both = house.rush(40, &[(&one, "a", 900), (&two, "a", 900)]).await;
@@ -218,9 +214,8 @@ async fn a_process_that_comes_or_dies_changes_what_the_others_have() {
     assert!(is_near(both.iter().sum(), 100.0), "{both:?}");
 }
 
-#[tokio::test]
-async fn a_limit_of_a_day_is_that_of_all_processes_and_outlives_them() {
-    let house = House::with("rows_per_day=1000").await;
+async fn a_limit_of_a_day_is_that_of_all_processes_and_outlives_them(house: House) {
+    house.set("rows_per_day=1000").await;
     let (one, two) = (house.process(0), house.process(0));
     let got = house.rush(30, &[(&one, "a", 100), (&two, "a", 10)]).await;
     let got: f64 = got.iter().map(|got| got * 30.0).sum();
@@ -231,9 +226,8 @@ async fn a_limit_of_a_day_is_that_of_all_processes_and_outlives_them() {
     assert!(used_up.to_string().contains("rows_per_day"), "{used_up}");
 }
 
-#[tokio::test]
-async fn many_callers_are_counted_in_bounded_memory() {
-    let house = House::with("rows_per_second=1000").await;
+async fn many_callers_are_counted_in_bounded_memory(house: House) {
+    house.set("rows_per_second=1000").await;
     let process = house.process(0);
     let mut got = BTreeMap::<bool, u64>::new();
     for n in 0..10_000 {

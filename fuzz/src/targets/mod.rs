@@ -1,0 +1,29 @@
+//! The targets.
+
+mod bodies;
+mod figures;
+mod headers;
+mod mlflow;
+mod paths;
+mod segments;
+mod sql;
+mod words;
+
+use crate::Target;
+
+/// All targets, the quickest first.
+pub static TARGETS: [Target; 8] = [
+    words::TARGET,
+    figures::TARGET,
+    bodies::TARGET,
+    segments::TARGET,
+    headers::TARGET,
+    paths::TARGET,
+    sql::TARGET,
+    mlflow::TARGET,
+];
+
+/// Seeds that are texts.
+fn texts(seeds: &[&str]) -> Vec<Vec<u8>> {
+    seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
+}

@@ -1,0 +1,120 @@
+//! Small texts: tokens, ranges of addresses, times, names, ids, cuts, and the words of queries.
+
+use access::{Network, Token};
+use event::{Costs, Day, Id, Period, Share, Split, Timestamp, Zone, id::check_name};
+use log::cut::Cut;
+use query::{Request, What, Words};
+
+use super::texts;
+use crate::{Target, house::TOKEN};
+
+pub(super) const TARGET: Target = Target {
+    name: "words",
+    about: "tokens, addresses, times, names, ids, cuts and the words of queries",
+    seeds,
+    words: &[
+        "alm_",
+        "/8",
+        "::1",
+        "10.0.0.0",
+        "2026-06-01",
+        "T00:00:00Z",
+        "+02:00",
+        "..",
+        ",",
+        "tag.",
+        "feature.",
+        "score.",
+        "custom.",
+        "day",
+        "week",
+        "month",
+        "Europe/Berlin",
+        "tp=1",
+        "fn=-5",
+        "7d",
+        "null",
+        "1e308",
+        "-0",
+    ],
+    take,
+};
+
+/// Which word of a query the text is.
+const SLOTS: [fn(&str) -> Words<'_>; 16] = [
+    |text| Words { from: text, to: text, ..Words::default() },
+    |text| Words { columns: Some(text), ..july() },
+    |text| Words { release: Some(text), ..july() },
+    |text| Words { tag: Some(text), ..july() },
+    |text| Words { key: Some(text), ..july() },
+    |text| Words { limit: Some(text), ..july() },
+    |text| Words { sample: Some(text), ..july() },
+    |text| Words { order: Some(text), ..july() },
+    |text| Words { by: Some(text), bins: Some("0,1,2"), ..july() },
+    |text| Words { by: Some("feature.x"), bins: Some(text), ..july() },
+    |text| Words { time_zone: Some(text), ..july() },
+    |text| Words { as_of: Some(text), ..july() },
+    |text| Words { cut: Some(text), ..july() },
+    |text| Words { threshold: Some(text), zero_division: Some(text), ..july() },
+    |text| Words { costs: Some(text), group_by: Some("week"), ..july() },
+    |text| Words { reference: Some(text), against: Some(text), ..july() },
+];
+
+fn july() -> Words<'static> {
+    Words { from: "2026-07-01", to: "2026-07-31", ..Words::default() }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = texts(&[
+        "10.0.0.0/8",
+        "2001:db8::/32",
+        "2026-06-01",
+        "2026-06-01T04:30:00.25+02:00",
+        "Europe/Berlin",
+        "credit",
+        "week",
+        "0.25",
+        "tp=1,fp=-0.5,fn=-5",
+        "tag.carrier,feature.age:0,18,65",
+        "2NBs0tD5Ihm2PVFzM3kZvMYdQX9",
+        "2026-06-01..2026-06-30",
+        "v1",
+    ]);
+    seeds.push(TOKEN.as_bytes().to_vec());
+    seeds.iter_mut().for_each(|seed| seed.insert(0, 0));
+    seeds
+}
+
+/// A text that is read is written as one that is read again as the same.
+fn read_again<T: PartialEq + std::fmt::Debug>(value: Option<T>, again: impl Fn(&T) -> Option<T>) -> bool {
+    value.is_some_and(|value| {
+        assert_eq!(again(&value).as_ref(), Some(&value), "what is written is read as it was");
+        true
+    })
+}
+
+fn take(input: &[u8]) -> bool {
+    // The first byte says for which word of which query the text is tried.
+    let Some((choice, text)) = input.split_first() else { return false };
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let mut is_good = false;
+    if let Some(token) = Token::parse(text) {
+        assert_eq!(token.text(), text);
+        assert!(Token::is_in(&format!("/v1/x?a={text}&b")), "a token in a URL is found");
+        assert!(!format!("{token:?}").contains(text), "a token is not shown");
+        is_good = true;
+    }
+    _ = Token::is_in(text);
+    is_good |= read_again(text.parse::<Network>().ok(), |network| network.to_string().parse().ok());
+    is_good |= read_again(text.parse::<Day>().ok(), |day| day.to_string().parse().ok());
+    is_good |= read_again(Timestamp::parse(text).ok(), |at| Timestamp::parse(&at.to_string()).ok());
+    is_good |= read_again(text.parse::<Cut>().ok(), |cut| cut.to_string().parse().ok());
+    is_good |=
+        read_again(Split::parse_all(text).ok(), |splits| Split::parse_all(&Split::text_of(splits)).ok());
+    is_good |= Zone::parse(text).is_ok() | Period::parse(text).is_ok() | Costs::parse(text).is_ok();
+    is_good |= Id::parse(text).is_ok() | text.parse::<Share>().is_ok() | check_name(text).is_ok();
+    let (verbs, choice) = (What::all().count(), usize::from(*choice));
+    let what = What::all().nth(choice % verbs).expect("it is below their number");
+    is_good |= Request::parse(what, &SLOTS[choice / verbs % SLOTS.len()](text)).is_ok();
+    is_good
+}
