@@ -8,7 +8,7 @@ fn features(select: &[&str], edges: &str) -> BTreeMap<String, Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let output = Command::new(env!("CARGO"))
         .current_dir(root)
-        .args(["tree", "--locked", "--offline", "--prefix", "none", "--no-dedupe", "--format", "{p}\t{f}"])
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p}\t{f}"])
         .args(["--edges", edges])
         .args(select)
         .output()
@@ -17,6 +17,8 @@ fn features(select: &[&str], edges: &str) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for line in String::from_utf8(output.stdout).unwrap().lines() {
         let Some((package, features)) = line.split_once('\t') else { continue };
+        // What stands a second time is marked, and not followed again: each package would be followed on all of millions of ways.
+        let features = features.strip_suffix(" (*)").unwrap_or(features);
         let is_ours = package.contains(" (") && !package.contains("(proc-macro)");
         if !is_ours {
             let sets = found.entry(package.to_owned()).or_default();
