@@ -8,7 +8,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
-    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, maturity, drift or head-to-head.
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, maturity, estimates, drift or head-to-head.
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
@@ -99,7 +99,7 @@ pub(crate) struct FiguresArgs {
     /// the window, of which some must be 30 days old.
     #[arg(long, value_name = "SHARE")]
     pub(crate) mature: Option<String>,
-    /// The days that drift is measured from, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), or one day.
+    /// The days that drift is measured from, or whose outcomes say what a score means for estimates, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), or one day.
     #[arg(long, value_name = "DAYS")]
     pub(crate) reference: Option<String>,
     /// The release that the one of --release is compared with, of head-to-head.

@@ -6,13 +6,14 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 24] = [
     "alerts",
     "audit",
     "classes",
     "confusion",
     "consumers",
     "drift",
+    "estimates",
     "evaluations",
     "events",
     "followers",

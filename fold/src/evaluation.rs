@@ -5,6 +5,7 @@
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
 //! taken [`Partition`] by partition; the result is the same to the bit.
 
+mod cases;
 mod classes;
 mod custom;
 mod duel;
@@ -35,6 +36,7 @@ use crate::{
     state,
 };
 
+pub use cases::Cases;
 pub use classes::{Class, Taken};
 pub use custom::{CustomValue, CustomValues};
 pub use duel::Duels;

@@ -40,6 +40,7 @@
 
 pub mod drift;
 mod error;
+pub mod estimate;
 pub mod evaluation;
 pub mod exact;
 pub mod figure;

@@ -223,7 +223,7 @@ fn losses(met: &[Meeting], loss: fn(f64, f64) -> f64) -> Vec<[f64; 2]> {
 }
 
 /// As [`Probabilities::log_loss`](crate::metrics::Probabilities::log_loss).
-fn log_loss(p: f64, real: f64) -> f64 {
+pub(crate) fn log_loss(p: f64, real: f64) -> f64 {
     let of_truth = if real == 1.0 { p } else { 1.0 - p };
     -libm::log(of_truth.clamp(f64::EPSILON, 1.0 - f64::EPSILON))
 }

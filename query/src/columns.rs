@@ -9,7 +9,7 @@ use event::{
 use crate::{
     breakdown, classes,
     column_type::ColumnType,
-    drift,
+    drift, estimates,
     evaluation_rows::{HOUR, evaluation_columns, maturity_columns},
     events::{APPENDED_AT, DAY},
     head_to_head,
@@ -44,6 +44,7 @@ impl What {
                 columns.extend(classes::columns(self));
             }
             What::Maturity => columns.extend(maturity_columns()),
+            What::Estimates => columns.extend(estimates::columns()),
             What::Drift => columns.extend(drift::columns()),
             What::HeadToHead => columns.extend(head_to_head::columns()),
         }
@@ -70,7 +71,7 @@ impl What {
             What::Rollups => Kind::Metrics.families().iter().collect(),
             What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
             What::Classes | What::Confusion | What::HeadToHead => breakdown::families().collect(),
-            What::Drift => Vec::new(),
+            What::Drift | What::Estimates => Vec::new(),
         }
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn is_main(column: &str) -> bool {
 /// Days as `FROM..TO`, or one day.
 pub(crate) fn reference_of(what: What, word: &str) -> Result<Window> {
     if !what.takes("reference") {
-        return Err(Error::invalid("reference: only drift has one"));
+        return Err(Error::invalid("reference: only drift and estimates have one"));
     }
     let (from, to) = word.split_once("..").unwrap_or((word, word));
     days_between(from, to).map_err(|error| Error::invalid(format!("reference: {error}")))

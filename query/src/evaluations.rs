@@ -187,6 +187,9 @@ pub(crate) async fn evaluate_part(
     if let Some(pair) = head_to_head::pair(request) {
         evaluator = evaluator.between(pair);
     }
+    if request.what == What::Estimates {
+        evaluator = evaluator.keeping_cases();
+    }
     let (mut rows, mut bytes) = (0, 0);
     for day in request.zone.map_or(part, |zone| zone.utc_days(part)).days() {
         let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
@@ -219,7 +222,9 @@ pub(crate) async fn evaluate_part(
         let finished = tokio::task::spawn_blocking(finishing).await;
         finished.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))??
     };
-    let kept: usize = finished.duels.values().map(|met| size_of_val(met.as_slice())).sum();
+    let met = finished.duels.values().map(|met| size_of_val(met.as_slice()));
+    let cases = finished.cases.values().map(|cases| size_of_val(cases.as_slice()));
+    let kept: usize = met.chain(cases).sum();
     reading.hold.shrink(bytes.saturating_sub(kept as u64));
     Ok(finished)
 }

@@ -46,6 +46,7 @@ mod concat;
 mod digest;
 mod drift;
 mod encode;
+mod estimates;
 mod evaluation_rows;
 mod evaluations;
 mod events;
@@ -281,6 +282,7 @@ impl Query {
             What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
             What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
+            What::Estimates => estimates::estimates(&reading, &self.catalog, request).await,
             What::Maturity => maturity::matured(&reading, &self.catalog, request).await,
             _ if request.mature.is_some() => maturity::matured(&reading, &self.catalog, request).await,
             _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,

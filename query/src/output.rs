@@ -12,6 +12,7 @@ use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, StringC
 use crate::{
     drift,
     encode::Encoder,
+    estimates,
     evaluation_rows::fairness_columns,
     frame::failed,
     head_to_head,
@@ -145,6 +146,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
             None if fairness_columns().any(|column| column == name) => false,
             None => Figure::named(name).is_none_or(|figure| figure.is_main),
         },
+        What::Estimates => estimates::is_main(name),
         What::Drift => drift::is_main(name),
         What::HeadToHead => head_to_head::is_main(name),
         _ => !rollups::is_rank(name),

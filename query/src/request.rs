@@ -7,7 +7,7 @@ use log::cut::Cut;
 
 use crate::{
     breakdown::{Bins, Breakdown},
-    drift, head_to_head, intervals, maturity,
+    drift, estimates, head_to_head, intervals, maturity,
     narrow::Narrowed,
     window::Span,
 };
@@ -130,12 +130,8 @@ impl Request {
     pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
         let as_of = words.as_of.map(instant).transpose()?;
-        let columns: Option<Vec<String>> =
-            words.columns.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
+        let columns = words.columns.map(columns_of).transpose()?;
         let names = columns.as_deref().unwrap_or_default();
-        if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
-            return Err(Error::invalid(format!("columns: `{twice}` is named twice")));
-        }
         let has_intervals =
             what == What::Evaluations && (words.interval || names.iter().any(|name| intervals::is_one(name)));
         if words.interval {
@@ -146,7 +142,8 @@ impl Request {
         let [from, to] = ends_of(words, last.as_ref())?;
         let span = Span::parse(what, from, to)?;
         let window = span.days;
-        let read = zone.map_or(window, |zone: Zone| zone.utc_days(window));
+        let reference = words.reference.map(|word| drift::reference_of(what, word)).transpose()?;
+        let read = days_read(what, (window, zone, reference))?;
         let cut = words.cut.map(|text| cut_of(what, read, text)).transpose();
         let cut = cut.map_err(|error| named("cut", error))?;
         if cut.is_some() && as_of.is_some() {
@@ -171,6 +168,7 @@ impl Request {
             return Err(Error::invalid("release: the rows are of models"));
         }
         let period = words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?;
+        estimates::check(what, words, period)?;
         let request = Self {
             what,
             window,
@@ -191,7 +189,7 @@ impl Request {
             against: head_to_head::against_of(what, words, period)?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
-            reference: words.reference.map(|word| drift::reference_of(what, word)).transpose()?,
+            reference,
             mature: None,
         };
         let mature = words.mature.map(|word| maturity::mature_of(what, &request, word)).transpose()?;
@@ -239,7 +237,9 @@ impl Request {
 
     /// The UTC days that are read: those in which the days of the window lie.
     pub(crate) fn days_read(&self) -> Window {
-        self.zone.map_or(self.window, |zone| zone.utc_days(self.window))
+        let read = days_read(self.what, (self.window, self.zone, self.reference));
+        // What was read as a request is within the calendar.
+        read.unwrap_or(self.window)
     }
 
     /// The split by whose rows it is answered where these are stored; `None`, when it asks for more.
@@ -273,6 +273,27 @@ impl Request {
     /// Whether it asks for what is known now, and not as of another time.
     pub(crate) fn is_of_now(&self) -> bool {
         self.as_of.is_none() && self.cut.is_none()
+    }
+}
+
+/// Reads names of columns with commas between.
+fn columns_of(names: &str) -> Result<Vec<String>> {
+    let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
+    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        Some((_, twice)) => Err(Error::invalid(format!("columns: `{twice}` is named twice"))),
+        None => Ok(names),
+    }
+}
+
+/// The UTC days that are read for the days of a window.
+fn days_read(
+    what: What,
+    (window, zone, reference): (Window, Option<Zone>, Option<Window>),
+) -> Result<Window> {
+    let read = zone.map_or(window, |zone: Zone| zone.utc_days(window));
+    match what {
+        What::Estimates => estimates::with_reference(read, reference),
+        _ => Ok(read),
     }
 }
 

@@ -21,6 +21,8 @@ pub enum What {
     Drift,
     /// How far the truth of each day has come.
     Maturity,
+    /// What figures are expected to be before there is truth.
+    Estimates,
     /// Two releases where both predicted the same.
     HeadToHead,
 }
@@ -28,7 +30,7 @@ pub enum What {
 impl What {
     /// The tables of SQL: all that needs no more than a window.
     pub fn tables() -> impl Iterator<Item = Self> {
-        Self::all().filter(|what| *what != What::HeadToHead)
+        Self::all().filter(|what| !matches!(what, What::HeadToHead | What::Estimates))
     }
 
     /// All that can be read.
@@ -41,6 +43,7 @@ impl What {
             What::Confusion,
             What::Drift,
             What::Maturity,
+            What::Estimates,
             What::HeadToHead,
         ])
     }
@@ -92,6 +95,12 @@ impl What {
                 false,
                 "Query how much of the truth had come when each day was an hour, days and weeks old",
             ),
+            What::Estimates => (
+                "estimates",
+                JUDGED,
+                false,
+                "Query how good predictions are expected to be without their outcomes, by day and release",
+            ),
             What::HeadToHead => (
                 "head-to-head",
                 JUDGED,
@@ -116,7 +125,12 @@ impl What {
     pub(crate) fn is_judged(self) -> bool {
         matches!(
             self,
-            What::Evaluations | What::Classes | What::Confusion | What::Maturity | What::HeadToHead
+            What::Evaluations
+                | What::Classes
+                | What::Confusion
+                | What::Maturity
+                | What::Estimates
+                | What::HeadToHead
         )
     }
 
@@ -124,12 +138,13 @@ impl What {
     pub(crate) fn takes(self, word: &str) -> bool {
         match word {
             "interval" | "costs" | "mature" => self == What::Evaluations,
-            "reference" => self == What::Drift,
+            "reference" => matches!(self, What::Drift | What::Estimates),
+            "by" | "bins" => self.is_judged() && self != What::Estimates,
             "environment" | "shadow" => {
-                self.is_judged() && !matches!(self, What::HeadToHead | What::Maturity)
+                self.is_judged() && !matches!(self, What::HeadToHead | What::Maturity | What::Estimates)
             }
             "group-by" => self.is_judged() && self != What::Maturity || self == What::Drift,
-            "time-zone" => self.is_judged() && self != What::Maturity,
+            "time-zone" => self.is_judged() && !matches!(self, What::Maturity | What::Estimates),
             "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
             _ => self.is_judged(),
         }

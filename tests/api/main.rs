@@ -14,6 +14,7 @@ mod custom;
 mod definitions;
 mod drift;
 mod entities;
+mod estimates;
 mod explain;
 mod features;
 mod figures;

@@ -47,7 +47,7 @@ pub fn words_of(what: What, day: &str) -> Words<'_> {
     Words {
         from: day,
         to: day,
-        reference: Some(day).filter(|_| what == What::Drift),
+        reference: Some(day).filter(|_| matches!(what, What::Drift | What::Estimates)),
         release: Some("v1").filter(|_| what == What::HeadToHead),
         against: Some("v2").filter(|_| what == What::HeadToHead),
         ..Words::default()

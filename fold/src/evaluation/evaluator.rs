@@ -6,6 +6,7 @@ use event::{Costs, Definition, Split, Task, fields::same_label};
 
 use super::{
     Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
+    cases::{self, Cases, bytes_of},
     custom::{self, CustomRows},
     duel::{Duel, Duels},
     fields::{Fields, View},
@@ -33,6 +34,8 @@ pub struct Evaluator {
     options: Options,
     /// Two releases whose meetings are kept.
     duel: Option<Duel>,
+    /// The binary predictions with scores, where these are kept.
+    cases: Option<Cases>,
 }
 
 /// Predictions dealt in one way, while they are being judged.
@@ -53,6 +56,8 @@ pub struct Buckets {
     pub unmatched: u64,
     /// The meetings of two releases, where these are kept.
     pub duels: Duels,
+    /// The binary predictions with scores, where these are kept.
+    pub cases: Cases,
 }
 
 /// What is asked for beside what is stored.
@@ -73,7 +78,14 @@ impl Evaluator {
             unmatched: 0,
             options: Options::default(),
             duel: None,
+            cases: None,
         }
+    }
+
+    /// The same, and binary predictions with a score from 0 to 1 are kept, with their truth if it is known.
+    #[must_use]
+    pub fn keeping_cases(self) -> Self {
+        Self { cases: Some(Cases::new()), ..self }
     }
 
     /// The same, and what both releases predicted is kept, prediction by prediction, by the values by which predictions are
@@ -161,7 +173,9 @@ impl Evaluator {
 
     /// About how many bytes it takes, which grow with what it has judged.
     pub fn bytes(&self) -> usize {
-        self.tables().map(Table::bytes).sum::<usize>() + self.duel.as_ref().map_or(0, Duel::bytes)
+        self.tables().map(Table::bytes).sum::<usize>()
+            + self.duel.as_ref().map_or(0, Duel::bytes)
+            + bytes_of(self.cases.iter().flatten())
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.
@@ -187,8 +201,8 @@ impl Evaluator {
             definitions,
             options: self.options,
         };
-        self.table.add(&day, self.duel.as_mut())?;
-        self.splits.iter_mut().try_for_each(|(_, table)| table.add(&day, None))?;
+        self.table.add(&day, self.duel.as_mut(), self.cases.as_mut())?;
+        self.splits.iter_mut().try_for_each(|(_, table)| table.add(&day, None, None))?;
         self.outcomes += joined.outcomes;
         self.unmatched += joined.unmatched;
         Ok(())
@@ -220,9 +234,10 @@ impl Evaluator {
     /// # Errors
     /// That of `go_on`.
     pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
-        let Self { table, definitions, options, outcomes, unmatched, duel, .. } = self;
+        let Self { table, definitions, options, outcomes, unmatched, duel, cases, .. } = self;
         let duels = duel.map(Duel::finish).unwrap_or_default();
-        Ok(Buckets { buckets: table.finish(&definitions, options, go_on)?, outcomes, unmatched, duels })
+        let buckets = table.finish(&definitions, options, go_on)?;
+        Ok(Buckets { buckets, outcomes, unmatched, duels, cases: cases.unwrap_or_default() })
     }
 }
 
@@ -271,7 +286,7 @@ impl Table {
     }
 
     /// Judges predictions, each in its bucket.
-    fn add(&mut self, rows: &Rows<'_>, duel: Option<&mut Duel>) -> Result<()> {
+    fn add(&mut self, rows: &Rows<'_>, duel: Option<&mut Duel>, cases: Option<&mut Cases>) -> Result<()> {
         let (joined, options) = (rows.joined, rows.options);
         let dealt = self.grouping.deal(joined, rows.predictions.0)?;
         let is_pooled = self.grouping.pools.is_some();
@@ -318,6 +333,9 @@ impl Table {
         });
         if let Some(duel) = duel {
             duel.add(rows, &dealt);
+        }
+        if let Some(cases) = cases {
+            cases::add(cases, rows, &dealt);
         }
         releases.iter_mut().zip(records).for_each(|(release, record)| release.record += record);
         releases.iter_mut().zip(&dealt.repeated).for_each(|(release, repeated)| release.repeated += repeated);

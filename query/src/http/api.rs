@@ -120,7 +120,8 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     }
     if what.is_judged() {
         let all = of_evaluations().into_iter().map(ParameterBuilder::build);
-        let takes = |name: &str| what.takes(name) && !(what == What::HeadToHead && name == GROUP_BY);
+        let is_compared = matches!(what, What::HeadToHead | What::Estimates);
+        let takes = |name: &str| what.takes(name) && !(is_compared && name == GROUP_BY);
         parameters.extend(all.filter(|parameter| takes(&parameter.name)).map(ParameterBuilder::from));
     }
     parameters.extend(of_comparison(what));
@@ -197,7 +198,7 @@ fn release(what: What) -> ParameterBuilder {
 /// With what it compares, where it compares.
 fn of_comparison(what: What) -> Vec<ParameterBuilder> {
     match what {
-        What::Drift => of_drift().into(),
+        What::Drift | What::Estimates => of_drift(what).into(),
         What::HeadToHead => {
             let says = "The release that it is compared with. Both are judged on what both predicted.";
             let against = parameter(AGAINST, schema::name().into(), Some("c1"), says);
@@ -207,9 +208,14 @@ fn of_comparison(what: What) -> Vec<ParameterBuilder> {
     }
 }
 
-/// What drift takes besides.
-fn of_drift() -> [ParameterBuilder; 2] {
-    let says = "The days to compare with: the first and the last of them with two dots between, or one day.";
+/// What is compared with reference days takes besides.
+fn of_drift(what: What) -> [ParameterBuilder; 2] {
+    let says = match what {
+        What::Estimates => {
+            "The days whose outcomes say what a score means: the first and the last of them with two dots between, or one day."
+        }
+        _ => "The days to compare with: the first and the last of them with two dots between, or one day.",
+    };
     let days =
         schema::string().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([.][.][0-9]{4}-[0-9]{2}-[0-9]{2})?$"));
     let reference = parameter("reference", days.into(), Some("2026-04-01..2026-05-31"), says);

@@ -188,6 +188,7 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
         | What::Confusion
         | What::Drift
         | What::Maturity
+        | What::Estimates
         | What::HeadToHead => None,
     };
     let custom = |name: &str| {

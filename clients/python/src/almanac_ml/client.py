@@ -400,8 +400,16 @@ class Workspace:
         ``reference`` is a day, or the first and the last of several. The column that is the farthest comes first.
         ``group_by`` compares weeks, months, quarters or all days together.
         """
-        first, last = reference if isinstance(reference, tuple) else (reference, reference)
-        return self.query("drift", since, until, reference=f"{_day(first)}..{_day(last)}", **options)
+        return self.query("drift", since, until, reference=_days(reference), **options)
+
+    def estimates(
+        self, since: Optional[Day] = None, until: Optional[Day] = None, *, reference: Reference, **options: Any
+    ) -> Any:
+        """How good the predictions of each day and release should be, without their outcomes: see :meth:`query`.
+
+        The outcomes of the ``reference`` days (one, or the first and the last) say what a score means.
+        """
+        return self.query("estimates", since, until, reference=_days(reference), **options)
 
     def head_to_head(
         self, release: str, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
@@ -929,6 +937,12 @@ def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
         return repr(value) if isinstance(value, float) else ",".join(value)
 
     return {name: text(value) for name, value in asked.items() if value is not None}
+
+
+def _days(reference: Reference) -> str:
+    """Reference days as the service takes them."""
+    first, last = reference if isinstance(reference, tuple) else (reference, reference)
+    return f"{_day(first)}..{_day(last)}"
 
 
 def _costs(costs: Optional[Mapping[str, float]]) -> Optional[str]:

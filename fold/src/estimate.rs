@@ -1,0 +1,192 @@
+//! What figures of a binary task are to be expected before there is truth, from scores that were calibrated where there was:
+//! confidence-based performance estimation, as NannyML calls it.
+//!
+//! A calibrated score says how probable the positive class is, so the expected number of true positives among predictions
+//! is a sum of such probabilities, and a figure of expected counts is an expected figure. That takes for granted that a score
+//! means what it meant: drift of the concept does not show in an expected figure, but in how far the real one is from it.
+
+use crate::{metrics::NORMAL_975, paired::log_loss};
+
+/// A prediction with a score from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    /// The score.
+    pub score: f64,
+    /// Whether the prediction says the positive class.
+    pub says_positive: bool,
+    /// Whether the positive class is the real one; `None` without truth.
+    pub is_positive: Option<bool>,
+}
+
+/// How probable the positive class is at each score: the isotonic regression of the truth on scores (Zadrozny and Elkan 2002),
+/// between scores that occurred on a line, as `sklearn.isotonic.IsotonicRegression` with `out_of_bounds="clip"`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// Where shares begin and end, from the smallest score to the greatest, and the share there.
+    points: Vec<(f64, f64)>,
+}
+
+/// Neighbouring scores of one share.
+#[derive(Clone, Copy)]
+struct Block {
+    first: f64,
+    last: f64,
+    positives: f64,
+    n: f64,
+}
+
+impl Block {
+    fn share(&self) -> f64 {
+        self.positives / self.n
+    }
+}
+
+impl Calibration {
+    /// From the cases with truth; `None` unless there are both classes among them.
+    pub fn of(cases: &[Case]) -> Option<Self> {
+        let judged = cases.iter().filter_map(|case| Some((case.score, case.is_positive?)));
+        let mut judged: Vec<(f64, bool)> = judged.collect();
+        judged.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        let positives = judged.iter().filter(|(_, is_positive)| *is_positive).count();
+        if positives == 0 || positives == judged.len() {
+            return None;
+        }
+        let mut blocks = Vec::<Block>::new();
+        for same in judged.chunk_by(|one, other| one.0 == other.0) {
+            let positives = same.iter().filter(|(_, is_positive)| *is_positive).count() as f64;
+            let mut block = Block { first: same[0].0, last: same[0].0, positives, n: same.len() as f64 };
+            // Shares must not fall: pool adjacent violators.
+            while let Some(before) = blocks.pop_if(|before| before.share() >= block.share()) {
+                let (positives, n) = (before.positives + block.positives, before.n + block.n);
+                block = Block { first: before.first, positives, n, ..block };
+            }
+            blocks.push(block);
+        }
+        let ends = |block: &Block| [(block.first, block.share()), (block.last, block.share())];
+        let mut points: Vec<(f64, f64)> = blocks.iter().flat_map(ends).collect();
+        points.dedup();
+        Some(Self { points })
+    }
+
+    /// How probable the positive class is at a score.
+    pub fn probability(&self, score: f64) -> f64 {
+        let after = self.points.partition_point(|(known, _)| *known < score);
+        let before = after.checked_sub(1).and_then(|at| self.points.get(at));
+        match (before, self.points.get(after)) {
+            (Some((low, of_low)), Some((high, of_high))) if *high > score => {
+                of_low + (of_high - of_low) * (score - low) / (high - low)
+            }
+            (_, Some((_, share))) | (Some((_, share)), None) => *share,
+            (None, None) => 0.0,
+        }
+    }
+}
+
+/// What is expected of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// The figure of the expected counts.
+    pub value: f64,
+    /// Where with 95% probability the real figure is, if the calibration holds: by the normal distribution and the
+    /// delta method, as if the truth of one prediction said nothing of that of another.
+    pub band: (f64, f64),
+}
+
+/// The figures that can be expected, by the names that they have in evaluations, and the greatest that each can be.
+pub const EXPECTED: [(&str, f64); 7] = [
+    ("accuracy", 1.0),
+    ("precision", 1.0),
+    ("recall", 1.0),
+    ("f1", 1.0),
+    ("auc", 1.0),
+    ("brier", 1.0),
+    ("log_loss", f64::INFINITY),
+];
+
+/// What is expected of each figure of [`EXPECTED`]; `None` where it is not defined.
+pub fn expected(cases: &[Case], calibration: &Calibration) -> [Option<Expected>; EXPECTED.len()] {
+    let mut cases: Vec<Likely> = cases.iter().map(|case| Likely::new(case, calibration)).collect();
+    // Sums must not depend on the order in which predictions came.
+    cases.sort_unstable_by(|one, other| {
+        one.score.total_cmp(&other.score).then(one.says.total_cmp(&other.says))
+    });
+    let mut greatest = EXPECTED.iter().map(|(_, greatest)| *greatest);
+    figures_of(&cases).map(|(value, deviation)| {
+        let most = greatest.next().unwrap_or(f64::INFINITY);
+        let (low, high) = (value - NORMAL_975 * deviation, value + NORMAL_975 * deviation);
+        // What divides by zero is not defined.
+        value.is_finite().then(|| Expected { value, band: (low.max(0.0), high.min(most)) })
+    })
+}
+
+/// Each figure of [`EXPECTED`] of cases in the order of their scores, and its standard deviation.
+fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
+    let sum = |of: fn(&Likely) -> f64| cases.iter().map(of).sum::<f64>();
+    let (positives, said, hits) = (sum(|case| case.p), sum(|case| case.says), sum(|case| case.p * case.says));
+    let (recall, f1) = (hits / positives, 2.0 * hits / (said + positives));
+    [
+        mean(cases, |case, real| if case.says == real { 1.0 } else { 0.0 }),
+        (hits / said, deviation(cases, |case| case.says / said)),
+        (recall, deviation(cases, |case| (case.says - recall) / positives)),
+        (f1, deviation(cases, |case| (2.0 * case.says - f1) / (said + positives))),
+        auc(cases),
+        mean(cases, |case, real| (case.score - real) * (case.score - real)),
+        mean(cases, |case, real| log_loss(case.score, real)),
+    ]
+}
+
+/// A prediction, and how probable the positive class is.
+struct Likely {
+    score: f64,
+    /// 1 when the prediction says the positive class, else 0.
+    says: f64,
+    p: f64,
+}
+
+impl Likely {
+    fn new(case: &Case, calibration: &Calibration) -> Self {
+        let says = f64::from(u8::from(case.says_positive));
+        Self { score: case.score, says, p: calibration.probability(case.score) }
+    }
+}
+
+/// The mean of what each prediction counts by its truth, which is 1 or 0, and its standard deviation.
+fn mean(cases: &[Likely], of: impl Fn(&Likely, f64) -> f64) -> (f64, f64) {
+    let n = cases.len() as f64;
+    let sum = cases.iter().map(|case| case.p * of(case, 1.0) + (1.0 - case.p) * of(case, 0.0)).sum::<f64>();
+    (sum / n, deviation(cases, |case| (of(case, 1.0) - of(case, 0.0)) / n))
+}
+
+/// The standard deviation of a figure that changes by `slope` with the truth of each prediction.
+fn deviation(cases: &[Likely], slope: impl Fn(&Likely) -> f64) -> f64 {
+    cases.iter().map(|case| case.p * (1.0 - case.p) * slope(case) * slope(case)).sum::<f64>().sqrt()
+}
+
+/// The area under the curve of the expected counts, and its standard deviation.
+fn auc(cases: &[Likely]) -> (f64, f64) {
+    let positives = cases.iter().map(|case| case.p).sum::<f64>();
+    let negatives = cases.iter().map(|case| 1.0 - case.p).sum::<f64>();
+    let (mut area, mut positives_below, mut negatives_below) = (0.0, 0.0, 0.0);
+    // Of each prediction by how much the pairs that are in order change with its truth.
+    let mut change = Vec::with_capacity(cases.len());
+    for tied in cases.chunk_by(|one, other| one.score == other.score) {
+        let tied_positives = tied.iter().map(|case| case.p).sum::<f64>();
+        let tied_negatives = tied.len() as f64 - tied_positives;
+        area += tied_positives * (negatives_below + tied_negatives / 2.0);
+        let positives_above = positives - positives_below - tied_positives;
+        let more = negatives_below + tied_negatives / 2.0 - tied_positives / 2.0 - positives_above;
+        change.extend(std::iter::repeat_n(more, tied.len()));
+        positives_below += tied_positives;
+        negatives_below += tied_negatives;
+    }
+    let pairs = positives * negatives;
+    let auc = area / pairs;
+    let of_case = |(case, change): (&Likely, f64)| {
+        let slope = (change - auc * (negatives - positives)) / pairs;
+        case.p * (1.0 - case.p) * slope * slope
+    };
+    (auc, cases.iter().zip(change).map(of_case).sum::<f64>().sqrt())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! What the figures of each period are expected to be, before there is truth, from scores that are calibrated on reference days;
+//! and how far the real ones are from that.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, LazyLock},
+};
+
+use catalog::Catalog;
+use event::{Error, Period, Result, Window, fields::FieldType};
+use fold::{
+    Figure,
+    estimate::{Calibration, Case, EXPECTED, Expected, expected},
+    evaluation::ReleaseEvaluation,
+    figure,
+};
+use polars::prelude::DataFrame;
+
+use crate::{
+    breakdown,
+    column_type::ColumnType,
+    evaluation_rows::PeriodBuckets,
+    evaluations::computed_periods,
+    read::Reading,
+    request::{Request, What, Words},
+    series::{Cell, Row, series},
+};
+
+const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
+
+/// A row before its cells are made.
+struct Estimated<'a> {
+    release: &'a str,
+    cases: &'a [Case],
+    judged: Vec<Case>,
+    of: Option<&'a ReleaseEvaluation>,
+    /// What is expected of all its predictions, and of those with truth, in the order of [`EXPECTED`].
+    expected: Vec<[Option<Expected>; 2]>,
+}
+
+/// A column: its name, what it holds, and what it says of a row.
+type Place = (&'static str, ColumnType, fn(&Estimated<'_>) -> Cell);
+
+const PLACES: [Place; 3] = [
+    (breakdown::RELEASE, ColumnType::Field(FieldType::Text), |row| Cell::Text(Some(row.release.to_owned()))),
+    ("n", ColumnType::Count, |row| Cell::Int(Some(row.cases.len() as u64))),
+    ("labelled", ColumnType::Count, |row| Cell::Int(Some(row.judged.len() as u64))),
+];
+
+/// What is said of a figure: the end of the name of the column, whether a table for people shows it, and what it says.
+type Part = (&'static str, bool, fn(Option<f64>, [Option<Expected>; 2]) -> Option<f64>);
+
+const PARTS: [Part; 5] = [
+    ("_expected", true, |_, [of_all, _]| of_all.map(|expected| expected.value)),
+    ("_expected_low", false, |_, [of_all, _]| of_all.map(|expected| expected.band.0)),
+    ("_expected_high", false, |_, [of_all, _]| of_all.map(|expected| expected.band.1)),
+    ("", true, |real, _| real),
+    ("_gap", true, |real, [_, of_judged]| Some(real? - of_judged?.value)),
+];
+
+/// The figures of which a table for people shows something.
+const MAIN: [&str; 3] = ["accuracy", "auc", "f1"];
+
+/// The columns of figures: their names, the place of the figure and the part of it.
+static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
+    let of = |(at, (name, _)): (usize, &'static (&str, f64))| {
+        PARTS.iter().map(move |part| (format!("{name}{}", part.0), at, part))
+    };
+    EXPECTED.iter().enumerate().flat_map(of).collect()
+});
+
+/// The columns after the day.
+pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
+    let places = PLACES.iter().map(|(name, kind, _)| (*name, *kind));
+    places.chain(FIGURES.iter().map(|(name, ..)| (name.as_str(), NUMBER)))
+}
+
+/// Whether a table for people shows a column.
+pub(crate) fn is_main(name: &str) -> bool {
+    let figure = FIGURES.iter().find(|(column, ..)| column == name);
+    figure.is_none_or(|(_, at, part)| part.1 && MAIN.contains(&EXPECTED[*at].0))
+}
+
+/// Checks the words of a request for estimates.
+pub(crate) fn check(what: What, words: &Words<'_>, period: Period) -> Result<()> {
+    if what != What::Estimates {
+        return Ok(());
+    }
+    if words.reference.is_none() {
+        return Err(Error::invalid(
+            "reference: name the days whose truth says what a score means, such as 2013-04-01..2013-05-31",
+        ));
+    }
+    if words.by.is_some_and(|by| by != breakdown::RELEASE) {
+        return Err(Error::invalid("by: estimates are by release"));
+    }
+    match period {
+        Period::Hour => {
+            Err(Error::invalid("group-by: estimates are of days and what is made of days, not of hours"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The days of a request together with those of its reference, and the days between.
+pub(crate) fn with_reference(window: Window, reference: Option<Window>) -> Result<Window> {
+    let Some(reference) = reference else { return Ok(window) };
+    Window::new(window.from().min(reference.from()), window.to().max(reference.to()))
+}
+
+/// What is expected of each period and release, beside what came true.
+pub(crate) async fn estimates(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<DataFrame> {
+    let window = request.reference.unwrap_or(request.window);
+    let of_reference = Request { window, period: Period::All, ..request.clone() };
+    let (reference, _) = computed_periods(reading, catalog, &of_reference).await?;
+    let (periods, _) = computed_periods(reading, catalog, request).await?;
+    let (request, reading) = (request.clone(), Arc::clone(reading));
+    let estimating = tokio::task::spawn_blocking(move || {
+        reading.hold.check()?;
+        rows_of(&reference, &periods, &request, &reading)
+    });
+    estimating.await.map_err(|error| Error::unavailable("estimating was interrupted").because(error))?
+}
+
+fn rows_of(
+    reference: &[PeriodBuckets],
+    periods: &[PeriodBuckets],
+    request: &Request,
+    reading: &Reading,
+) -> Result<DataFrame> {
+    let cases = reference.iter().flat_map(|period| &period.buckets.cases);
+    let calibrations: BTreeMap<&str, Calibration> =
+        cases.filter_map(|(bucket, cases)| Some((bucket.name.as_str(), Calibration::of(cases)?))).collect();
+    let mut lacking = BTreeSet::new();
+    let mut rows = Vec::<Row>::new();
+    for period in periods {
+        for (bucket, cases) in &period.buckets.cases {
+            reading.hold.check()?;
+            let release = bucket.name.as_str();
+            let Some(calibration) = calibrations.get(release) else {
+                lacking.insert(release);
+                continue;
+            };
+            let judged: Vec<Case> = cases.iter().filter(|case| case.is_positive.is_some()).copied().collect();
+            let of_judged = expected(&judged, calibration);
+            let both = expected(cases, calibration).into_iter().zip(of_judged);
+            let of = period.buckets.buckets.iter().find(|(of, _)| of == bucket).map(|(_, of)| of);
+            let expected = both.map(|(of_all, of_judged)| [of_all, of_judged]).collect();
+            rows.push((period.day, cells(&Estimated { release, cases, judged, of, expected })));
+        }
+    }
+    for release in lacking.into_iter().filter(|name| request.release.as_ref().is_none_or(|of| of == name)) {
+        reading.warn(format!(
+            "nothing is expected of {release}: in the reference it has no outcomes of both classes that judge scores from 0 to 1"
+        ));
+    }
+    series(&columns().collect::<Vec<_>>(), &rows, request)
+}
+
+fn cells(row: &Estimated<'_>) -> Vec<Cell> {
+    let real = figure::Row { release: row.of, ..figure::Row::default() };
+    let figure = |(_, at, part): &(String, usize, &Part)| {
+        let real = Figure::named(EXPECTED[*at].0).and_then(|figure| figure.number(&real, None));
+        Cell::Float((part.2)(real, row.expected[*at]))
+    };
+    PLACES.iter().map(|(.., read)| read(row)).chain(FIGURES.iter().map(figure)).collect()
+}

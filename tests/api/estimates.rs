@@ -1,0 +1,118 @@
+//! What figures are expected to be before there is truth, by what scores meant in other days.
+
+use event::Kind;
+use query::{Request, What, Words};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    days_without_truth_have_figures_that_are_expected,
+    what_was_expected_then_is_read_again,
+);
+
+const REFERENCE: &str = "2026-05-01..2026-05-02";
+const APPENDED: &str = "2026-06-04T12:00:00Z";
+
+/// Eight predictions with a score of 0.2 and eight with 0.9, by a release.
+async fn predict(scene: &Scene, day: &str, release: &str) {
+    let event = |key: usize| {
+        json!({ "key": format!("k{key}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release,
+                "score": if key < 8 { 0.2 } else { 0.9 } })
+    };
+    scene.append(Kind::Predictions, (0..16).map(event).collect(), APPENDED).await.unwrap();
+}
+
+/// So many of the eight with each score are of the positive class.
+async fn observe(scene: &Scene, day: &str, [low, high]: [usize; 2]) {
+    let event = |key: usize| {
+        let is_positive = if key < 8 { key < low } else { key - 8 < high };
+        json!({ "key": format!("k{key}"), "predicted_on": day, "observed_at": format!("{day}T02:00:00Z"),
+                "label": if is_positive { "1" } else { "0" } })
+    };
+    scene.append(Kind::Outcomes, (0..16).map(event).collect(), APPENDED).await.unwrap();
+}
+
+async fn scene(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    predict(&scene, "2026-05-01", "v1").await;
+    // A score of 0.9 was right in six of eight, one of 0.2 wrong in two of eight.
+    observe(&scene, "2026-05-01", [2, 6]).await;
+    predict(&scene, "2026-06-01", "v1").await;
+    predict(&scene, "2026-06-02", "v1").await;
+    observe(&scene, "2026-06-02", [4, 4]).await;
+    scene
+}
+
+fn words(columns: &str) -> Words<'_> {
+    Words {
+        from: "2026-06-01",
+        to: "2026-06-02",
+        reference: Some(REFERENCE),
+        columns: Some(columns),
+        ..Words::default()
+    }
+}
+
+async fn asked(scene: &Scene, words: &Words<'_>) -> (Vec<String>, Vec<String>) {
+    let request = Request::parse(What::Estimates, words).unwrap();
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let warnings = answer.warnings.clone();
+    (csv(answer).lines().skip(1).map(str::to_owned).collect(), warnings)
+}
+
+async fn days_without_truth_have_figures_that_are_expected(world: World) {
+    let scene = scene(world).await;
+    let columns =
+        "day,release,n,labelled,accuracy_expected,accuracy,accuracy_gap,recall_expected,auc_expected,auc";
+    let (rows, warnings) = asked(&scene, &words(columns)).await;
+    let expected =
+        ["2026-06-01,v1,16,0,0.75,,,0.75,0.75,", "2026-06-02,v1,16,16,0.75,0.5,-0.25,0.75,0.75,0.5"];
+    assert_eq!((&*rows, &*warnings), (&expected.map(str::to_owned)[..], &[][..]));
+    let (both, _) =
+        asked(&scene, &Words { group_by: Some("all"), ..words("day,n,labelled,accuracy_expected") }).await;
+    assert_eq!(both, ["2026-06-01,32,16,0.75"]);
+    // Where all are said to be positive, as many are right as are positive.
+    let (low, _) =
+        asked(&scene, &Words { threshold: Some("0.1"), ..words("accuracy_expected,precision_expected") })
+            .await;
+    assert_eq!(low, ["0.5,0.5", "0.5,0.5"]);
+    // Of another release the reference knows nothing.
+    predict(&scene, "2026-06-01", "v2").await;
+    let (rows, warnings) = asked(&scene, &words("day,release")).await;
+    assert_eq!(rows, ["2026-06-01,v1", "2026-06-02,v1"]);
+    assert!(warnings.len() == 1 && warnings[0].starts_with("nothing is expected of v2"), "{warnings:?}");
+    let (_, none) = asked(&scene, &Words { release: Some("v1"), ..words("day") }).await;
+    assert_eq!(none, [""; 0]);
+    for (wrong, because) in [
+        (Words { reference: None, ..words("day") }, "reference: name the days"),
+        (Words { by: Some("tag.city"), ..words("day") }, "by: estimates are by release"),
+        (Words { group_by: Some("hour"), ..words("day") }, "not of hours"),
+        (Words { bins: Some("3"), ..words("day") }, "bins: `estimates` does not take it"),
+    ] {
+        let refusal = Request::parse(What::Estimates, &wrong).unwrap_err().to_string();
+        assert!(refusal.contains(because), "{refusal}");
+    }
+}
+
+async fn what_was_expected_then_is_read_again(world: World) {
+    let scene = scene(world).await;
+    let columns = "day,accuracy_expected,accuracy,brier_expected,brier_gap";
+    let request = Request::parse(What::Estimates, &words(columns)).unwrap();
+    let then = scene.query(at("2026-06-05T00:00:00Z")).run(scene.id(), &request).await.unwrap();
+    let (cut, before) = (then.cut.clone().unwrap().to_string(), asked(&scene, &words(columns)).await);
+    // The truth of the reference changes, and truth comes.
+    let event = json!([{ "key": "k15", "predicted_on": "2026-05-01", "observed_at": "2026-05-01T03:00:00Z", "label": "1" }]);
+    scene.append(Kind::Outcomes, event, "2026-06-06T12:00:00Z").await.unwrap();
+    assert_ne!(asked(&scene, &words(columns)).await, before);
+    assert_eq!(asked(&scene, &Words { as_of: Some("2026-06-05"), ..words(columns) }).await, before);
+    assert_eq!(asked(&scene, &Words { cut: Some(&cut), ..words(columns) }).await, before);
+    // A cut that does not hold the days of the reference is none of this request.
+    let other = Words { reference: Some("2026-04-01"), cut: Some(&cut), ..words(columns) };
+    let refusal = Request::parse(What::Estimates, &other).unwrap_err().to_string();
+    assert!(refusal.contains("cut: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
+}
