@@ -444,6 +444,13 @@ def test_a_snapshot_reads_the_same_rows_again(workspace: al.Workspace) -> None:
         workspace.create_snapshot("june", "joined", DAY)
 
 
+def test_a_query_says_what_it_read(workspace: al.Workspace) -> None:
+    data = {"key": ["k1"], "at": [AT], "p": [0.5]}
+    workspace.release("v1").log_predictions(data, score="p", predicted_at="at")
+    said = workspace.predictions(DAY, explain=True)
+    assert (said["days"]["read"], said["segments"]["unpacked"], said["rows"]) == (1, 1, 1), said
+
+
 def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> None:
     document = workspace.client.transport.request("GET", "/openapi.json").json()
     ours = set(inspect.signature(al.Workspace.query).parameters)

@@ -475,6 +475,7 @@ class Workspace:
         mature: Optional[float] = None,
         reference: Optional[str] = None,
         against: Optional[str] = None,
+        explain: bool = False,
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
         retry_for: Optional[float] = None,
@@ -490,7 +491,9 @@ class Workspace:
 
         ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
         ``snapshot`` alone reads the rows of a snapshot: see :meth:`create_snapshot`.
-        ``frames`` chooses the library of the frame. ``timeout`` and ``retry_for`` are those of :class:`Client`.
+        ``explain`` answers a dict in place of the frame: what was read for it, what was skipped and why, and the time
+        of each step. ``frames`` chooses the library of the frame, and ``timeout`` and ``retry_for`` are those of
+        :class:`Client`.
         """
         library = _frames.library_for(frames or self.client.frames)
         asked = {
@@ -513,6 +516,7 @@ class Workspace:
             "mature": None if mature is None else float(mature),
             "reference": reference,
             "against": against,
+            "explain": explain or None,
             "zero-division": zero_division,
             **(_place or {}),
         }
@@ -523,6 +527,8 @@ class Workspace:
         _warn(answer)
         if _place is not None:
             _place["after"] = answer.headers.get("Almanac-Next", "")
+        if explain:
+            return answer.json()
         return _frames.frame(library, answer.data)
 
     def pages(
