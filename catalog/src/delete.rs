@@ -28,9 +28,7 @@ impl Catalog {
     pub async fn delete(&self, at: &EntityId, if_version: Option<i64>, now: Timestamp) -> Result<()> {
         let known = self.get(at).await?;
         check_fresh(&known, if_version)?;
-        if known.entity().archived_at.is_none() {
-            self.refuse_if_used(&known).await?;
-        }
+        self.check_used(&known).await?;
         self.close(&known, now).await?;
         let mut tries = BUSY.tries();
         loop {
@@ -52,6 +50,21 @@ impl Catalog {
             if unless_overtaken(self.remove(&known, now).await)?.is_some() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Checks that an entity may be deleted as it is now, and deletes nothing.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict`, when it is not archived and has children or events.
+    pub async fn check_deletable(&self, at: &EntityId) -> Result<()> {
+        self.check_used(&self.get(at).await?).await
+    }
+
+    async fn check_used(&self, known: &AnyEntity) -> Result<()> {
+        match known.entity().archived_at {
+            Some(_) => Ok(()),
+            None => self.refuse_if_used(known).await,
         }
     }
 

@@ -149,8 +149,14 @@ impl Door {
             let message = format!("`{name}` has {others} releases that are no versions; delete them first");
             return Err(Failure::of(StatusCode::CONFLICT, message));
         }
-        for (_, release) in versions {
-            self.delete_entity(&EntityId::Release(workspace.id().clone(), release.entity.id.clone())).await?;
+        let releases = versions.into_iter().map(|(_, release)| release.entity.id.clone());
+        let releases: Vec<_> = releases.map(|id| EntityId::Release(workspace.id().clone(), id)).collect();
+        // A version that stays keeps all of them.
+        for release in &releases {
+            self.ingest.catalog().check_deletable(release).await?;
+        }
+        for release in &releases {
+            self.delete_entity(release).await?;
         }
         self.delete_entity(&EntityId::Model(workspace.id().clone(), model.entity.id)).await
     }

@@ -183,6 +183,13 @@ def deleted():
     # What was live somewhere has a history, which is not deleted by a call.
     refused(lambda: client.delete_model_version("risk", "2"), "RESOURCE_CONFLICT", "archive it first")
     assert client.get_model_version("risk", "2").version == "2"
+    # A version that stays keeps the ones before it.
+    client.create_registered_model("half")
+    for at in range(2):
+        client.create_model_version("half", f"s3://models/half/{at}")
+    client.set_registered_model_alias("half", "champion", "2")
+    refused(lambda: client.delete_registered_model("half"), "RESOURCE_CONFLICT", "archive it first")
+    assert [version.version for version in client.search_model_versions("name = 'half'")] == ["2", "1"]
 
 
 def what_is_not_there(run_id):
