@@ -5,6 +5,7 @@
 //! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
 //! taken [`Partition`] by partition; the result is the same to the bit.
 
+mod buckets;
 mod cases;
 mod classes;
 mod custom;
@@ -36,11 +37,12 @@ use crate::{
     state,
 };
 
+pub use buckets::Buckets;
 pub use cases::Cases;
 pub use classes::{Class, Taken};
 pub use custom::{CustomValue, CustomValues};
 pub use duel::Duels;
-pub use evaluator::{Buckets, Evaluator};
+pub use evaluator::Evaluator;
 pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;
 pub use interval::{Estimate, Intervals, MAX_ROWS};

@@ -10,9 +10,9 @@ use crate::estimate::Case;
 /// The predictions of each bucket.
 pub type Cases = BTreeMap<Bucket, Vec<Case>>;
 
-/// How many bytes they take.
-pub(super) fn bytes_of<'a>(cases: impl Iterator<Item = (&'a Bucket, &'a Vec<Case>)>) -> usize {
-    cases.map(|(_, cases)| size_of_val(cases.as_slice())).sum()
+/// How many bytes the rows take that are kept of each bucket.
+pub(super) fn bytes_of<T>(kept: &BTreeMap<Bucket, Vec<T>>) -> usize {
+    kept.values().map(|rows| size_of_val(rows.as_slice())).sum()
 }
 
 /// Adds those of a join.

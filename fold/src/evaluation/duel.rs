@@ -6,6 +6,7 @@ use event::{Definition, Task, fields::same_label};
 
 use super::{
     Bucket,
+    cases::bytes_of,
     evaluator::{Rows, distance},
     fields::Fields,
     grouping::Dealt,
@@ -42,7 +43,7 @@ impl Duel {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.duels.values().map(|met| size_of_val(met.as_slice())).sum()
+        bytes_of(&self.duels)
     }
 
     pub(super) fn finish(self) -> Duels {

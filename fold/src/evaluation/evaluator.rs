@@ -6,9 +6,10 @@ use event::{Costs, Definition, Split, Task, fields::same_label};
 
 use super::{
     Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
+    buckets::Buckets,
     cases::{self, Cases, bytes_of},
     custom::{self, CustomRows},
-    duel::{Duel, Duels},
+    duel::Duel,
     fields::{Fields, View},
     head_to_head::{self, Contender},
     interval::{self, GoOn},
@@ -43,21 +44,6 @@ pub struct Evaluator {
 struct Table {
     grouping: Arc<Grouping>,
     buckets: BTreeMap<Bucket, Release>,
-}
-
-/// The results by bucket, in their order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Buckets {
-    /// The buckets in which something was predicted.
-    pub buckets: Vec<(Bucket, ReleaseEvaluation)>,
-    /// See [`Evaluation::outcomes`].
-    pub outcomes: u64,
-    /// See [`Evaluation::unmatched`].
-    pub unmatched: u64,
-    /// The meetings of two releases, where these are kept.
-    pub duels: Duels,
-    /// The binary predictions with scores, where these are kept.
-    pub cases: Cases,
 }
 
 /// What is asked for beside what is stored.
@@ -175,7 +161,7 @@ impl Evaluator {
     pub fn bytes(&self) -> usize {
         self.tables().map(Table::bytes).sum::<usize>()
             + self.duel.as_ref().map_or(0, Duel::bytes)
-            + bytes_of(self.cases.iter().flatten())
+            + self.cases.as_ref().map_or(0, bytes_of)
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.

@@ -1,0 +1,25 @@
+//! The results of what an evaluator judged, by bucket.
+
+use super::{Bucket, Cases, Duels, ReleaseEvaluation, cases::bytes_of};
+
+/// The results by bucket, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Buckets {
+    /// The buckets in which something was predicted.
+    pub buckets: Vec<(Bucket, ReleaseEvaluation)>,
+    /// See [`Evaluation::outcomes`](super::Evaluation::outcomes).
+    pub outcomes: u64,
+    /// See [`Evaluation::unmatched`](super::Evaluation::unmatched).
+    pub unmatched: u64,
+    /// The meetings of two releases, where these are kept.
+    pub duels: Duels,
+    /// The binary predictions with scores, where these are kept.
+    pub cases: Cases,
+}
+
+impl Buckets {
+    /// How many bytes the predictions and meetings take that are kept.
+    pub fn kept_bytes(&self) -> usize {
+        bytes_of(&self.duels) + bytes_of(&self.cases)
+    }
+}
