@@ -103,9 +103,17 @@ pub const EXPECTED: [(&str, f64); 7] = [
     ("log_loss", f64::INFINITY),
 ];
 
+/// How many bytes of memory each case takes while figures are made.
+pub const BYTES_OF_EXPECTED: usize = size_of::<Likely>();
+
 /// What is expected of each figure of [`EXPECTED`]; `None` where it is not defined.
-pub fn expected(cases: &[Case], calibration: &Calibration) -> [Option<Expected>; EXPECTED.len()] {
-    let mut cases: Vec<Likely> = cases.iter().map(|case| Likely::new(case, calibration)).collect();
+///
+/// It holds [`BYTES_OF_EXPECTED`] for each case.
+pub fn expected<'a>(
+    cases: impl IntoIterator<Item = &'a Case>,
+    calibration: &Calibration,
+) -> [Option<Expected>; EXPECTED.len()] {
+    let mut cases: Vec<Likely> = cases.into_iter().map(|case| Likely::new(case, calibration)).collect();
     // Sums must not depend on the order in which predictions came.
     cases.sort_unstable_by(|one, other| {
         one.score.total_cmp(&other.score).then(one.says.total_cmp(&other.says))

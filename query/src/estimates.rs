@@ -10,7 +10,7 @@ use catalog::Catalog;
 use event::{Error, Period, Result, Window, fields::FieldType};
 use fold::{
     Figure,
-    estimate::{Calibration, Case, EXPECTED, Expected, expected},
+    estimate::{BYTES_OF_EXPECTED, Calibration, EXPECTED, Expected, expected},
     evaluation::ReleaseEvaluation,
     figure,
 };
@@ -20,7 +20,7 @@ use crate::{
     breakdown,
     column_type::ColumnType,
     evaluation_rows::PeriodBuckets,
-    evaluations::computed_periods,
+    evaluations::{periods, prepared},
     read::Reading,
     request::{Request, What, Words},
     series::{Cell, Row, series},
@@ -31,8 +31,8 @@ const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 /// A row before its cells are made.
 struct Estimated<'a> {
     release: &'a str,
-    cases: &'a [Case],
-    judged: Vec<Case>,
+    n: usize,
+    judged: usize,
     of: Option<&'a ReleaseEvaluation>,
     /// What is expected of all its predictions, and of those with truth, in the order of [`EXPECTED`].
     expected: Vec<[Option<Expected>; 2]>,
@@ -43,8 +43,8 @@ type Place = (&'static str, ColumnType, fn(&Estimated<'_>) -> Cell);
 
 const PLACES: [Place; 3] = [
     (breakdown::RELEASE, ColumnType::Field(FieldType::Text), |row| Cell::Text(Some(row.release.to_owned()))),
-    ("n", ColumnType::Count, |row| Cell::Int(Some(row.cases.len() as u64))),
-    ("labelled", ColumnType::Count, |row| Cell::Int(Some(row.judged.len() as u64))),
+    ("n", ColumnType::Count, |row| Cell::Int(Some(row.n as u64))),
+    ("labelled", ColumnType::Count, |row| Cell::Int(Some(row.judged as u64))),
 ];
 
 /// What is said of a figure: the end of the name of the column, whether a table for people shows it, and what it says.
@@ -116,8 +116,12 @@ pub(crate) async fn estimates(
 ) -> Result<DataFrame> {
     let window = request.reference.unwrap_or(request.window);
     let of_reference = Request { window, period: Period::All, ..request.clone() };
-    let (reference, _) = computed_periods(reading, catalog, &of_reference).await?;
-    let (periods, _) = computed_periods(reading, catalog, request).await?;
+    let prepared = prepared(reading, catalog, request).await?;
+    let reference = periods(reading, &prepared, &of_reference).await?;
+    let periods = periods(reading, &prepared, request).await?;
+    let sizes =
+        reference.iter().chain(&periods).flat_map(|period| period.buckets.cases.values().map(Vec::len));
+    reading.grow((sizes.max().unwrap_or(0) * BYTES_OF_EXPECTED) as u64).await?;
     let (request, reading) = (request.clone(), Arc::clone(reading));
     let estimating = tokio::task::spawn_blocking(move || {
         reading.hold.check()?;
@@ -145,12 +149,13 @@ fn rows_of(
                 lacking.insert(release);
                 continue;
             };
-            let judged: Vec<Case> = cases.iter().filter(|case| case.is_positive.is_some()).copied().collect();
-            let of_judged = expected(&judged, calibration);
+            let judged = || cases.iter().filter(|case| case.is_positive.is_some());
+            let of_judged = expected(judged(), calibration);
             let both = expected(cases, calibration).into_iter().zip(of_judged);
             let of = period.buckets.buckets.iter().find(|(of, _)| of == bucket).map(|(_, of)| of);
             let expected = both.map(|(of_all, of_judged)| [of_all, of_judged]).collect();
-            rows.push((period.day, cells(&Estimated { release, cases, judged, of, expected })));
+            let row = Estimated { release, n: cases.len(), judged: judged().count(), of, expected };
+            rows.push((period.day, cells(&row)));
         }
     }
     for release in lacking.into_iter().filter(|name| request.release.as_ref().is_none_or(|of| of == name)) {

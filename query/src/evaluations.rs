@@ -104,23 +104,59 @@ pub(crate) async fn computed_periods(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<(Vec<PeriodBuckets>, Vec<By>)> {
-    // Those of then: a figure is judged by what had been said of its day by then.
-    let definitions = catalog.definitions(&reading.workspace).await?;
-    let definitions = &definitions.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
+    let prepared = prepared(reading, catalog, request).await?;
+    Ok((periods(reading, &prepared, request).await?, prepared.grouping.by))
+}
+
+/// What is read before any day of an answer is evaluated.
+pub(crate) struct Prepared {
+    /// All definitions.
+    pub(crate) all: Definitions,
+    /// Those of then: a figure is judged by what had been said of its day by then.
+    pub(crate) known: Definitions,
+    pub(crate) grouping: Grouping,
+    /// Whether all predictions have been read.
+    pub(crate) is_surveyed: bool,
+}
+
+impl Prepared {
+    /// How days are evaluated by what is known last.
+    pub(crate) fn way(&self) -> Way<'_> {
+        Way { definitions: &self.known, grouping: &self.grouping, is_surveyed: self.is_surveyed }
+    }
+}
+
+/// Reads what says how predictions are judged, and where they are dealt to buckets by their values, these.
+pub(crate) async fn prepared(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<Prepared> {
+    let all = catalog.definitions(&reading.workspace).await?;
+    let known = all.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
     if request.cut.is_none() {
         reading.warn_of_expired();
     }
     let span = request.zone.map(|zone| zone.span(request.window));
     let by = survey(reading, request.breakdown.wanted(), span).await?;
     let grouping = Grouping {
-        pools: request.breakdown.by_model.then(|| definitions.models()),
+        pools: request.breakdown.by_model.then(|| known.models()),
         by: request.breakdown.by(&by),
         judged: judged(reading, catalog, request).await?,
         // Of two that are compared no figures are wanted but those of what both predicted.
         only: head_to_head::pair(request).map(|pair| pair.map(|release| (release, false)).into()),
         ..Grouping::default()
     };
-    let way = Way { definitions, grouping: &grouping, is_surveyed: !by.is_empty() };
+    Ok(Prepared { all, known, grouping, is_surveyed: !by.is_empty() })
+}
+
+/// The periods of a window with the results of their buckets.
+pub(crate) async fn periods(
+    reading: &Reading,
+    prepared: &Prepared,
+    request: &Request,
+) -> Result<Vec<PeriodBuckets>> {
+    let way = prepared.way();
     let parts = request.period.parts(request.window).into_iter().map(async |part| {
         let borders = borders(part, request);
         let buckets = evaluate_part(reading, part, &borders, &way, request).await?;
@@ -129,16 +165,11 @@ pub(crate) async fn computed_periods(
         let hours = if request.period == Period::Hour { borders } else { Vec::new() };
         Ok::<_, Error>(PeriodBuckets { day: part.from(), hours, buckets, is_of_days })
     });
-    let periods: Vec<_> = stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await?;
-    Ok((periods, grouping.by))
+    stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await
 }
 
 /// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.
-pub(crate) async fn judged(
-    reading: &Reading,
-    catalog: &Catalog,
-    request: &Request,
-) -> Result<Option<Judged>> {
+async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Result<Option<Judged>> {
     let Some(LiveIn { environment, is_live }) = &request.live else { return Ok(None) };
     let last = reading.window.to();
     let until = last.next().map_or(last.start(), |next| next.start());
@@ -222,10 +253,7 @@ pub(crate) async fn evaluate_part(
         let finished = tokio::task::spawn_blocking(finishing).await;
         finished.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))??
     };
-    let met = finished.duels.values().map(|met| size_of_val(met.as_slice()));
-    let cases = finished.cases.values().map(|cases| size_of_val(cases.as_slice()));
-    let kept: usize = met.chain(cases).sum();
-    reading.hold.shrink(bytes.saturating_sub(kept as u64));
+    reading.hold.shrink(bytes.saturating_sub(finished.kept_bytes() as u64));
     Ok(finished)
 }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use catalog::{Catalog, Definitions};
 use event::{Day, Error, Kind, Result, Timestamp, Window, fields::FieldType};
 use fold::{
-    evaluation::{By, Grouping},
+    evaluation::By,
     maturity::{Arrival, expected},
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -19,11 +19,10 @@ use polars::prelude::DataFrame;
 use crate::{
     column_type::ColumnType,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
-    evaluations::{DAYS_AT_ONCE, Way, evaluate_part, judged as judged_when},
+    evaluations::{DAYS_AT_ONCE, Prepared, Way, evaluate_part, prepared},
     read::Reading,
     request::{Request, What},
     series::Cell,
-    survey::survey,
 };
 
 /// The ages of a day: their names, and how many seconds after its end they are reached.
@@ -36,6 +35,9 @@ pub(crate) const AGES: [(&str, i64); 7] = [
     ("14d", 14 * 86_400),
     ("30d", 30 * 86_400),
 ];
+
+/// About how many bytes the figures of one release take, with what they are made of.
+const BYTES_OF_EVALUATION: u64 = 4_096;
 
 /// In place of an age: by all that is known.
 const LATEST: &str = "latest";
@@ -105,34 +107,18 @@ pub(crate) async fn matured(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
-    let all = catalog.definitions(&reading.workspace).await?;
-    let last = all.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
-    if request.cut.is_none() {
-        reading.warn_of_expired();
-    }
-    let by = survey(reading, request.breakdown.wanted(), None).await?;
-    let grouping = Grouping {
-        pools: request.breakdown.by_model.then(|| last.models()),
-        by: request.breakdown.by(&by),
-        judged: judged_when(reading, catalog, request).await?,
-        ..Grouping::default()
-    };
-    let days =
-        Days { reading, request, all: &all, last: &last, grouping: &grouping, is_surveyed: !by.is_empty() };
+    let prepared = prepared(reading, catalog, request).await?;
+    let days = Days { reading, request, prepared: &prepared };
     let staged = reading.window.days().map(async |day| Ok::<_, Error>((day, days.staged(day).await?)));
     let staged: Vec<(Day, Vec<Staged>)> = stream::iter(staged).buffered(DAYS_AT_ONCE).try_collect().await?;
-    frame_of(rows_of(&staged, &grouping.by, request), request, &reading.hold).await
+    frame_of(rows_of(&staged, &prepared.grouping.by, request), request, &reading.hold).await
 }
 
 /// How the days of an answer are evaluated.
 struct Days<'a> {
     reading: &'a Arc<Reading>,
     request: &'a Request,
-    all: &'a Definitions,
-    /// What is known last.
-    last: &'a Definitions,
-    grouping: &'a Grouping,
-    is_surveyed: bool,
+    prepared: &'a Prepared,
 }
 
 impl Days<'_> {
@@ -144,31 +130,32 @@ impl Days<'_> {
         let mut staged = Vec::<Staged>::new();
         let mut before: Option<(Heads, Definitions)> = None;
         for (age, at) in instants.into_iter().filter(|(_, at)| *at <= self.reading.closed) {
-            let known = (heads_at(&arrivals, at), self.all.known(|one| one.appended_at <= at));
+            let known = (heads_at(&arrivals, at), self.prepared.all.known(|one| one.appended_at <= at));
             let evaluated = match staged.last() {
                 // Nothing has come since the age before.
                 Some(last) if before.as_ref() == Some(&known) => Arc::clone(&last.evaluated),
                 _ => {
                     let then = self.reading.then(known.0.clone(), at);
-                    self.evaluated(&then, day, (&known.1, false)).await?
+                    self.evaluated(
+                        &then,
+                        day,
+                        Way { definitions: &known.1, is_surveyed: false, ..self.prepared.way() },
+                    )
+                    .await?
                 }
             };
             staged.push(Staged { age, at: Some(at), evaluated });
             before = Some(known);
         }
-        let evaluated = self.evaluated(self.reading, day, (self.last, true)).await?;
+        let evaluated = self.evaluated(self.reading, day, self.prepared.way()).await?;
         staged.push(Staged { age: LATEST, at: None, evaluated });
         Ok(staged)
     }
 
-    async fn evaluated(
-        &self,
-        reading: &Reading,
-        day: Day,
-        (definitions, is_surveyed): (&Definitions, bool),
-    ) -> Result<Arc<PeriodBuckets>> {
-        let way = Way { definitions, grouping: self.grouping, is_surveyed };
+    async fn evaluated(&self, reading: &Reading, day: Day, way: Way<'_>) -> Result<Arc<PeriodBuckets>> {
         let buckets = evaluate_part(reading, Window::new(day, day)?, &[], &way, self.request).await?;
+        // They are all kept until the answer is made.
+        self.reading.hold.take(buckets.buckets.len() as u64 * BYTES_OF_EVALUATION).await?;
         let is_of_days = self.request.live.is_none();
         Ok(Arc::new(PeriodBuckets { day, hours: Vec::new(), buckets, is_of_days }))
     }
@@ -177,7 +164,7 @@ impl Days<'_> {
     async fn arrivals(&self, day: Day) -> Result<Arrivals> {
         let mut arrivals = Arrivals::new();
         for kind in What::Maturity.kinds() {
-            let mut walk = match (kind, self.is_surveyed) {
+            let mut walk = match (kind, self.prepared.is_surveyed) {
                 (Kind::Predictions, true) => {
                     self.reading.walk_again(day, *kind, self.reading.heads(day, *kind))
                 }

@@ -1,8 +1,8 @@
 //! How far the truth of each day has come: each age says what evaluations as of then say, and days before say what is to
 //! come.
 
-use event::Kind;
-use query::{Query, Request, What, Words};
+use event::{ErrorKind, Kind};
+use query::{Bounds, Query, Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -15,6 +15,7 @@ on_both_engines!(
     each_age_says_what_was_known_then,
     days_before_say_what_is_to_come,
     what_arrives_later_changes_no_age_that_was_reached,
+    evaluations_that_are_kept_count_as_held,
 );
 
 const FROM: &str = "2026-05-01";
@@ -117,4 +118,25 @@ async fn what_arrives_later_changes_no_age_that_was_reached(world: World) {
     let as_of = Words { as_of: Some(LATER), ..words("day,age,labelled,completeness") };
     let as_of = later.run(scene.id(), &Request::parse(What::Maturity, &as_of).unwrap()).await.unwrap();
     assert_eq!(csv(as_of), before);
+}
+
+async fn evaluations_that_are_kept_count_as_held(world: World) {
+    let scene = Scene::new(world).await;
+    let event = |key: usize| {
+        json!({ "key": format!("k{key}"), "predicted_at": format!("{FROM}T01:00:00Z"), "release": "v1",
+                "score": 0.5, "tags": { "shop": format!("s{key}") } })
+    };
+    scene.append(Kind::Predictions, (0..250).map(event).collect(), "2026-05-01T02:00:00Z").await.unwrap();
+    // Something more is known at each age.
+    for day in [2, 3, 5, 9, 16] {
+        scene.observe_many(FROM, "1", day, &format!("2026-05-{day:02}T00:30:00Z")).await;
+    }
+    let words = Words { to: FROM, by: Some("tag.shop"), ..words("day,labelled") };
+    let within = |memory| scene.query(at(LATER)).within(Bounds { memory, ..Bounds::default() });
+    let evaluations = Request::parse(What::Evaluations, &words).unwrap();
+    within(4 << 20).run(scene.id(), &evaluations).await.unwrap();
+    let maturity = Request::parse(What::Maturity, &words).unwrap();
+    let refused = within(4 << 20).run(scene.id(), &maturity).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
+    within(64 << 20).run(scene.id(), &maturity).await.unwrap();
 }
