@@ -12,6 +12,7 @@ use crate::{
     explain::Step,
     frame::failed,
     output::Format,
+    work,
 };
 
 /// How many bytes of an answer are made, counted and sent at a time.
@@ -82,7 +83,7 @@ impl Answer {
         let of_frame = frame.estimated_size() as u64;
         let mut sink =
             Sink { hold, chunks: Vec::new(), last: Vec::new(), full: None, runtime: Handle::current() };
-        let writing = tokio::task::spawn_blocking(move || {
+        let writing = work::run(move || {
             let _timed = sink.hold.step(Step::Write);
             let written = format.write(&mut frame, &mut sink).and_then(|()| {
                 sink.cut_chunk().map_err(|error| Error::unavailable("the answer is not made").because(error))

@@ -24,6 +24,7 @@ use crate::{
     read::Reading,
     request::{Request, What, Words},
     series::{Cell, Row, series},
+    work,
 };
 
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
@@ -123,7 +124,7 @@ pub(crate) async fn estimates(
         reference.iter().chain(&periods).flat_map(|period| period.buckets.cases.values().map(Vec::len));
     reading.grow((sizes.max().unwrap_or(0) * BYTES_OF_EXPECTED) as u64).await?;
     let (request, reading) = (request.clone(), Arc::clone(reading));
-    let estimating = tokio::task::spawn_blocking(move || {
+    let estimating = work::run(move || {
         reading.hold.check()?;
         rows_of(&reference, &periods, &request, &reading)
     });

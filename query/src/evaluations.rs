@@ -28,6 +28,7 @@ use crate::{
     request::{LiveIn, Request, What},
     series::{active_items, held_items},
     survey::survey,
+    work,
 };
 
 /// How many days are evaluated at once.
@@ -250,7 +251,7 @@ pub(crate) async fn evaluate_part(
     } else {
         let hold = reading.hold.clone();
         let finishing = move || evaluator.finish_while(&mut |rows| hold.draw(rows));
-        let finished = tokio::task::spawn_blocking(finishing).await;
+        let finished = work::run(finishing).await;
         finished.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))??
     };
     reading.hold.shrink(bytes.saturating_sub(finished.kept_bytes() as u64));

@@ -21,6 +21,7 @@ use crate::{
     read::Reading,
     request::{Request, What, Words},
     series::{Cell, Row, series},
+    work,
 };
 
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
@@ -131,7 +132,7 @@ pub(crate) async fn compared(
 ) -> Result<DataFrame> {
     let (periods, by) = computed_periods(reading, catalog, request).await?;
     let (request, hold) = (request.clone(), reading.hold.clone());
-    let comparing = tokio::task::spawn_blocking(move || {
+    let comparing = work::run(move || {
         hold.check()?;
         rows_of(periods, &by, &request)
     });

@@ -12,6 +12,7 @@ use crate::{
     frame,
     parts::{self, Part},
     read::{self, Filter, Reading, RowBounds, Unpacked},
+    work,
 };
 
 /// How many days are joined at once.
@@ -43,7 +44,7 @@ pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<Da
     let bytes = days.iter().map(JoinedDay::bytes).sum();
     reading.grow(bytes).await?;
     let (wanted, building) = (wanted.clone(), Arc::clone(reading));
-    let building = tokio::task::spawn_blocking(move || built(wanted, &days, &building));
+    let building = work::run(move || built(wanted, &days, &building));
     building.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
 }
 
@@ -75,9 +76,8 @@ pub(crate) async fn part(reading: &Arc<Reading>, day: Day, wanted: &Arc<Wanted>)
     let held = 2 * bytes + joined.pairs_bytes();
     reading.grow(bytes).await?;
     let (wanted, building) = (Arc::clone(wanted), Arc::clone(reading));
-    let building = tokio::task::spawn_blocking(move || {
-        frame_of(wanted.columns.as_deref().unwrap_or_default(), &[joined], &building)
-    });
+    let building =
+        work::run(move || frame_of(wanted.columns.as_deref().unwrap_or_default(), &[joined], &building));
     let frame = building.await.map_err(parts::interrupted)??;
     parts::settled(reading, frame, held).await
 }
@@ -113,7 +113,7 @@ async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<J
     let rows: usize = predictions.iter().chain(&outcomes).map(|segment| segment.columns.rows).sum();
     reading.grow(pairs_bytes(rows)).await?;
     let hold = reading.hold.clone();
-    let joining = tokio::task::spawn_blocking(move || {
+    let joining = work::run(move || {
         hold.check()?;
         let pairs = join(&in_log(&predictions), &in_log(&outcomes))
             .map_err(|error| Error::corrupt(format!("the events of {day} cannot be joined: {error}")))?

@@ -80,6 +80,7 @@ mod survey;
 mod text_table;
 mod what;
 mod window;
+mod work;
 
 use std::sync::Arc;
 

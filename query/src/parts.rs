@@ -13,6 +13,7 @@ use crate::{
     explain::Step,
     read::{Filter, Reading, Unpacked},
     runs::{self, DayRuns, Run},
+    work,
 };
 
 /// A part ends behind the segment with which it has so many rows, or so many bytes.
@@ -81,7 +82,7 @@ async fn merged(
     // In order they are copied.
     reading.grow(held).await?;
     let (wanted, hold) = (Arc::clone(wanted), reading.hold.clone());
-    let made = tokio::task::spawn_blocking(move || {
+    let made = work::piece(move || {
         let _timed = hold.step(Step::Make);
         let mut all = before.frame;
         all.vstack_mut_owned(part.frame).map_err(crate::frame::failed)?;
@@ -148,7 +149,7 @@ async fn made(reading: &Arc<Reading>, wanted: Arc<Wanted>, segments: Vec<Unpacke
     // While something is made of them, there are two of them.
     reading.grow(bytes).await?;
     let hold = reading.hold.clone();
-    let made = tokio::task::spawn_blocking(move || {
+    let made = work::piece(move || {
         hold.check()?;
         let _timed = hold.step(Step::Make);
         events::rows_of(&wanted, segments)
@@ -171,7 +172,7 @@ impl Filling {
             }
             let (reading, filter) = (Arc::clone(&self.reading), Arc::clone(&self.filter));
             let mut page = std::mem::take(&mut self.page);
-            let unpacking = tokio::task::spawn_blocking(move || {
+            let unpacking = work::piece(move || {
                 let mut taken = Vec::new();
                 while let Some(segment) = page.pop_front() {
                     for segment in reading.unpack(&filter, vec![segment])? {

@@ -27,6 +27,7 @@ use crate::{
     filter::Why,
     meters,
     runs::rows_of,
+    work,
 };
 
 pub(crate) use crate::filter::{Filter, RowBounds};
@@ -119,7 +120,7 @@ async fn day_with<T: Send + 'static>(
             .hold
             .read_rows(page.iter().map(|segment| rows_of(filter, &segment.item).unwrap_or(0)).sum())?;
         let (filter, taking) = (filter.clone(), Arc::clone(reading));
-        let taken = tokio::task::spawn_blocking(move || taking.unpack(&filter, page)).await;
+        let taken = work::piece(move || taking.unpack(&filter, page)).await;
         let taken = taken.map_err(|error| Error::unavailable("reading was interrupted").because(error))??;
         let more = taken.iter().map(|segment| segment.columns.bytes() as u64).sum();
         bytes += more;
@@ -134,7 +135,7 @@ async fn day_with<T: Send + 'static>(
     // While something is made of them, there are two of them.
     reading.grow(bytes).await?;
     let making = Arc::clone(reading);
-    let made = tokio::task::spawn_blocking(move || {
+    let made = work::piece(move || {
         making.hold.check()?;
         let _timed = making.hold.step(Step::Make);
         make(unpacked)

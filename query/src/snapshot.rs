@@ -15,6 +15,7 @@ use crate::{
     parts,
     read::Reading,
     request::{Last, Request, What, Words},
+    work,
 };
 
 /// A snapshot whose rows were read again.
@@ -118,7 +119,7 @@ impl Query {
         let (mut parts, fixed) = plan.parts(&reading);
         let (cut, mut warnings) = reading.cut();
         while let Some(part) = parts.try_next().await? {
-            let adding = tokio::task::spawn_blocking(move || {
+            let adding = work::piece(move || {
                 digest.add(&part.frame)?;
                 Ok::<_, Error>((digest, part.bytes))
             });

@@ -27,6 +27,7 @@ use crate::{
     plan::Plan,
     read::Reading,
     request::{Request, What},
+    work,
 };
 
 /// An answer, as it is made.
@@ -211,14 +212,14 @@ impl Encoding {
             tally.rows(rows);
         }
         let Self { encoder, bytes, .. } = self;
-        let ending = tokio::task::spawn_blocking(move || encoder.end().map(|()| bytes.take()));
+        let ending = work::piece(move || encoder.end().map(|()| bytes.take()));
         let bytes = ending.await.map_err(parts::interrupted)??;
         Ok(send(&hold, to, bytes).await?.then_some(rows))
     }
 
     /// Writes a part, on a thread where it may take its time.
     async fn part(mut self, part: Part) -> Result<(Self, Vec<u8>)> {
-        let encoding = tokio::task::spawn_blocking(move || {
+        let encoding = work::piece(move || {
             self.hold.check()?;
             let _timed = self.hold.step(Step::Write);
             self.rows += part.frame.height() as u64;

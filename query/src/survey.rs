@@ -5,7 +5,10 @@ use std::sync::Arc;
 use event::{Error, Kind, Result};
 use fold::evaluation::{By, Survey, Wanted};
 
-use crate::read::{Filter, Reading, RowBounds};
+use crate::{
+    read::{Filter, Reading, RowBounds},
+    work,
+};
 
 /// The buckets of the wanted columns, from the predictions of the whole window, or of a span of time in it. What is evaluated afterwards must be read as
 /// far as this has read ([`Reading::heads`]), so that both are of the same events.
@@ -34,7 +37,7 @@ pub(crate) async fn survey(
         let mut walk = reading.walk(day, Kind::Predictions)?;
         while let Some(page) = reading.page(&mut walk, None).await? {
             let (taking, filter) = (Arc::clone(reading), Arc::clone(&filter));
-            let counting = tokio::task::spawn_blocking(move || {
+            let counting = work::piece(move || {
                 for segment in taking.unpack(&filter, page)? {
                     survey
                         .add(&segment.columns)

@@ -23,6 +23,7 @@ use crate::{
     frame::failed,
     parts::interrupted,
     read::{Filter, Reading, Unpacked},
+    work,
 };
 
 /// How many logs are read by one reading: which of their days are kept, and what of them was skipped, is asked at once.
@@ -222,7 +223,7 @@ async fn read_log(
             }
         }
         let (unpacking, filter) = (Arc::clone(reading), filter.clone());
-        let unpacked = tokio::task::spawn_blocking(move || unpacking.unpack(&filter, admitted));
+        let unpacked = work::piece(move || unpacking.unpack(&filter, admitted));
         let unpacked = unpacked.await.map_err(interrupted)??;
         reading.grow(unpacked.iter().map(|segment| segment.columns.bytes() as u64).sum()).await?;
         filling.segments.extend(unpacked);
@@ -242,7 +243,7 @@ async fn rows_of(wanted: &Wanted, mut segments: Vec<Unpacked>, hold: &Hold) -> R
     let mut wanted = wanted.clone();
     // In rows they are there once more.
     hold.take(segments.iter().map(|segment| segment.columns.bytes() as u64).sum()).await?;
-    let making = tokio::task::spawn_blocking(move || {
+    let making = work::piece(move || {
         segments.sort_by_key(|segment| (segment.day, segment.place));
         let members = events::members_of(wanted.kind, segments.iter().map(|segment| &segment.columns));
         let all = || events::all_names(wanted.kind, &members);

@@ -5,6 +5,8 @@ use evaluate::caught;
 use event::{Error, Result};
 use tokio::sync::oneshot;
 
+use crate::work;
+
 /// How large the stack is. Only what is used of it takes memory.
 const STACK_BYTES: usize = 128 * 1024 * 1024;
 
@@ -18,6 +20,7 @@ pub(super) async fn on_large_stack<T: Send + 'static>(
     let (made, waiting) = oneshot::channel();
     let thread = std::thread::Builder::new().name("sql".into()).stack_size(STACK_BYTES);
     let spawned = thread.spawn(move || {
+        work::give_way();
         let done = caught(|| Ok::<_, Error>(work())).unwrap_or_else(|(reason, _)| {
             tracing::error!(reason, "a statement made polars panic");
             Err(Error::invalid(format!("sql: this statement cannot be answered: polars {reason}")))

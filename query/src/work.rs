@@ -1,0 +1,110 @@
+//! The threads on which queries compute. They give way to the threads that append: an ingest beside many readers keeps
+//! most of its rate, and the readers take what is left.
+//!
+//! Two things see to it. The threads have a lower priority than others of the process (on Linux; elsewhere a thread has none
+//! of its own). And short pieces of work take turns, one for each core, so that many readers are no more than a few
+//! threads that want to run.
+
+use std::{num::NonZero, sync::LazyLock, thread::available_parallelism};
+
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Semaphore,
+    task::JoinHandle,
+};
+
+/// By how much the threads are nicer than others. A thread that is 10 nicer gets about a tenth of a core that another
+/// one wants as well.
+const NICENESS: i32 = 10;
+
+/// The threads of this process, and the turns of short pieces of work.
+struct Threads {
+    /// `None`, when the system refuses it; then work is done where other work that blocks is.
+    own: Option<Runtime>,
+    turns: Semaphore,
+}
+
+static THREADS: LazyLock<Threads> = LazyLock::new(|| Threads {
+    own: Builder::new_current_thread().thread_name("query").on_thread_start(give_way).build().ok(),
+    turns: Semaphore::new(available_parallelism().map_or(1, NonZero::get)),
+});
+
+/// Does work that may take long, or may wait, at a low priority.
+pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    match &THREADS.own {
+        Some(own) => own.spawn_blocking(work),
+        None => tokio::task::spawn_blocking(work),
+    }
+}
+
+/// Does a short piece of work, which waits for nothing, at a low priority, when its turn comes. Turns are given in the
+/// order in which they were asked for.
+pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    run(move || {
+        // The thread waits, not a task: a stream whose client takes nothing is not polled, and would keep a turn.
+        let _turn = THREADS.own.as_ref().and_then(|own| own.handle().block_on(THREADS.turns.acquire()).ok());
+        work()
+    })
+}
+
+/// Makes the calling thread, and those that it starts, give way to others.
+#[cfg(target_os = "linux")]
+pub(crate) fn give_way() {
+    // There a thread has a priority of its own. One that keeps its priority does the same work.
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        tracing::debug!(%error, "a thread of queries keeps the priority that all have");
+    }
+}
+
+/// A thread has no priority of its own here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn give_way() {
+    let _ = NICENESS;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_queries_compute_gives_way_to_all_else() {
+        let niceness = || rustix::process::getpriority_process(None).unwrap();
+        let others = niceness();
+        let most = 19;
+        assert_eq!(run(niceness).await.unwrap(), NICENESS.max(others).min(most));
+        assert_eq!(piece(niceness).await.unwrap(), NICENESS.max(others).min(most));
+        assert_eq!(tokio::task::spawn_blocking(niceness).await.unwrap(), others);
+        assert_eq!(niceness(), others);
+    }
+
+    #[tokio::test]
+    async fn as_many_pieces_are_worked_on_at_once_as_there_are_cores() {
+        static NOW: AtomicUsize = AtomicUsize::new(0);
+        let cores = available_parallelism().unwrap().get();
+        let begun: Vec<_> = (0..3 * cores)
+            .map(|_| {
+                piece(|| {
+                    let at_once = NOW.fetch_add(1, Ordering::SeqCst) + 1;
+                    std::thread::sleep(Duration::from_millis(5));
+                    NOW.fetch_sub(1, Ordering::SeqCst);
+                    at_once
+                })
+            })
+            .collect();
+        for piece in begun {
+            let at_once = piece.await.unwrap();
+            assert!((1..=cores).contains(&at_once), "{at_once}");
+        }
+        // One that panics gives its turn back.
+        for _ in 0..=cores {
+            assert!(piece(|| panic!("on purpose")).await.unwrap_err().is_panic());
+        }
+        assert_eq!(piece(|| 1).await.unwrap(), 1);
+    }
+}
