@@ -8,7 +8,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
-    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, maturity, estimates, drift or head-to-head.
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, maturity, estimates, segments, drift or head-to-head.
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
@@ -22,6 +22,12 @@ pub(crate) struct QueryArgs {
     pub(crate) narrowed: NarrowedArgs,
     #[command(flatten)]
     pub(crate) figures: FiguresArgs,
+    /// The figure by which segments are ranked; by default the primary metric of the workspace.
+    #[arg(long)]
+    pub(crate) figure: Option<String>,
+    /// Rank segments of two splits too, which reads the events.
+    #[arg(long)]
+    pub(crate) pairs: bool,
     /// Show what was read, and how long each step took, in the place of the rows; --format json shows it as JSON. The rows
     /// are made all the same, in the form of Arrow.
     #[arg(long)]
@@ -143,6 +149,8 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         limit: narrowed.limit.as_deref(),
         sample: narrowed.sample.as_deref(),
         order: narrowed.order.as_deref(),
+        figure: args.figure.as_deref(),
+        pairs: args.pairs,
         ..words(&args.window, &args.figures, by.as_deref())
     };
     let what = What::parse(&args.what)?;
@@ -167,7 +175,8 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     match query.answer_as(workspace.id(), &request, format).await? {
         Made::Whole(mut answer) => {
             args.shown.say(&answer, request.as_of);
-            if let (Some(source), false) = (answer.source, request.breakdown.columns.is_empty()) {
+            let is_told = !request.breakdown.columns.is_empty() || request.slicing.is_some();
+            if let (Some(source), true) = (answer.source, is_told) {
                 eprintln!("source: {}", source.name());
             }
             if format == Format::Table && request.columns.is_none() {

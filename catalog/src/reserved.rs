@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 24] = [
+const OTHERS: [&str; 25] = [
     "alerts",
     "audit",
     "classes",
@@ -29,6 +29,7 @@ const OTHERS: [&str; 24] = [
     "quota",
     "retention",
     "rollups",
+    "segments",
     "settings",
     "sql",
 ];

@@ -20,6 +20,7 @@ mod partition;
 mod release;
 mod splits;
 mod survey;
+mod tasks;
 mod versions;
 
 use std::collections::BTreeMap;

@@ -8,6 +8,7 @@
 //! version of the stored state.
 
 mod any;
+mod evidence;
 mod gaps;
 mod statistics;
 mod table;
@@ -17,6 +18,7 @@ use std::fmt;
 
 pub use any::AnyFigure;
 use event::{Error, Result};
+pub use evidence::Evidence;
 pub use gaps::{GAPS, Gap};
 pub use statistics::{STATISTICS, Statistic, StatisticGetter};
 pub use table::FIGURES;
@@ -45,6 +47,8 @@ pub struct Figure {
     pub of: Of,
     /// What it is when a number stands where scikit-learn divides by zero and warns.
     pub divided: Option<fn(&Row<'_>, f64) -> Option<f64>>,
+    /// What a test of it needs, where that is stored: of shares, and of means whose squares are known.
+    pub evidence: Option<fn(&Row<'_>) -> Option<Evidence>>,
 }
 
 /// How a figure is read from a row. `None` where it is not defined.
@@ -246,6 +250,11 @@ impl ReleaseEvaluation {
     /// The value of a figure; `None`, when the task of the release has none, or nothing was judged.
     pub fn figure(&self, figure: &Figure) -> Option<f64> {
         if let Getter::Number(read) = figure.getter { read(&Row::of(self)) } else { None }
+    }
+
+    /// What a test of a figure needs; `None`, where that is not stored or nothing was judged.
+    pub fn evidence(&self, figure: &Figure) -> Option<Evidence> {
+        (figure.evidence?)(&Row::of(self))
     }
 
     /// How many predictions a figure is made of.

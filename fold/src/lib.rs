@@ -54,6 +54,7 @@ mod read;
 pub mod rollup;
 mod segment;
 pub mod sketch;
+pub mod slices;
 mod state;
 #[cfg(test)]
 mod testing;

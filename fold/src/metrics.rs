@@ -23,7 +23,9 @@ pub use class_scores::{ClassProbabilities, ClassScores, TOP};
 pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
 pub(crate) use errors::quantile;
 pub use errors::{ErrorDetail, ErrorFigures, Errors};
-pub(crate) use interval::{NORMAL_975, Placements, delong, student_975, variance_of_mean, wilson};
+pub(crate) use interval::{
+    NORMAL_975, Placements, delong, normal_beyond, student_975, student_beyond, variance_of_mean, wilson,
+};
 pub use scores::{Ranked, Ranks, Scores};
 pub(crate) use value::value;
 pub use value::{Best, Worth};

@@ -14,7 +14,7 @@ use crate::{
     events::{APPENDED_AT, DAY},
     head_to_head,
     request::What,
-    rollups,
+    rollups, segments,
 };
 
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
@@ -45,6 +45,7 @@ impl What {
             }
             What::Maturity => columns.extend(maturity_columns()),
             What::Estimates => columns.extend(estimates::columns()),
+            What::Segments => columns.extend(segments::columns()),
             What::Drift => columns.extend(drift::columns()),
             What::HeadToHead => columns.extend(head_to_head::columns()),
         }
@@ -71,7 +72,7 @@ impl What {
             What::Rollups => Kind::Metrics.families().iter().collect(),
             What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
             What::Classes | What::Confusion | What::HeadToHead => breakdown::families().collect(),
-            What::Drift | What::Estimates => Vec::new(),
+            What::Drift | What::Estimates | What::Segments => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use evaluate::{Failure, Unreadable, judge_day};
 use event::{Day, Error, ErrorKind, Id, Kind, Period, Result, Split, Timestamp, Window, Zone};
 use fold::{
     Evaluation,
-    evaluation::{Buckets, By, Evaluator, Grouping, Judged},
+    evaluation::{Buckets, By, Evaluator, Grouping, Judged, MAX_VALUES},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
@@ -123,7 +123,8 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// How days are evaluated by what is known last.
     pub(crate) fn way(&self) -> Way<'_> {
-        Way { definitions: &self.known, grouping: &self.grouping, is_surveyed: self.is_surveyed }
+        let Self { known, grouping, is_surveyed, .. } = self;
+        Way { definitions: known, grouping, more: &[], is_surveyed: *is_surveyed }
     }
 }
 
@@ -139,7 +140,7 @@ pub(crate) async fn prepared(
         reading.warn_of_expired();
     }
     let span = request.zone.map(|zone| zone.span(request.window));
-    let by = survey(reading, request.breakdown.wanted(), span).await?;
+    let by = survey(reading, request.breakdown.wanted(), span, MAX_VALUES).await?;
     let grouping = Grouping {
         pools: request.breakdown.by_model.then(|| known.models()),
         by: request.breakdown.by(&by),
@@ -198,6 +199,8 @@ fn borders(part: Window, request: &Request) -> Vec<i64> {
 pub(crate) struct Way<'a> {
     pub(crate) definitions: &'a Definitions,
     pub(crate) grouping: &'a Grouping,
+    /// How predictions are dealt as well: see [`Evaluator::dealt_by`].
+    pub(crate) more: &'a [Arc<Grouping>],
     /// Whether all predictions have been read before, and now as far again.
     pub(crate) is_surveyed: bool,
 }
@@ -215,7 +218,8 @@ pub(crate) async fn evaluate_part(
         .at_threshold(request.threshold)
         .at_costs(request.costs)
         .with_intervals(request.has_intervals)
-        .grouped(Arc::new(grouping));
+        .grouped(Arc::new(grouping))
+        .dealt_by(way.more);
     if let Some(pair) = head_to_head::pair(request) {
         evaluator = evaluator.between(pair);
     }
@@ -320,7 +324,7 @@ impl evaluate::Reading for DayReading<'_> {
 
 /// The stored evaluations of a window, with or without the rows of splits: one query, one for these rows, and one more for
 /// each day that was evaluated while its parts were read.
-async fn stored(
+pub(crate) async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
     (request, has_splits): (&Request, bool),

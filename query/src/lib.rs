@@ -60,6 +60,7 @@ mod intervals;
 mod joined;
 mod lineage;
 mod lines;
+mod live_in;
 mod maturity;
 mod meters;
 mod narrow;
@@ -72,6 +73,7 @@ pub mod request;
 mod rollups;
 mod runs;
 mod scan;
+mod segments;
 mod series;
 mod snapshot;
 pub mod sql;
@@ -114,6 +116,7 @@ pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
 pub use request::{By, Last, LiveIn, Request, What, Words};
 pub use scan::Scan;
+pub use segments::Slicing;
 pub use snapshot::Verified;
 pub use sql::{Sql, SqlWords};
 pub use streamed::{End, Made, Said, Streamed};
@@ -259,6 +262,7 @@ impl Query {
         match request.what {
             What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await,
             What::Drift => drift::drift(&self.table, workspace, request, hold).await,
+            What::Segments => segments::stored(&self.table, &self.catalog, (workspace, request), hold).await,
             _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await,
         }
     }
@@ -284,6 +288,7 @@ impl Query {
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
             What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
             What::Estimates => estimates::estimates(&reading, &self.catalog, request).await,
+            What::Segments => segments::computed(&reading, &self.catalog, request).await,
             What::Maturity => maturity::matured(&reading, &self.catalog, request).await,
             _ if request.mature.is_some() => maturity::matured(&reading, &self.catalog, request).await,
             _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,

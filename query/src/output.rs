@@ -18,7 +18,7 @@ use crate::{
     head_to_head,
     intervals::{self, CustomInterval},
     request::What,
-    rollups,
+    rollups, segments,
     text_table::Excerpt,
 };
 
@@ -147,6 +147,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
             None => Figure::named(name).is_none_or(|figure| figure.is_main),
         },
         What::Estimates => estimates::is_main(name),
+        What::Segments => segments::is_main(name),
         What::Drift => drift::is_main(name),
         What::HeadToHead => head_to_head::is_main(name),
         _ => !rollups::is_rank(name),

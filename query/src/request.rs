@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use event::{Costs, Day, Error, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX, id};
+use event::{Costs, Day, Error, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX};
 use log::cut::Cut;
 
 use crate::{
     breakdown::{Bins, Breakdown},
-    drift, estimates, head_to_head, intervals, maturity,
+    drift, estimates, head_to_head, intervals,
+    live_in::live_of,
+    maturity,
     narrow::Narrowed,
+    segments::{self, Slicing},
     window::Span,
 };
 
-pub use crate::{by::By, what::What, window::Last};
+pub use crate::{by::By, live_in::LiveIn, what::What, window::Last};
 
 /// The most days in a window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
@@ -62,6 +65,8 @@ pub struct Request {
     pub reference: Option<Window>,
     /// The release that the one of `release` is compared with.
     pub against: Option<String>,
+    /// How segments are asked for.
+    pub slicing: Option<Slicing>,
 }
 
 /// The same as it was written.
@@ -120,6 +125,10 @@ pub struct Words<'a> {
     pub reference: Option<&'a str>,
     /// A release.
     pub against: Option<&'a str>,
+    /// A figure by which segments are ranked.
+    pub figure: Option<&'a str>,
+    /// Whether there are segments of two splits.
+    pub pairs: bool,
 }
 
 impl Request {
@@ -187,6 +196,7 @@ impl Request {
             costs: words.costs.map(|word| costs_of(what, word)).transpose()?,
             period,
             against: head_to_head::against_of(what, words, period)?,
+            slicing: segments::slicing_of(what, words)?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
             reference,
@@ -195,15 +205,6 @@ impl Request {
         let mature = words.mature.map(|word| maturity::mature_of(what, &request, word)).transpose()?;
         Ok(Self { mature, ..request })
     }
-}
-
-/// Predictions of what was live, or was not, when they were made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveIn {
-    /// The environment.
-    pub environment: String,
-    /// Whether what was live there is judged, or what was not.
-    pub is_live: bool,
 }
 
 impl Request {
@@ -232,6 +233,7 @@ impl Request {
             mature: None,
             reference: None,
             against: None,
+            slicing: None,
         }
     }
 
@@ -263,6 +265,7 @@ impl Request {
         }
         let is_as_defined = self.threshold.is_none() && self.costs.is_none();
         let is_as_defined = is_as_defined && self.mature.is_none();
+        let is_as_defined = is_as_defined && !self.slicing.as_ref().is_some_and(|slicing| slicing.has_pairs);
         let is_of_days = is_as_defined && self.period == Period::Day && !self.has_intervals;
         let is_of_days =
             is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.live.is_none();
@@ -320,7 +323,7 @@ pub(crate) fn instant(text: &str) -> Result<Timestamp> {
 pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
     [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
 
-fn of_evaluations(what: What, name: &str) -> Result<()> {
+pub(crate) fn of_evaluations(what: What, name: &str) -> Result<()> {
     match (what.takes(name), what.is_judged()) {
         (true, _) => Ok(()),
         (false, true) => Err(Error::invalid(format!("{name}: `{}` does not take it", what.name()))),
@@ -355,18 +358,6 @@ fn zone_of(what: What, word: &str) -> Result<Option<Zone>> {
     of_evaluations(what, "time-zone")?;
     let zone = Zone::parse(word).map_err(|error| Error::invalid(format!("time-zone: {error}")))?;
     Ok(Some(zone).filter(|zone| !zone.is_utc()))
-}
-
-fn live_of(what: What, words: &Words<'_>) -> Result<Option<LiveIn>> {
-    match words.environment {
-        Some(environment) => {
-            of_evaluations(what, "environment")?;
-            id::check_name(environment).map_err(|error| Error::invalid(format!("environment: {error}")))?;
-            Ok(Some(LiveIn { environment: environment.to_owned(), is_live: !words.shadow }))
-        }
-        None if words.shadow => Err(Error::invalid("shadow: name the environment in which it was not live")),
-        None => Ok(None),
-    }
 }
 
 fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {

@@ -11,11 +11,12 @@ use crate::{
 };
 
 /// The buckets of the wanted columns, from the predictions of the whole window, or of a span of time in it. What is evaluated afterwards must be read as
-/// far as this has read ([`Reading::heads`]), so that both are of the same events.
+/// far as this has read ([`Reading::heads`]), so that both are of the same events. So many values of a column have a bucket each at `most`.
 pub(crate) async fn survey(
     reading: &Arc<Reading>,
     wanted: Vec<Wanted>,
     span: Option<(i64, i64)>,
+    most: usize,
 ) -> Result<Vec<By>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
@@ -56,5 +57,5 @@ pub(crate) async fn survey(
         }
     }
     reading.hold.shrink(bytes);
-    Ok(survey.finish())
+    Ok(survey.keep(most))
 }

@@ -23,14 +23,16 @@ pub enum What {
     Maturity,
     /// What figures are expected to be before there is truth.
     Estimates,
+    /// The splits of releases in which they are worst.
+    Segments,
     /// Two releases where both predicted the same.
     HeadToHead,
 }
 
 impl What {
-    /// The tables of SQL: all that needs no more than a window.
+    /// The tables of SQL: all that needs no more than a window, and of which a row says the same whichever others are read.
     pub fn tables() -> impl Iterator<Item = Self> {
-        Self::all().filter(|what| !matches!(what, What::HeadToHead | What::Estimates))
+        Self::all().filter(|what| !matches!(what, What::HeadToHead | What::Estimates | What::Segments))
     }
 
     /// All that can be read.
@@ -44,6 +46,7 @@ impl What {
             What::Drift,
             What::Maturity,
             What::Estimates,
+            What::Segments,
             What::HeadToHead,
         ])
     }
@@ -101,6 +104,12 @@ impl What {
                 false,
                 "Query how good predictions are expected to be without their outcomes, by day and release",
             ),
+            What::Segments => (
+                "segments",
+                JUDGED,
+                true,
+                "Query in which values of the declared splits the predictions of a release are worst",
+            ),
             What::HeadToHead => (
                 "head-to-head",
                 JUDGED,
@@ -130,6 +139,7 @@ impl What {
                 | What::Confusion
                 | What::Maturity
                 | What::Estimates
+                | What::Segments
                 | What::HeadToHead
         )
     }
@@ -139,12 +149,16 @@ impl What {
         match word {
             "interval" | "costs" | "mature" => self == What::Evaluations,
             "reference" => matches!(self, What::Drift | What::Estimates),
-            "by" | "bins" => self.is_judged() && self != What::Estimates,
+            "by" | "bins" => self.is_judged() && !matches!(self, What::Estimates | What::Segments),
             "environment" | "shadow" => {
-                self.is_judged() && !matches!(self, What::HeadToHead | What::Maturity | What::Estimates)
+                matches!(self, What::Evaluations | What::Classes | What::Confusion)
             }
-            "group-by" => self.is_judged() && self != What::Maturity || self == What::Drift,
-            "time-zone" => self.is_judged() && !matches!(self, What::Maturity | What::Estimates),
+            "group-by" => {
+                self.is_judged() && !matches!(self, What::Maturity | What::Segments) || self == What::Drift
+            }
+            "time-zone" => {
+                self.is_judged() && !matches!(self, What::Maturity | What::Estimates | What::Segments)
+            }
             "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
             _ => self.is_judged(),
         }

@@ -34,6 +34,7 @@ mod paging;
 mod past;
 mod retention;
 mod runs;
+mod segments;
 mod series;
 mod snapshots;
 mod splits;

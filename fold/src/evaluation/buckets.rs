@@ -15,6 +15,9 @@ pub struct Buckets {
     pub duels: Duels,
     /// The binary predictions with scores, where these are kept.
     pub cases: Cases,
+    /// The results by the buckets of each of the other ways in which predictions were dealt: see
+    /// [`Evaluator::dealt_by`](super::Evaluator::dealt_by).
+    pub more: Vec<Vec<(Bucket, ReleaseEvaluation)>>,
 }
 
 impl Buckets {

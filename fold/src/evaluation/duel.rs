@@ -7,11 +7,12 @@ use event::{Definition, Task, fields::same_label};
 use super::{
     Bucket,
     cases::bytes_of,
-    evaluator::{Rows, distance},
+    evaluator::Rows,
     fields::Fields,
     grouping::Dealt,
     head_to_head,
     judge::{Instead, says_positive},
+    tasks::distance,
 };
 use crate::{
     hash::hash,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, convert::Infallible, iter, mem, sync::Arc};
 
-use event::{Costs, Definition, Split, Task, fields::same_label};
+use event::{Costs, Definition, Split};
 
 use super::{
     Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
@@ -16,6 +16,7 @@ use super::{
     judge::{BinaryJudge, Instead},
     release::Release,
     splits,
+    tasks::{distance, task_numbers},
 };
 use crate::{
     FoldError, Joined, LogSegment, Result,
@@ -28,8 +29,10 @@ use crate::{
 pub struct Evaluator {
     definitions: BTreeMap<String, Definition>,
     table: Table,
-    /// By split that is declared, where these are evaluated too.
-    splits: Vec<(Split, Table)>,
+    /// The splits that are declared, where these are evaluated too.
+    splits: Vec<Split>,
+    /// Predictions dealt in other ways as well: by each of the splits, or as was asked for.
+    more: Vec<Table>,
     outcomes: u64,
     unmatched: u64,
     options: Options,
@@ -60,6 +63,7 @@ impl Evaluator {
             definitions,
             table: Table::default(),
             splits: Vec::new(),
+            more: Vec::new(),
             outcomes: 0,
             unmatched: 0,
             options: Options::default(),
@@ -100,9 +104,15 @@ impl Evaluator {
     pub fn split(self, survey: Survey) -> Self {
         let declared = splits::declared(&self.definitions);
         let groupings = splits::groupings(declared, survey, &self.definitions);
-        let table = |grouping| Table { grouping, ..Table::default() };
-        let splits = groupings.into_iter().map(|(split, grouping)| (split, table(grouping)));
-        Self { splits: splits.collect(), ..self }
+        let (splits, groupings): (Vec<_>, Vec<_>) = groupings.into_iter().unzip();
+        Self { splits, ..self.dealt_by(&groupings) }
+    }
+
+    /// The same, and predictions are dealt in each of these ways as well, of which [`Buckets::more`] has the results.
+    #[must_use]
+    pub fn dealt_by(self, groupings: &[Arc<Grouping>]) -> Self {
+        let table = |grouping: &Arc<Grouping>| Table { grouping: Arc::clone(grouping), ..Table::default() };
+        Self { more: groupings.iter().map(table).collect(), ..self }
     }
 
     /// The columns that it needs of predictions beside those that [`needs`](super::needs) names.
@@ -112,7 +122,7 @@ impl Evaluator {
     }
 
     fn tables(&self) -> impl Iterator<Item = &Table> {
-        iter::once(&self.table).chain(self.splits.iter().map(|(_, table)| table))
+        iter::once(&self.table).chain(&self.more)
     }
 
     /// The same, and a binary prediction with a score is of the positive class from `threshold` on, whatever its label and
@@ -143,8 +153,11 @@ impl Evaluator {
     /// # Errors
     /// [`FoldError::OtherTask`], when a release that was judged has another kind of task from now on.
     pub fn next_day(&mut self, definitions: BTreeMap<String, Definition>) -> Result<()> {
-        if self.table.grouping.pools.is_none() {
-            for (bucket, release) in &mut self.table.buckets {
+        for table in iter::once(&mut self.table).chain(&mut self.more) {
+            if table.grouping.pools.is_some() {
+                continue;
+            }
+            for (bucket, release) in &mut table.buckets {
                 if let Some(definition) = definitions.get(&bucket.name)
                     && !release.go_on(definition, self.options)
                 {
@@ -188,7 +201,7 @@ impl Evaluator {
             options: self.options,
         };
         self.table.add(&day, self.duel.as_mut(), self.cases.as_mut())?;
-        self.splits.iter_mut().try_for_each(|(_, table)| table.add(&day, None, None))?;
+        self.more.iter_mut().try_for_each(|table| table.add(&day, None, None))?;
         self.outcomes += joined.outcomes;
         self.unmatched += joined.unmatched;
         Ok(())
@@ -197,7 +210,7 @@ impl Evaluator {
     /// The results by release and, where they are judged by splits, by these; of an evaluator that is not grouped.
     pub fn finish(mut self) -> Evaluation {
         let mut rows = Splits::new();
-        for (split, table) in mem::take(&mut self.splits) {
+        for (split, table) in mem::take(&mut self.splits).into_iter().zip(mem::take(&mut self.more)) {
             let Ok(buckets) = table.finish(&self.definitions, self.options, &mut |_| Ok::<_, Infallible>(()));
             splits::rows_of(&mut rows, &split, buckets, &self.definitions);
         }
@@ -220,10 +233,12 @@ impl Evaluator {
     /// # Errors
     /// That of `go_on`.
     pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
-        let Self { table, definitions, options, outcomes, unmatched, duel, cases, .. } = self;
+        let Self { table, more, definitions, options, outcomes, unmatched, duel, cases, .. } = self;
         let duels = duel.map(Duel::finish).unwrap_or_default();
         let buckets = table.finish(&definitions, options, go_on)?;
-        Ok(Buckets { buckets, outcomes, unmatched, duels, cases: cases.unwrap_or_default() })
+        let more = more.into_iter().map(|table| table.finish(&definitions, options, go_on));
+        let more = more.collect::<Result<_, E>>()?;
+        Ok(Buckets { buckets, outcomes, unmatched, duels, cases: cases.unwrap_or_default(), more })
     }
 }
 
@@ -345,36 +360,5 @@ impl Table {
         // A bucket may have nothing but predictions that do not count.
         let buckets = self.buckets.into_iter().filter(|(_, release)| release.predictions > 0);
         buckets.map(of_bucket).collect()
-    }
-}
-
-/// Numbers for what releases are to predict; those of equal tasks have the same.
-fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
-    let mut known = Vec::<Option<&'a Task>>::new();
-    let mut numbers = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        let number = known.iter().position(|known| known == task).unwrap_or(known.len());
-        if number == known.len() {
-            known.push(*task);
-        }
-        numbers.push(number as u32);
-    }
-    numbers
-}
-
-/// How far a prediction is from the truth: a probability from 0 or 1, a number from the real one, and a class
-/// by 1 if it is not the real one.
-pub(super) fn distance(task: &Task, prediction: &Fields<'_>, outcome: &Fields<'_>) -> Option<f64> {
-    let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
-    match task {
-        Task::Binary { positive_label } => {
-            let real = same_label(outcome.label?, positive_label);
-            let by_score = prediction.score.filter(|score| (0.0..=1.0).contains(score));
-            by_score
-                .map(|score| (score - wrong(real)).abs())
-                .or(prediction.label.map(|label| wrong(same_label(label, positive_label) != real)))
-        }
-        Task::Multiclass => Some(wrong(!same_label(prediction.class()?, outcome.label?))),
-        Task::Regression => Some((prediction.value? - outcome.value?).abs()),
     }
 }

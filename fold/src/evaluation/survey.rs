@@ -136,8 +136,8 @@ impl Survey {
         self.keep(MAX_VALUES)
     }
 
-    /// The same, and so many values at most have a bucket of their own.
-    pub(super) fn keep(self, most: usize) -> Vec<By> {
+    /// The same, and so many values of a column of texts at most have a bucket of their own.
+    pub fn keep(self, most: usize) -> Vec<By> {
         let of_column = |(wanted, seen)| match (wanted, seen) {
             (Wanted::Texts(column), Seen::Texts(counts)) => By::Texts { column, kept: counts.kept(most) },
             (Wanted::Bins(column, bins), Seen::Numbers { sketch, extremes: Some(extremes) }) => {

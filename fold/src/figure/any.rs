@@ -70,6 +70,11 @@ impl AnyFigure {
         }
     }
 
+    /// Whether it is a sum, which grows with what it is of.
+    pub fn is_sum(&self) -> bool {
+        matches!(self.merge(), Some(Merge::Sum))
+    }
+
     /// How several days make one value; `None`, when releases are not ranked by it.
     pub(super) fn merge(&self) -> Option<Merge> {
         match self {

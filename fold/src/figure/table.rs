@@ -1,6 +1,6 @@
 //! The table of figures.
 
-use super::{Direction, Figure, Getter, Merge, Method, Of, Ranking, Row};
+use super::{Direction, Evidence, Figure, Getter, Merge, Method, Of, Ranking, Row};
 use crate::{
     evaluation::{Measures, Multiclass, Regression},
     metrics::{
@@ -17,6 +17,7 @@ pub static FIGURES: &[Figure] = &[
     number("maturity", |row| row.release?.maturity()),
     count("positives", |row| Some(row.binary()?.positives)),
     number("accuracy", accuracy)
+        .evidence(accuracy_evidence)
         .within(Method::Wilson)
         .ranked(Direction::Max, Merge::Confusion(Confusion::accuracy))
         .main(),
@@ -36,11 +37,13 @@ pub static FIGURES: &[Figure] = &[
         .ranked(Direction::Min, Merge::Mean)
         .main(),
     number("precision", |row| row.binary()?.precision)
+        .evidence(|row| share(row, |of| (of.tp, of.tp + of.fp)))
         .within(Method::Wilson)
         .divided(|row, zero| divided(row, Confusion::precision, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::precision))
         .main(),
     number("recall", |row| row.binary()?.recall)
+        .evidence(|row| share(row, |of| (of.tp, of.tp + of.fn_)))
         .within(Method::Wilson)
         .divided(|row, zero| divided(row, Confusion::recall, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::recall))
@@ -56,6 +59,7 @@ pub static FIGURES: &[Figure] = &[
         .ranked(Direction::Min, Merge::Calibration(calibration_error)),
     number("mean_score", |row| row.release?.mean_score),
     number("mae", |row| regression(row)?.mae)
+        .evidence(|row| Evidence::of_errors(regression(row)?))
         .within(Method::Student)
         .ranked(Direction::Min, Merge::Mean)
         .main(),
@@ -84,13 +88,16 @@ pub static FIGURES: &[Figure] = &[
     count("tn", |row| Some(row.binary()?.confusion.tn)),
     count("fn", |row| Some(row.binary()?.confusion.fn_)),
     number("specificity", |row| row.binary()?.confusion.specificity())
+        .evidence(|row| share(row, |of| (of.tn, of.tn + of.fp)))
         .within(Method::Wilson)
         .divided(|row, zero| divided(row, Confusion::specificity, zero))
         .ranked(Direction::Max, Merge::Confusion(Confusion::specificity)),
     number("fpr", |row| row.binary()?.confusion.fpr())
+        .evidence(|row| share(row, |of| (of.fp, of.tn + of.fp)))
         .within(Method::Wilson)
         .ranked(Direction::Min, Merge::Confusion(Confusion::fpr)),
     number("fnr", |row| row.binary()?.confusion.fnr())
+        .evidence(|row| share(row, |of| (of.fn_, of.tp + of.fn_)))
         .within(Method::Wilson)
         .ranked(Direction::Min, Merge::Confusion(Confusion::fnr)),
     number("average_precision", |row| ranks(row)?.average_precision)
@@ -144,9 +151,9 @@ pub static FIGURES: &[Figure] = &[
         .within(Method::Bootstrap)
         .divided(|row, zero| classes(row)?.weighted_mean(ClassCounts::f1, Some(zero)))
         .ranked(Direction::Max, Merge::Classes(|of| of.weighted_mean(ClassCounts::f1, None))),
-    top("top_2_accuracy", |row| top_accuracy(row, 0)),
-    top("top_3_accuracy", |row| top_accuracy(row, 1)),
-    top("top_5_accuracy", |row| top_accuracy(row, 2)),
+    top("top_2_accuracy", |row| top_accuracy(row, 0), |row| top_evidence(row, 0)),
+    top("top_3_accuracy", |row| top_accuracy(row, 1), |row| top_evidence(row, 1)),
+    top("top_5_accuracy", |row| top_accuracy(row, 2), |row| top_evidence(row, 2)),
     number("coverage", |row| ratio(bounds(row)?.inside, bounds(row)?.n))
         .of(Of::Bounded)
         .within(Method::Wilson),
@@ -166,6 +173,7 @@ pub static FIGURES: &[Figure] = &[
         .ranked(Direction::Max, Merge::Sum),
     number("value_per_prediction", |row| Some(worth(row)?.value / worth(row)?.n as f64))
         .of(Of::Priced)
+        .evidence(|row| Evidence::of_worth(row.binary()?))
         .within(Method::Student)
         .ranked(Direction::Max, Merge::Mean),
     number("best_threshold", |row| Some(worth(row)?.best?.threshold)),
@@ -178,6 +186,20 @@ fn accuracy(row: &Row<'_>) -> Option<f64> {
         Measures::Multiclass(of) => of.accuracy,
         Measures::Regression(_) => None,
     }
+}
+
+fn accuracy_evidence(row: &Row<'_>) -> Option<Evidence> {
+    match row.measures()? {
+        Measures::Binary(_) => share(row, |of| (of.tp + of.tn, of.n())),
+        Measures::Multiclass(of) => Some(Evidence::share(of.correct, of.judged)),
+        Measures::Regression(_) => None,
+    }
+}
+
+/// Of a share of a confusion matrix: what it counts, and of how many.
+fn share(row: &Row<'_>, counts: fn(&Confusion) -> (u64, u64)) -> Option<Evidence> {
+    let (right, n) = counts(&row.binary()?.confusion);
+    Some(Evidence::share(right, n))
 }
 
 /// What divides counts, with `zero` where it divides by nothing; `None` where nothing is judged.
@@ -227,6 +249,11 @@ fn top_accuracy(row: &Row<'_>, at: usize) -> Option<f64> {
     ratio(scores.top[at], scores.scored)
 }
 
+fn top_evidence(row: &Row<'_>, at: usize) -> Option<Evidence> {
+    let scores = scores(row)?;
+    Some(Evidence::share(scores.top[at], scores.scored))
+}
+
 fn bounds(row: &Row<'_>) -> Option<Bounds> {
     regression(row)?.bounds
 }
@@ -264,12 +291,29 @@ const fn number(name: &'static str, read: fn(&Row<'_>) -> Option<f64>) -> Figure
 }
 
 const fn figure(name: &'static str, getter: Getter) -> Figure {
-    Figure { name, getter, ranking: None, is_main: false, method: None, of: Of::Judged, divided: None }
+    Figure {
+        name,
+        getter,
+        ranking: None,
+        is_main: false,
+        method: None,
+        of: Of::Judged,
+        divided: None,
+        evidence: None,
+    }
 }
 
 /// The accuracy of the classes with the greatest scores.
-const fn top(name: &'static str, read: fn(&Row<'_>) -> Option<f64>) -> Figure {
-    number(name, read).of(Of::Scored).within(Method::Wilson).ranked(Direction::Max, Merge::Mean)
+const fn top(
+    name: &'static str,
+    read: fn(&Row<'_>) -> Option<f64>,
+    evidence: fn(&Row<'_>) -> Option<Evidence>,
+) -> Figure {
+    number(name, read)
+        .of(Of::Scored)
+        .evidence(evidence)
+        .within(Method::Wilson)
+        .ranked(Direction::Max, Merge::Mean)
 }
 
 impl Figure {
@@ -283,6 +327,10 @@ impl Figure {
 
     const fn within(self, method: Method) -> Self {
         Self { method: Some(method), ..self }
+    }
+
+    const fn evidence(self, read: fn(&Row<'_>) -> Option<Evidence>) -> Self {
+        Self { evidence: Some(read), ..self }
     }
 
     const fn divided(self, read: fn(&Row<'_>, f64) -> Option<f64>) -> Self {

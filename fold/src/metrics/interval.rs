@@ -48,8 +48,13 @@ pub(crate) fn student_975(freedom: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
+/// How probable it is that a number of the standard normal distribution is farther than `z` from 0.
+pub(crate) fn normal_beyond(z: f64) -> f64 {
+    libm::erfc(z.abs() / std::f64::consts::SQRT_2)
+}
+
 /// How probable it is that a number of Student's distribution is farther than `t` from 0.
-fn student_beyond(t: f64, freedom: f64) -> f64 {
+pub(crate) fn student_beyond(t: f64, freedom: f64) -> f64 {
     beta_share(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 

@@ -1,12 +1,7 @@
 //! Tests of whether two figures of the same predictions differ.
 
 use super::Difference;
-use crate::metrics::{NORMAL_975, Placements, variance_of_mean};
-
-/// That a number of the standard normal distribution is farther from zero than `z`.
-fn normal_tails(z: f64) -> f64 {
-    libm::erfc(z.abs() / std::f64::consts::SQRT_2)
-}
+use crate::metrics::{NORMAL_975, Placements, normal_beyond, variance_of_mean};
 
 fn around(difference: f64, error: f64) -> (f64, f64) {
     (difference - NORMAL_975 * error, difference + NORMAL_975 * error)
@@ -59,7 +54,7 @@ fn wilcoxon(mut differences: Vec<f64>) -> Option<f64> {
         ranked += many;
     }
     let variance = (n * (n + 1.0) * (2.0 * n + 1.0) - ties / 2.0) / 24.0;
-    (variance > 0.0).then(|| normal_tails((above - n * (n + 1.0) / 4.0) / variance.sqrt()))
+    (variance > 0.0).then(|| normal_beyond((above - n * (n + 1.0) / 4.0) / variance.sqrt()))
 }
 
 /// The areas under the curves of two series of probabilities of the same cases, and the test of their difference. `None`
@@ -87,6 +82,6 @@ pub(super) fn delong(cases: &[([f64; 2], bool)]) -> Option<Difference> {
     }
     let error = (spread(true) + spread(false)).sqrt();
     let difference = of[0] - of[1];
-    let p_value = (error > 0.0).then(|| normal_tails(difference / error));
+    let p_value = (error > 0.0).then(|| normal_beyond(difference / error));
     Some(Difference { of, interval: Some(around(difference, error)), p_value })
 }

@@ -21,6 +21,7 @@ use web::{
 };
 
 use super::{
+    board,
     explained::{self, EXPLAIN, or_explained},
     media_type, said,
 };
@@ -32,6 +33,7 @@ use crate::{
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
     request::{MAX_WINDOW_DAYS, What, ZERO_DIVISIONS},
+    segments,
     sql::MAX_STATEMENT_BYTES,
 };
 
@@ -54,7 +56,12 @@ pub(super) fn query(what: What, named: Named) -> Operation {
     let is_paged = matches!(what, What::Events(_));
     let rows = if is_paged { with_header(rows, said::OF_NEXT) } else { rows };
     let operation = operation.answers(StatusCode::OK, or_explained(rows).build()).fails(&ALWAYS);
-    operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
+    let operation = operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE]);
+    match what {
+        // By default they are ranked by a metric that may not be set.
+        What::Segments => operation.fails(&[StatusCode::CONFLICT]),
+        _ => operation,
+    }
 }
 
 /// What is said of `from`, `to` and `last`.
@@ -204,8 +211,18 @@ fn of_comparison(what: What) -> Vec<ParameterBuilder> {
             let against = parameter(AGAINST, schema::name().into(), Some("c1"), says);
             vec![against.required(Required::True), of_whole_days()]
         }
+        What::Segments => of_segments().into(),
         _ => Vec::new(),
     }
+}
+
+/// How segments are asked for.
+fn of_segments() -> [ParameterBuilder; 2] {
+    let says = "The figure by which they are ranked; by default the primary metric of the workspace.";
+    let figure = parameter(segments::FIGURE, board::figures(), Some("accuracy"), says);
+    let says = "Also rank segments of two splits each. They are computed from the events.";
+    let pairs = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
+    [figure, parameter(segments::PAIRS, pairs.into(), None, says)]
 }
 
 /// What is compared with reference days takes besides.

@@ -68,7 +68,7 @@ impl Words {
 pub(super) type Asked = Result<axum::extract::Query<Words>, QueryRejection>;
 
 /// The figures by which releases can be ranked.
-fn figures() -> RefOr<Schema> {
+pub(super) fn figures() -> RefOr<Schema> {
     let names = schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into();
     schema::any_of([names, schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into()])
 }

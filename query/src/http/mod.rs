@@ -99,6 +99,8 @@ struct Parameters {
     mature: Option<String>,
     reference: Option<String>,
     against: Option<String>,
+    figure: Option<String>,
+    pairs: Option<bool>,
     format: Option<String>,
     explain: Option<bool>,
 }
@@ -133,6 +135,8 @@ impl Parameters {
             mature: self.mature.as_deref(),
             reference: self.reference.as_deref(),
             against: self.against.as_deref(),
+            figure: self.figure.as_deref(),
+            pairs: self.pairs.unwrap_or_default(),
         }
     }
 }

@@ -189,6 +189,7 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
         | What::Drift
         | What::Maturity
         | What::Estimates
+        | What::Segments
         | What::HeadToHead => None,
     };
     let custom = |name: &str| {

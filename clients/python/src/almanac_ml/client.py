@@ -411,6 +411,22 @@ class Workspace:
         """
         return self.query("estimates", since, until, reference=_days(reference), **options)
 
+    def segments(
+        self,
+        since: Optional[Day] = None,
+        until: Optional[Day] = None,
+        *,
+        figure: Optional[str] = None,
+        pairs: bool = False,
+        **options: Any,
+    ) -> Any:
+        """In which values of its declared splits each release is worse than on the whole, the worst first.
+
+        ``figure`` is the primary metric unless it is named; ``pairs`` ranks values of two splits too: see
+        :meth:`query`.
+        """
+        return self.query("segments", since, until, figure=figure, pairs=pairs, **options)
+
     def head_to_head(
         self, release: str, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
     ) -> Any:
@@ -475,6 +491,8 @@ class Workspace:
         mature: Optional[float] = None,
         reference: Optional[str] = None,
         against: Optional[str] = None,
+        figure: Optional[str] = None,
+        pairs: bool = False,
         explain: bool = False,
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
@@ -516,6 +534,8 @@ class Workspace:
             "mature": None if mature is None else float(mature),
             "reference": reference,
             "against": against,
+            "figure": figure,
+            "pairs": pairs or None,
             "explain": explain or None,
             "zero-division": zero_division,
             **(_place or {}),

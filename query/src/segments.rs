@@ -1,0 +1,327 @@
+//! Where predictions are bad: slices of each release, the worst first. Of one split they are stored; of two splits at a time, or as of
+//! another time, they are computed from the events.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use catalog::{Catalog, Definitions, PrimaryMetric};
+use event::{Error, ErrorKind, Id, Result, Split, fields::FieldType};
+use fold::{
+    Evaluation,
+    evaluation::{Bucket, By, Grouping, MAX_BUCKETS, MAX_SPLIT_VALUES, ReleaseEvaluation, Wanted},
+    slices::{Ranked, Sample, ranked},
+};
+use polars::prelude::DataFrame;
+use table::Table;
+
+use crate::{
+    breakdown::{self, RELEASE},
+    budget::Hold,
+    column_type::ColumnType,
+    evaluations::{self, Way, evaluate_part},
+    read::Reading,
+    request::{Request, What, Words},
+    series::{Cell, Row, series},
+    survey::survey,
+};
+
+const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
+const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
+
+/// The parameters that say by what slices are ranked, and whether those of two splits are among them.
+pub(crate) const FIGURE: &str = "figure";
+pub(crate) const PAIRS: &str = "pairs";
+
+/// So many values of a tag have slices of their own at least.
+const LEAST_VALUES: usize = 4;
+
+/// How slices are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slicing {
+    /// By what they are ranked; by the primary metric of the workspace, when it is `None`.
+    pub by: Option<PrimaryMetric>,
+    /// Whether there are also slices of two splits.
+    pub has_pairs: bool,
+}
+
+/// What a slice is called: its release, by how many splits it is cut, and of what it is.
+type Label = (String, usize, String);
+
+/// A column: its name, what it holds, whether a table for people shows it, and what it says of a row.
+type Place = (&'static str, ColumnType, bool, fn(&Placed<'_>) -> Cell);
+
+/// A row before its cells are made.
+struct Placed<'a> {
+    of: &'a Ranked<Label>,
+    figure: &'a str,
+}
+
+const PLACES: [Place; 11] = [
+    (RELEASE, TEXT, true, |row| Cell::Text(Some(row.of.label.0.clone()))),
+    ("segment", TEXT, true, |row| Cell::Text(Some(row.of.label.2.clone()))),
+    ("splits", ColumnType::Count, false, |row| Cell::Int(Some(row.of.label.1 as u64))),
+    ("n", ColumnType::Count, true, |row| Cell::Int(Some(row.of.n))),
+    ("share", NUMBER, true, |row| Cell::Float(Some(row.of.share))),
+    (FIGURE, TEXT, true, |row| Cell::Text(Some(row.figure.to_owned()))),
+    ("value", NUMBER, true, |row| Cell::Float(Some(row.of.value))),
+    ("whole", NUMBER, true, |row| Cell::Float(Some(row.of.whole))),
+    ("gap", NUMBER, true, |row| Cell::Float(Some(row.of.gap()))),
+    ("p_value", NUMBER, true, |row| Cell::Float(row.of.p_value)),
+    ("p_adjusted", NUMBER, true, |row| Cell::Float(row.of.p_adjusted)),
+];
+
+/// The columns after the day.
+pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
+    PLACES.iter().map(|(name, kind, ..)| (*name, *kind))
+}
+
+/// Whether a table for people shows a column.
+pub(crate) fn is_main(name: &str) -> bool {
+    PLACES.iter().all(|(column, _, is_main, _)| *column != name || *is_main)
+}
+
+/// Reads how slices are asked for; `None` of anything else.
+pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing>> {
+    if what != What::Segments {
+        return match (words.figure, words.pairs) {
+            (Some(_), _) => Err(Error::invalid("figure: only segments are ranked by one")),
+            (None, true) => Err(Error::invalid("pairs: only segments have them")),
+            (None, false) => Ok(None),
+        };
+    }
+    if words.by.is_some() {
+        return Err(Error::invalid("by: segments are of the splits that models declare"));
+    }
+    let by = PrimaryMetric::parse(words.figure, None);
+    let by = by.map_err(|error| Error::invalid(format!("figure: {error}")))?;
+    Ok(Some(Slicing { by, has_pairs: words.pairs }))
+}
+
+/// By what slices are ranked, and how many predictions those have at least that are.
+async fn ranking(catalog: &Catalog, workspace: &Id, request: &Request) -> Result<(PrimaryMetric, u64)> {
+    let settings = catalog.settings(workspace).await?;
+    let min_n = settings.min_n();
+    let asked = request.slicing.as_ref().and_then(|slicing| slicing.by.clone());
+    // Which way a custom figure is better is known of the primary metric alone.
+    let by = match (asked, settings.primary_metric) {
+        (Some(asked), Some(primary)) if asked.metric == primary.metric => Some(primary),
+        (asked, primary) => asked.or(primary),
+    };
+    let unset = || Error::conflict("the workspace has no primary metric to rank by; name a figure");
+    let by = by.ok_or_else(unset)?;
+    if by.metric.is_sum() {
+        let name = by.metric.name();
+        return Err(Error::invalid(format!("figure: `{name}` is a sum, which no segment shares with all")));
+    }
+    Ok((by, min_n))
+}
+
+/// Slices with all predictions of their release on the days of which they are known.
+struct Slices {
+    by: PrimaryMetric,
+    min_n: u64,
+    /// By release and splits, all predictions.
+    wholes: BTreeMap<(String, String), Sample>,
+    slices: BTreeMap<Label, Slice>,
+}
+
+/// A slice, and where all predictions stand that it is compared with.
+struct Slice {
+    whole: (String, String),
+    /// The slices of one split each of which it is a part, if it is cut by two.
+    of: Vec<Label>,
+    sample: Sample,
+}
+
+impl Slices {
+    fn new((by, min_n): (PrimaryMetric, u64)) -> Self {
+        Self { by, min_n, wholes: BTreeMap::new(), slices: BTreeMap::new() }
+    }
+
+    /// Adds all predictions of a release on some days that are cut by these splits.
+    fn whole(&mut self, release: &str, cut: &str, of: &ReleaseEvaluation) {
+        let key = (release.to_owned(), cut.to_owned());
+        self.wholes.entry(key).or_insert_with(|| Sample::new(&self.by.metric)).add(of);
+    }
+
+    /// Adds those of them that are in a bucket.
+    fn slice(&mut self, cut: &str, by: &[By], bucket: &Bucket, of: &ReleaseEvaluation) {
+        let release = &bucket.name;
+        let named = |(by, value)| format!("{}={}", By::column(by), breakdown::text_of(by, value));
+        let names: Vec<String> = by.iter().zip(&bucket.values).map(named).collect();
+        let label = (release.clone(), names.len(), names.join(", "));
+        let new = || Slice {
+            whole: (release.clone(), cut.to_owned()),
+            of: if names.len() > 1 {
+                names.iter().map(|name| (release.clone(), 1, name.clone())).collect()
+            } else {
+                Vec::new()
+            },
+            sample: Sample::new(&self.by.metric),
+        };
+        self.slices.entry(label).or_insert_with(new).sample.add(of);
+    }
+
+    /// Whether a slice of two splits has the same predictions as one of these alone, and so says nothing more.
+    fn is_repeated(&self, slice: &Slice) -> bool {
+        let is_all = |label: &Label| {
+            let other = self.slices.get(label);
+            other.is_some_and(|other| other.sample.predictions() == slice.sample.predictions())
+        };
+        slice.of.iter().any(is_all)
+    }
+
+    fn frame(&self, request: &Request) -> Result<DataFrame> {
+        let is_asked = |release: &str| request.release.as_ref().is_none_or(|asked| asked == release);
+        let shown = |(label, slice): &(&Label, &Slice)| is_asked(&label.0) && !self.is_repeated(slice);
+        let slices = self.slices.iter().filter(shown).filter_map(|(label, slice)| {
+            Some((label.clone(), &slice.sample, self.wholes.get(&slice.whole)?))
+        });
+        let ranked = ranked(slices, self.by.direction, self.min_n);
+        let figure = self.by.metric.name();
+        let cells =
+            |of: &Ranked<Label>| PLACES.iter().map(|(.., read)| read(&Placed { of, figure })).collect();
+        let rows: Vec<Row> = ranked.iter().map(|of| (request.window.from(), cells(of))).collect();
+        series(&columns().collect::<Vec<_>>(), &rows, request)
+    }
+}
+
+/// Slices of one split each, of what is stored of each day.
+pub(crate) async fn stored(
+    table: &Arc<dyn Table>,
+    catalog: &Catalog,
+    (workspace, request): (&Id, &Request),
+    hold: &Hold,
+) -> Result<DataFrame> {
+    let mut slices = Slices::new(ranking(catalog, workspace, request).await?);
+    for (_, evaluation) in evaluations::stored(table, workspace, (request, true), hold).await? {
+        hold.check()?;
+        add_day(&mut slices, &evaluation)?;
+    }
+    slices.frame(request)
+}
+
+fn add_day(slices: &mut Slices, evaluation: &Evaluation) -> Result<()> {
+    for (release, splits) in &evaluation.splits {
+        let Some(whole) = evaluation.releases.get(release) else { continue };
+        for (cut, rows) in splits {
+            let split = Split::parse(cut).map_err(|error| Error::corrupt(error.to_string()))?;
+            let by = [by_of(&split)];
+            slices.whole(release, cut, whole);
+            for row in rows {
+                let values = vec![row.value.clone()];
+                let bucket = Bucket { name: release.clone(), values, ..Bucket::default() };
+                slices.slice(cut, &by, &bucket, &row.of);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How predictions are dealt by a split.
+fn by_of(split: &Split) -> By {
+    match split.edges.is_empty() {
+        true => By::Texts { column: split.column.clone(), kept: None },
+        false => By::Bins { column: split.column.clone(), edges: split.edges.clone() },
+    }
+}
+
+/// The same, computed from the events, and those of two splits of a release if they are asked for.
+pub(crate) async fn computed(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<DataFrame> {
+    let mut slices = Slices::new(ranking(catalog, &reading.workspace, request).await?);
+    let definitions = catalog.definitions(&reading.workspace).await?;
+    let definitions = &definitions.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
+    if request.cut.is_none() {
+        reading.warn_of_expired();
+    }
+    let has_pairs = request.slicing.as_ref().is_some_and(|slicing| slicing.has_pairs);
+    let cuts = cuts(&declared(definitions, request), has_pairs);
+    let tags = cuts.iter().flat_map(|(cut, _)| cut).filter(|split| split.edges.is_empty());
+    let tags: BTreeSet<&str> = tags.map(|split| split.column.as_str()).collect();
+    let tags = tags.into_iter().map(|column| Wanted::Texts(column.to_owned())).collect();
+    let found = survey(reading, tags, None, most_values(&cuts)?).await?;
+    let groupings: Vec<Arc<Grouping>> = cuts.iter().map(|cut| grouping(cut, &found)).collect();
+    let plain = Grouping::default();
+    let way = Way { definitions, grouping: &plain, more: &groupings, is_surveyed: !found.is_empty() };
+    let buckets = evaluate_part(reading, request.window, &[], &way, request).await?;
+    reading.hold.check()?;
+    for ((cut, releases), (of_cut, grouping)) in cuts.iter().zip(buckets.more.iter().zip(&groupings)) {
+        let cut = Split::text_of(cut);
+        let wholes = buckets.buckets.iter().filter(|(bucket, _)| releases.contains(&bucket.name));
+        wholes.for_each(|(bucket, of)| slices.whole(&bucket.name, &cut, of));
+        of_cut.iter().for_each(|(bucket, of)| slices.slice(&cut, &grouping.by, bucket, of));
+    }
+    slices.frame(request)
+}
+
+/// The splits that releases declare on some day of a window, each release its own.
+fn declared(definitions: &Definitions, request: &Request) -> BTreeMap<String, Vec<Split>> {
+    let mut declared = BTreeMap::<String, Vec<Split>>::new();
+    for day in request.window.days() {
+        for (release, definition) in definitions.of(day) {
+            if request.release.as_ref().is_some_and(|asked| *asked != release) {
+                continue;
+            }
+            let splits = declared.entry(release).or_default();
+            let new =
+                definition.splits.into_iter().filter(|split| !splits.contains(split)).collect::<Vec<_>>();
+            splits.extend(new);
+        }
+    }
+    declared
+}
+
+/// One split, or two, and the releases whose predictions are cut by it.
+type Cut = (Vec<Split>, BTreeSet<String>);
+
+/// Each split of a release alone, and with each other one if there are to be pairs.
+fn cuts(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<Cut> {
+    let mut cuts = Vec::<Cut>::new();
+    for (release, splits) in declared {
+        let alone = splits.iter().map(|split| vec![split.clone()]);
+        let others = |one: &Split| {
+            splits.iter().filter(|other| other.column > one.column).cloned().collect::<Vec<_>>()
+        };
+        let pairs = splits.iter().filter(|_| has_pairs);
+        let pairs = pairs.flat_map(|one| others(one).into_iter().map(|other| vec![one.clone(), other]));
+        for cut in alone.chain(pairs) {
+            match cuts.iter_mut().find(|(known, _)| *known == cut) {
+                Some((_, releases)) => _ = releases.insert(release.clone()),
+                None => cuts.push((cut, BTreeSet::from([release.clone()]))),
+            }
+        }
+    }
+    cuts
+}
+
+/// So many values of a tag have slices of their own that all slices together are at most [`MAX_BUCKETS`].
+fn most_values(cuts: &[Cut]) -> Result<usize> {
+    let slices = |most: usize| {
+        // One is of the other values, one of those without a value; of so many edges there is one more bin.
+        let of_split = |split: &Split| if split.edges.is_empty() { most + 2 } else { split.edges.len() + 2 };
+        let of_cut = |(cut, releases): &Cut| releases.len() * cut.iter().map(of_split).product::<usize>();
+        cuts.iter().map(of_cut).sum::<usize>()
+    };
+    let most = (LEAST_VALUES..=MAX_SPLIT_VALUES).rev().find(|most| slices(*most) <= MAX_BUCKETS);
+    most.ok_or_else(|| {
+        let text = format!("these are more than {MAX_BUCKETS} segments; name a release, or ask for no pairs");
+        Error::new(ErrorKind::TooLarge, text)
+    })
+}
+
+/// How the predictions of some releases are dealt by one split or two.
+fn grouping((cut, releases): &Cut, found: &[By]) -> Arc<Grouping> {
+    let of_split =
+        |split: &Split| match found.iter().find(|by| split.edges.is_empty() && by.column() == split.column) {
+            Some(by) => by.clone(),
+            None => by_of(split),
+        };
+    let only = releases.iter().map(|release| (release.clone(), true)).collect();
+    Arc::new(Grouping { by: cut.iter().map(of_split).collect(), only: Some(only), ..Grouping::default() })
+}

@@ -1,0 +1,218 @@
+//! In which segments predictions are bad: ranked by what is stored, and the same from the events.
+
+use event::{Kind, NewDefinition};
+use fold::figure::Direction;
+use query::{Request, Source, What, Words};
+use serde_json::{Value, json};
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::{World, at, cost},
+};
+
+on_both_engines!(
+    World::on:
+    the_worst_segment_comes_first_and_no_event_is_read,
+    what_is_ranked_from_events_is_what_is_stored,
+    pairs_find_what_no_split_alone_shows,
+    wrong_words_of_segments_are_named,
+);
+
+const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
+const LATER: &str = "2026-06-04T12:00:00Z";
+const COLUMNS: &str = "release,segment,n,share,value,whole,gap";
+
+/// On each day 121 predictions that say all is positive. It is where the carrier is not UA or the origin not JFK, and in a third of the
+/// rest. The last prediction is wrong, and the only one of its carrier.
+async fn predict(scene: &Scene, day: &str, release: &str) {
+    let prediction = |n: usize| {
+        let carrier = if n == 120 { "XX" } else { ["UA", "AA"][n % 2] };
+        let tags = json!({ "carrier": carrier, "origin": if n % 4 < 2 { "JFK" } else { "LGA" } });
+        json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": 0.9,
+                "tags": tags, "features": { "hours": n as f64 } })
+    };
+    let outcome = |n: usize| {
+        let is_wrong = n.is_multiple_of(4) && !n.is_multiple_of(3) || n == 120;
+        json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T23:00:00Z"),
+                "label": if is_wrong { "0" } else { "1" } })
+    };
+    scene.append(Kind::Predictions, (0..121).map(prediction).collect(), LATER).await.unwrap();
+    scene.append(Kind::Outcomes, (0..121).map(outcome).collect(), LATER).await.unwrap();
+}
+
+async fn scene(world: World, splits: &[&str]) -> Scene {
+    let scene = Scene::new(world).await;
+    for day in DAYS {
+        predict(&scene, day, "v1").await;
+    }
+    let new = NewDefinition {
+        splits: Some(splits.iter().map(|split| (*split).to_owned()).collect()),
+        from: Some(DAYS[0].parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    scene.ingest(at("2026-06-05T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
+    scene.project().await;
+    scene
+}
+
+fn words(columns: &str) -> Words<'_> {
+    Words { from: DAYS[0], to: DAYS[1], figure: Some("accuracy"), columns: Some(columns), ..Words::default() }
+}
+
+async fn asked(scene: &Scene, words: &Words<'_>) -> (Vec<String>, Source) {
+    let request = Request::parse(What::Segments, words).unwrap();
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let source = answer.source.unwrap();
+    (csv(answer).lines().skip(1).map(str::to_owned).collect(), source)
+}
+
+async fn refused(scene: &Scene, words: &Words<'_>) -> String {
+    let request = Request::parse(What::Segments, words).unwrap();
+    scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string()
+}
+
+async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
+    let scene = scene(world, &["tag.carrier", "tag.origin", "feature.hours:40"]).await;
+    let columns = "release,segment,n,value,whole";
+    let request = Request::parse(What::Segments, &words(columns)).unwrap();
+    let query = scene.query(at(NOW));
+    let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.source, Some(Source::Stored));
+    // Settings and twice which version is active; evaluations and the rows of their splits.
+    assert_eq!(cost(reads), (3, 2));
+    let rows: Vec<String> = csv(answer).lines().skip(1).map(str::to_owned).collect();
+    let whole = 200.0 / 242.0;
+    // 80 of 122, as the last prediction is of JFK; 80 of 120; by the feature it is as bad everywhere.
+    let value = |row: &String| row.split(',').nth(3).unwrap().parse::<f64>().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row.split(',').nth(1).unwrap()).collect();
+    let expected = [
+        "tag.origin=JFK",
+        "tag.carrier=UA",
+        "\"feature.hours=[40",
+        "\"feature.hours=(-inf",
+        "tag.carrier=AA",
+        "tag.origin=LGA",
+        "tag.carrier=XX",
+    ];
+    assert_eq!(names, expected);
+    assert!((value(&rows[0]) - 80.0 / 122.0).abs() < 1e-12 && (value(&rows[1]) - 80.0 / 120.0).abs() < 1e-12);
+    assert!(rows.iter().all(|row| row.ends_with(&whole.to_string())), "{rows:?}");
+    // One that has too few to be ranked stands behind all, whatever its gap is, and is not tested.
+    let (tests, _) = asked(&scene, &words("segment,splits,n,p_value,p_adjusted")).await;
+    assert_eq!(tests[6], "tag.carrier=XX,1,2,,");
+    assert!(tests[0].starts_with("tag.origin=JFK,1,122,") && !tests[0].ends_with(','), "{tests:?}");
+    let p = |row: &str| -> [f64; 2] {
+        let numbers: Vec<f64> = row.rsplit(',').take(2).map(|text| text.parse().unwrap()).collect();
+        [numbers[1], numbers[0]]
+    };
+    // 80 of 122 against 120 of 120: statsmodels.stats.proportion.proportions_ztest.
+    assert!((p(&tests[0])[0] / 1.547770214852898e-12 - 1.0).abs() < 1e-9, "{}", tests[0]);
+    for row in &tests[..6] {
+        let [p_value, p_adjusted] = p(row);
+        assert!(p_value <= p_adjusted && p_adjusted <= 1.0, "{row}");
+    }
+    // With fewer that are enough it is ranked among the others.
+    let set = scene.world.catalog.change_settings(scene.id(), |settings| settings.board_min_n = Some(1));
+    set.await.unwrap();
+    assert!(asked(&scene, &words(COLUMNS)).await.0[0].starts_with("v1,tag.carrier=XX,2,"));
+}
+
+async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
+    let scene = scene(world, &["tag.carrier", "tag.origin", "feature.hours:40"]).await;
+    let all = "release,segment,splits,n,share,figure,value,whole,gap,p_value,p_adjusted";
+    for figure in ["accuracy", "precision", "brier"] {
+        let words = Words { figure: Some(figure), ..words(all) };
+        let (stored, source) = asked(&scene, &words).await;
+        assert_eq!(source, Source::Stored);
+        let (computed, source) = asked(&scene, &Words { as_of: Some(NOW), ..words.clone() }).await;
+        assert_eq!(source, Source::Events);
+        assert_eq!(stored.len(), computed.len(), "{figure}");
+        for (stored, computed) in stored.iter().zip(&computed) {
+            let cells = |row: &str| row.rsplitn(8, ',').map(str::to_owned).collect::<Vec<_>>();
+            for (one, other) in cells(stored).iter().zip(&cells(computed)) {
+                let is_close = match (one.parse::<f64>(), other.parse::<f64>()) {
+                    (Ok(one), Ok(other)) => (one - other).abs() < 1e-12,
+                    _ => one == other,
+                };
+                assert!(is_close, "{figure}: {stored} is not {computed}");
+            }
+        }
+        // Of a figure of which nothing but the value is stored, nothing is tested.
+        assert_eq!(stored[0].ends_with(",,"), figure == "brier", "{}", stored[0]);
+    }
+    // Before anything was appended there is nothing to rank.
+    let (none, _) = asked(&scene, &Words { as_of: Some("2026-06-04"), ..words(COLUMNS) }).await;
+    assert_eq!(none, [""; 0]);
+    // At another threshold nothing is positive, so what was wrong is right.
+    let (other, source) = asked(&scene, &Words { threshold: Some("0.95"), ..words(COLUMNS) }).await;
+    assert_eq!(source, Source::Events);
+    assert!(other[0].starts_with("v1,tag.carrier=AA,120,") && other[0].contains(",0.0,"), "{other:?}");
+    let (unknown, _) = asked(&scene, &Words { release: Some("v2"), ..words(COLUMNS) }).await;
+    assert_eq!(unknown, [""; 0]);
+}
+
+async fn pairs_find_what_no_split_alone_shows(world: World) {
+    let scene = scene(world, &["tag.carrier", "tag.origin"]).await;
+    let with_pairs = Words { pairs: true, ..words("segment,splits,n,value,gap") };
+    let (rows, source) = asked(&scene, &with_pairs).await;
+    assert_eq!(source, Source::Events);
+    assert!(rows[0].starts_with("\"tag.carrier=UA, tag.origin=JFK\",2,60,0.3333"), "{}", rows[0]);
+    // Three of carriers, two of origins, and four of both: what is of XX is of JFK, so the pair would say it again.
+    assert_eq!(rows.len(), 3 + 2 + 4, "{rows:?}");
+    let (alone, _) = asked(&scene, &Words { pairs: false, ..with_pairs.clone() }).await;
+    let of_one: Vec<&String> = rows.iter().filter(|row| !row.starts_with('"')).collect();
+    assert_eq!(of_one, alone.iter().collect::<Vec<_>>());
+    // At the cut of an answer it is the same whatever comes.
+    let request = Request::parse(What::Segments, &with_pairs).unwrap();
+    let cut = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().cut.unwrap().to_string();
+    let late = json!([{ "key": "k0", "predicted_on": DAYS[0], "observed_at": "2026-06-03T00:00:00Z", "label": "0" }]);
+    scene.append(Kind::Outcomes, late, "2026-06-09T12:00:00Z").await.unwrap();
+    assert_eq!(asked(&scene, &Words { cut: Some(&cut), ..with_pairs.clone() }).await.0, rows);
+    assert_ne!(asked(&scene, &with_pairs).await.0, rows);
+}
+
+async fn wrong_words_of_segments_are_named(world: World) {
+    let scene = scene(world, &["tag.carrier"]).await;
+    for (wrong, because) in [
+        (
+            Words { figure: Some("goodness"), ..words("day") },
+            "figure: `goodness` is no metric to rank by; there are",
+        ),
+        (Words { figure: Some("bias"), ..words("day") }, "figure: `bias` is no metric to rank by"),
+        (
+            Words { by: Some("tag.carrier"), ..words("day") },
+            "by: segments are of the splits that models declare",
+        ),
+        (Words { group_by: Some("week"), ..words("day") }, "group-by: `segments` does not take it"),
+        (
+            Words { environment: Some("production"), ..words("day") },
+            "environment: `segments` does not take it",
+        ),
+    ] {
+        let refusal = Request::parse(What::Segments, &wrong).unwrap_err().to_string();
+        assert!(refusal.contains(because), "{refusal}");
+    }
+    let evaluations = Words { figure: None, pairs: true, ..words("day") };
+    let refusal = Request::parse(What::Evaluations, &evaluations).unwrap_err().to_string();
+    assert!(refusal.contains("pairs: only segments have them"), "{refusal}");
+    let refusal = Request::parse(What::Evaluations, &words("day")).unwrap_err().to_string();
+    assert!(refusal.contains("figure: only segments are ranked by one"), "{refusal}");
+    // Without a figure the primary metric ranks, the way that is set.
+    let unnamed = Words { figure: None, ..words("segment,figure") };
+    assert!(refused(&scene, &unnamed).await.contains("no primary metric to rank by; name a figure"));
+    let set = scene.world.catalog.change_settings(scene.id(), |settings| {
+        settings.primary_metric = catalog::PrimaryMetric::parse(Some("accuracy"), Some("min")).unwrap();
+    });
+    assert_eq!(set.await.unwrap().primary_metric.unwrap().direction, Direction::Min);
+    let (rows, _) = asked(&scene, &unnamed).await;
+    assert_eq!(rows[0], "tag.carrier=AA,accuracy");
+    // What is named and is the primary metric goes the same way.
+    assert_eq!(asked(&scene, &words("segment,figure")).await.0, rows);
+    let sum = Words { figure: Some("value"), ..words("day") };
+    assert!(refused(&scene, &sum).await.contains("figure: `value` is a sum"));
+    let column = Words { columns: Some("accuracy"), ..words("day") };
+    let refusal = refused(&scene, &column).await;
+    assert!(refusal.contains("there is no column `accuracy`; there are day, release, segment"), "{refusal}");
+    assert_eq!(Value::from(rows.len()), json!(3));
+}
