@@ -8,7 +8,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
-    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, maturity, estimates, segments, drift or head-to-head.
+    /// What to read: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, maturity, estimates, segments, drift, head-to-head or challengers.
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
@@ -28,6 +28,9 @@ pub(crate) struct QueryArgs {
     /// Rank segments of two splits too, which reads the events.
     #[arg(long)]
     pub(crate) pairs: bool,
+    /// The model whose live release is challenged: in production, or in the environment of --environment.
+    #[arg(long)]
+    pub(crate) model: Option<String>,
     /// Show what was read, and how long each step took, in the place of the rows; --format json shows it as JSON. The rows
     /// are made all the same, in the form of Arrow.
     #[arg(long)]
@@ -151,6 +154,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         order: narrowed.order.as_deref(),
         figure: args.figure.as_deref(),
         pairs: args.pairs,
+        model: args.model.as_deref(),
         ..words(&args.window, &args.figures, by.as_deref())
     };
     let what = What::parse(&args.what)?;

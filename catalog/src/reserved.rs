@@ -6,9 +6,10 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 26] = [
     "alerts",
     "audit",
+    "challengers",
     "classes",
     "confusion",
     "consumers",

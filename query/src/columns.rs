@@ -47,7 +47,7 @@ impl What {
             What::Estimates => columns.extend(estimates::columns()),
             What::Segments => columns.extend(segments::columns()),
             What::Drift => columns.extend(drift::columns()),
-            What::HeadToHead => columns.extend(head_to_head::columns()),
+            What::HeadToHead | What::Challengers => columns.extend(head_to_head::columns()),
         }
         columns
     }
@@ -72,7 +72,7 @@ impl What {
             What::Rollups => Kind::Metrics.families().iter().collect(),
             What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
             What::Classes | What::Confusion | What::HeadToHead => breakdown::families().collect(),
-            What::Drift | What::Estimates | What::Segments => Vec::new(),
+            What::Drift | What::Estimates | What::Segments | What::Challengers => Vec::new(),
         }
     }
 

@@ -116,6 +116,8 @@ pub(crate) struct Prepared {
     /// Those of then: a figure is judged by what had been said of its day by then.
     pub(crate) known: Definitions,
     pub(crate) grouping: Grouping,
+    /// The two releases that are compared.
+    pair: Option<[String; 2]>,
     /// Whether all predictions have been read.
     pub(crate) is_surveyed: bool,
 }
@@ -123,8 +125,8 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// How days are evaluated by what is known last.
     pub(crate) fn way(&self) -> Way<'_> {
-        let Self { known, grouping, is_surveyed, .. } = self;
-        Way { definitions: known, grouping, more: &[], is_surveyed: *is_surveyed }
+        let Self { known, grouping, pair, is_surveyed, .. } = self;
+        Way { definitions: known, grouping, more: &[], pairs: pair.as_slice(), is_surveyed: *is_surveyed }
     }
 }
 
@@ -141,15 +143,15 @@ pub(crate) async fn prepared(
     }
     let span = request.zone.map(|zone| zone.span(request.window));
     let by = survey(reading, request.breakdown.wanted(), span, MAX_VALUES).await?;
+    let pair = head_to_head::pair(request);
     let grouping = Grouping {
         pools: request.breakdown.by_model.then(|| known.models()),
         by: request.breakdown.by(&by),
         judged: judged(reading, catalog, request).await?,
-        // Of two that are compared no figures are wanted but those of what both predicted.
-        only: head_to_head::pair(request).map(|pair| pair.map(|release| (release, false)).into()),
+        only: pair.as_ref().map(head_to_head::met_only),
         ..Grouping::default()
     };
-    Ok(Prepared { all, known, grouping, is_surveyed: !by.is_empty() })
+    Ok(Prepared { all, known, grouping, pair, is_surveyed: !by.is_empty() })
 }
 
 /// The periods of a window with the results of their buckets.
@@ -201,6 +203,8 @@ pub(crate) struct Way<'a> {
     pub(crate) grouping: &'a Grouping,
     /// How predictions are dealt as well: see [`Evaluator::dealt_by`].
     pub(crate) more: &'a [Arc<Grouping>],
+    /// The releases that are compared: see [`Evaluator::between`].
+    pub(crate) pairs: &'a [[String; 2]],
     /// Whether all predictions have been read before, and now as far again.
     pub(crate) is_surveyed: bool,
 }
@@ -219,10 +223,8 @@ pub(crate) async fn evaluate_part(
         .at_costs(request.costs)
         .with_intervals(request.has_intervals)
         .grouped(Arc::new(grouping))
-        .dealt_by(way.more);
-    if let Some(pair) = head_to_head::pair(request) {
-        evaluator = evaluator.between(pair);
-    }
+        .dealt_by(way.more)
+        .between(way.pairs);
     if request.what == What::Estimates {
         evaluator = evaluator.keeping_cases();
     }

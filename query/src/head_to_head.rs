@@ -31,20 +31,22 @@ const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 pub(crate) const AGAINST: &str = "against";
 
 /// A row before its cells are made.
-struct Compared<'a> {
-    request: &'a Request,
-    measure: Measure,
-    of: &'a HeadToHead,
+pub(crate) struct Compared<'a> {
+    pub(crate) release: &'a str,
+    /// The release that it is compared with.
+    pub(crate) against: &'a str,
+    pub(crate) measure: Measure,
+    pub(crate) of: &'a HeadToHead,
     /// The day after which it was decided.
-    decided: Option<String>,
+    pub(crate) decided: Option<String>,
 }
 
 /// A column: its name, what it holds, and what it says of a row.
 type Place = (&'static str, ColumnType, fn(&Compared<'_>) -> Cell);
 
 const BEFORE: [Place; 2] = [
-    (breakdown::RELEASE, TEXT, |row| Cell::Text(row.request.release.clone())),
-    (AGAINST, TEXT, |row| Cell::Text(row.request.against.clone())),
+    (breakdown::RELEASE, TEXT, |row| Cell::Text(Some(row.release.to_owned()))),
+    (AGAINST, TEXT, |row| Cell::Text(Some(row.against.to_owned()))),
 ];
 
 const AFTER: [Place; 11] = [
@@ -124,6 +126,11 @@ pub(crate) fn pair(request: &Request) -> Option<[String; 2]> {
     Some([request.release.clone()?, request.against.clone()?])
 }
 
+/// Of releases that are compared no figures are wanted but those of what both predicted.
+pub(crate) fn met_only<'a>(releases: impl IntoIterator<Item = &'a String>) -> BTreeMap<String, bool> {
+    releases.into_iter().map(|release| (release.clone(), false)).collect()
+}
+
 /// Compares two releases where both predicted what one outcome judges.
 pub(crate) async fn compared(
     reading: &Arc<Reading>,
@@ -141,9 +148,10 @@ pub(crate) async fn compared(
 
 fn rows_of(periods: Vec<PeriodBuckets>, by: &[By], request: &Request) -> Result<DataFrame> {
     let parts = request.period.parts(request.window);
+    let [release, against] = &pair(request).unwrap_or_default();
     let mut met = BTreeMap::<Vec<Value>, Vec<Vec<Meeting>>>::new();
     for (number, period) in periods.into_iter().enumerate() {
-        for (bucket, of_bucket) in period.buckets.duels {
+        for (bucket, of_bucket) in period.buckets.duels.into_iter().flatten() {
             let of_values = met.entry(bucket.values).or_insert_with(|| vec![Vec::new(); parts.len()]);
             of_values[number] = of_bucket;
         }
@@ -155,7 +163,7 @@ fn rows_of(periods: Vec<PeriodBuckets>, by: &[By], request: &Request) -> Result<
         let (measure, compared) = head_to_head(met);
         for (number, of) in compared.iter().enumerate().filter(|(_, of)| of.advantage.is_some()) {
             let decided = of.decided.and_then(|at| day_of(&parts, at, request));
-            let row = Compared { request, measure, of, decided };
+            let row = Compared { release, against, measure, of, decided };
             rows.push((number, (parts[number].from(), cells(&row, &values))));
         }
     }
@@ -174,7 +182,8 @@ fn day_of(parts: &[Window], (period, day): (usize, u32), request: &Request) -> O
     days.days().nth(day as usize).map(|day| day.to_string())
 }
 
-fn cells(row: &Compared<'_>, values: &[String]) -> Vec<Cell> {
+/// The cells of a row, with the values by which predictions were dealt.
+pub(crate) fn cells(row: &Compared<'_>, values: &[String]) -> Vec<Cell> {
     let places = |places: &'static [Place]| places.iter().map(|(.., read)| read(row));
     let values = values.iter().cloned().map(|value| Cell::Text(Some(value)));
     let figure =

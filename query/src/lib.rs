@@ -39,6 +39,7 @@ mod bounds;
 mod breakdown;
 mod budget;
 mod by;
+mod challengers;
 mod classes;
 mod column_type;
 mod columns;
@@ -108,6 +109,7 @@ pub use audit::{AuditRequest, AuditWords};
 pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
+pub use challengers::Challenge;
 pub use evaluation_rows::HOUR;
 pub use explain::Explanation;
 pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
@@ -286,6 +288,7 @@ impl Query {
         match request.what {
             What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
+            What::Challengers => challengers::challenged(&reading, &self.catalog, request).await,
             What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
             What::Estimates => estimates::estimates(&reading, &self.catalog, request).await,
             What::Segments => segments::computed(&reading, &self.catalog, request).await,

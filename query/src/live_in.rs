@@ -16,6 +16,8 @@ pub struct LiveIn {
 /// Reads it from the words of a request.
 pub(crate) fn live_of(what: What, words: &Words<'_>) -> Result<Option<LiveIn>> {
     match words.environment {
+        // There it says where the champion is live.
+        _ if what == What::Challengers && !words.shadow => Ok(None),
         Some(environment) => {
             of_evaluations(what, "environment")?;
             id::check_name(environment).map_err(|error| Error::invalid(format!("environment: {error}")))?;

@@ -37,7 +37,7 @@ pub(crate) const AGES: [(&str, i64); 7] = [
 ];
 
 /// About how many bytes the figures of one release take, with what they are made of.
-const BYTES_OF_EVALUATION: u64 = 4_096;
+pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
 
 /// In place of an age: by all that is known.
 const LATEST: &str = "latest";

@@ -149,7 +149,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
         What::Estimates => estimates::is_main(name),
         What::Segments => segments::is_main(name),
         What::Drift => drift::is_main(name),
-        What::HeadToHead => head_to_head::is_main(name),
+        What::HeadToHead | What::Challengers => head_to_head::is_main(name),
         _ => !rollups::is_rank(name),
     };
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();

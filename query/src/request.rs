@@ -7,6 +7,7 @@ use log::cut::Cut;
 
 use crate::{
     breakdown::{Bins, Breakdown},
+    challengers::{self, Challenge},
     drift, estimates, head_to_head, intervals,
     live_in::live_of,
     maturity,
@@ -67,6 +68,8 @@ pub struct Request {
     pub against: Option<String>,
     /// How segments are asked for.
     pub slicing: Option<Slicing>,
+    /// Whose champion is challenged.
+    pub challenge: Option<Challenge>,
 }
 
 /// The same as it was written.
@@ -129,6 +132,8 @@ pub struct Words<'a> {
     pub figure: Option<&'a str>,
     /// Whether there are segments of two splits.
     pub pairs: bool,
+    /// A model.
+    pub model: Option<&'a str>,
 }
 
 impl Request {
@@ -197,6 +202,7 @@ impl Request {
             period,
             against: head_to_head::against_of(what, words, period)?,
             slicing: segments::slicing_of(what, words)?,
+            challenge: challengers::challenge_of(what, words)?,
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
             reference,
@@ -234,6 +240,7 @@ impl Request {
             reference: None,
             against: None,
             slicing: None,
+            challenge: None,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
     budget::Hold,
     column_type::ColumnType,
     evaluations::{self, Way, evaluate_part},
+    maturity::BYTES_OF_EVALUATION,
     read::Reading,
     request::{Request, What, Words},
     series::{Cell, Row, series},
@@ -248,9 +249,11 @@ pub(crate) async fn computed(
     let found = survey(reading, tags, None, most_values(&cuts)?).await?;
     let groupings: Vec<Arc<Grouping>> = cuts.iter().map(|cut| grouping(cut, &found)).collect();
     let plain = Grouping::default();
-    let way = Way { definitions, grouping: &plain, more: &groupings, is_surveyed: !found.is_empty() };
+    let way =
+        Way { definitions, grouping: &plain, more: &groupings, pairs: &[], is_surveyed: !found.is_empty() };
     let buckets = evaluate_part(reading, request.window, &[], &way, request).await?;
-    reading.hold.check()?;
+    let count: usize = buckets.more.iter().map(Vec::len).sum();
+    reading.hold.take(count as u64 * BYTES_OF_EVALUATION).await?;
     for ((cut, releases), (of_cut, grouping)) in cuts.iter().zip(buckets.more.iter().zip(&groupings)) {
         let cut = Split::text_of(cut);
         let wholes = buckets.buckets.iter().filter(|(bucket, _)| releases.contains(&bucket.name));

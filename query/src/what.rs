@@ -27,12 +27,16 @@ pub enum What {
     Segments,
     /// Two releases where both predicted the same.
     HeadToHead,
+    /// The live release of a model against each other one that predicts beside it.
+    Challengers,
 }
 
 impl What {
     /// The tables of SQL: all that needs no more than a window, and of which a row says the same whichever others are read.
     pub fn tables() -> impl Iterator<Item = Self> {
-        Self::all().filter(|what| !matches!(what, What::HeadToHead | What::Estimates | What::Segments))
+        Self::all().filter(|what| {
+            !matches!(what, What::HeadToHead | What::Challengers | What::Estimates | What::Segments)
+        })
     }
 
     /// All that can be read.
@@ -48,6 +52,7 @@ impl What {
             What::Estimates,
             What::Segments,
             What::HeadToHead,
+            What::Challengers,
         ])
     }
 
@@ -116,6 +121,12 @@ impl What {
                 false,
                 "Query which of two releases is better where both predicted the same",
             ),
+            What::Challengers => (
+                "challengers",
+                JUDGED,
+                false,
+                "Query which release is better than the live one of a model, where both predicted the same",
+            ),
         };
         Facts { name, kinds, is_stored, summary }
     }
@@ -141,6 +152,7 @@ impl What {
                 | What::Estimates
                 | What::Segments
                 | What::HeadToHead
+                | What::Challengers
         )
     }
 
@@ -149,15 +161,18 @@ impl What {
         match word {
             "interval" | "costs" | "mature" => self == What::Evaluations,
             "reference" => matches!(self, What::Drift | What::Estimates),
-            "by" | "bins" => self.is_judged() && !matches!(self, What::Estimates | What::Segments),
+            "by" | "bins" => {
+                self.is_judged() && !matches!(self, What::Estimates | What::Segments | What::Challengers)
+            }
             "environment" | "shadow" => {
                 matches!(self, What::Evaluations | What::Classes | What::Confusion)
             }
             "group-by" => {
-                self.is_judged() && !matches!(self, What::Maturity | What::Segments) || self == What::Drift
+                matches!(self, What::Evaluations | What::Classes | What::Confusion | What::Drift)
+                    || matches!(self, What::Estimates | What::HeadToHead)
             }
             "time-zone" => {
-                self.is_judged() && !matches!(self, What::Maturity | What::Estimates | What::Segments)
+                matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
             }
             "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
             _ => self.is_judged(),

@@ -8,6 +8,7 @@ mod access;
 mod as_of;
 mod breakdown;
 mod catalog;
+mod challengers;
 mod closing;
 mod counters;
 mod custom;

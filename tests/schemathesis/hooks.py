@@ -59,7 +59,7 @@ NOT_BY_RELEASE = ("metric", "value_last", "feature")
 # What is queried by a window.
 QUERIES = (
     "predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations", "classes", "confusion",
-    "maturity", "estimates", "segments", "drift", "head-to-head",
+    "maturity", "estimates", "segments", "drift", "head-to-head", "challengers",
 )
 # Formats that are written from data; all others are fuzzed where they are read.
 WRITTEN = ("application/json", "application/x-ndjson")

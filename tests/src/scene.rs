@@ -50,6 +50,7 @@ pub fn words_of(what: What, day: &str) -> Words<'_> {
         reference: Some(day).filter(|_| matches!(what, What::Drift | What::Estimates)),
         release: Some("v1").filter(|_| what == What::HeadToHead),
         against: Some("v2").filter(|_| what == What::HeadToHead),
+        model: Some("m").filter(|_| what == What::Challengers),
         ..Words::default()
     }
 }

@@ -458,7 +458,7 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
     ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format", "after"}
     theirs = set()
     events = ("predictions", "outcomes", "metrics", "joined")
-    judged = ("evaluations", "classes", "confusion", "maturity", "estimates", "segments", "head-to-head")
+    judged = ("evaluations", "classes", "confusion", "maturity", "estimates", "segments", "head-to-head", "challengers")
     for what in (*events, *judged, "rollups", "drift"):
         parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]
         theirs |= {one["name"] for one in parameters if one["in"] == "query"}

@@ -11,8 +11,9 @@ pub struct Buckets {
     pub outcomes: u64,
     /// See [`Evaluation::unmatched`](super::Evaluation::unmatched).
     pub unmatched: u64,
-    /// The meetings of two releases, where these are kept.
-    pub duels: Duels,
+    /// The meetings of each pair of releases of which they are kept: see
+    /// [`Evaluator::between`](super::Evaluator::between).
+    pub duels: Vec<Duels>,
     /// The binary predictions with scores, where these are kept.
     pub cases: Cases,
     /// The results by the buckets of each of the other ways in which predictions were dealt: see
@@ -23,6 +24,6 @@ pub struct Buckets {
 impl Buckets {
     /// How many bytes the predictions and meetings take that are kept.
     pub fn kept_bytes(&self) -> usize {
-        bytes_of(&self.duels) + bytes_of(&self.cases)
+        self.duels.iter().map(bytes_of).sum::<usize>() + bytes_of(&self.cases)
     }
 }

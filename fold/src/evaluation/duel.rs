@@ -147,7 +147,7 @@ mod tests {
             let names = ["v1", "v2"];
             let task = || Definition::of(Task::Binary { positive_label: "late".into() });
             let definitions: BTreeMap<_, _> = names.map(|name| (name.to_owned(), task())).into();
-            let mut evaluator = Evaluator::new(BTreeMap::new()).between(names.map(str::to_owned));
+            let mut evaluator = Evaluator::new(BTreeMap::new()).between(&[names.map(str::to_owned)]);
             evaluator.next_day(definitions).unwrap();
             // Each key alone, as partitions of a day are.
             for (at, key) in KEYS.into_iter().enumerate() {
@@ -164,7 +164,7 @@ mod tests {
             let buckets = evaluator.finish_buckets();
             let record = buckets.buckets.iter().find(|(bucket, _)| bucket.name == "v1");
             let record = record.map(|(_, release)| release.record).unwrap_or_default();
-            let met = buckets.duels.into_values().next().unwrap_or_default();
+            let met = buckets.duels[0].values().next().cloned().unwrap_or_default();
             let (_, found) = head_to_head(vec![met.clone()]);
             prop_assert_eq!(
                 (found[0].wins, found[0].losses, found[0].ties),

@@ -36,8 +36,8 @@ pub struct Evaluator {
     outcomes: u64,
     unmatched: u64,
     options: Options,
-    /// Two releases whose meetings are kept.
-    duel: Option<Duel>,
+    /// Pairs of releases whose meetings are kept.
+    duels: Vec<Duel>,
     /// The binary predictions with scores, where these are kept.
     cases: Option<Cases>,
 }
@@ -67,7 +67,7 @@ impl Evaluator {
             outcomes: 0,
             unmatched: 0,
             options: Options::default(),
-            duel: None,
+            duels: Vec::new(),
             cases: None,
         }
     }
@@ -78,11 +78,11 @@ impl Evaluator {
         Self { cases: Some(Cases::new()), ..self }
     }
 
-    /// The same, and what both releases predicted is kept, prediction by prediction, by the values by which predictions are
-    /// dealt.
+    /// The same, and of each pair of releases what both predicted is kept, prediction by prediction, by the values by which
+    /// predictions are dealt.
     #[must_use]
-    pub fn between(self, releases: [String; 2]) -> Self {
-        Self { duel: Some(Duel::new(releases)), ..self }
+    pub fn between(self, pairs: &[[String; 2]]) -> Self {
+        Self { duels: pairs.iter().cloned().map(Duel::new).collect(), ..self }
     }
 
     /// The same, and predictions are dealt to buckets, which [`Evaluator::finish_buckets`] returns.
@@ -166,14 +166,14 @@ impl Evaluator {
             }
         }
         self.definitions = definitions;
-        self.duel.iter_mut().for_each(Duel::next_day);
+        self.duels.iter_mut().for_each(Duel::next_day);
         Ok(())
     }
 
     /// About how many bytes it takes, which grow with what it has judged.
     pub fn bytes(&self) -> usize {
         self.tables().map(Table::bytes).sum::<usize>()
-            + self.duel.as_ref().map_or(0, Duel::bytes)
+            + self.duels.iter().map(Duel::bytes).sum::<usize>()
             + self.cases.as_ref().map_or(0, bytes_of)
     }
 
@@ -200,8 +200,8 @@ impl Evaluator {
             definitions,
             options: self.options,
         };
-        self.table.add(&day, self.duel.as_mut(), self.cases.as_mut())?;
-        self.more.iter_mut().try_for_each(|table| table.add(&day, None, None))?;
+        self.table.add(&day, &mut self.duels, self.cases.as_mut())?;
+        self.more.iter_mut().try_for_each(|table| table.add(&day, &mut [], None))?;
         self.outcomes += joined.outcomes;
         self.unmatched += joined.unmatched;
         Ok(())
@@ -233,8 +233,8 @@ impl Evaluator {
     /// # Errors
     /// That of `go_on`.
     pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
-        let Self { table, more, definitions, options, outcomes, unmatched, duel, cases, .. } = self;
-        let duels = duel.map(Duel::finish).unwrap_or_default();
+        let Self { table, more, definitions, options, outcomes, unmatched, duels, cases, .. } = self;
+        let duels = duels.into_iter().map(Duel::finish).collect();
         let buckets = table.finish(&definitions, options, go_on)?;
         let more = more.into_iter().map(|table| table.finish(&definitions, options, go_on));
         let more = more.collect::<Result<_, E>>()?;
@@ -287,7 +287,7 @@ impl Table {
     }
 
     /// Judges predictions, each in its bucket.
-    fn add(&mut self, rows: &Rows<'_>, duel: Option<&mut Duel>, cases: Option<&mut Cases>) -> Result<()> {
+    fn add(&mut self, rows: &Rows<'_>, duels: &mut [Duel], cases: Option<&mut Cases>) -> Result<()> {
         let (joined, options) = (rows.joined, rows.options);
         let dealt = self.grouping.deal(joined, rows.predictions.0)?;
         let is_pooled = self.grouping.pools.is_some();
@@ -332,9 +332,7 @@ impl Table {
             let distance = distance(&rows.definitions[release]?.task, &prediction, &outcome?)?;
             Some(Contender { bucket: bucket as u32, meets: (cell, rows.numbers[release]), distance })
         });
-        if let Some(duel) = duel {
-            duel.add(rows, &dealt);
-        }
+        duels.iter_mut().for_each(|duel| duel.add(rows, &dealt));
         if let Some(cases) = cases {
             cases::add(cases, rows, &dealt);
         }

@@ -26,7 +26,7 @@ use super::{
     media_type, said,
 };
 use crate::{
-    breakdown,
+    breakdown, challengers,
     column_type::ColumnType,
     head_to_head::AGAINST,
     narrow::{KEY, OLDEST, ORDERS},
@@ -212,8 +212,23 @@ fn of_comparison(what: What) -> Vec<ParameterBuilder> {
             vec![against.required(Required::True), of_whole_days()]
         }
         What::Segments => of_segments().into(),
+        What::Challengers => of_challengers().into(),
         _ => Vec::new(),
     }
+}
+
+/// Whose champion is challenged.
+fn of_challengers() -> [ParameterBuilder; 2] {
+    let model = parameter(
+        challengers::MODEL,
+        schema::name().into(),
+        Some("risk"),
+        "The model whose live release is challenged.",
+    );
+    let says = "Where the release of the model is live that is challenged.";
+    let environment = schema::name().default(Some(json!(challengers::PRODUCTION)));
+    let environment = parameter(challengers::ENVIRONMENT, environment.into(), None, says);
+    [model.required(Required::True), environment]
 }
 
 /// How segments are asked for.

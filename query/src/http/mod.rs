@@ -101,6 +101,7 @@ struct Parameters {
     against: Option<String>,
     figure: Option<String>,
     pairs: Option<bool>,
+    model: Option<String>,
     format: Option<String>,
     explain: Option<bool>,
 }
@@ -137,6 +138,7 @@ impl Parameters {
             against: self.against.as_deref(),
             figure: self.figure.as_deref(),
             pairs: self.pairs.unwrap_or_default(),
+            model: self.model.as_deref(),
         }
     }
 }

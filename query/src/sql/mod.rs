@@ -301,7 +301,12 @@ impl Sql {
     /// Whether a need is read from the logs, and not from what is stored.
     fn is_of_logs(&self, need: &Need) -> bool {
         match need.what {
-            What::Rollups | What::Drift | What::Estimates | What::Segments | What::HeadToHead => false,
+            What::Rollups
+            | What::Drift
+            | What::Estimates
+            | What::Segments
+            | What::HeadToHead
+            | What::Challengers => false,
             What::Evaluations | What::Classes | What::Confusion | What::Maturity => {
                 need.window().ok().flatten().is_some_and(|window| self.request(need, window).is_of_logs())
             }

@@ -190,7 +190,8 @@ fn schema(what: What, names: &BTreeSet<String>) -> Schema {
         | What::Maturity
         | What::Estimates
         | What::Segments
-        | What::HeadToHead => None,
+        | What::HeadToHead
+        | What::Challengers => None,
     };
     let custom = |name: &str| {
         (what == What::Evaluations && CUSTOM_FIGURES.member(name).is_some()).then_some(&CUSTOM_FIGURES)

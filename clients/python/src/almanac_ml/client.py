@@ -433,6 +433,15 @@ class Workspace:
         """Which of two releases is better where both predicted the same, and whether that is decided."""
         return self.query("head-to-head", since, until, release=release, against=against, **options)
 
+    def challengers(
+        self, model: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
+    ) -> Any:
+        """The live release of a model against each other one that predicted beside it, the best first.
+
+        ``environment`` says where it is live, in place of ``production``. See :meth:`query`.
+        """
+        return self.query("challengers", since, until, model=model, **options)
+
     def maturity(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How much of its truth each day had at some ages, from ``1h`` to ``30d``, and how much will come.
 
@@ -493,6 +502,7 @@ class Workspace:
         against: Optional[str] = None,
         figure: Optional[str] = None,
         pairs: bool = False,
+        model: Optional[str] = None,
         explain: bool = False,
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
@@ -536,6 +546,7 @@ class Workspace:
             "against": against,
             "figure": figure,
             "pairs": pairs or None,
+            "model": model,
             "explain": explain or None,
             "zero-division": zero_division,
             **(_place or {}),

@@ -1,0 +1,170 @@
+//! The live release of a model against all that predict beside it.
+
+use event::{Kind, Task};
+use query::{Request, What, Words};
+use serde_json::{Value, json};
+use tests::{
+    on_both_engines,
+    register::release_of,
+    scene::{NOW, Scene, csv},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    each_challenger_has_the_row_of_a_head_to_head,
+    who_was_champion_then_is_told_by_then,
+    wrong_words_of_challengers_are_named,
+);
+
+const LATER: &str = "2026-06-04T12:00:00Z";
+const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
+const COLUMNS: &str = "day,release,against,n,wins,losses,ties,measure,accuracy,accuracy_against,accuracy_difference,brier_low,brier_high,advantage,n_so_far,low_so_far,high_so_far,decided_at";
+
+/// On a day each release predicts `keys`, of which every third is positive, as surely as it is said here.
+async fn day(scene: &Scene, day: &str, keys: usize, releases: &[(&str, f64)]) {
+    let is_positive = |key: usize| key.is_multiple_of(3);
+    let of_release = |(release, sure): &(&str, f64)| {
+        let (release, sure) = ((*release).to_owned(), *sure);
+        (0..keys).map(move |key| {
+            let score = if is_positive(key) { sure } else { 1.0 - sure };
+            json!({ "key": format!("k{key}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score })
+        })
+    };
+    let predictions: Vec<Value> = releases.iter().flat_map(of_release).collect();
+    scene.append(Kind::Predictions, Value::from(predictions), LATER).await.unwrap();
+    let outcome = |key: usize| {
+        json!({ "key": format!("k{key}"), "predicted_on": day, "observed_at": format!("{day}T02:00:00Z"),
+                "label": if is_positive(key) { "1" } else { "0" } })
+    };
+    scene
+        .append(Kind::Outcomes, Value::from((0..keys).map(outcome).collect::<Vec<_>>()), LATER)
+        .await
+        .unwrap();
+}
+
+/// `v1` is live from June on and of middling sureness; `v2` is better, `v3` worse, and `v4` predicts on another day alone.
+async fn scene(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    let now = at("2026-06-01T00:00:00Z");
+    for name in ["v3", "v4"] {
+        catalog.ensure_release(scene.id(), &release_of("m", name), now).await.unwrap();
+    }
+    let task = Task::Binary { positive_label: "1".into() };
+    catalog.ensure_model(scene.id(), "other", &task, now).await.unwrap();
+    catalog.ensure_release(scene.id(), &release_of("other", "o1"), now).await.unwrap();
+    scene.ingest(now).promote(&scene.workspace, "v1", "production", None).await.unwrap();
+    let all = [("v1", 0.6), ("v2", 0.9), ("v3", 0.4), ("o1", 0.95)];
+    day(&scene, DAYS[0], 40, &all).await;
+    day(&scene, DAYS[1], 40, &all).await;
+    scene
+}
+
+fn words(columns: &str) -> Words<'_> {
+    Words { from: DAYS[0], to: DAYS[1], model: Some("m"), columns: Some(columns), ..Words::default() }
+}
+
+async fn asked(scene: &Scene, what: What, words: &Words<'_>) -> (Vec<String>, Vec<String>) {
+    let request = Request::parse(what, words).unwrap();
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let warnings = answer.warnings.clone();
+    (csv(answer).lines().skip(1).map(str::to_owned).collect(), warnings)
+}
+
+async fn refused(scene: &Scene, words: &Words<'_>) -> String {
+    let request = Request::parse(What::Challengers, words).unwrap();
+    scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string()
+}
+
+async fn each_challenger_has_the_row_of_a_head_to_head(world: World) {
+    let scene = scene(world).await;
+    let (rows, warnings) = asked(&scene, What::Challengers, &words(COLUMNS)).await;
+    assert_eq!(warnings, [""; 0]);
+    // The best first; a release of another model is none.
+    let starts: Vec<&str> = rows.iter().map(|row| row.split(",brier").next().unwrap()).collect();
+    assert_eq!(starts, ["2026-06-01,v2,v1,80,80,0,0", "2026-06-01,v3,v1,80,0,80,0"]);
+    assert!(rows[0].ends_with(",2026-06-01") && rows[1].ends_with(",2026-06-02"), "{rows:?}");
+    for (row, name) in rows.iter().zip(["v2", "v3"]) {
+        let pair = Words {
+            model: None,
+            release: Some(name),
+            against: Some("v1"),
+            group_by: Some("all"),
+            ..words(COLUMNS)
+        };
+        assert_eq!(asked(&scene, What::HeadToHead, &pair).await.0, [row.clone()]);
+    }
+    let one = Words { release: Some("v3"), ..words(COLUMNS) };
+    assert_eq!(asked(&scene, What::Challengers, &one).await.0, rows[1..]);
+    // What predicts and never meets the champion is told of, not shown.
+    day(&scene, "2026-06-03", 5, &[("v4", 0.8)]).await;
+    let more = Words { to: "2026-06-03", ..words(COLUMNS) };
+    let (with_more, warnings) = asked(&scene, What::Challengers, &more).await;
+    assert_eq!(with_more, rows);
+    assert_eq!(warnings, ["nothing judges v4 and v1 on the same prediction"]);
+    let alone = Words { from: "2026-06-03", to: "2026-06-03", ..words(COLUMNS) };
+    let (none, warnings) = asked(&scene, What::Challengers, &alone).await;
+    assert_eq!(none, [""; 0]);
+    assert_eq!(warnings[1], "the live release v1 predicted nothing in these days");
+}
+
+async fn who_was_champion_then_is_told_by_then(world: World) {
+    let scene = scene(world).await;
+    let columns = "release,against,wins,losses";
+    let (before, _) = asked(&scene, What::Challengers, &words(columns)).await;
+    assert_eq!(before, ["v2,v1,80,0", "v3,v1,0,80"]);
+    let request = Request::parse(What::Challengers, &words(columns)).unwrap();
+    let then = scene.query(at("2026-06-05T00:00:00Z")).run(scene.id(), &request).await.unwrap();
+    let cut = then.cut.unwrap().to_string();
+    // On the second day another one becomes live, which is known only later.
+    let promoted = json!([{ "release": "v2", "released_at": "2026-06-02T12:00:00Z", "model": "m", "action": "promote",
+                             "environment": "production" }]);
+    scene.append(Kind::Releases, promoted, "2026-06-08T00:00:00Z").await.unwrap();
+    let (now, _) = asked(&scene, What::Challengers, &words(columns)).await;
+    assert_eq!(now, ["v1,v2,0,80", "v3,v2,0,80"]);
+    for known in [
+        Words { as_of: Some("2026-06-05"), ..words(columns) },
+        Words { cut: Some(&cut), ..words(columns) },
+        // At the end of the first day it was the other one.
+        Words { to: DAYS[0], ..words("release,against") },
+    ] {
+        let (rows, _) = asked(&scene, What::Challengers, &known).await;
+        assert!(rows[0].starts_with("v2,v1") && rows[1].starts_with("v3,v1"), "{known:?}: {rows:?}");
+    }
+}
+
+async fn wrong_words_of_challengers_are_named(world: World) {
+    let scene = scene(world).await;
+    for (wrong, because) in [
+        (Words { model: None, ..words("n") }, "model: name the model whose live release is challenged"),
+        (Words { model: Some("a b"), ..words("n") }, "model: "),
+        (Words { environment: Some(""), ..words("n") }, "environment: "),
+        (Words { group_by: Some("week"), ..words("n") }, "group-by: `challengers` does not take it"),
+        (
+            Words { shadow: true, environment: Some("production"), ..words("n") },
+            "`challengers` does not take it",
+        ),
+        (Words { by: Some("tag.city"), ..words("n") }, "by: challengers are releases"),
+        (Words { against: Some("v1"), ..words("n") }, "against: only head-to-head has it"),
+    ] {
+        let refusal = Request::parse(What::Challengers, &wrong).unwrap_err().to_string();
+        assert!(refusal.contains(because), "{refusal}");
+    }
+    let evaluations = Request::parse(What::Evaluations, &words("day")).unwrap_err().to_string();
+    assert!(evaluations.contains("model: only challengers are of one"), "{evaluations}");
+    let (none, warnings) =
+        asked(&scene, What::Challengers, &Words { model: Some("other"), ..words("n") }).await;
+    assert_eq!(none, [""; 0]);
+    assert_eq!(warnings, ["no release of other was live in production when the window ended"]);
+    for (wrong, because) in [
+        (Words { model: Some("nobody"), ..words("n") }, "there is no release of a model `nobody`"),
+        (
+            Words { environment: Some("staging"), ..words("n") },
+            "there is no environment `staging`; there are production",
+        ),
+    ] {
+        let refusal = refused(&scene, &wrong).await;
+        assert!(refusal.contains(because), "{refusal}");
+    }
+}
