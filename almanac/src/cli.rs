@@ -8,6 +8,7 @@ use log::{audit::by, key::EntityKind};
 
 use crate::{
     access::{self, AccessCommand, InitArgs, TokenCommand},
+    alert::{self, AlertCommand},
     audit::{self, AuditArgs},
     author,
     catalog::{
@@ -136,6 +137,9 @@ enum Command {
     /// Counters of any entity, for any purpose.
     #[command(subcommand)]
     Counter(CounterCommand),
+    /// Alert rules: which numbers are watched, and when they would have fired.
+    #[command(subcommand)]
+    Alert(AlertCommand),
     #[command(flatten)]
     Follow(FollowCommand),
     /// Make the first user, who may do everything, and its token.
@@ -221,6 +225,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Group(command) => group::command(config, command).await?,
         Command::System(command) => root::command(config, EntityKind::System, command).await?,
         Command::Counter(command) => counter::command(config, command).await?,
+        Command::Alert(command) => alert::command(config, command).await?,
         Command::Follow(command) => follow::command(config, command).await?,
         Command::Init(args) => access::init(config, &args).await?,
         Command::Access(command) => access::roles(config, command).await?,

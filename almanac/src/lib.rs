@@ -8,6 +8,7 @@
 mod say;
 
 mod access;
+mod alert;
 mod answer;
 mod audit;
 mod author;

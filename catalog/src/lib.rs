@@ -29,6 +29,7 @@
 mod action;
 pub mod activity;
 mod address;
+mod alert;
 pub mod attributes;
 mod board;
 mod cached;
@@ -79,6 +80,10 @@ use table::{Index, Query, Table, query_all};
 
 pub use action::{Action, Effect};
 pub use activity::Activity;
+pub use alert::{
+    AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_DELAY_DAYS, MAX_FOR_DAYS, MAX_TEST_DAYS,
+    Scope as AlertScope, WINDOW_DAYS, Watched,
+};
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
 pub use cached::Cached;

@@ -6,7 +6,8 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 26] = [
+const OTHERS: [&str; 27] = [
+    "alert-rules",
     "alerts",
     "audit",
     "challengers",

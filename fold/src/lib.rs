@@ -13,7 +13,8 @@
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: how good each release was on one day;
 //! - [`figure`]: the table of its figures, from which columns, rankings and windows are derived;
-//! - [`drift`]: how far the numbers and names of a window are from those of a reference.
+//! - [`drift`]: how far the numbers and names of a window are from those of a reference;
+//! - [`alert`]: on which days the numbers of a figure are a reason to tell people.
 //!
 //! Each of them names the columns that it needs, so that readers decode no others.
 //!
@@ -38,6 +39,7 @@
 //! # Ok::<(), almanac_fold::FoldError>(())
 //! ```
 
+pub mod alert;
 pub mod drift;
 mod error;
 pub mod estimate;

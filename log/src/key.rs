@@ -7,6 +7,7 @@ use std::fmt;
 use event::{Day, Id, Kind};
 use table::{Key, KeyRange, key::END};
 
+mod alert;
 mod audit;
 mod consumer;
 mod count;
@@ -20,6 +21,7 @@ mod retention;
 mod run;
 mod token;
 
+pub use alert::*;
 pub use audit::*;
 pub use consumer::*;
 pub use count::*;
@@ -276,6 +278,7 @@ mod tests {
             chunk(&w, Kind::Predictions, "0af1", 61).to_string(),
             lanes(&w).to_string(),
             quota(&w).to_string(),
+            alert_rules(&w).to_string(),
             quota_used(&w, day, &w).to_string(),
             consumer(&w, "billing").to_string(),
             retention(&w).to_string(),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod access;
+mod alerts;
 mod as_of;
 mod breakdown;
 mod catalog;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use catalog::{Catalog, New, NewEntity, NewRun, Noted, ReleaseDetails, Role, Run};
+use catalog::{AlertRuleBody, Catalog, New, NewEntity, NewRun, Noted, ReleaseDetails, Role, Run};
 use event::{Clock, Day, Definition, Kind, Task, Timestamp, Window};
 use ingest::json::read_ndjson;
 use log::{
@@ -180,6 +180,14 @@ async fn the_page_shows_what_is_stored() {
     catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
 
+    let rule = AlertRuleBody {
+        name: "auc-low".into(),
+        figure: Some("auc".into()),
+        release: Some("v1".into()),
+        below: Some(0.7),
+        ..AlertRuleBody::default()
+    };
+    catalog.apply_alert_rules(workspace.id(), vec![rule], now()).await.unwrap();
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
@@ -202,6 +210,7 @@ async fn the_page_shows_what_is_stored() {
         ("A role, as the workspace has it", key::grant(&scope, &group)),
         ("The same, as the principal has it", key::granted(&group, &scope)),
         ("How long events are kept, and what is pinned", key::retention(workspace.id())),
+        ("The alert rules of a workspace", key::alert_rules(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

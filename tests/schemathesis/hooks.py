@@ -48,6 +48,12 @@ STATEMENTS = [
     "select release, avg(score) from predictions where day between '2026-06-01' and '2026-06-30' group by release",
     "select count(*) from joined where day = '2026-06-01'",
 ]
+# Alert rules of different names.
+ALERT_RULES = [
+    {"name": "low", "figure": "auc", "release": "v1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3},
+    {"name": "moved", "count": "predictions", "moved": 5, "window": 28},
+    {"name": "late", "missing": "predictions", "by": "06:00"},
+]
 # Parameters of which a value that fits the schema is hardly ever one that there is.
 UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins", "mature")
 # Where entities are created.
@@ -125,6 +131,9 @@ def narrow_catalog(path, method, operation):
     if path == "/v1/workspaces":
         # Those of all categories are listed at once.
         parameters = [one for one in parameters if one["name"] in ("of", "fields")]
+    if path.endswith("/alert-rules"):
+        # Hardly any name is one of a rule.
+        parameters = [one for one in parameters if one["name"] != "rule" or one.get("required")]
     if "/events/" in path:
         # A consumer follows one kind of events, and `true` is a condition too.
         parameters = [one for one in parameters if one["name"] not in ("consumer", "where")]
@@ -165,6 +174,12 @@ def narrow_catalog(path, method, operation):
             properties.pop("cut", None)
             properties["kind"] = {"type": "string", "enum": ["predictions"]}
             schema["required"] = sorted({*schema.get("required", []), "kind"})
+        if path.endswith("/alert-rules") and method == "put":
+            # JSON Schema cannot say which fields go together, nor that names differ.
+            rules = properties["rules"]
+            rules["items"] = {"enum": ALERT_RULES}
+            rules["uniqueItems"] = True
+            rules.pop("maxItems", None)
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}

@@ -287,3 +287,47 @@ fn a_change_over_http_is_refused_when_somebody_was_quicker() {
         );
     }
 }
+
+#[test]
+fn alert_rules_are_applied_listed_tried_and_deleted() {
+    let place = Place::sqlite();
+    let ok = |args: &[&str]| run_ok(&place, args);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    let write = |rules: &str| std::fs::write(&file, rules).unwrap();
+    let path = file.to_str().unwrap();
+    let w = ["-w", "credit/prod"];
+    ok(&["workspace", "create", "credit/prod"]);
+    let few = "[[rule]]\nname = \"few\"\ncount = \"predictions\"\nbelow = 1\n";
+    write(few);
+    let apply = [&["alert", "apply", path], &w[..]].concat();
+    assert_eq!(ok(&apply), "alert rule few is applied\n");
+    let list = ok(&["alert", "list", "credit/prod"]);
+    assert_eq!(list, ok(&[&["alert", "list"], &w[..]].concat()));
+    assert!(list.contains("few") && list.contains("below 1") && list.contains("the workspace"), "{list}");
+    let shown = json_of(&place, &[&["alert", "get", "few", "--format", "json"], &w[..]].concat());
+    assert_eq!((&shown["count"], &shown["below"]), (&json!("predictions"), &json!(1.0)));
+    let days = ["--from", "2026-06-01", "--to", "2026-06-03"];
+    let tried = ok(&[&["alert", "test", "few", "--format", "json"], &w[..], &days].concat());
+    let fires = json!({ "day": "2026-06-01", "value": 0.0, "n": null, "measured": 0.0, "state": "firing", "crossing": "fires" });
+    assert_eq!(serde_json::from_str::<Value>(&tried).unwrap(), fires);
+    // A rule that is not applied, tried from its file.
+    write(&few.replace("few", "many").replace("below = 1", "above = 1"));
+    let of_file = ["alert", "test", "many", "--rules", path, "--all"];
+    let tried = ok(&[&of_file[..], &w, &days].concat());
+    assert!(tried.ends_with("it would have fired on 0 of 3 days\n"), "{tried}");
+    assert_eq!(tried.lines().count(), 5, "{tried}");
+    write(&format!("{few}{}", few.replace("below = 1", "below = 2")));
+    for (args, why) in [
+        (&apply[..], "alert rule `few` is given twice"),
+        (&["alert", "show", "many", "-w", "credit/prod"], "there is no alert rule `many`"),
+        (&["alert", "test", "few", "-w", "credit/prod", "--from", "2020-01-01"], "at most 1000 days"),
+    ] {
+        let said = refused(&place, args);
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    write("[[rule]]\nname = \"few\"\ncounts = \"predictions\"\n");
+    assert!(refused(&place, &apply).contains("unknown field `counts`"));
+    assert_eq!(ok(&[&["alert", "delete", "few"], &w[..]].concat()), "alert rule few is deleted\n");
+    assert!(!ok(&[&["alert", "list"], &w[..]].concat()).contains("few"));
+}

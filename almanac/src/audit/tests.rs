@@ -26,7 +26,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 54] = [
+const STEPS: [(&str, &str, &str); 56] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -67,6 +67,8 @@ const STEPS: [(&str, &str, &str); 54] = [
     ("PATCH", "/v1/releases/credit%2Fprod%2Frisk@v1", r#"{"attributes":{"team":"lending"}}"#),
     ("PUT", "/v1/users/bob/follows", r#"{"workspace":"credit/prod","following":true}"#),
     ("POST", "WORKSPACE/alerts", r#"{"name":"driftN","text":"Scores moved."}"#),
+    ("PUT", "WORKSPACE/alert-rules", r#"{"rules":[{"name":"fewN","count":"predictions","below":1}]}"#),
+    ("DELETE", "WORKSPACE/alert-rules?rule=fewN", ""),
     ("PUT", "WORKSPACE/lanes", r#"{"lanes":N}"#),
     ("PUT", "WORKSPACE/pins", r#"{"day":"2026-06-1N","pinned":true}"#),
     ("PUT", "WORKSPACE/retention", r#"{"days":999N}"#),
@@ -238,9 +240,12 @@ async fn every_route_that_changes_something_leaves_a_record(house: House) {
             false => &[""],
         };
         for (n, form) in (2..).zip(forms) {
-            let (path, body) = (path.replace("WORKSPACE", form), body.replace('N', &n.to_string()));
+            let (path, asked) = path.split_once('?').unwrap_or((path, ""));
+            let path = path.replace("WORKSPACE", form);
+            let uri = format!("{path}?{}", asked.replace('N', &n.to_string()));
+            let body = body.replace('N', &n.to_string());
             let id = format!("request-{at}-{n}");
-            let answer = house.call(&id, (method, &path), &body).await;
+            let answer = house.call(&id, (method, uri.trim_end_matches('?')), &body).await;
             assert!(answer.status.is_success(), "{method} {path}: {} {}", answer.status, answer.body);
             let patterns = house.demands.iter().filter(|(pattern, methods)| {
                 // A pattern that names the segment goes before one with a parameter there.

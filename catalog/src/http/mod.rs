@@ -10,6 +10,7 @@ use web::{About, Demand, InPath, Named, Operation, Place, Routes};
 use self::people::Of;
 use crate::Service;
 
+mod alert;
 mod api;
 mod consumer;
 mod demands;
@@ -26,6 +27,7 @@ mod schemas;
 mod settings;
 mod workspace;
 
+pub use alert::alert_rule_json;
 pub use entity::{created, instant, parent_kind};
 pub use judging::{costs, judging};
 pub use quota::{quota_json, quota_of, quota_schema};
@@ -92,6 +94,9 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(settings::set_operation(named), maintain(), settings::set)
                     .add(settings::operation(named), read(), settings::show)
                     .add(settings::alert_operation(named), maintain(), settings::raise)
+                    .add(alert::apply_operation(named), maintain(), alert::apply)
+                    .add(alert::list_operation(named), read(), alert::list)
+                    .add(alert::delete_operation(named), maintain(), alert::delete)
                     .add(follow::followers_operation(named), read(), follow::followers)
                     .add(consumer::list_operation(named), read(), consumer::list)
                     .add(consumer::commit_operation(named), read(), consumer::commit)
@@ -106,6 +111,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
     let routes =
         schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes
+        .schema("AlertRule", alert::rule_schema())
         .schema("Consumer", consumer::consumer_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())

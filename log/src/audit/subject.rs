@@ -37,11 +37,12 @@ pub(super) enum Subject {
 type SettingKey = fn(&Id) -> Key;
 
 /// The settings of a workspace: the key of each, and what it is called.
-const SETTINGS: [(SettingKey, &str); 4] = [
+const SETTINGS: [(SettingKey, &str); 5] = [
     (key::settings, "settings"),
     (key::lanes, "lanes"),
     (key::retention, "retention"),
     (key::quota, "quota"),
+    (key::alert_rules, "alert_rules"),
 ];
 
 impl Subject {

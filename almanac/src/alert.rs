@@ -1,0 +1,209 @@
+//! `almanac alert`: which numbers of a workspace are watched, and on which days people would have been told.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use catalog::{AlertRule, AlertRuleBody, Catalog, http::alert_rule_json};
+use clap::{Args, Subcommand};
+use event::{Clock, Day, Error, Timestamp, Window};
+use fold::alert::{Crossing, JudgedDay};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    config::Config,
+    named::InWorkspace,
+    open,
+    shown::{ShowFormat, show, show_one},
+};
+
+/// How many days a rule is tried on, unless it is said.
+const TEST_DAYS: i64 = 30;
+
+/// The most bytes of a file of rules.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// What there is for alert rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AlertCommand {
+    /// Create or change the rules of a TOML file, all or none; rules that are not in it stay.
+    Apply {
+        /// The file: a table [[rule]] for each rule.
+        file: PathBuf,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+    },
+    /// List the rules of a workspace.
+    List {
+        #[command(flatten)]
+        workspace: InWorkspace,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Show a rule.
+    #[command(alias = "get")]
+    Show {
+        /// The rule.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Delete a rule.
+    Delete {
+        /// The rule.
+        name: String,
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+    },
+    /// Try a rule on days that are over: when it would have fired, by what is known now. Nothing is written.
+    Test(TestArgs),
+}
+
+/// On what a rule is tried.
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// The rule.
+    name: String,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    workspace: String,
+    /// Take the rule from this TOML file instead of the workspace.
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// The first day, as YYYY-MM-DD (UTC); 29 days before the last one when it is not given.
+    #[arg(long)]
+    from: Option<Day>,
+    /// The last day; yesterday when it is not given.
+    #[arg(long)]
+    to: Option<Day>,
+    /// Print every day, not only those on which the rule fires or is resolved.
+    #[arg(long)]
+    all: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+    format: ShowFormat,
+}
+
+/// A file of rules.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RulesFile {
+    #[serde(default)]
+    rule: Vec<AlertRuleBody>,
+}
+
+/// The rules of a TOML file.
+fn rules_of(path: &Path) -> anyhow::Result<Vec<AlertRuleBody>> {
+    let at = || path.display().to_string();
+    let bytes = fs::metadata(path).with_context(at)?.len();
+    if bytes > MAX_FILE_BYTES {
+        return Err(Error::too_large(format!("{}: a file of rules has at most 1 MiB", at())).into());
+    }
+    let text = fs::read_to_string(path).with_context(at)?;
+    let file: RulesFile =
+        toml::from_str(&text).map_err(|error| Error::invalid(format!("{}: {error}", at())))?;
+    Ok(file.rule)
+}
+
+pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::Result<()> {
+    let catalog = Catalog::new(open::existing(config).await?);
+    match command {
+        AlertCommand::Apply { file, workspace } => {
+            let bodies = rules_of(&file)?;
+            let workspace = catalog.workspace(&workspace).await?;
+            let rules = catalog.apply_alert_rules(workspace.id(), bodies, Clock::system().now()).await?;
+            rules.iter().for_each(|rule| println!("alert rule {} is applied", rule.name()));
+        }
+        AlertCommand::List { workspace, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let rules = catalog.alert_rules(workspace.id()).await?;
+            let rows: Vec<Value> = rules.iter().map(|rule| row(rule, format)).collect();
+            show(&["name", "watches", "of", "fires", "for", "created_at"], &rows, format);
+        }
+        AlertCommand::Show { name, workspace, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            show_one(&alert_rule_json(&catalog.alert_rule(workspace.id(), &name).await?), format);
+        }
+        AlertCommand::Delete { name, workspace } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            catalog.delete_alert_rule(workspace.id(), &name).await?;
+            println!("alert rule {name} is deleted");
+        }
+        AlertCommand::Test(args) => test(&catalog, args).await?,
+    }
+    Ok(())
+}
+
+/// A rule in a list: in words for people, whole for programs.
+fn row(rule: &AlertRule, format: ShowFormat) -> Value {
+    let body = &rule.body;
+    if let ShowFormat::Json = format {
+        return alert_rule_json(rule);
+    }
+    let missing = body.missing.as_ref().map(|kind| format!("no {kind}"));
+    let watches = body.figure.clone().or_else(|| body.count.clone()).or(missing);
+    let limits = [("above", body.above), ("below", body.below), ("moved", body.moved)];
+    let fires = limits.into_iter().find_map(|(name, limit)| Some(format!("{name} {}", limit?)));
+    let by = body.by.as_deref().unwrap_or("24:00");
+    let live = body.model.as_ref().zip(body.environment.as_ref());
+    let of = body.release.clone().or_else(|| Some(live.map(|(model, place)| format!("{model} in {place}"))?));
+    json!({
+        "name": body.name,
+        "watches": watches,
+        "of": of.unwrap_or_else(|| "the workspace".to_owned()),
+        "fires": fires.unwrap_or_else(|| format!("at {by}")),
+        "for": rule.rule.for_days,
+        "created_at": rule.created_at.to_string(),
+    })
+}
+
+async fn test(catalog: &Catalog, args: TestArgs) -> anyhow::Result<()> {
+    let now = Clock::system().now();
+    let workspace = catalog.workspace(&args.workspace).await?;
+    let rule = match &args.rules {
+        None => catalog.alert_rule(workspace.id(), &args.name).await?,
+        Some(file) => {
+            let found = rules_of(file)?.into_iter().find(|body| body.name == args.name);
+            let missing =
+                || Error::not_found(format!("{}: there is no rule `{}`", file.display(), args.name));
+            AlertRule::of(found.ok_or_else(missing)?, now)?
+        }
+    };
+    let window = window(&args, now)?;
+    let days = catalog.test_alert_rule(workspace.id(), &rule, window, now).await?;
+    let wanted = days.iter().filter(|day| args.all || day.crossing.is_some());
+    let rows: Vec<Value> = wanted.map(row_of_day).collect();
+    let fired = days.iter().filter(|day| day.crossing == Some(Crossing::Fires)).count();
+    show(&["day", "value", "n", "measured", "state", "crossing"], &rows, args.format);
+    if let ShowFormat::Table = args.format {
+        println!("it would have fired on {fired} of {} days", days.len());
+    }
+    Ok(())
+}
+
+fn window(args: &TestArgs, now: Timestamp) -> Result<Window, Error> {
+    let days_before = |day: Day, days: i64| day.start().plus_seconds(-days * 24 * 60 * 60).day();
+    let to = args.to.unwrap_or_else(|| days_before(now.day(), 1));
+    Window::new(args.from.unwrap_or_else(|| days_before(to, TEST_DAYS - 1)), to)
+}
+
+fn row_of_day(day: &JudgedDay) -> Value {
+    json!({
+        "day": day.day.to_string(),
+        "value": day.reading.value,
+        "n": day.reading.n,
+        "measured": day.measured,
+        "state": day.standing.state.name(),
+        "crossing": day.crossing.map(Crossing::name),
+    })
+}

@@ -1,0 +1,387 @@
+//! Alert rules: which number of a workspace is to be watched, and when people are told. All rules of a workspace
+//! stand in one item, so they are bounded, and applied all or none.
+
+mod item;
+mod read;
+
+use std::collections::BTreeMap;
+
+use event::{Day, Error, Id, Kind, Result, Timestamp, id::check_name};
+use fold::{
+    AnyFigure,
+    alert::{Rule, Test},
+};
+use log::key;
+use serde::{Deserialize, Serialize};
+use table::{Change, Index, Policy, Query, query_all, update};
+
+pub use read::MAX_TEST_DAYS;
+
+use super::Catalog;
+use item::Stored;
+
+/// The most alert rules of a workspace.
+pub const MAX_ALERT_RULES: usize = 64;
+
+/// The most days in a row that a rule waits for before it fires.
+pub const MAX_FOR_DAYS: u32 = 90;
+
+/// The days before a day that a change is measured against: the least, what they are unless it is said, the most.
+pub const WINDOW_DAYS: [u32; 3] = [4, 14, 90];
+
+/// The most days after its end that a day is judged.
+pub const MAX_DELAY_DAYS: u32 = 90;
+
+/// An alert rule as people write it, in TOML or JSON. [`AlertRule::of`] checks it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AlertRuleBody {
+    /// Its name, which no other rule of the workspace has.
+    pub name: String,
+    /// It watches this figure of the evaluations of a release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<String>,
+    /// It watches how many events of this kind there are of a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<String>,
+    /// It watches whether there are events of this kind of a day at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// By which time (UTC) of the day there must be some, such as `06:00`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Of this release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// Of the release of this model that is live at the end of the day in `environment`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The environment in which it is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// It fires above this number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub above: Option<f64>,
+    /// It fires below this number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub below: Option<f64>,
+    /// It fires when the number is more than so many robust deviations away from the days before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<f64>,
+    /// How many days before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<u32>,
+    /// How far the number, or how many deviations, must come back before it is resolved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clear: Option<f64>,
+    /// Of how many predictions a figure must be made to be judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_n: Option<u64>,
+    /// On how many days in a row, before it fires.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    pub for_days: Option<u32>,
+    /// How many days after its end a day is judged, for outcomes that come late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<u32>,
+}
+
+/// What a rule watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// A figure of the evaluations of a release.
+    Figure(AnyFigure),
+    /// How many events of a kind there are of a day.
+    Count(Kind),
+    /// Whether there are events of a kind of a day, by so many seconds after it began.
+    Missing(Kind, i64),
+}
+
+/// Of what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Of the whole workspace.
+    Workspace,
+    /// Of a release.
+    Release(String),
+    /// Of the release of a model that is live in an environment at the end of the day.
+    Live {
+        /// The model, by name.
+        model: String,
+        /// The environment.
+        environment: String,
+    },
+}
+
+/// An alert rule of a workspace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlertRule {
+    /// As people wrote it.
+    pub body: AlertRuleBody,
+    /// What it watches.
+    pub watched: Watched,
+    /// Of what.
+    pub scope: Scope,
+    /// How it judges.
+    pub rule: Rule,
+    /// How many days after its end a day is judged.
+    pub delay_days: u32,
+    /// When a rule of this name was applied first.
+    pub created_at: Timestamp,
+}
+
+impl AlertRule {
+    /// Checks a rule that is applied first at an instant. Whether its release is there is not asked.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the rule and what is wrong with it.
+    pub fn of(body: AlertRuleBody, created_at: Timestamp) -> Result<Self> {
+        check_name(&body.name)?;
+        let wrong = |what: &str| Error::invalid(format!("alert rule `{}`: {what}", body.name));
+        let watched = watched(&body).map_err(|error| wrong(&error.to_string()))?;
+        let scope = scope(&body, &watched).map_err(|error| wrong(&error.to_string()))?;
+        let rule = rule(&body, &watched).map_err(|error| wrong(&error.to_string()))?;
+        let delay_days = body.delay.unwrap_or(0);
+        if delay_days > MAX_DELAY_DAYS {
+            return Err(wrong(&format!("`delay` is 0 to {MAX_DELAY_DAYS} days")));
+        }
+        Ok(Self { watched, scope, rule, delay_days, created_at, body })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.body.name
+    }
+
+    /// From when on a day can be judged: after its end, or the time by which there must be events, and the delay.
+    pub fn due(&self, day: Day) -> Timestamp {
+        let delay = i64::from(self.delay_days) * DAY_SECONDS;
+        let seconds = match self.watched {
+            Watched::Missing(_, by) => by,
+            Watched::Figure(_) | Watched::Count(_) => DAY_SECONDS,
+        };
+        day.start().plus_seconds(seconds + delay)
+    }
+
+    /// How many days before a day it looks at.
+    pub fn look_back(&self) -> u32 {
+        match self.rule.test {
+            Test::Moved(_) => self.rule.window_days,
+            Test::Above(_) | Test::Below(_) => 0,
+        }
+    }
+}
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+fn kind(field: &str, name: &str) -> Result<Kind> {
+    Kind::from_name(name).ok_or_else(|| {
+        let known = Kind::ALL.map(Kind::name).join(", ");
+        Error::invalid(format!("`{field}` is one of {known}, not `{name}`"))
+    })
+}
+
+fn watched(body: &AlertRuleBody) -> Result<Watched> {
+    let watched = match (&body.figure, &body.count, &body.missing) {
+        (Some(name), None, None) => Watched::Figure(AnyFigure::named(name).ok_or_else(|| {
+            Error::invalid(format!("`{name}` is no figure of evaluations, such as auc or custom.NAME"))
+        })?),
+        (None, Some(name), None) => Watched::Count(kind("count", name)?),
+        (None, None, Some(name)) => {
+            let by = body.by.as_deref().unwrap_or("24:00");
+            Watched::Missing(kind("missing", name)?, seconds_of(by)?)
+        }
+        _ => return Err(Error::invalid("say what it watches by one of `figure`, `count` and `missing`")),
+    };
+    match (&watched, &body.by) {
+        (Watched::Figure(_) | Watched::Count(_), Some(_)) => Err(Error::invalid("`by` belongs to `missing`")),
+        _ => Ok(watched),
+    }
+}
+
+/// The seconds from the beginning of a day to a time such as `06:00`.
+fn seconds_of(time: &str) -> Result<i64> {
+    let wrong =
+        || Error::invalid(format!("`by` is a time of the day (UTC) from 00:01 to 24:00, not `{time}`"));
+    let two = |text: &str| -> Option<i64> {
+        (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+    };
+    let (hour, minute) = time.split_once(':').ok_or_else(wrong)?;
+    let (hour, minute) = (two(hour).ok_or_else(wrong)?, two(minute).ok_or_else(wrong)?);
+    let minutes = hour * 60 + minute;
+    match minute < 60 && (1..=24 * 60).contains(&minutes) {
+        true => Ok(minutes * 60),
+        false => Err(wrong()),
+    }
+}
+
+fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
+    for name in [&body.release, &body.model, &body.environment].into_iter().flatten() {
+        check_name(name)?;
+    }
+    let scope = match (&body.release, &body.model, &body.environment) {
+        (None, None, None) => Scope::Workspace,
+        (Some(release), None, None) => Scope::Release(release.clone()),
+        (None, Some(model), Some(environment)) => {
+            Scope::Live { model: model.clone(), environment: environment.clone() }
+        }
+        _ => {
+            return Err(Error::invalid(
+                "name either a `release`, or a `model` and the `environment` where its release is live",
+            ));
+        }
+    };
+    match (watched, &scope) {
+        (Watched::Figure(_), Scope::Workspace) => Err(Error::invalid(
+            "a figure is of a release: name a `release`, or a `model` and an `environment`",
+        )),
+        (Watched::Missing(..), Scope::Release(_) | Scope::Live { .. }) => Err(Error::invalid(
+            "`missing` is of the whole workspace; of a release take `count` and `below = 1`",
+        )),
+        _ => Ok(scope),
+    }
+}
+
+fn rule(body: &AlertRuleBody, watched: &Watched) -> Result<Rule> {
+    let limits = [("above", body.above), ("below", body.below), ("moved", body.moved), ("clear", body.clear)];
+    if let Some((name, _)) = limits.iter().find(|(_, limit)| limit.is_some_and(|limit| !limit.is_finite())) {
+        return Err(Error::invalid(format!("`{name}` is a finite number")));
+    }
+    let test = match (watched, body.above, body.below, body.moved) {
+        (Watched::Missing(..), None, None, None) => Test::Above(0.5),
+        (Watched::Missing(..), ..) => return Err(Error::invalid("`missing` has no threshold")),
+        (_, Some(limit), None, None) => Test::Above(limit),
+        (_, None, Some(limit), None) => Test::Below(limit),
+        (_, None, None, Some(limit)) if limit > 0.0 => Test::Moved(limit),
+        (_, None, None, Some(_)) => return Err(Error::invalid("`moved` is a number of deviations above 0")),
+        _ => return Err(Error::invalid("say when it fires by one of `above`, `below` and `moved`")),
+    };
+    let is_before = match (test, body.clear) {
+        (_, None) => true,
+        (_, Some(_)) if matches!(watched, Watched::Missing(..)) => {
+            return Err(Error::invalid("`missing` has no `clear`"));
+        }
+        (Test::Above(limit), Some(clear)) => clear <= limit,
+        (Test::Below(limit), Some(clear)) => clear >= limit,
+        (Test::Moved(limit), Some(clear)) => (0.0..=limit).contains(&clear),
+    };
+    if !is_before {
+        return Err(Error::invalid("`clear` lies on the good side of the threshold"));
+    }
+    if body.window.is_some() && body.moved.is_none() {
+        return Err(Error::invalid("`window` belongs to `moved`"));
+    }
+    if body.min_n.is_some() && !matches!(watched, Watched::Figure(_)) {
+        return Err(Error::invalid("`min_n` belongs to `figure`"));
+    }
+    let [least, usual, most] = WINDOW_DAYS;
+    let window_days = body.window.unwrap_or(usual);
+    if !(least..=most).contains(&window_days) {
+        return Err(Error::invalid(format!("`window` is {least} to {most} days")));
+    }
+    let for_days = body.for_days.unwrap_or(1);
+    if !(1..=MAX_FOR_DAYS).contains(&for_days) {
+        return Err(Error::invalid(format!("`for` is 1 to {MAX_FOR_DAYS} days")));
+    }
+    if body.min_n.is_some_and(|n| i64::try_from(n).is_err()) {
+        return Err(Error::invalid("`min_n` is too great"));
+    }
+    Ok(Rule { test, clear: body.clear, min_n: body.min_n.unwrap_or(1), for_days, window_days })
+}
+
+impl Catalog {
+    /// The alert rules of a workspace, by name: one read.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn alert_rules(&self, workspace: &Id) -> Result<Vec<AlertRule>> {
+        let stored = self.table.get(&key::alert_rules(workspace)).await?;
+        let stored = stored.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default();
+        Ok(stored.rules.into_values().collect())
+    }
+
+    /// The workspaces that have alert rules: one query.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn watched_workspaces(&self) -> Result<Vec<Id>> {
+        let all = Query::index(Index::Gsi1, key::ALERT_RULES).only(&["v"]);
+        let all = query_all(&*self.table, all).await?;
+        Ok(all.iter().filter_map(|item| key::parse_alert_rules(&item.key)).collect())
+    }
+
+    /// The alert rule of a name.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; those of the table.
+    pub async fn alert_rule(&self, workspace: &Id, name: &str) -> Result<AlertRule> {
+        check_name(name)?;
+        let found = self.alert_rules(workspace).await?.into_iter().find(|rule| rule.name() == name);
+        found.ok_or_else(|| Error::not_found(format!("there is no alert rule `{name}` in this workspace")))
+    }
+
+    /// Creates or changes alert rules, all or none; others stay. Returns them as they are then.
+    ///
+    /// # Errors
+    /// `Invalid`, when one of them is none, or a name comes twice; `Conflict`, when there would be more than
+    /// [`MAX_ALERT_RULES`]; those of the table.
+    pub async fn apply_alert_rules(
+        &self,
+        workspace: &Id,
+        bodies: Vec<AlertRuleBody>,
+        now: Timestamp,
+    ) -> Result<Vec<AlertRule>> {
+        let mut wanted = BTreeMap::new();
+        for body in bodies {
+            let rule = AlertRule::of(body, now)?;
+            if let Some(twice) = wanted.insert(rule.name().to_owned(), rule) {
+                return Err(Error::invalid(format!("alert rule `{}` is given twice", twice.name())));
+            }
+        }
+        self.change_alert_rules(workspace, |rules| {
+            for (name, rule) in &wanted {
+                let created_at = rules.get(name).map_or(now, |known| known.created_at);
+                rules.insert(name.clone(), AlertRule { created_at, ..rule.clone() });
+            }
+            match rules.len() {
+                0..=MAX_ALERT_RULES => {
+                    Ok(rules.values().filter(|rule| wanted.contains_key(rule.name())).cloned().collect())
+                }
+                count => Err(Error::conflict(format!(
+                    "the workspace would have {count} alert rules, and may have {MAX_ALERT_RULES}; delete some"
+                ))),
+            }
+        })
+        .await
+    }
+
+    /// Deletes an alert rule.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; those of the table.
+    pub async fn delete_alert_rule(&self, workspace: &Id, name: &str) -> Result<()> {
+        check_name(name)?;
+        let missing = || Error::not_found(format!("there is no alert rule `{name}` in this workspace"));
+        self.change_alert_rules(workspace, |rules| rules.remove(name).map(drop).ok_or_else(missing)).await
+    }
+
+    async fn change_alert_rules<T>(
+        &self,
+        workspace: &Id,
+        change: impl Fn(&mut BTreeMap<String, AlertRule>) -> Result<T>,
+    ) -> Result<T> {
+        let key = key::alert_rules(workspace);
+        update(&*self.table, &key, Policy::of(&"the alert rules"), async |item| {
+            let known = item.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default();
+            let mut rules = known.rules.clone();
+            let made = change(&mut rules)?;
+            Ok(match rules == known.rules {
+                true => Change::Leave(made),
+                false => Change::Put(Stored { rules }.to_item(workspace)?, made),
+            })
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Reading what an alert rule watches: what is known of each day, from evaluations, counters, or the first segments of logs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window, time::DAY_MICROS};
+use fold::{
+    AnyFigure, Evaluation,
+    alert::{JudgedDay, Reading, Standing, replay},
+};
+use futures::future::try_join_all;
+use log::{
+    active,
+    evaluated::{self, At},
+    expired,
+    key::{self, Counted},
+    scan,
+};
+
+use super::{AlertRule, Scope, Watched};
+use crate::{Catalog, counts::read_counts};
+
+/// The most days that a rule is tried on at once.
+pub const MAX_TEST_DAYS: usize = 1_000;
+
+/// How many days are read side by side.
+const DAYS_AT_ONCE: usize = 8;
+
+impl Catalog {
+    /// Tries a rule on the days of a window: how each would have been judged by what is known now, from a rule on that stands
+    /// well before the first. Days that are not due yet are left out. It writes nothing.
+    ///
+    /// # Errors
+    /// `Invalid`, when the window has more than [`MAX_TEST_DAYS`] days; those of the table, and `Corrupt`.
+    pub async fn test_alert_rule(
+        &self,
+        workspace: &Id,
+        rule: &AlertRule,
+        window: Window,
+        now: Timestamp,
+    ) -> Result<Vec<JudgedDay>> {
+        if window.days().take(MAX_TEST_DAYS + 1).count() > MAX_TEST_DAYS {
+            return Err(Error::invalid(format!("a rule is tried on at most {MAX_TEST_DAYS} days at once")));
+        }
+        let Some(last) = window.days().take_while(|day| rule.due(*day) <= now).last() else {
+            return Ok(Vec::new());
+        };
+        let before = i64::from(rule.look_back());
+        let first = window.from().start().plus_seconds(-before * super::DAY_SECONDS).day();
+        let days = self.readings(workspace, rule, Window::new(first, last)?).await?;
+        let before = days.iter().take_while(|(day, _)| *day < window.from()).count();
+        Ok(replay(&rule.rule, Standing::default(), &days, before))
+    }
+
+    /// What is known now of each day of a window, as a rule watches it.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn readings(
+        &self,
+        workspace: &Id,
+        rule: &AlertRule,
+        window: Window,
+    ) -> Result<Vec<(Day, Reading)>> {
+        let days: Vec<Day> = window.days().collect();
+        let mut readings = Vec::with_capacity(days.len());
+        match &rule.watched {
+            Watched::Count(kind) => return self.counted_days(workspace, rule, *kind, &days).await,
+            Watched::Figure(figure) => {
+                let version = active::load(&*self.table, workspace).await?.version;
+                for some in days.chunks(DAYS_AT_ONCE) {
+                    let of = some.iter().map(async |day| {
+                        let Some(release) = self.release_on(workspace, &rule.scope, *day).await? else {
+                            return Ok(Reading::default());
+                        };
+                        let at = At { workspace, version, day: *day };
+                        self.figure_on(at, &release, figure).await
+                    });
+                    readings.extend(try_join_all(of).await?);
+                }
+            }
+            Watched::Missing(kind, by) => {
+                for some in days.chunks(DAYS_AT_ONCE) {
+                    let of = some.iter().map(|day| self.missing_on(workspace, *kind, *day, *by));
+                    readings.extend(try_join_all(of).await?);
+                }
+            }
+        }
+        Ok(days.into_iter().zip(readings).collect())
+    }
+
+    /// The release that a rule is of on a day; `None`, where none is live, or the rule is of the whole workspace.
+    async fn release_on(&self, workspace: &Id, scope: &Scope, day: Day) -> Result<Option<String>> {
+        match scope {
+            Scope::Workspace => Ok(None),
+            Scope::Release(release) => Ok(Some(release.clone())),
+            Scope::Live { model, environment } => {
+                let end = Timestamp::from_micros(day.start().micros() + DAY_MICROS - 1);
+                let live = self.live_at(workspace, environment, end.unwrap_or(day.start())).await?;
+                Ok(live.get(model).map(|live| live.release.clone()))
+            }
+        }
+    }
+
+    async fn figure_on(&self, at: At<'_>, release: &str, figure: &AnyFigure) -> Result<Reading> {
+        let Some((_, states)) = evaluated::load_plain(&*self.table, at).await? else {
+            return Ok(Reading::default());
+        };
+        let evaluation = Evaluation::from_states(&states);
+        let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
+        let judged = evaluation.releases.get(release);
+        Ok(judged.map_or_else(Reading::default, |judged| Reading {
+            value: figure.of(judged),
+            n: Some(figure.n(judged)),
+        }))
+    }
+
+    /// How many events were counted on each day. A day without events has none, which is known.
+    async fn counted_days(
+        &self,
+        workspace: &Id,
+        rule: &AlertRule,
+        kind: Kind,
+        days: &[Day],
+    ) -> Result<Vec<(Day, Reading)>> {
+        let (Some(first), Some(last)) = (days.first(), days.last()) else { return Ok(Vec::new()) };
+        let mut of = Vec::with_capacity(days.len());
+        for day in days {
+            let release = self.release_on(workspace, &rule.scope, *day).await?;
+            of.push(match &rule.scope {
+                Scope::Workspace => Some(Counted::Workspace),
+                Scope::Release(_) | Scope::Live { .. } => release.map(Counted::Release),
+            });
+        }
+        let mut counts = BTreeMap::new();
+        for counted in of.iter().flatten().collect::<BTreeSet<_>>() {
+            let ranges = key::counters_between(workspace, counted, &first.month(), &last.month());
+            counts.extend(read_counts(&*self.table, ranges).await?);
+        }
+        let reading = |(day, counted): (&Day, Option<Counted>)| {
+            let count = |counted| {
+                let month = counts.get(&(counted, day.month()));
+                let kinds = month.and_then(|days| days.get(&day.to_string()));
+                kinds.and_then(|kinds| kinds.get(kind.name())).copied().unwrap_or(0)
+            };
+            (*day, Reading { value: counted.map(|counted| count(counted) as f64), n: None })
+        };
+        Ok(days.iter().zip(of).map(reading).collect())
+    }
+
+    /// 1 where no event of a day had come by a time of it, else 0; nothing of a day whose events are gone.
+    async fn missing_on(&self, workspace: &Id, kind: Kind, day: Day, by: i64) -> Result<Reading> {
+        let table = &*self.table;
+        let until = day.start().plus_seconds(by);
+        let mut is_there = false;
+        for head in scan::heads_of_kind(table, workspace, day, kind).await? {
+            let first = scan::first_of(table, &head.log).await?;
+            is_there |= first.is_some_and(|segment| segment.appended_at <= until);
+        }
+        if !is_there && expired::load(table, workspace, day).await?.is_some() {
+            return Ok(Reading::default());
+        }
+        Ok(Reading { value: Some(f64::from(u8::from(!is_there))), n: None })
+    }
+}

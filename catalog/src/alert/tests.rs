@@ -1,0 +1,161 @@
+use std::sync::Arc;
+
+use event::Clock;
+use table::{Item, item::Value, sqlite::SqliteTable};
+
+use super::*;
+
+fn body(name: &str) -> AlertRuleBody {
+    AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
+}
+
+/// A rule with all that a figure can have.
+fn full() -> AlertRuleBody {
+    AlertRuleBody {
+        figure: Some("auc".into()),
+        model: Some("churn".into()),
+        environment: Some("production".into()),
+        below: Some(0.7),
+        clear: Some(0.75),
+        min_n: Some(1_000),
+        for_days: Some(2),
+        delay: Some(3),
+        ..body("auc-low")
+    }
+}
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+fn why(body: AlertRuleBody) -> String {
+    AlertRule::of(body, Timestamp::default()).unwrap_err().to_string()
+}
+
+/// What a program stored, a later one must read.
+#[test]
+fn the_item_of_version_1_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let rule = AlertRule::of(full(), at("2026-06-10T00:00:00Z")).unwrap();
+    let late =
+        AlertRuleBody { missing: Some("predictions".into()), by: Some("06:00".into()), ..body("late") };
+    let late = AlertRule::of(late, at("2026-06-10T00:00:00Z")).unwrap();
+    let fields = |rule: &str| {
+        let created_at = ("created_at".to_owned(), Value::from(1_781_049_600_000_000));
+        Value::M([created_at, ("rule".to_owned(), Value::from(rule))].into())
+    };
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 1)
+        .with("ver", 3)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with(
+            "rule#auc-low",
+            fields(
+                r#"{"name":"auc-low","figure":"auc","model":"churn","environment":"production","below":0.7,"clear":0.75,"min_n":1000,"for":2,"delay":3}"#,
+            ),
+        )
+        .with("rule#late", fields(r#"{"name":"late","missing":"predictions","by":"06:00"}"#));
+    let read = Stored::from_item(&stored).unwrap();
+    assert_eq!(read.rules.values().cloned().collect::<Vec<_>>(), [rule, late]);
+    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored);
+    assert!(Stored::from_item(&stored.clone().with("rule#x", fields("{}"))).is_err());
+    assert!(Stored::from_item(&stored.with("v", 2)).is_err());
+}
+
+#[test]
+fn a_day_is_judged_when_it_is_over_and_its_outcomes_have_come() {
+    let day: Day = "2026-06-10".parse().unwrap();
+    let rule = AlertRule::of(full(), Timestamp::default()).unwrap();
+    assert_eq!(rule.due(day), at("2026-06-14T00:00:00Z"));
+    let late =
+        AlertRuleBody { missing: Some("predictions".into()), by: Some("06:30".into()), ..body("late") };
+    assert_eq!(AlertRule::of(late, Timestamp::default()).unwrap().due(day), at("2026-06-10T06:30:00Z"));
+    assert_eq!(rule.look_back(), 0);
+    let moved = AlertRuleBody { below: None, clear: None, moved: Some(4.0), ..full() };
+    assert_eq!(AlertRule::of(moved, Timestamp::default()).unwrap().look_back(), 14);
+}
+
+#[test]
+fn what_is_no_rule_is_refused_with_the_reason() {
+    let count = || AlertRuleBody { count: Some("predictions".into()), below: Some(1.0), ..body("few") };
+    let missing = || AlertRuleBody { missing: Some("predictions".into()), ..body("late") };
+    AlertRule::of(count(), Timestamp::default()).unwrap();
+    AlertRule::of(missing(), Timestamp::default()).unwrap();
+    let text = |text: &str| Some(text.to_owned());
+    let cases = [
+        (body(""), "the name"),
+        (body("x"), "`figure`, `count` and `missing`"),
+        (AlertRuleBody { figure: text("auc"), ..count() }, "`figure`, `count` and `missing`"),
+        (AlertRuleBody { figure: text("nothing"), ..full() }, "no figure"),
+        (AlertRuleBody { count: text("rows"), ..count() }, "`count` is one of predictions"),
+        (AlertRuleBody { by: text("06:00"), ..count() }, "`by` belongs to `missing`"),
+        (AlertRuleBody { by: text("6:00"), ..missing() }, "time of the day"),
+        (AlertRuleBody { by: text("24:01"), ..missing() }, "time of the day"),
+        (AlertRuleBody { by: text("00:00"), ..missing() }, "time of the day"),
+        (AlertRuleBody { by: text("+1:00"), ..missing() }, "time of the day"),
+        (AlertRuleBody { above: Some(1.0), ..missing() }, "no threshold"),
+        (AlertRuleBody { clear: Some(1.0), ..missing() }, "no `clear`"),
+        (AlertRuleBody { release: text("v1"), ..missing() }, "whole workspace"),
+        (AlertRuleBody { model: None, ..full() }, "either a `release`"),
+        (AlertRuleBody { release: text("v1"), ..full() }, "either a `release`"),
+        (AlertRuleBody { model: None, environment: None, ..full() }, "a figure is of a release"),
+        (AlertRuleBody { model: text("a/b"), ..full() }, "the name"),
+        (AlertRuleBody { below: None, ..full() }, "`above`, `below` and `moved`"),
+        (AlertRuleBody { above: Some(1.0), ..full() }, "`above`, `below` and `moved`"),
+        (AlertRuleBody { below: Some(f64::NAN), ..full() }, "finite"),
+        (AlertRuleBody { clear: Some(0.6), ..full() }, "good side"),
+        (AlertRuleBody { below: None, above: Some(0.7), ..full() }, "good side"),
+        (AlertRuleBody { below: None, moved: Some(0.0), ..full() }, "above 0"),
+        (AlertRuleBody { below: None, moved: Some(2.0), clear: Some(-0.1), ..full() }, "good side"),
+        (AlertRuleBody { window: Some(7), ..full() }, "`window` belongs to `moved`"),
+        (AlertRuleBody { below: None, moved: Some(2.0), window: Some(3), ..full() }, "4 to 90 days"),
+        (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `figure`"),
+        (AlertRuleBody { min_n: Some(u64::MAX), ..full() }, "too great"),
+        (AlertRuleBody { for_days: Some(0), ..full() }, "`for` is 1 to 90 days"),
+        (AlertRuleBody { delay: Some(91), ..full() }, "`delay` is 0 to 90 days"),
+    ];
+    for (body, reason) in cases {
+        let said = why(body.clone());
+        assert!(said.contains(reason), "{body:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn rules_are_applied_all_or_none_and_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::system();
+    let table = SqliteTable::open(&folder.path().join("t.db"), clock.clone()).unwrap();
+    let catalog = Catalog::new(Arc::new(table));
+    let id = catalog.ensure_workspace("credit/prod", clock.now()).await.unwrap().entity.id;
+    let (first, later) = (at("2026-06-10T00:00:00Z"), at("2026-06-11T00:00:00Z"));
+    let few = |n: usize| AlertRuleBody {
+        count: Some("outcomes".into()),
+        below: Some(1.0),
+        ..body(&format!("few-{n}"))
+    };
+    let apply = async |bodies, now| catalog.apply_alert_rules(&id, bodies, now).await;
+    assert!(catalog.alert_rules(&id).await.unwrap().is_empty());
+    assert!(apply(vec![full(), body("wrong")], first).await.is_err());
+    assert!(apply(vec![full(), full()], first).await.unwrap_err().to_string().contains("twice"));
+    assert!(catalog.alert_rules(&id).await.unwrap().is_empty(), "all or none");
+    let applied = apply(vec![full(), few(0)], first).await.unwrap();
+    assert_eq!(applied, catalog.alert_rules(&id).await.unwrap());
+    // A change keeps the instant at which the rule began, and others as they are.
+    let changed = apply(vec![AlertRuleBody { below: Some(0.6), ..full() }], later).await.unwrap();
+    assert_eq!((changed.len(), changed[0].created_at, changed[0].rule.test), (1, first, Test::Below(0.6)));
+    assert_eq!(catalog.alert_rules(&id).await.unwrap().len(), 2);
+    assert_eq!(catalog.alert_rule(&id, "few-0").await.unwrap(), applied[1]);
+    let many = (1..=MAX_ALERT_RULES).map(few).collect();
+    assert!(apply(many, later).await.unwrap_err().is_conflict());
+    catalog.delete_alert_rule(&id, "few-0").await.unwrap();
+    for missing in
+        [catalog.delete_alert_rule(&id, "few-0").await, catalog.alert_rule(&id, "few-0").await.map(drop)]
+    {
+        assert_eq!(missing.unwrap_err().kind(), event::ErrorKind::NotFound);
+    }
+    assert_eq!(catalog.alert_rules(&id).await.unwrap(), changed);
+    assert_eq!(catalog.watched_workspaces().await.unwrap(), std::slice::from_ref(&id));
+    catalog.delete_alert_rule(&id, "auc-low").await.unwrap();
+    assert!(catalog.watched_workspaces().await.unwrap().is_empty());
+}

@@ -1,0 +1,230 @@
+//! Alert rules over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use event::{Error, Id, Kind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use web::{
+    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    openapi::{
+        RefOr, Required, Schema, Type,
+        path::{ParameterBuilder, ParameterIn},
+        schema::ObjectBuilder,
+    },
+    parameter, schema,
+};
+
+use super::api::{ALWAYS, JSON, OF_BODY};
+use crate::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_DELAY_DAYS, MAX_FOR_DAYS, Service, WINDOW_DAYS};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRules {
+    rules: Vec<AlertRuleBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct One {
+    rule: Option<String>,
+}
+
+pub(super) type Asked = Result<Query<One>, QueryRejection>;
+
+fn named(asked: Asked) -> Result<Option<String>, Problem> {
+    let asked = asked.map(|Query(one)| one.rule);
+    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
+}
+
+fn name(says: &str, example: &str) -> ParameterBuilder {
+    parameter(ParameterIn::Query, "rule", schema::name(), says).example(Some(json!(example)))
+}
+
+/// The rules of the examples, of which the second and the third are deleted again.
+fn examples() -> Value {
+    json!({ "rules": [
+        { "name": "auc-low", "figure": "auc", "release": "c1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3 },
+        { "name": "few-predictions", "count": "predictions", "moved": 5, "window": 28 },
+        { "name": "late-predictions", "missing": "predictions", "by": "06:00" },
+    ] })
+}
+
+fn rules_schema() -> RefOr<Schema> {
+    schema::object([("rules", schema::array(schema::component("AlertRule")).into())]).into()
+}
+
+pub(super) fn list_operation(named: Named) -> Operation {
+    named
+        .operation(Operation::get, "/alert-rules", "list_alert_rules")
+        .tag("catalog")
+        .summary("List the alert rules of a workspace")
+        .takes(name("Only this one.", "auc-low"))
+        .answers(StatusCode::OK, answer("The rules, by name.", JSON, rules_schema()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn apply_operation(named: Named) -> Operation {
+    let rules = schema::array(new_rule()).max_items(Some(MAX_ALERT_RULES));
+    let body = schema::object([("rules", rules.into())]);
+    named
+        .operation(Operation::put, "/alert-rules", "apply_alert_rules")
+        .tag("catalog")
+        .summary("Create or change alert rules")
+        .description("All of them or none. A rule of a name that is there is changed; rules that are not given stay. Applying the same rules again changes nothing.")
+        .body("The rules.", [(JSON, content(body, Some(examples())))])
+        .answers(StatusCode::OK, answer("These rules, as they are then.", JSON, rules_schema()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn delete_operation(named: Named) -> Operation {
+    let example = match named {
+        Named::ByPath => "few-predictions",
+        Named::ById => "late-predictions",
+    };
+    named
+        .operation(Operation::delete, "/alert-rules", "delete_alert_rule")
+        .tag("catalog")
+        .summary("Delete an alert rule")
+        .takes(name("The rule.", example).required(Required::True))
+        .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+/// The fields of a rule besides its name.
+fn fields() -> Vec<(&'static str, ObjectBuilder)> {
+    let text = |text: ObjectBuilder, says: &str| schema::nullable(text).description(Some(says));
+    let kind = |says: &str| {
+        let kinds = Kind::ALL.map(Kind::name).into_iter().map(Value::from).chain([Value::Null]);
+        schema::nullable(schema::string()).enum_values(Some(kinds)).description(Some(says))
+    };
+    let number = |says: &str| {
+        ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true)).description(Some(says))
+    };
+    let count = |bounds, says: &str| {
+        schema::integer(bounds).schema_type(schema::types(&[Type::Integer], true)).description(Some(says))
+    };
+    let [least, _, most] = WINDOW_DAYS.map(|days| days as usize);
+    let time = schema::string().pattern(Some("^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$"));
+    vec![
+        ("figure", text(schema::string(), "It watches this figure of the evaluations of a release.")),
+        ("count", kind("It watches how many events of this kind there are of a day.")),
+        ("missing", kind("It fires when there is no event of this kind of a day.")),
+        ("by", text(time, "With `missing`: by this time (UTC) of the day; 24:00 unless it is given.")),
+        ("release", text(schema::name(), "Of this release.")),
+        (
+            "model",
+            text(
+                schema::name(),
+                "Of the release of this model that is live in `environment` at the end of the day.",
+            ),
+        ),
+        ("environment", text(schema::name(), "Where it is live.")),
+        ("above", number("It fires above this number.")),
+        ("below", number("It fires below this number.")),
+        (
+            "moved",
+            number("It fires more than so many robust deviations away from the days before, up or down."),
+        ),
+        ("window", count(least..=most, "With `moved`: how many days before; 14 unless it is given.")),
+        (
+            "clear",
+            number(
+                "How far the number (with `moved`, the deviations) must come back before the rule is resolved; the threshold unless it is given.",
+            ),
+        ),
+        (
+            "min_n",
+            count(
+                0..=i64::MAX as usize,
+                "With `figure`: of how many predictions it must be made; 1 unless it is given.",
+            ),
+        ),
+        (
+            "for",
+            count(
+                1..=MAX_FOR_DAYS as usize,
+                "On how many days in a row, before it fires; 1 unless it is given.",
+            ),
+        ),
+        (
+            "delay",
+            count(
+                0..=MAX_DELAY_DAYS as usize,
+                "How many days after its end a day is judged, for outcomes that come late; 0 unless it is given.",
+            ),
+        ),
+    ]
+}
+
+fn new_rule() -> ObjectBuilder {
+    let name = schema::object([("name", schema::name().into())]);
+    fields().into_iter().fold(name, |rule, (name, field)| rule.property(name, field))
+}
+
+/// A rule as it is answered.
+pub(super) fn rule_schema() -> RefOr<Schema> {
+    new_rule().property("created_at", schema::time()).required("created_at").into()
+}
+
+/// A rule as JSON.
+pub fn alert_rule_json(rule: &AlertRule) -> Value {
+    let mut told = json!(rule.body);
+    told["created_at"] = rule.created_at.to_string().into();
+    told
+}
+
+fn body(rules: &[AlertRule]) -> Response {
+    Json(json!({ "rules": rules.iter().map(alert_rule_json).collect::<Vec<_>>() })).into_response()
+}
+
+async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
+    Ok(service.catalog().workspace(workspace).await?.id().clone())
+}
+
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
+    let rules = match named(asked)? {
+        Some(name) => vec![catalog.alert_rule(&workspace, &name).await?],
+        None => catalog.alert_rules(&workspace).await?,
+    };
+    Ok(body(&rules))
+}
+
+pub(super) async fn apply(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewRules = json_object(&headers, new)?;
+    let workspace = id(&service, &workspace).await?;
+    let rules = service.catalog().apply_alert_rules(&workspace, new.rules, service.clock().now()).await?;
+    Ok(body(&rules))
+}
+
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let missing = || Problem::new(StatusCode::BAD_REQUEST, "`rule` must say which one");
+    let name = named(asked)?.ok_or_else(missing)?;
+    let workspace = id(&service, &workspace).await?;
+    service.catalog().delete_alert_rule(&workspace, &name).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

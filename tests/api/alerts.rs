@@ -1,0 +1,170 @@
+//! Alert rules, tried on days that are over: what each kind of rule reads of a day, and when it would have fired.
+
+use catalog::{AlertRule, AlertRuleBody};
+use event::{Kind, Timestamp, Window};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::Scene,
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    a_figure_is_judged_day_by_day,
+    a_figure_of_what_is_live_follows_it,
+    counts_are_held_against_the_days_before,
+    what_comes_too_late_is_missing,
+);
+
+fn day(number: u32) -> String {
+    format!("2026-06-{number:02}")
+}
+
+fn rule(name: &str) -> AlertRuleBody {
+    AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
+}
+
+/// A rule tried on the days from one of June to another: the day of the month, the number, the state, and the crossing.
+async fn tried(
+    scene: &Scene,
+    body: AlertRuleBody,
+    (from, to): (u32, u32),
+    now: &str,
+) -> Vec<(u32, Option<f64>, &'static str, &'static str)> {
+    let rule = AlertRule::of(body, Timestamp::default()).unwrap();
+    let window = Window::new(day(from).parse().unwrap(), day(to).parse().unwrap()).unwrap();
+    let days = scene.world.catalog.test_alert_rule(scene.id(), &rule, window, at(now)).await.unwrap();
+    let told = days.iter().map(|day| {
+        let crossing = day.crossing.map_or("", fold::alert::Crossing::name);
+        let number = day.day.to_string()[8..].parse().unwrap();
+        (number, day.reading.value, day.standing.state.name(), crossing)
+    });
+    told.collect()
+}
+
+/// Days of ten predictions of both releases, of which v1 is right of 5 where half come true, of 4 where none does, and of a day
+/// without outcomes nobody knows.
+async fn judged(scene: &Scene) {
+    for (number, label) in [(1, "1"), (2, "none"), (3, "none"), (4, "1")] {
+        for release in ["v1", "v2"] {
+            scene.predict_many(&day(number), release, 10, "2026-06-06T00:00:00Z").await;
+        }
+        scene.observe_many(&day(number), label, 10, "2026-06-06T00:00:00Z").await;
+    }
+    scene.predict_many(&day(5), "v1", 10, "2026-06-06T00:00:00Z").await;
+    scene.project().await;
+}
+
+async fn a_figure_is_judged_day_by_day(world: World) {
+    let scene = Scene::new(world).await;
+    judged(&scene).await;
+    let low = AlertRuleBody {
+        figure: Some("accuracy".into()),
+        release: Some("v1".into()),
+        below: Some(0.45),
+        for_days: Some(2),
+        ..rule("low")
+    };
+    let known = [
+        (1, Some(0.5), "ok", ""),
+        (2, Some(0.4), "pending", ""),
+        (3, Some(0.4), "firing", "fires"),
+        (4, Some(0.5), "resolved", "resolves"),
+        (5, None, "no_data", ""),
+    ];
+    assert_eq!(tried(&scene, low.clone(), (1, 5), "2026-06-06T00:00:00Z").await, known);
+    assert_eq!(tried(&scene, low.clone(), (1, 5), "2026-06-05T23:59:59Z").await, known[..4], "not over");
+    assert_eq!(tried(&scene, low.clone(), (1, 5), "2026-06-01T00:00:00Z").await, []);
+    // Later by two days; of more events than there are; of a release that is not there.
+    let late = AlertRuleBody { delay: Some(2), ..low.clone() };
+    assert_eq!(tried(&scene, late, (1, 5), "2026-06-06T00:00:00Z").await, known[..3]);
+    for body in [
+        AlertRuleBody { min_n: Some(11), ..low.clone() },
+        AlertRuleBody { release: Some("v3".into()), ..low.clone() },
+    ] {
+        let days = tried(&scene, body, (1, 4), "2026-06-06T00:00:00Z").await;
+        assert!(days.iter().all(|(_, _, state, _)| *state == "no_data"), "{days:?}");
+    }
+    let (_, reads) = scene.world.reads(tried(&scene, low, (1, 5), "2026-06-06T00:00:00Z")).await;
+    assert_eq!((reads.gets, reads.queries), (1, 5), "which version is read, and each day");
+}
+
+async fn a_figure_of_what_is_live_follows_it(world: World) {
+    let scene = Scene::new(world).await;
+    judged(&scene).await;
+    let low = AlertRuleBody {
+        figure: Some("accuracy".into()),
+        model: Some("m".into()),
+        environment: Some("production".into()),
+        below: Some(0.45),
+        ..rule("low")
+    };
+    let promote = |release: &str, when: &str| {
+        json!([{ "release": release, "model": "m", "released_at": when, "action": "promote",
+                 "environment": "production" }])
+    };
+    // From the second day on, and in the evening of the fourth a release that says nothing of it.
+    for (release, when) in [("v1", "2026-06-02T23:00:00Z"), ("v3", "2026-06-04T23:00:00Z")] {
+        if release == "v3" {
+            scene.register("v3", "m").await.unwrap();
+        }
+        scene.append(Kind::Releases, promote(release, when), "2026-06-06T00:00:00Z").await.unwrap();
+    }
+    let known = [
+        (1, None, "no_data", ""),
+        (2, Some(0.4), "firing", "fires"),
+        (3, Some(0.4), "firing", ""),
+        (4, None, "firing", ""),
+    ];
+    assert_eq!(tried(&scene, low, (1, 4), "2026-06-06T00:00:00Z").await, known);
+}
+
+async fn counts_are_held_against_the_days_before(world: World) {
+    let scene = Scene::new(world).await;
+    for (number, count) in [(1, 9), (2, 10), (3, 9), (4, 10), (5, 10), (6, 1)] {
+        scene.predict_many(&day(number), "v1", count, "2026-06-08T00:00:00Z").await;
+    }
+    scene.project().await;
+    let moved = AlertRuleBody {
+        count: Some("predictions".into()),
+        moved: Some(4.0),
+        window: Some(4),
+        ..rule("moved")
+    };
+    // The days before are looked back at, though the window of days does not begin with them.
+    let days = tried(&scene, moved.clone(), (5, 7), "2026-06-08T00:00:00Z").await;
+    assert_eq!(
+        days,
+        [(5, Some(10.0), "ok", ""), (6, Some(1.0), "firing", "fires"), (7, Some(0.0), "firing", "")]
+    );
+    let few = |release: &str| AlertRuleBody {
+        release: Some(release.into()),
+        moved: None,
+        window: None,
+        below: Some(5.0),
+        ..moved.clone()
+    };
+    let days = tried(&scene, few("v1"), (5, 6), "2026-06-08T00:00:00Z").await;
+    assert_eq!(days, [(5, Some(10.0), "ok", ""), (6, Some(1.0), "firing", "fires")]);
+    let days = tried(&scene, few("v2"), (6, 6), "2026-06-08T00:00:00Z").await;
+    assert_eq!(days, [(6, Some(0.0), "firing", "fires")]);
+}
+
+async fn what_comes_too_late_is_missing(world: World) {
+    let scene = Scene::new(world).await;
+    for (number, time) in [(1, "05:59:00"), (2, "06:01:00")] {
+        scene.predict_many(&day(number), "v1", 2, &format!("{}T{time}Z", day(number))).await;
+    }
+    let late =
+        AlertRuleBody { missing: Some("predictions".into()), by: Some("06:00".into()), ..rule("late") };
+    let known = [(1, Some(0.0), "ok", ""), (2, Some(1.0), "firing", "fires"), (3, Some(1.0), "firing", "")];
+    assert_eq!(tried(&scene, late.clone(), (1, 4), "2026-06-04T05:00:00Z").await, known);
+    // Of a day whose events are gone nobody knows when they came.
+    scene.project().await;
+    scene.world.catalog.set_retention(scene.id(), Some(1), at("2026-06-10T00:00:00Z")).await.unwrap();
+    scene.expire(at("2026-06-10T00:00:00Z")).await;
+    scene.expire(at("2026-06-12T00:00:00Z")).await;
+    let days = tried(&scene, late, (1, 2), "2026-06-12T00:00:00Z").await;
+    assert_eq!(days, [(1, None, "no_data", ""), (2, None, "no_data", "")]);
+}
