@@ -4,6 +4,36 @@
 //! 2008): of all predictions of the days that have reached an age, the share that was judged between the age before and
 //! this one is expected of every day. Unlike a ratio of counts it needs no truth at a young age.
 
+use event::{Day, Timestamp};
+
+/// An age of a day: how long ago the day ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Age {
+    /// How long, in hours.
+    pub hours: u32,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// The ages at which maturity tells how good a day was, the youngest first. The evaluation of a day is kept as it stood at
+/// each of them.
+pub const AGES: [Age; 7] = [
+    Age { hours: 1, name: "1h" },
+    Age { hours: 6, name: "6h" },
+    Age { hours: 24, name: "1d" },
+    Age { hours: 3 * 24, name: "3d" },
+    Age { hours: 7 * 24, name: "7d" },
+    Age { hours: 14 * 24, name: "14d" },
+    Age { hours: 30 * 24, name: "30d" },
+];
+
+impl Age {
+    /// When a day has it; `None` of the last day of the calendar, which has no end.
+    pub fn of(self, day: Day) -> Option<Timestamp> {
+        Some(day.next()?.start().plus_seconds(i64::from(self.hours) * 3_600))
+    }
+}
+
 /// A day, and how its truth arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {

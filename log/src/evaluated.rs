@@ -387,7 +387,7 @@ pub async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
     Ok(())
 }
 
-fn digest(states: &[String]) -> u64 {
+pub(crate) fn digest(states: &[String]) -> u64 {
     let mut sha = Sha256::new();
     for state in states {
         sha.update((state.len() as u64).to_le_bytes());

@@ -19,6 +19,7 @@ mod projector;
 mod quota;
 mod retention;
 mod run;
+mod stage;
 mod token;
 
 pub use alert::*;
@@ -33,6 +34,7 @@ pub use projector::*;
 pub use quota::*;
 pub use retention::*;
 pub use run::*;
+pub use stage::*;
 pub use token::*;
 
 /// A log: all events of one workspace, day, kind and lane.
@@ -276,9 +278,7 @@ mod tests {
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             old_batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             chunk(&w, Kind::Predictions, "0af1", 61).to_string(),
-            lanes(&w).to_string(),
-            quota(&w).to_string(),
-            alert_rules(&w).to_string(),
+            format!("{}\n{}\n{}", lanes(&w), quota(&w), alert_rules(&w)),
             quota_used(&w, day, &w).to_string(),
             consumer(&w, "billing").to_string(),
             retention(&w).to_string(),
@@ -287,6 +287,8 @@ mod tests {
             evaluation(&w, 1, day).to_string(),
             evaluation_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
             split_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
+            stage_part(&w, day, 24, StagePart { digest: 0xab, part: 3 }).to_string(),
+            format!("{}\n{}", stage(&w, day, 24), staged_until(&w)),
             breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
@@ -299,8 +301,7 @@ mod tests {
             undone(&w, 2, OfWorkspace::Expiry).to_string(),
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
-            sweep_cursor().to_string(),
-            full_sweep().to_string(),
+            format!("{}\n{}", sweep_cursor(), full_sweep()),
             write_probe().to_string(),
             EntityId::User(w.clone()).key().to_string(),
             EntityId::Group(w.clone()).key().to_string(),

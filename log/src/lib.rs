@@ -1,7 +1,7 @@
 //! Almanac's logs in the table: every key, and the items under them.
 //!
 //! In reading order: every [`key`]; a [`segment_item`] with the [`batch`]es that it holds; [`scan`], which finds
-//! logs and reads one, [`known`], which looks again whether they have grown, the [`bell`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; of
+//! logs and reads one, [`known`], which looks again whether they have grown, the [`bell`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; the evaluations of days when they had some ages, which are [`staged`]; of
 //! which days the events have [`expired`], by the minutes that the table has [`counted`]; which segments were
 //! [`skipped`]; and the [`cut`] that an answer was read at.
 //!
@@ -55,4 +55,5 @@ pub mod projection;
 pub mod scan;
 pub mod segment_item;
 pub mod skipped;
+pub mod staged;
 pub mod walk;

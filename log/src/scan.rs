@@ -50,6 +50,14 @@ pub async fn first_within(table: &dyn Table, range: KeyRange) -> Result<Option<(
     first(table, Query::table(range)).await
 }
 
+/// The last segment of a range: its log and its number.
+///
+/// # Errors
+/// Those of the table.
+pub async fn last_within(table: &dyn Table, range: KeyRange) -> Result<Option<(LogId, u64)>> {
+    first(table, Query::table(range).backward()).await
+}
+
 async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>> {
     let mut heads = Vec::new();
     let end = range.to.clone();

@@ -33,6 +33,36 @@ pub enum Until {
     Heads(Heads),
 }
 
+/// When the segments of some logs were appended; unknown of one that cannot be read.
+#[derive(Clone, Debug, Default)]
+pub struct Arrivals(BTreeMap<LogId, Vec<(u64, Option<Timestamp>)>>);
+
+impl Arrivals {
+    /// The attributes of a segment that say it.
+    pub const ATTRIBUTES: &[&str] = &["v", "appended_at"];
+
+    /// Adds a segment that a walk met after those before it in its log.
+    pub fn add(&mut self, segment: Admitted) {
+        let Admitted { log, seq, item } = segment;
+        self.0.entry(log).or_default().push((seq, appended_at(&item)));
+    }
+
+    /// How far each log went at an instant, as [`Until::AsOf`] reads it.
+    pub fn heads_at(&self, at: Timestamp) -> Heads {
+        let head = |segments: &Vec<(u64, Option<Timestamp>)>| {
+            let there =
+                segments.iter().take_while(|(_, appended)| appended.is_none_or(|appended| appended <= at));
+            there.last().map(|(seq, _)| *seq)
+        };
+        self.0.iter().filter_map(|(log, segments)| Some((log.clone(), head(segments)?))).collect()
+    }
+}
+
+/// When a segment was appended; it is unknown of one that cannot be read, which does not end a prefix.
+fn appended_at(item: &Item) -> Option<Timestamp> {
+    item.int("appended_at").ok().and_then(Timestamp::from_micros)
+}
+
 /// Those of a day and kind.
 pub fn heads_of<'a>(
     heads: &'a Heads,
@@ -160,9 +190,7 @@ impl Walk {
             self.notes.push(Note::Missing(log, next));
             return None;
         }
-        // It is unknown when a segment that cannot be read was appended; it does not end the prefix.
-        let appended_at = item.int("appended_at").ok().and_then(Timestamp::from_micros);
-        if let (Until::AsOf(as_of), Some(appended_at)) = (&self.until, appended_at)
+        if let (Until::AsOf(as_of), Some(appended_at)) = (&self.until, appended_at(&item))
             && appended_at > *as_of
         {
             at.has_ended = true;

@@ -162,7 +162,7 @@ pub(crate) async fn compute(
 }
 
 /// See [`compute`]; of a day of more than `at_once` rows it reads one partition after the other.
-async fn compute_in_partitions(
+pub(crate) async fn compute_in_partitions(
     table: &dyn Table,
     day: &WorkspaceDay,
     applied: &Applied,
@@ -175,7 +175,7 @@ async fn compute_in_partitions(
         table,
         day,
         heads: applied.iter().filter_map(|(name, last)| Some((log(name)?, *last))).collect(),
-        left_out: Arc::new(skipped.iter().filter_map(|(name, seq)| Some((log(name)?, *seq))).collect()),
+        left_out: segments_of(day, skipped),
         at_once,
     };
     match evaluate_day(&prefix, Evaluator::new(by.clone())).await {
@@ -186,6 +186,12 @@ async fn compute_in_partitions(
         }
         Err(Failure::Error(error)) => Err(error),
     }
+}
+
+/// The segments of a day that are left out.
+pub(crate) fn segments_of(day: &WorkspaceDay, skipped: &Skipped) -> Arc<Segments> {
+    let log = |name: &String| scan::log_named(&day.workspace, day.day, name);
+    Arc::new(skipped.iter().filter_map(|(name, seq)| Some((log(name)?, *seq))).collect())
 }
 
 /// A prefix of the logs of a day. A segment of it that cannot be read stops its evaluation.

@@ -30,7 +30,7 @@ use table::{Condition, Query, Table, Write};
 use crate::{
     WorkspaceDay,
     evaluate::{self, wanted},
-    features,
+    features, stages,
 };
 
 /// How many days of a workspace are deleted at most in one go; the next sweep goes on.
@@ -88,6 +88,11 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
         }
         if known.is_none() {
             if !may_mark {
+                continue;
+            }
+            // Afterwards nobody can say any more how it stood at the ages that it has reached.
+            if stages::make_day(table, &day, now).await?.waiting > 0 {
+                deleted.waiting += 1;
                 continue;
             }
             let heads = heads.iter().map(|head| (head.log.name(), head.seq)).collect();

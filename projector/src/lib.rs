@@ -6,7 +6,7 @@
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
 //! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
-//! served, [`board`] keeps the leaderboard, [`expire`] deletes events whose time is over, [`status`] says
+//! served, [`board`] keeps the leaderboard, [`stages`] keeps evaluations as they stood at some ages, [`expire`] deletes events whose time is over, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
 //! again and compares.
 //!
@@ -66,6 +66,7 @@ pub mod retry;
 mod rotation;
 mod schedule;
 mod shared;
+pub mod stages;
 pub mod status;
 pub mod sweep;
 mod sweeper;

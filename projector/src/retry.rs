@@ -20,6 +20,7 @@ use crate::{
     features,
     letter::LetterState,
     project::{self, record_releases},
+    stages,
     sweep::sweep_version,
     undone::{self, Undone},
     unwritten::{self, Unwritten},
@@ -115,6 +116,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Sweep => sweep_version(table, letter.version, workspace).await.map(|_| ()),
             OfWorkspace::Counters => move_old(table, workspace).await.map(|_| ()),
             OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
+            OfWorkspace::Stages => stages::make(table, workspace, &BTreeSet::new(), now).await.map(|_| ()),
             OfWorkspace::Leaderboard => board::refresh(table, catalog, workspace).await,
         }
     };

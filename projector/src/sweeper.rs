@@ -26,6 +26,7 @@ use crate::{
     lock::lock,
     rotation,
     shared::{Extent, Request, Shared, add},
+    stages::{self, Made},
     sweep::{Behind, sweep_days, sweep_version},
 };
 
@@ -122,6 +123,7 @@ impl Shared {
             if is_whole {
                 self.move_counters(workspace).await?;
             }
+            self.keep_stages(workspace, older).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;
             Ok(behind)
@@ -188,6 +190,17 @@ impl Shared {
         let counters = self.noted(workspace, OfWorkspace::Counters, moving).await?.unwrap_or(0);
         if counters > 0 {
             tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
+        }
+        Ok(())
+    }
+
+    /// Keeps evaluations as they stood at ages that days have reached.
+    async fn keep_stages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
+        let making = stages::make(&*self.table, workspace, older, self.now());
+        let made = self.noted(workspace, OfWorkspace::Stages, making).await?.unwrap_or_default();
+        let Made { stages, waiting } = made;
+        if stages > 0 || waiting > 0 {
+            tracing::debug!(%workspace, stages, waiting, "kept evaluations of days at their ages");
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use log::{
 use table::Table;
 
 mod gone;
+mod staged;
 
 use crate::{
     WorkspaceDay, counters,
@@ -50,6 +51,8 @@ pub struct Report {
     pub parts: usize,
     /// Evaluations that were compared.
     pub evaluations: usize,
+    /// Evaluations at ages of their days that were compared.
+    pub stages: usize,
     /// Counts that were compared.
     pub counts: usize,
     /// Segments that an operator left out of the rollups: no fault, but no part of them either.
@@ -151,6 +154,7 @@ impl Report {
         self.rollups += day.rollups;
         self.parts += day.parts;
         self.evaluations += day.evaluations;
+        self.stages += day.stages;
         self.counts += day.counts;
         self.skipped += day.skipped;
         self.behind += day.behind;
@@ -175,6 +179,7 @@ impl DayCheck<'_> {
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
         if let Some(mark) = expired::load(self.table, &self.day.workspace, self.day.day).await? {
             self.report.expired = 1;
+            self.gone_stages().await?;
             return self.gone(&mark).await;
         }
         self.logs(heads).await?;
@@ -199,7 +204,8 @@ impl DayCheck<'_> {
         if behind == 0 {
             self.counters(&fresh).await?;
         }
-        self.evaluation(&stored, behind == 0, catalog).await
+        self.evaluation(&stored, behind == 0, catalog).await?;
+        self.stages(catalog).await
     }
 
     /// Every segment is there, can be read, and holds as many events as it says.

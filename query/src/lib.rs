@@ -78,6 +78,7 @@ mod segments;
 mod series;
 mod snapshot;
 pub mod sql;
+mod staged;
 mod streamed;
 mod survey;
 mod text_table;
@@ -248,6 +249,11 @@ impl Query {
         if !request.is_of_logs() {
             return Ok((self.stored(workspace, request, hold).await?, None));
         }
+        if staged::is_of_stages(request)
+            && let Some(frame) = self.staged(workspace, request, hold).await?
+        {
+            return Ok((frame, None));
+        }
         if let Some(split) = request.split()
             && let Some(frame) =
                 evaluations::stored_split(&self.table, workspace, (request, &split), hold).await?
@@ -257,6 +263,13 @@ impl Query {
         let of_logs = |reading: Arc<Reading>| self.of_logs(reading, request).boxed();
         let (frame, reading) = self.out_of_logs(workspace, &Point::of(request), hold, of_logs).await?;
         Ok((frame, Some(reading)))
+    }
+
+    /// What is stored of stages; `None`, when that is not all that the window needs.
+    async fn staged(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Option<DataFrame>> {
+        let now = self.clock.now();
+        let kept = self.catalog.kept(workspace, request.window, now).await?;
+        staged::matured(&self.table, workspace, (request, &kept, closed(now)), hold).await
     }
 
     /// What is stored of figures.
@@ -331,8 +344,7 @@ impl Query {
 
     /// How the logs are read.
     async fn reading(&self, workspace: &Id, point: &Point, kept: Kept, hold: &Hold) -> Result<Arc<Reading>> {
-        // Nothing is appended any more with a time up to this one.
-        let closed = self.clock.now().plus_seconds(-CLOSED_AFTER_SECONDS);
+        let closed = closed(self.clock.now());
         let until = match (&point.cut, point.as_of) {
             (Some(cut), _) if cut.workspace != *workspace => {
                 return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
@@ -376,4 +388,9 @@ impl Query {
         };
         Err(Error::invalid(format!("there is no release `{wanted}` in {}; {there}", page.workspace.path)))
     }
+}
+
+/// The last instant up to which nothing is appended any more.
+fn closed(now: Timestamp) -> Timestamp {
+    now.plus_seconds(-CLOSED_AFTER_SECONDS)
 }

@@ -6,14 +6,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use catalog::{Catalog, Definitions};
 use event::{Day, Error, Kind, Result, Timestamp, Window, fields::FieldType};
 use fold::{
+    Evaluation,
     evaluation::By,
-    maturity::{Arrival, expected},
+    maturity::{AGES, Arrival, expected},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use log::{
-    key::LogId,
-    walk::{Admitted, Heads},
-};
+use log::walk::{Arrivals, Heads};
 use polars::prelude::DataFrame;
 
 use crate::{
@@ -24,17 +22,6 @@ use crate::{
     request::{Request, What},
     series::Cell,
 };
-
-/// The ages of a day: their names, and how many seconds after its end they are reached.
-pub(crate) const AGES: [(&str, i64); 7] = [
-    ("1h", 3_600),
-    ("6h", 6 * 3_600),
-    ("1d", 86_400),
-    ("3d", 3 * 86_400),
-    ("7d", 7 * 86_400),
-    ("14d", 14 * 86_400),
-    ("30d", 30 * 86_400),
-];
 
 /// About how many bytes the figures of one release take, with what they are made of.
 pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
@@ -94,10 +81,43 @@ pub(crate) fn mature_of(what: What, request: &Request, word: &str) -> Result<f64
 }
 
 /// A day's evaluation at an age.
-struct Staged {
-    age: &'static str,
-    at: Option<Timestamp>,
-    evaluated: Arc<PeriodBuckets>,
+pub(crate) struct Staged {
+    pub(crate) age: &'static str,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) told: Told,
+}
+
+/// What an evaluation was taken from.
+#[derive(Clone)]
+pub(crate) enum Told {
+    /// From events.
+    Computed(Arc<PeriodBuckets>),
+    /// From what is stored.
+    Stored(Arc<Evaluation>),
+}
+
+impl Staged {
+    /// By all that is known of a day.
+    pub(crate) fn latest(told: Told) -> Self {
+        Self { age: LATEST, at: None, told }
+    }
+
+    /// How many rows of releases, or of what else there is, it has.
+    pub(crate) fn releases(&self) -> usize {
+        match &self.told {
+            Told::Computed(buckets) => buckets.buckets.buckets.len(),
+            Told::Stored(evaluation) => evaluation.releases.len(),
+        }
+    }
+
+    fn rows(&self, day: Day, request: &Request, by: &[By]) -> Vec<EvaluationRow<'_>> {
+        match &self.told {
+            Told::Computed(buckets) => buckets.rows(request, by),
+            Told::Stored(evaluation) => {
+                evaluation.rows().map(|figures| EvaluationRow::new(day, figures)).collect()
+            }
+        }
+    }
 }
 
 /// The evaluations of each day at each age that it has reached, and by all that is known; of evaluations only the last
@@ -125,15 +145,14 @@ impl Days<'_> {
     /// A day at each age that it has reached, and by all that is known.
     async fn staged(&self, day: Day) -> Result<Vec<Staged>> {
         let arrivals = self.arrivals(day).await?;
-        let Some(end) = day.next().map(Day::start) else { return Ok(Vec::new()) };
-        let instants = AGES.map(|(age, seconds)| (age, end.plus_seconds(seconds)));
+        let instants = AGES.into_iter().filter_map(|age| Some((age.name, age.of(day)?)));
         let mut staged = Vec::<Staged>::new();
         let mut before: Option<(Heads, Definitions)> = None;
-        for (age, at) in instants.into_iter().filter(|(_, at)| *at <= self.reading.closed) {
-            let known = (heads_at(&arrivals, at), self.prepared.all.known(|one| one.appended_at <= at));
-            let evaluated = match staged.last() {
+        for (age, at) in instants.filter(|(_, at)| *at <= self.reading.closed) {
+            let known = (arrivals.heads_at(at), self.prepared.all.known(|one| one.appended_at <= at));
+            let told = match staged.last() {
                 // Nothing has come since the age before.
-                Some(last) if before.as_ref() == Some(&known) => Arc::clone(&last.evaluated),
+                Some(last) if before.as_ref() == Some(&known) => last.told.clone(),
                 _ => {
                     let then = self.reading.then(known.0.clone(), at);
                     self.evaluated(
@@ -144,25 +163,25 @@ impl Days<'_> {
                     .await?
                 }
             };
-            staged.push(Staged { age, at: Some(at), evaluated });
+            staged.push(Staged { age, at: Some(at), told });
             before = Some(known);
         }
-        let evaluated = self.evaluated(self.reading, day, self.prepared.way()).await?;
-        staged.push(Staged { age: LATEST, at: None, evaluated });
+        staged.push(Staged::latest(self.evaluated(self.reading, day, self.prepared.way()).await?));
         Ok(staged)
     }
 
-    async fn evaluated(&self, reading: &Reading, day: Day, way: Way<'_>) -> Result<Arc<PeriodBuckets>> {
+    async fn evaluated(&self, reading: &Reading, day: Day, way: Way<'_>) -> Result<Told> {
         let buckets = evaluate_part(reading, Window::new(day, day)?, &[], &way, self.request).await?;
         // They are all kept until the answer is made.
         self.reading.hold.take(buckets.buckets.len() as u64 * BYTES_OF_EVALUATION).await?;
         let is_of_days = self.request.live.is_none();
-        Ok(Arc::new(PeriodBuckets { day, hours: Vec::new(), buckets, is_of_days }))
+        let buckets = PeriodBuckets { day, hours: Vec::new(), buckets, is_of_days };
+        Ok(Told::Computed(Arc::new(buckets)))
     }
 
     /// When the segments of a day were appended.
     async fn arrivals(&self, day: Day) -> Result<Arrivals> {
-        let mut arrivals = Arrivals::new();
+        let mut arrivals = Arrivals::default();
         for kind in What::Maturity.kinds() {
             let mut walk = match (kind, self.prepared.is_surveyed) {
                 (Kind::Predictions, true) => {
@@ -170,38 +189,26 @@ impl Days<'_> {
                 }
                 _ => self.reading.walk(day, *kind)?,
             };
-            while let Some(page) = self.reading.page(&mut walk, Some(&["v", "appended_at"])).await? {
-                for Admitted { log, seq, item } in page {
-                    let at = item.int("appended_at").ok().and_then(Timestamp::from_micros);
-                    arrivals.entry(log).or_default().push((seq, at));
-                }
+            while let Some(page) = self.reading.page(&mut walk, Some(Arrivals::ATTRIBUTES)).await? {
+                page.into_iter().for_each(|segment| arrivals.add(segment));
             }
         }
         Ok(arrivals)
     }
 }
 
-/// When each segment of a log was appended; unknown of one that cannot be read.
-type Arrivals = BTreeMap<LogId, Vec<(u64, Option<Timestamp>)>>;
-
-/// How far each log went at an instant.
-fn heads_at(arrivals: &Arrivals, at: Timestamp) -> Heads {
-    let head = |segments: &Vec<(u64, Option<Timestamp>)>| {
-        let there =
-            segments.iter().take_while(|(_, appended)| appended.is_none_or(|appended| appended <= at));
-        there.last().map(|(seq, _)| *seq)
-    };
-    arrivals.iter().filter_map(|(log, segments)| Some((log.clone(), head(segments)?))).collect()
-}
-
 /// A row and the number of its stage.
 type StagedRow<'a> = (usize, EvaluationRow<'a>);
 
-fn rows_of<'a>(days: &'a [(Day, Vec<Staged>)], by: &[By], request: &Request) -> Vec<EvaluationRow<'a>> {
+pub(crate) fn rows_of<'a>(
+    days: &'a [(Day, Vec<Staged>)],
+    by: &[By],
+    request: &Request,
+) -> Vec<EvaluationRow<'a>> {
     let mut found = BTreeMap::<(Day, String, Vec<String>), Vec<StagedRow<'a>>>::new();
     for (day, staged) in days {
         for (number, one) in staged.iter().enumerate() {
-            for mut row in one.evaluated.rows(request, by) {
+            for mut row in one.rows(*day, request, by) {
                 row.stage = Some(Stage { age: one.age, at: one.at, expected: None });
                 let name = row.model.or(row.figures.name).unwrap_or_default().to_owned();
                 found.entry((*day, name, row.values.clone())).or_default().push((number, row));

@@ -1,11 +1,22 @@
 //! How far the truth of each day has come: each age says what evaluations as of then say, and days before say what is to
 //! come.
 
-use event::{ErrorKind, Kind};
+use std::sync::Arc;
+
+use event::{Clock, ErrorKind, Kind};
+use log::{key, staged};
+use projector::{
+    WorkspaceDay,
+    dlq::{self, DeadLetter, Refused, Stopped},
+    rebuild::{Pace, rebuild},
+    stages::{self, Made},
+};
 use query::{Bounds, Query, Request, What, Words};
 use serde_json::json;
+use table::{Condition, Item, Table};
 use tests::{
     on_both_engines,
+    recorded::{self, Recorded},
     scene::{Scene, csv},
     world::{World, at},
 };
@@ -16,6 +27,12 @@ on_both_engines!(
     days_before_say_what_is_to_come,
     what_arrives_later_changes_no_age_that_was_reached,
     evaluations_that_are_kept_count_as_held,
+    stages_answer_in_one_range_and_read_no_event,
+    what_was_known_is_kept_however_late_it_is_folded,
+    a_rebuild_and_a_replay_change_no_stage,
+    an_import_of_old_days_is_kept_as_unknown,
+    a_definition_of_later_changes_no_stage,
+    what_was_skipped_is_named_by_the_stage,
 );
 
 const FROM: &str = "2026-05-01";
@@ -139,4 +156,200 @@ async fn evaluations_that_are_kept_count_as_held(world: World) {
     let refused = within(4 << 20).run(scene.id(), &maturity).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
     within(64 << 20).run(scene.id(), &maturity).await.unwrap();
+}
+
+/// Predictions and outcomes that come at several ages of a day, of one of two releases each.
+async fn arriving(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    predict(&scene, "2026-06-01", 10, "2026-06-01T02:00:00Z").await;
+    for (count, now) in [
+        (2, "2026-06-02T00:30:00Z"),
+        (4, "2026-06-02T03:00:00Z"),
+        (6, "2026-06-02T23:00:00Z"),
+        (7, "2026-06-06T12:00:00Z"),
+        (9, "2026-06-10T12:00:00Z"),
+    ] {
+        scene.observe_many("2026-06-01", "1", count, now).await;
+    }
+    predict(&scene, "2026-06-10", 5, "2026-06-10T02:00:00Z").await;
+    scene.predict_many("2026-06-10", "v2", 4, "2026-06-10T02:00:00Z").await;
+    scene.observe_many("2026-06-10", "1", 3, "2026-06-11T00:10:00Z").await;
+    scene
+}
+
+fn june() -> Words<'static> {
+    Words { from: "2026-06-01", to: "2026-06-10", ..Words::default() }
+}
+
+/// The rows of maturity, and what they were taken from.
+async fn matured(scene: &Scene, words: &Words<'_>, now: &str) -> (Vec<String>, Option<query::Source>) {
+    let request = Request::parse(What::Maturity, words).unwrap();
+    let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
+    let source = answer.source;
+    (csv(answer).lines().map(str::to_owned).collect(), source)
+}
+
+async fn stages_answer_in_one_range_and_read_no_event(world: World) {
+    let scene = arriving(world).await;
+    scene.project().await;
+    let now = "2026-06-18T12:00:00Z";
+    let (computed, source) = matured(&scene, &june(), now).await;
+    assert_eq!((computed.len(), source), (1 + 7 + 2 * 6, Some(query::Source::Events)));
+    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 6 + 5, waiting: 0 });
+    let (stored, source) = matured(&scene, &june(), now).await;
+    assert_eq!((&stored, source), (&computed, Some(query::Source::Stored)));
+    let recorded = Recorded::new(scene.world.table());
+    let query = query::Query::new(Arc::clone(&recorded) as Arc<dyn Table>, Clock::from_fn(move || at(now)));
+    let request = Request::parse(What::Maturity, &june()).unwrap();
+    query.run(scene.id(), &request).await.unwrap();
+    let is_of_events = |call: &recorded::Call| call.partition.as_ref().is_some_and(|pk| pk.ends_with("/day"));
+    assert!(!recorded.calls().iter().any(is_of_events), "no event is read");
+    for words in [&june(), &Words { release: Some("v1"), ..june() }] {
+        let request = Request::parse(What::Maturity, words).unwrap();
+        let query = scene.query(at(now));
+        let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
+        assert!(answer.unwrap().cut.is_none());
+        // The stages, and the evaluations with the rollups beside them; three more tell whether days have expired and which
+        // releases there are.
+        assert!(reads.queries <= 2 + 3 && reads.items < 80, "{reads:?}");
+    }
+    let mature = Words { mature: Some("0.5"), ..june() };
+    let request = Request::parse(What::Evaluations, &mature).unwrap();
+    let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
+    assert_eq!(answer.source, Some(query::Source::Stored));
+    // What has a condition of its own is computed.
+    for words in [Words { threshold: Some("0.3"), ..june() }, Words { as_of: Some(now), ..june() }] {
+        assert_eq!(matured(&scene, &words, now).await.1, Some(query::Source::Events));
+    }
+    // An age that was reached since is told when it is kept; a day without stages is computed, and all with it.
+    let (later, source) = matured(&scene, &june(), "2026-06-25T12:00:00Z").await;
+    assert_eq!((later, source), (stored, Some(query::Source::Stored)));
+    scene.observe_many("2026-06-05", "1", 1, "2026-06-05T12:00:00Z").await;
+    predict(&scene, "2026-06-05", 3, "2026-06-05T12:00:00Z").await;
+    scene.project().await;
+    assert_eq!(matured(&scene, &june(), now).await.1, Some(query::Source::Events));
+}
+
+async fn what_was_known_is_kept_however_late_it_is_folded(world: World) {
+    let scene = arriving(world).await;
+    scene.project().await;
+    // One is made at each age, by who was there; the other one long after.
+    let all =
+        ["2026-06-02T01:00:29Z", "2026-06-02T01:00:31Z", "2026-06-09T00:10:00Z", "2026-06-18T12:00:00Z"];
+    let mut made = Vec::new();
+    for now in all {
+        made.push(scene.keep_stages(at(now)).await.stages);
+        assert_eq!(scene.keep_stages(at(now)).await, Made::default(), "nothing is made twice");
+    }
+    assert_eq!(made, [0, 1, 4, 1 + 5]);
+    let (stored, _) = matured(&scene, &june(), all[3]).await;
+    let as_computed = Words { as_of: Some(all[3]), ..june() };
+    assert_eq!(matured(&scene, &as_computed, all[3]).await.0, stored);
+    scene.assert_verified().await;
+    // A worker whose clock is ahead of the engine's decides nothing before its time.
+    predict(&scene, "2026-06-17", 3, "2026-06-17T02:00:00Z").await;
+    let ahead = at("2126-06-18T00:00:00Z");
+    let today = Clock::system().now();
+    predict(&scene, &today.day().to_string(), 3, &today.to_string()).await;
+    let make = async |day| {
+        let day = WorkspaceDay { workspace: scene.id().clone(), day };
+        stages::make_day(&*scene.table, &day, ahead).await.unwrap().stages
+    };
+    assert_eq!((make(today.day()).await, make("2026-06-17".parse().unwrap()).await), (0, 7));
+}
+
+async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
+    let scene = arriving(world).await;
+    scene.project().await;
+    let now = at("2026-06-18T12:00:00Z");
+    scene.keep_stages(now).await;
+    let (from, to) = ("2026-06-01".parse().unwrap(), "2026-06-10".parse().unwrap());
+    let before = staged::between(&*scene.table, scene.id(), from, to).await.unwrap();
+    assert_eq!(before[&from].len(), 6);
+    let pace = Pace { share: 1.0, clock: Clock::from_fn(move || now) };
+    rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
+    // Outcomes of before that come again, and more of them, long after.
+    scene.observe_many("2026-06-01", "1", 9, "2026-06-18T12:00:00Z").await;
+    scene.observe_many("2026-06-01", "other", 10, "2026-06-18T13:00:00Z").await;
+    assert_eq!(scene.keep_stages(now.plus_seconds(7_200)).await, Made::default());
+    let after = staged::between(&*scene.table, scene.id(), from, to).await.unwrap();
+    assert_eq!(after, before);
+    let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
+    assert_eq!((report.faults, report.stages), (Vec::<String>::new(), 11));
+
+    // Verification finds a stage that says something else, and one of other segments.
+    let key = key::stage(scene.id(), from, 24);
+    let item = scene.table.get(&key).await.unwrap().unwrap();
+    let wrong = item.text("state").unwrap().replace("\"labelled\":6", "\"labelled\":5");
+    scene.table.put(item.clone().with("state", wrong), Condition::Exists).await.unwrap();
+    let later = scene.table.get(&key::stage(scene.id(), from, 336)).await.unwrap().unwrap();
+    let moved = Item { key: key::stage(scene.id(), from, 72), ..later };
+    scene.table.put(moved, Condition::Exists).await.unwrap();
+    let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
+    assert_eq!(
+        report.faults,
+        [
+            "2026-06-01: its stage of 1d is not what its predictions and outcomes give",
+            "2026-06-01: its stage of 3d is not of what had been appended by then",
+        ]
+    );
+}
+
+async fn an_import_of_old_days_is_kept_as_unknown(world: World) {
+    let scene = Scene::new(world).await;
+    for day in ["2026-02-01", "2026-02-02"] {
+        predict(&scene, day, 4, "2026-06-18T12:00:00Z").await;
+        scene.observe_many(day, "1", 4, "2026-06-18T12:00:00Z").await;
+    }
+    scene.project().await;
+    let now = "2026-06-18T13:00:00Z";
+    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 2, waiting: 0 });
+    let words = Words {
+        from: "2026-02-01",
+        to: "2026-02-02",
+        columns: Some("day,age,labelled,completeness"),
+        ..june()
+    };
+    let (rows, source) = matured(&scene, &words, now).await;
+    assert_eq!(rows[1..], ["2026-02-01,latest,4,1.0", "2026-02-02,latest,4,1.0"]);
+    assert_eq!(source, Some(query::Source::Stored));
+    scene.assert_verified().await;
+}
+
+async fn a_definition_of_later_changes_no_stage(world: World) {
+    let scene = arriving(world).await;
+    scene.project().await;
+    let now = "2026-06-18T12:00:00Z";
+    scene.define("v1", "other", "2026-06-01", "2026-06-05T12:00:00Z").await;
+    scene.project().await;
+    scene.keep_stages(at(now)).await;
+    let words = Words { columns: Some("day,age,release,labelled,positive_label,accuracy"), ..june() };
+    let (stored, source) = matured(&scene, &words, now).await;
+    assert_eq!(source, Some(query::Source::Stored));
+    assert!(
+        stored[1].starts_with("2026-06-01,1h,v1,2,1,") && stored[5].starts_with("2026-06-01,7d,v1,7,other,")
+    );
+    let computed = Words { as_of: Some(now), ..words };
+    assert_eq!(matured(&scene, &computed, now).await.0, stored);
+    scene.assert_verified().await;
+}
+
+async fn what_was_skipped_is_named_by_the_stage(world: World) {
+    let scene = arriving(world).await;
+    let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
+    let damaged = scene.table.get(&key::segment(&log, 2)).await.unwrap().unwrap();
+    scene.table.put(damaged.with("data", vec![1u8, 2, 3]), Condition::Exists).await.unwrap();
+    let now = at("2026-06-18T12:00:00Z");
+    // The second segment cannot be read: what was known before it is kept, the rest waits.
+    assert_eq!(scene.keep_stages(now).await, Made { stages: 1 + 5, waiting: 1 });
+    scene.project().await;
+    let stopped = Stopped { log: log.clone(), seq: 2, reason: "damaged".into() };
+    let letter = DeadLetter::new(1, stopped, Refused::Rollup, now);
+    dlq::record(&*scene.table, &letter).await.unwrap();
+    dlq::skip(&*scene.table, &letter).await.unwrap();
+    assert_eq!(scene.keep_stages(now).await, Made { stages: 5, waiting: 0 });
+    let stages = staged::between(&*scene.table, scene.id(), log.day, log.day).await.unwrap();
+    let left_out: Vec<usize> = stages[&log.day].values().map(|stage| stage.left_out.len()).collect();
+    // After six hours it was the last one.
+    assert_eq!(left_out, [0, 0, 1, 1, 1, 1]);
 }

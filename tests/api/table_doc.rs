@@ -9,6 +9,7 @@ use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
     key::{self, EntityId, LogId, Scope, Trail},
+    staged::{self, Stage, StagedUntil},
 };
 use serde_json::{Value as Json, json};
 use table::{
@@ -146,6 +147,18 @@ async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     run
 }
 
+/// The evaluation of a day at an age, and up to when such evaluations are kept.
+async fn keep_stage(table: &Arc<dyn Table>, workspace: &event::Id) {
+    let stage = Stage {
+        applied: [("p/00".to_owned(), 3), ("o/00".to_owned(), 2)].into(),
+        rows: Some(0),
+        left_out: [("o/00".to_owned(), 1)].into(),
+        states: vec![fold::Evaluation::default().to_state()],
+    };
+    staged::write(&**table, workspace, now().day(), 24, &stage).await.unwrap();
+    StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
+}
+
 #[tokio::test]
 async fn the_page_shows_what_is_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,6 +201,7 @@ async fn the_page_shows_what_is_stored() {
         ..AlertRuleBody::default()
     };
     catalog.apply_alert_rules(workspace.id(), vec![rule], now()).await.unwrap();
+    keep_stage(&table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
@@ -211,6 +225,8 @@ async fn the_page_shows_what_is_stored() {
         ("The same, as the principal has it", key::granted(&group, &scope)),
         ("How long events are kept, and what is pinned", key::retention(workspace.id())),
         ("The alert rules of a workspace", key::alert_rules(workspace.id())),
+        ("The evaluation of a day when it was a day old", key::stage(workspace.id(), now().day(), 24)),
+        ("Up to when such evaluations are kept", key::staged_until(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

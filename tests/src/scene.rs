@@ -3,7 +3,7 @@
 //! What a method asks for must succeed, unless it returns a result: a refusal fails the test.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{borrow::BorrowMut, sync::Arc};
+use std::{borrow::BorrowMut, collections::BTreeSet, sync::Arc};
 
 use catalog::{Patch, Workspace};
 use event::{Clock, Day, Id, Kind, Timestamp};
@@ -19,6 +19,7 @@ use projector::{
     expire::{Deleted, expire},
     features::sketch,
     project::{self, project},
+    stages::{self, Made},
     sweep::sweep,
     verify::verify,
 };
@@ -131,6 +132,11 @@ impl Scene {
             evaluate(&*self.table, 1, &day, &stored.applied).await.unwrap();
         }
         board::refresh(&*self.table, &self.world.catalog, self.id()).await.unwrap();
+    }
+
+    /// Keeps the evaluations of days at the ages that they have reached at `now`, as a sweep does.
+    pub async fn keep_stages(&self, now: Timestamp) -> Made {
+        stages::make(&*self.table, self.id(), &BTreeSet::new(), now).await.unwrap()
     }
 
     /// Deletes what has expired at `now`, by the clock and by the time that the table has counted.

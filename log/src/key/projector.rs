@@ -292,11 +292,13 @@ pub enum OfWorkspace {
     Expiry,
     /// What is live is ranked.
     Leaderboard,
+    /// The evaluations of days are kept as they stood at some ages.
+    Stages,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Sweep, Self::Counters, Self::Expiry, Self::Leaderboard];
+    pub const ALL: [Self; 5] = [Self::Sweep, Self::Counters, Self::Expiry, Self::Leaderboard, Self::Stages];
 
     /// Its name in keys.
     pub fn name(self) -> &'static str {
@@ -305,6 +307,7 @@ impl OfWorkspace {
             Self::Counters => "counters",
             Self::Expiry => "expiry",
             Self::Leaderboard => "leaderboard",
+            Self::Stages => "stages",
         }
     }
 

@@ -35,6 +35,9 @@ impl State {
                 false => Ok(()),
             };
         }
+        if let (Some((.., None)), Some(_)) = (key::parse_stage(&item.key), before) {
+            return Err("a stage is written again".into());
+        }
         if ["/rollup/v", "/feature/v"].iter().any(|partition| item.key.pk.contains(partition)) {
             return self.check_projection(before, item);
         }

@@ -1,0 +1,341 @@
+//! Stages as they stand in the table: the evaluation of a day as it stood when the day had an age.
+//!
+//! A stage is decided once: it is put under the condition that there is none, and never written again or deleted, whatever
+//! is folded again later. Parts of a large one are written before it, under keys with the digest of all of them, so two
+//! writers cannot mix theirs. Stages of a day are written in the order of their ages; one that is missing before a later
+//! one is empty: nothing of the day was known then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Error, Id, Result, Timestamp};
+use futures::future::try_join_all;
+use table::{Condition, Item, Query, Table, Write, item::Value, query_all, unless_overtaken};
+
+use crate::{
+    evaluated::digest,
+    key::{self, StagePart},
+    projection::{Applied, Projected},
+};
+
+/// The form of a stage that is the whole evaluation, and of a part.
+const WHOLE: i64 = 1;
+
+/// The form of a stage whose evaluation stands in parts.
+const IN_PARTS: i64 = 2;
+
+/// Version of the item that says up to when stages are made.
+const UNTIL_VERSION: i64 = 1;
+
+/// How many parts are written or deleted at once.
+const AT_ONCE: usize = 16;
+
+/// The most segments that a stage names as left out.
+const MAX_LEFT_OUT: usize = 1_000;
+
+/// A day's evaluation when the day had an age.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stage {
+    /// The prefix of the day's predictions and outcomes that had been appended by then, and which definitions were known.
+    pub applied: Applied,
+    /// How many predictions and outcomes that were, if it is known.
+    pub rows: Option<u64>,
+    /// Segments of these logs that are not in it because an operator skipped them, by the name of their log.
+    pub left_out: BTreeSet<(String, u64)>,
+    /// The results by release, in as many texts as are needed for each to fit an item: at least one. It has no rows of splits.
+    pub states: Vec<String>,
+}
+
+/// The stages of days, by their ages in hours.
+pub type Stages = BTreeMap<Day, BTreeMap<u32, Stage>>;
+
+impl Stage {
+    fn to_items(&self, workspace: &Id, day: Day, hours: u32) -> (Item, Vec<Item>) {
+        let applied = self.applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
+        let head =
+            Item::new(key::stage(workspace, day, hours)).with("applied", applied.collect::<BTreeMap<_, _>>());
+        let head = match self.rows {
+            Some(rows) => head.with("rows", rows as i64),
+            None => head,
+        };
+        let left_out = self.left_out.iter().map(|(log, seq)| Value::from(format!("{log}/{seq}")));
+        let left_out: Vec<Value> = left_out.collect();
+        let head = if left_out.is_empty() { head } else { head.with("left_out", Value::L(left_out)) };
+        match &self.states[..] {
+            [] => (head.with("v", WHOLE).with("state", ""), Vec::new()),
+            [state] => (head.with("v", WHOLE).with("state", state.as_str()), Vec::new()),
+            states => {
+                let digest = digest(states);
+                let part = |(part, state): (u32, &String)| {
+                    let key = key::stage_part(workspace, day, hours, StagePart { digest, part });
+                    Item::new(key).with("v", WHOLE).with("state", state.as_str())
+                };
+                let parts = (0..).zip(states).map(part).collect();
+                let head = head.with("v", IN_PARTS).with("digest", format!("{digest:016x}"));
+                (head.with("parts", states.len() as i64), parts)
+            }
+        }
+    }
+
+    fn from_items(head: &Item, parts: &BTreeMap<StagePart, &Item>) -> Result<Self> {
+        let states = match head.int("v")? {
+            IN_PARTS => {
+                let digest = u64::from_str_radix(head.text("digest")?, 16);
+                let digest = digest.map_err(|_| head.corrupt("`digest` is none"))?;
+                let count = u32::try_from(head.int("parts")?);
+                let count = count.map_err(|_| head.corrupt("`parts` is no count"))?;
+                let state = |part| {
+                    let item = parts.get(&StagePart { digest, part });
+                    let item =
+                        item.ok_or_else(|| head.corrupt(format_args!("its part {part} is missing")))?;
+                    item.check_version(WHOLE)?;
+                    item.text("state").map(str::to_owned)
+                };
+                (0..count).map(state).collect::<Result<_>>()?
+            }
+            _ => {
+                head.check_version(WHOLE)?;
+                vec![head.text("state")?.to_owned()]
+            }
+        };
+        let rows = head.attributes.contains_key("rows").then(|| head.int("rows")).transpose()?;
+        let rows = rows.map(|rows| u64::try_from(rows).map_err(|_| head.corrupt("`rows` is no count")));
+        let left_out = match head.attributes.contains_key("left_out") {
+            true => {
+                head.list("left_out")?.iter().map(|value| left_out(head, value)).collect::<Result<_>>()?
+            }
+            false => BTreeSet::new(),
+        };
+        Ok(Self { applied: Projected::applied_of(head)?, rows: rows.transpose()?, left_out, states })
+    }
+}
+
+fn left_out(head: &Item, value: &Value) -> Result<(String, u64)> {
+    let parsed = || {
+        let Value::S(text) = value else { return None };
+        let (log, seq) = text.rsplit_once('/')?;
+        Some((log.to_owned(), seq.parse().ok()?))
+    };
+    parsed().ok_or_else(|| head.corrupt("`left_out` is not segments"))
+}
+
+/// Puts together what was read of some days.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Stages> {
+    let (mut heads, mut parts) = (Vec::new(), BTreeMap::<_, BTreeMap<StagePart, &Item>>::new());
+    for item in items {
+        match key::parse_stage(&item.key) {
+            Some((day, hours, None)) => heads.push((day, hours, item)),
+            Some((day, hours, Some(part))) => {
+                parts.entry((day, hours)).or_default().insert(part, item);
+            }
+            None => return Err(item.corrupt("its key is not one of a stage")),
+        }
+    }
+    let (mut stages, none) = (Stages::new(), BTreeMap::new());
+    for (day, hours, head) in heads {
+        let stage = Stage::from_items(head, parts.get(&(day, hours)).unwrap_or(&none))?;
+        stages.entry(day).or_default().insert(hours, stage);
+    }
+    Ok(stages)
+}
+
+/// The stages of the days from `from` to `to`: one query.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<Stages> {
+    let range = key::stages_between(workspace, from, to);
+    assemble(&query_all(table, Query::table(range)).await?)
+}
+
+/// The ages in hours of which a day has stages.
+///
+/// # Errors
+/// Those of the table.
+pub async fn ages(table: &dyn Table, workspace: &Id, day: Day) -> Result<BTreeSet<u32>> {
+    let query = Query::table(key::stages_between(workspace, day, day)).only(&["v"]);
+    let items = query_all(table, query).await?;
+    let age = |item: &Item| match key::parse_stage(&item.key)? {
+        (_, hours, None) => Some(hours),
+        _ => None,
+    };
+    Ok(items.iter().filter_map(age).collect())
+}
+
+/// Writes a stage, unless there is one or the events of its day are gone; whether it was written. What was read for it was
+/// there as a whole then: a day is marked before its first event is deleted.
+///
+/// # Errors
+/// `TooLarge`, when it names too many segments; those of the table.
+pub async fn write(table: &dyn Table, workspace: &Id, day: Day, hours: u32, stage: &Stage) -> Result<bool> {
+    if stage.left_out.len() > MAX_LEFT_OUT {
+        return Err(Error::too_large(format!(
+            "{} segments of {day} were skipped, and a stage names at most {MAX_LEFT_OUT}",
+            stage.left_out.len()
+        )));
+    }
+    let (head, parts) = stage.to_items(workspace, day, hours);
+    for some in parts.chunks(AT_ONCE) {
+        try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
+    }
+    let is_kept = Write::Check(key::expired(workspace, day), Condition::Absent);
+    let written = table.transact(vec![Write::Put(head, Condition::Absent), is_kept]).await;
+    let is_written = unless_overtaken(written)?.is_some();
+    if !parts.is_empty() {
+        tidy(table, workspace, day, hours).await?;
+    }
+    Ok(is_written)
+}
+
+/// Deletes the parts that the stage does not name: those of a writer that came too late, which deletes them itself, or died.
+async fn tidy(table: &dyn Table, workspace: &Id, day: Day, hours: u32) -> Result<()> {
+    let head = table.get(&key::stage(workspace, day, hours)).await?;
+    let named = head.as_ref().and_then(|head| u64::from_str_radix(head.optional_text("digest")?, 16).ok());
+    let query = Query::table(key::stage_parts(workspace, day, hours)).only(&["v"]);
+    let is_old = |item: &Item| {
+        let (.., part) = key::parse_stage(&item.key)?;
+        Some(part.map(|part| part.digest) != named)
+    };
+    let mut old = query_all(table, query).await?;
+    old.retain(|item| is_old(item) == Some(true));
+    for some in old.chunks(AT_ONCE) {
+        try_join_all(some.iter().map(|item| table.delete(&item.key, Condition::None))).await?;
+    }
+    Ok(())
+}
+
+/// Up to when the stages of a workspace are made: of each day that had events by then and an age between the time before
+/// and this one, the stage of that age is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagedUntil {
+    /// Grows by one with each write; 0 when there is none.
+    pub ver: i64,
+    /// The instant.
+    pub at: Timestamp,
+}
+
+impl StagedUntil {
+    /// Reads it; `None` before the first.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Option<Self>> {
+        let Some(item) = table.get(&key::staged_until(workspace)).await? else { return Ok(None) };
+        item.check_version(UNTIL_VERSION)?;
+        let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
+        Ok(Some(Self { ver: item.int("ver")?, at }))
+    }
+
+    /// Writes it in place of the one before; whether nobody else was quicker.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn write(
+        table: &dyn Table,
+        workspace: &Id,
+        before: Option<Self>,
+        at: Timestamp,
+    ) -> Result<bool> {
+        let before = before.map_or(0, |before| before.ver);
+        let item = Item::new(key::staged_until(workspace))
+            .with("v", UNTIL_VERSION)
+            .with("ver", before + 1)
+            .with("at", at.micros());
+        Ok(unless_overtaken(table.put(item, Condition::unchanged(before)).await)?.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Clock;
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+
+    const WORKSPACE: &str = "2NBs0sLBnJxEcoDLgVnQdJkhEgV";
+
+    fn stage(states: &[&str]) -> Stage {
+        Stage {
+            applied: Applied::from([("p/00".into(), 3), ("o/00".into(), 2), ("def".into(), 1)]),
+            rows: Some(7),
+            left_out: BTreeSet::new(),
+            states: states.iter().map(|state| (*state).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn stages_are_read_as_they_are_written() {
+        let (workspace, day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
+        let skipped = [("p/00".to_owned(), 2), ("o/00".to_owned(), 11)];
+        let stages = [
+            (1, stage(&["{}"])),
+            (24, Stage { rows: None, left_out: skipped.into(), ..stage(&["{}"]) }),
+            (720, stage(&["a", "b"])),
+        ];
+        let mut items = Vec::new();
+        for (hours, stage) in &stages {
+            let (head, parts) = stage.to_items(&workspace, day, *hours);
+            items.extend([head].into_iter().chain(parts));
+        }
+        let read = assemble(&items).unwrap();
+        assert_eq!(read, Stages::from([(day, BTreeMap::from(stages))]));
+        insta::assert_snapshot!(
+            items
+                .iter()
+                .map(|item| format!("{}: {:?}", item.key.sk, item.attributes))
+                .collect::<Vec<_>>()
+                .join("\n")
+        );
+        let part = items.pop().unwrap();
+        assert!(assemble(&items).unwrap_err().to_string().contains("its part 1 is missing"));
+        let other = Item { key: key::staged_until(&workspace), ..part };
+        assert!(assemble([&other]).is_err());
+        assert!(assemble([&items[0].clone().with("v", 3)]).is_err());
+        assert!(assemble([&items[1].clone().with("left_out", Value::L(vec![Value::from("p")]))]).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_decided_is_never_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
+        let first = stage(&["a", "b"]);
+        assert!(write(&table, &workspace, day, 24, &first).await.unwrap());
+        for later in [stage(&["c", "d"]), stage(&["c"]), first.clone()] {
+            assert!(!write(&table, &workspace, day, 24, &later).await.unwrap());
+        }
+        let stages = between(&table, &workspace, day, day).await.unwrap();
+        assert_eq!(stages[&day], BTreeMap::from([(24, first)]));
+        assert_eq!(ages(&table, &workspace, day).await.unwrap(), BTreeSet::from([24]));
+        let parts = query_all(&table, Query::table(key::stage_parts(&workspace, day, 24))).await.unwrap();
+        assert_eq!(parts.len(), 2, "those of the late writer are gone");
+
+        // Of a day whose events are gone there is none to be made.
+        let gone = crate::expired::Expired { day, heads: Applied::new(), at: Timestamp::default() };
+        table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
+        assert!(!write(&table, &workspace, day, 72, &stage(&["a", "b"])).await.unwrap());
+        assert_eq!(ages(&table, &workspace, day).await.unwrap(), BTreeSet::from([24]));
+        let parts = query_all(&table, Query::table(key::stage_parts(&workspace, day, 72))).await.unwrap();
+        assert_eq!(parts, []);
+
+        let many = (0..=MAX_LEFT_OUT as u64).map(|seq| ("p/00".to_owned(), seq)).collect();
+        let refused = write(&table, &workspace, day, 168, &Stage { left_out: many, ..stage(&["a"]) }).await;
+        assert_eq!(refused.unwrap_err().kind(), event::ErrorKind::TooLarge);
+    }
+
+    #[tokio::test]
+    async fn the_instant_is_moved_by_who_read_it_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let (workspace, at) = (Id::parse(WORKSPACE).unwrap(), Timestamp::default());
+        assert_eq!(StagedUntil::load(&table, &workspace).await.unwrap(), None);
+        assert!(StagedUntil::write(&table, &workspace, None, at).await.unwrap());
+        assert!(!StagedUntil::write(&table, &workspace, None, at).await.unwrap());
+        let first = StagedUntil::load(&table, &workspace).await.unwrap();
+        assert_eq!(first, Some(StagedUntil { ver: 1, at }));
+        assert!(StagedUntil::write(&table, &workspace, first, at.plus_seconds(60)).await.unwrap());
+        assert!(!StagedUntil::write(&table, &workspace, first, at).await.unwrap());
+    }
+}

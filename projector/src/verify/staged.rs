@@ -1,0 +1,109 @@
+//! Verification of stages: each is the evaluation of what had been appended when its day had the age.
+
+use catalog::Catalog;
+use event::Result;
+use fold::{
+    Evaluation,
+    maturity::{AGES, Age},
+};
+use log::{
+    key,
+    projection::Applied,
+    staged::{self, Stage},
+};
+
+use super::DayCheck;
+use crate::{
+    evaluate::judged,
+    stages::{arrivals, fold_of},
+};
+
+impl DayCheck<'_> {
+    /// The stages of a day that has its events.
+    pub(super) async fn stages(&mut self, catalog: &Catalog) -> Result<()> {
+        let WorkspaceStages { stages, definitions } = self.load_stages(catalog).await?;
+        for (hours, stage) in &stages {
+            self.report.stages += 1;
+            let Some(age) = self.age_of(*hours) else { continue };
+            let Some(told) = self.told(age, stage) else { continue };
+            let arrived = arrivals(self.table, self.day, &stage.left_out).await?;
+            let heads = age.of(self.day.day).zip(arrived).map(|(at, arrived)| arrived.heads_at(at));
+            let heads = heads.unwrap_or_default().into_iter().map(|(log, seq)| (log.name(), seq));
+            if !is_same_prefix(&heads.collect(), stage) {
+                self.fault(format_args!(
+                    "its stage of {} is not of what had been appended by then",
+                    age.name
+                ));
+                continue;
+            }
+            let by = definitions.covered(&stage.applied).of(self.day.day);
+            match fold_of(self.table, self.day, &stage.applied, &by, &stage.left_out).await? {
+                Ok((fresh, rows)) => {
+                    if !fresh.says(&told) || stage.rows.is_some_and(|stored| stored != rows) {
+                        self.fault(format_args!(
+                            "its stage of {} is not what its predictions and outcomes give",
+                            age.name
+                        ));
+                    }
+                }
+                Err(stopped) => self
+                    .fault(format_args!("its stage of {} cannot be repeated: {}", age.name, stopped.reason)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of a day whose events are gone can be read.
+    pub(super) async fn gone_stages(&mut self) -> Result<()> {
+        let day = self.day.day;
+        let stages = staged::between(self.table, &self.day.workspace, day, day).await?;
+        for (hours, stage) in stages.get(&day).into_iter().flatten() {
+            if let Some(age) = self.age_of(*hours) {
+                self.told(age, stage);
+            }
+        }
+        Ok(())
+    }
+
+    async fn load_stages(&self, catalog: &Catalog) -> Result<WorkspaceStages> {
+        let day = self.day.day;
+        let mut stages = staged::between(self.table, &self.day.workspace, day, day).await?;
+        let definitions = catalog.definitions(&self.day.workspace).await?;
+        Ok(WorkspaceStages { stages: stages.remove(&day).unwrap_or_default(), definitions })
+    }
+
+    fn age_of(&mut self, hours: u32) -> Option<Age> {
+        let age = AGES.into_iter().find(|age| age.hours == hours);
+        if age.is_none() {
+            let key = key::stage(&self.day.workspace, self.day.day, hours);
+            self.fault(format_args!("item {key}: there is no such age"));
+        }
+        age
+    }
+
+    /// What a stage says, if it can be read.
+    fn told(&mut self, age: Age, stage: &Stage) -> Option<Evaluation> {
+        let told = Evaluation::from_states(&stage.states);
+        told.map_err(|error| self.fault(format_args!("its stage of {} cannot be read: {error}", age.name)))
+            .ok()
+    }
+}
+
+/// The stages of a day, and by what they are judged.
+struct WorkspaceStages {
+    stages: std::collections::BTreeMap<u32, Stage>,
+    definitions: catalog::Definitions,
+}
+
+/// Whether a stage is of these logs up to these segments. What was left out at their ends makes no difference.
+fn is_same_prefix(heads: &Applied, stage: &Stage) -> bool {
+    let ends = |log: &String, seq: u64| {
+        let is_left_out = |seq: &u64| stage.left_out.contains(&(log.clone(), *seq));
+        (1..=seq).rev().find(|seq| !is_left_out(seq))
+    };
+    let ends = |applied: &Applied| {
+        let ends = applied.iter().filter_map(|(log, seq)| Some((log.clone(), ends(log, *seq)?)));
+        ends.collect::<Applied>()
+    };
+    ends(heads) == ends(&judged(&stage.applied))
+}
