@@ -156,7 +156,7 @@ fn row(rule: &AlertRule, format: ShowFormat) -> Value {
     let fires = limits.into_iter().find_map(|(name, limit)| Some(format!("{name} {}", limit?)));
     let by = body.by.as_deref().unwrap_or("24:00");
     let live = body.model.as_ref().zip(body.environment.as_ref());
-    let of = body.release.clone().or_else(|| Some(live.map(|(model, place)| format!("{model} in {place}"))?));
+    let of = body.release.clone().or_else(|| live.map(|(model, place)| format!("{model} in {place}")));
     json!({
         "name": body.name,
         "watches": watches,

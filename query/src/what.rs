@@ -60,18 +60,7 @@ impl What {
     pub(crate) fn facts(self) -> Facts {
         const JUDGED: &[Kind] = &[Kind::Predictions, Kind::Outcomes];
         let (name, kinds, is_stored, summary): (_, &[Kind], _, _) = match self {
-            What::Events(Kind::Predictions) => {
-                ("predictions", &[Kind::Predictions], false, "Query predictions of a window of days")
-            }
-            What::Events(Kind::Outcomes) => {
-                ("outcomes", &[Kind::Outcomes], false, "Query outcomes of a window of days")
-            }
-            What::Events(Kind::Metrics) => {
-                ("metrics", &[Kind::Metrics], false, "Query metrics of a window of days")
-            }
-            What::Events(Kind::Releases) => {
-                ("releases", &[Kind::Releases], false, "Query releases of a window of days")
-            }
+            What::Events(kind) => return Facts::of_events(kind),
             What::Joined => ("joined", JUDGED, false, "Query predictions with the outcomes that judge them"),
             What::Rollups => (
                 "rollups",
@@ -209,4 +198,16 @@ pub(crate) struct Facts {
     pub(crate) is_stored: bool,
     /// What it answers, in the document of the API.
     summary: &'static str,
+}
+
+impl Facts {
+    fn of_events(kind: Kind) -> Self {
+        let (kinds, summary): (&[Kind], _) = match kind {
+            Kind::Predictions => (&[Kind::Predictions], "Query predictions of a window of days"),
+            Kind::Outcomes => (&[Kind::Outcomes], "Query outcomes of a window of days"),
+            Kind::Metrics => (&[Kind::Metrics], "Query metrics of a window of days"),
+            Kind::Releases => (&[Kind::Releases], "Query releases of a window of days"),
+        };
+        Self { name: kind.name(), kinds, is_stored: false, summary }
+    }
 }

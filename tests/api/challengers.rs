@@ -93,7 +93,7 @@ async fn each_challenger_has_the_row_of_a_head_to_head(world: World) {
             group_by: Some("all"),
             ..words(COLUMNS)
         };
-        assert_eq!(asked(&scene, What::HeadToHead, &pair).await.0, [row.clone()]);
+        assert_eq!(asked(&scene, What::HeadToHead, &pair).await.0, std::slice::from_ref(row));
     }
     let one = Words { release: Some("v3"), ..words(COLUMNS) };
     assert_eq!(asked(&scene, What::Challengers, &one).await.0, rows[1..]);

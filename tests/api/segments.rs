@@ -112,7 +112,7 @@ async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
         let [p_value, p_adjusted] = p(row);
         assert!(p_value <= p_adjusted && p_adjusted <= 1.0, "{row}");
     }
-    // With fewer that are enough it is ranked among the others.
+    // With fewer that are enough it is ranked among all.
     let set = scene.world.catalog.change_settings(scene.id(), |settings| settings.board_min_n = Some(1));
     set.await.unwrap();
     assert!(asked(&scene, &words(COLUMNS)).await.0[0].starts_with("v1,tag.carrier=XX,2,"));

@@ -147,6 +147,18 @@ async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     run
 }
 
+/// An alert rule.
+async fn keep_rule(catalog: &Catalog, workspace: &event::Id) {
+    let rule = AlertRuleBody {
+        name: "auc-low".into(),
+        figure: Some("auc".into()),
+        release: Some("v1".into()),
+        below: Some(0.7),
+        ..AlertRuleBody::default()
+    };
+    catalog.apply_alert_rules(workspace, vec![rule], now()).await.unwrap();
+}
+
 /// The evaluation of a day at an age, and up to when such evaluations are kept.
 async fn keep_stage(table: &Arc<dyn Table>, workspace: &event::Id) {
     let stage = Stage {
@@ -193,14 +205,7 @@ async fn the_page_shows_what_is_stored() {
     catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
 
-    let rule = AlertRuleBody {
-        name: "auc-low".into(),
-        figure: Some("auc".into()),
-        release: Some("v1".into()),
-        below: Some(0.7),
-        ..AlertRuleBody::default()
-    };
-    catalog.apply_alert_rules(workspace.id(), vec![rule], now()).await.unwrap();
+    keep_rule(&catalog, workspace.id()).await;
     keep_stage(&table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();

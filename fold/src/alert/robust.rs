@@ -12,7 +12,7 @@ pub const MAX_DEVIATIONS: f64 = 1e6;
 /// How many robust standard deviations a number is above (or, negative, below) the median of others; `None` without others.
 ///
 /// The modified z-score of Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993): by the median absolute deviation
-/// from the median, or, where half of the others are equal to it, by the mean absolute deviation from it.
+/// from the median, or, where half of the numbers are equal to it, by the mean absolute deviation from it.
 pub fn robust_z(value: f64, others: &[f64]) -> Option<f64> {
     let middle = median(others.to_vec())?;
     let deviations: Vec<f64> = others.iter().map(|other| (other - middle).abs()).collect();

@@ -21,19 +21,17 @@ use web::{
 };
 
 use super::{
-    board,
+    compared,
     explained::{self, EXPLAIN, or_explained},
     media_type, said,
 };
 use crate::{
-    breakdown, challengers,
+    breakdown,
     column_type::ColumnType,
-    head_to_head::AGAINST,
     narrow::{KEY, OLDEST, ORDERS},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
     request::{MAX_WINDOW_DAYS, What, ZERO_DIVISIONS},
-    segments,
     sql::MAX_STATEMENT_BYTES,
 };
 
@@ -76,13 +74,18 @@ const WINDOW_OF_EVENTS: (&str, &str, &str) = (
     "How many days, weeks or hours the window has that ends now, in place of `from` and `to`: `7d`, `2w`, `6h`. The header `Almanac-Window` says which days or instants they are.",
 );
 
-const GROUP_BY: &str = "group-by";
+pub(super) const GROUP_BY: &str = "group-by";
 
 /// Lengths of windows: up to [`MAX_WINDOW_DAYS`] days, and whole weeks within them.
 const LAST: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-5][0-9]|3660)d|([1-9][0-9]?|[1-4][0-9]{2}|5[01][0-9]|52[0-2])w)$";
 const LAST_OF_EVENTS: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-5][0-9]|3660)d|([1-9][0-9]?|[1-4][0-9]{2}|5[01][0-9]|52[0-2])w|[1-9][0-9]{0,3}h)$";
 
-fn parameter(name: &str, schema: RefOr<Schema>, example: Option<&str>, says: &str) -> ParameterBuilder {
+pub(super) fn parameter(
+    name: &str,
+    schema: RefOr<Schema>,
+    example: Option<&str>,
+    says: &str,
+) -> ParameterBuilder {
     web::parameter(ParameterIn::Query, name, schema, says).example(example.map(Value::from))
 }
 
@@ -131,7 +134,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         let takes = |name: &str| what.takes(name) && !(is_compared && name == GROUP_BY);
         parameters.extend(all.filter(|parameter| takes(&parameter.name)).map(ParameterBuilder::from));
     }
-    parameters.extend(of_comparison(what));
+    parameters.extend(compared::parameters(what));
     if what == What::Rollups {
         let says = "By what they are broken down: by release (the default), by metric, by a tag, by all features or by one. Each has columns of its own; by a tag there is no release.";
         let columns =
@@ -200,66 +203,6 @@ fn release(what: What) -> ParameterBuilder {
         _ => ("Only what belongs to this release.", Required::False),
     };
     parameter("release", schema::name().into(), Some("v1"), says).required(required)
-}
-
-/// With what it compares, where it compares.
-fn of_comparison(what: What) -> Vec<ParameterBuilder> {
-    match what {
-        What::Drift | What::Estimates => of_drift(what).into(),
-        What::HeadToHead => {
-            let says = "The release that it is compared with. Both are judged on what both predicted.";
-            let against = parameter(AGAINST, schema::name().into(), Some("c1"), says);
-            vec![against.required(Required::True), of_whole_days()]
-        }
-        What::Segments => of_segments().into(),
-        What::Challengers => of_challengers().into(),
-        _ => Vec::new(),
-    }
-}
-
-/// Whose champion is challenged.
-fn of_challengers() -> [ParameterBuilder; 2] {
-    let model = parameter(
-        challengers::MODEL,
-        schema::name().into(),
-        Some("risk"),
-        "The model whose live release is challenged.",
-    );
-    let says = "Where the release of the model is live that is challenged.";
-    let environment = schema::name().default(Some(json!(challengers::PRODUCTION)));
-    let environment = parameter(challengers::ENVIRONMENT, environment.into(), None, says);
-    [model.required(Required::True), environment]
-}
-
-/// How segments are asked for.
-fn of_segments() -> [ParameterBuilder; 2] {
-    let says = "The figure by which they are ranked; by default the primary metric of the workspace.";
-    let figure = parameter(segments::FIGURE, board::figures(), Some("accuracy"), says);
-    let says = "Also rank segments of two splits each. They are computed from the events.";
-    let pairs = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
-    [figure, parameter(segments::PAIRS, pairs.into(), None, says)]
-}
-
-/// What is compared with reference days takes besides.
-fn of_drift(what: What) -> [ParameterBuilder; 2] {
-    let says = match what {
-        What::Estimates => {
-            "The days whose outcomes say what a score means: the first and the last of them with two dots between, or one day."
-        }
-        _ => "The days to compare with: the first and the last of them with two dots between, or one day.",
-    };
-    let days =
-        schema::string().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([.][.][0-9]{4}-[0-9]{2}-[0-9]{2})?$"));
-    let reference = parameter("reference", days.into(), Some("2026-04-01..2026-05-31"), says);
-    [reference.required(Required::True), of_whole_days()]
-}
-
-/// Of what periods comparisons are.
-fn of_whole_days() -> ParameterBuilder {
-    let periods = Period::NAMED.map(|(name, _)| name).into_iter().filter(|name| *name != "hour");
-    let periods = schema::one_of(periods).default(Some(json!("day")));
-    let says = "Of how many days each comparison is: of one (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of them.";
-    parameter(GROUP_BY, periods.into(), Some("week"), says)
 }
 
 /// The parameters that only evaluations have, and what is made of them.

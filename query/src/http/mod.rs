@@ -17,6 +17,7 @@ mod api;
 mod audit;
 mod board;
 mod body;
+mod compared;
 mod explained;
 mod follow;
 mod lineage;

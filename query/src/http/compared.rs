@@ -1,0 +1,74 @@
+//! The parameters of what compares: with reference days, with another release, with the whole.
+
+use event::Period;
+use serde_json::json;
+use web::{
+    openapi::{Required, Type, path::ParameterBuilder, schema::ObjectBuilder},
+    schema,
+};
+
+use super::{
+    api::{GROUP_BY, parameter},
+    board,
+};
+use crate::{challengers, head_to_head::AGAINST, request::What, segments};
+
+/// The parameters that only it has.
+pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
+    match what {
+        What::Drift | What::Estimates => of_drift(what).into(),
+        What::HeadToHead => {
+            let says = "The release that it is compared with. Both are judged on what both predicted.";
+            let against = parameter(AGAINST, schema::name().into(), Some("c1"), says);
+            vec![against.required(Required::True), of_whole_days()]
+        }
+        What::Segments => of_segments().into(),
+        What::Challengers => of_challengers().into(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whose champion is challenged.
+fn of_challengers() -> [ParameterBuilder; 2] {
+    let model = parameter(
+        challengers::MODEL,
+        schema::name().into(),
+        Some("risk"),
+        "The model whose live release is challenged.",
+    );
+    let says = "Where the release of the model is live that is challenged.";
+    let environment = schema::name().default(Some(json!(challengers::PRODUCTION)));
+    let environment = parameter(challengers::ENVIRONMENT, environment.into(), None, says);
+    [model.required(Required::True), environment]
+}
+
+/// How segments are asked for.
+fn of_segments() -> [ParameterBuilder; 2] {
+    let says = "The figure by which they are ranked; by default the primary metric of the workspace.";
+    let figure = parameter(segments::FIGURE, board::figures(), Some("accuracy"), says);
+    let says = "Also rank segments of two splits each. They are computed from the events.";
+    let pairs = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
+    [figure, parameter(segments::PAIRS, pairs.into(), None, says)]
+}
+
+/// What is compared with reference days takes besides.
+fn of_drift(what: What) -> [ParameterBuilder; 2] {
+    let says = match what {
+        What::Estimates => {
+            "The days whose outcomes say what a score means: the first and the last of them with two dots between, or one day."
+        }
+        _ => "The days to compare with: the first and the last of them with two dots between, or one day.",
+    };
+    let days =
+        schema::string().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([.][.][0-9]{4}-[0-9]{2}-[0-9]{2})?$"));
+    let reference = parameter("reference", days.into(), Some("2026-04-01..2026-05-31"), says);
+    [reference.required(Required::True), of_whole_days()]
+}
+
+/// Of what periods comparisons are.
+fn of_whole_days() -> ParameterBuilder {
+    let periods = Period::NAMED.map(|(name, _)| name).into_iter().filter(|name| *name != "hour");
+    let periods = schema::one_of(periods).default(Some(json!("day")));
+    let says = "Of how many days each comparison is: of one (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of them.";
+    parameter(GROUP_BY, periods.into(), Some("week"), says)
+}
