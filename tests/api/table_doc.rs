@@ -210,8 +210,7 @@ async fn the_page_shows_what_is_stored() {
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
-    let mut ids = Ids::default();
-    let mut page = INTRODUCTION.to_owned();
+    let (mut ids, mut page) = (Ids::default(), INTRODUCTION.to_owned());
     for (title, key) in [
         ("Category", category.key()),
         ("Workspace", workspace.key()),
