@@ -84,7 +84,6 @@ async fn each_challenger_has_the_row_of_a_head_to_head(world: World) {
     // The best first; a release of another model is none.
     let starts: Vec<&str> = rows.iter().map(|row| row.split(",brier").next().unwrap()).collect();
     assert_eq!(starts, ["2026-06-01,v2,v1,80,80,0,0", "2026-06-01,v3,v1,80,0,80,0"]);
-    assert!(rows[0].ends_with(",2026-06-01") && rows[1].ends_with(",2026-06-02"), "{rows:?}");
     for (row, name) in rows.iter().zip(["v2", "v3"]) {
         let pair = Words {
             model: None,
