@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use event::{Clock, ErrorKind, Kind};
-use log::{key, staged};
+use log::{
+    key::{self, LogId},
+    staged,
+};
 use projector::{
     WorkspaceDay,
     dlq::{self, DeadLetter, Refused, Stopped},
@@ -33,6 +36,7 @@ on_both_engines!(
     an_import_of_old_days_is_kept_as_unknown,
     a_definition_of_later_changes_no_stage,
     what_was_skipped_is_named_by_the_stage,
+    a_stage_stays_right_when_a_segment_of_it_is_skipped_later,
 );
 
 const FROM: &str = "2026-05-01";
@@ -334,22 +338,56 @@ async fn a_definition_of_later_changes_no_stage(world: World) {
     scene.assert_verified().await;
 }
 
+async fn damage(scene: &Scene, log: &LogId, seq: u64) {
+    let segment = scene.table.get(&key::segment(log, seq)).await.unwrap().unwrap();
+    scene.table.put(segment.with("data", vec![1u8, 2, 3]), Condition::Exists).await.unwrap();
+}
+
+async fn skip(scene: &Scene, log: &LogId, seq: u64, refused: Refused) {
+    let stopped = Stopped { log: log.clone(), seq, reason: "damaged".into() };
+    let letter = DeadLetter::new(1, stopped, refused, at("2026-06-18T12:00:00Z"));
+    dlq::record(&*scene.table, &letter).await.unwrap();
+    dlq::skip(&*scene.table, &letter).await.unwrap();
+}
+
 async fn what_was_skipped_is_named_by_the_stage(world: World) {
     let scene = arriving(world).await;
     let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
-    let damaged = scene.table.get(&key::segment(&log, 2)).await.unwrap().unwrap();
-    scene.table.put(damaged.with("data", vec![1u8, 2, 3]), Condition::Exists).await.unwrap();
+    damage(&scene, &log, 2).await;
     let now = at("2026-06-18T12:00:00Z");
     // The second segment cannot be read: what was known before it is kept, the rest waits.
     assert_eq!(scene.keep_stages(now).await, Made { stages: 1 + 5, waiting: 1 });
     scene.project().await;
-    let stopped = Stopped { log: log.clone(), seq: 2, reason: "damaged".into() };
-    let letter = DeadLetter::new(1, stopped, Refused::Rollup, now);
-    dlq::record(&*scene.table, &letter).await.unwrap();
-    dlq::skip(&*scene.table, &letter).await.unwrap();
+    skip(&scene, &log, 2, Refused::Rollup).await;
     assert_eq!(scene.keep_stages(now).await, Made { stages: 5, waiting: 0 });
     let stages = staged::between(&*scene.table, scene.id(), log.day, log.day).await.unwrap();
     let left_out: Vec<usize> = stages[&log.day].values().map(|stage| stage.left_out.len()).collect();
     // After six hours it was the last one.
     assert_eq!(left_out, [0, 0, 1, 1, 1, 1]);
+}
+
+async fn a_stage_stays_right_when_a_segment_of_it_is_skipped_later(world: World) {
+    let scene = arriving(world).await;
+    scene.project().await;
+    assert_eq!(scene.keep_stages(at("2026-06-18T12:00:00Z")).await.stages, 6 + 5);
+    let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
+    // Of stages alone: the segments and the evaluation of now have faults of their own.
+    let faults = async || {
+        let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
+        let of_stage =
+            |fault: String| Some(fault.split_once("its stage of ")?.1.split(':').next()?.to_owned());
+        report.faults.into_iter().filter_map(of_stage).collect::<Vec<_>>()
+    };
+    damage(&scene, &log, 3).await;
+    damage(&scene, &log, 4).await;
+    let unread = |age: &str| format!("{age} cannot be repeated");
+    assert_eq!(faults().await, ["1d", "3d", "7d", "14d"].map(unread));
+    // One that was skipped excuses no other.
+    skip(&scene, &log, 3, Refused::Evaluation).await;
+    assert_eq!(faults().await, ["7d", "14d"].map(unread));
+    skip(&scene, &log, 4, Refused::Evaluation).await;
+    assert_eq!(faults().await, [""; 0]);
+    // Also when it is gone by now.
+    scene.table.delete(&key::segment(&log, 3), Condition::Exists).await.unwrap();
+    assert_eq!(faults().await, [""; 0]);
 }

@@ -1,7 +1,9 @@
 //! Verification of stages: each is the evaluation of what had been appended when its day had the age.
 
+use std::collections::BTreeMap;
+
 use catalog::Catalog;
-use event::Result;
+use event::{Definition, ErrorKind, Result};
 use fold::{
     Evaluation,
     maturity::{AGES, Age},
@@ -14,7 +16,8 @@ use log::{
 
 use super::DayCheck;
 use crate::{
-    evaluate::judged,
+    dlq::{self, Skipped, Stopped},
+    evaluate::{SKIPPED, judged},
     stages::{arrivals, fold_of},
 };
 
@@ -22,14 +25,19 @@ impl DayCheck<'_> {
     /// The stages of a day that has its events.
     pub(super) async fn stages(&mut self, catalog: &Catalog) -> Result<()> {
         let WorkspaceStages { stages, definitions } = self.load_stages(catalog).await?;
+        if stages.is_empty() {
+            return Ok(());
+        }
+        let skipped = dlq::skipped(self.table, self.version, self.day, SKIPPED).await?;
         for (hours, stage) in &stages {
             self.report.stages += 1;
             let Some(age) = self.age_of(*hours) else { continue };
             let Some(told) = self.told(age, stage) else { continue };
-            let arrived = arrivals(self.table, self.day, &stage.left_out).await?;
+            let left_out = &stage.left_out | &skipped;
+            let arrived = arrivals(self.table, self.day, &left_out).await?;
             let heads = age.of(self.day.day).zip(arrived).map(|(at, arrived)| arrived.heads_at(at));
             let heads = heads.unwrap_or_default().into_iter().map(|(log, seq)| (log.name(), seq));
-            if !is_same_prefix(&heads.collect(), stage) {
+            if !is_same_prefix(&heads.collect(), &stage.applied, &left_out) {
                 self.fault(format_args!(
                     "its stage of {} is not of what had been appended by then",
                     age.name
@@ -37,8 +45,9 @@ impl DayCheck<'_> {
                 continue;
             }
             let by = definitions.covered(&stage.applied).of(self.day.day);
-            match fold_of(self.table, self.day, &stage.applied, &by, &stage.left_out).await? {
-                Ok((fresh, rows)) => {
+            match self.fold_again(stage, &by, &left_out).await? {
+                Ok(None) => {}
+                Ok(Some((fresh, rows))) => {
                     if !fresh.says(&told) || stage.rows.is_some_and(|stored| stored != rows) {
                         self.fault(format_args!(
                             "its stage of {} is not what its predictions and outcomes give",
@@ -51,6 +60,24 @@ impl DayCheck<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The evaluation of the prefix of a stage and its rows; `None`, when a segment of it was damaged and skipped since, and what is
+    /// left can be read.
+    async fn fold_again(
+        &self,
+        stage: &Stage,
+        by: &BTreeMap<String, Definition>,
+        left_out: &Skipped,
+    ) -> Result<Result<Option<(Evaluation, u64)>, Stopped>> {
+        let is_skipped_since = *left_out != stage.left_out;
+        match fold_of(self.table, self.day, &stage.applied, by, &stage.left_out).await {
+            Ok(Err(_)) if is_skipped_since => {}
+            Err(error) if is_skipped_since && error.kind() == ErrorKind::Incomplete => {}
+            folded => return Ok(folded?.map(Some)),
+        }
+        let folded = fold_of(self.table, self.day, &stage.applied, by, left_out).await?;
+        Ok(folded.map(|_| None))
     }
 
     /// Those of a day whose events are gone can be read.
@@ -91,19 +118,19 @@ impl DayCheck<'_> {
 
 /// The stages of a day, and by what they are judged.
 struct WorkspaceStages {
-    stages: std::collections::BTreeMap<u32, Stage>,
+    stages: BTreeMap<u32, Stage>,
     definitions: catalog::Definitions,
 }
 
-/// Whether a stage is of these logs up to these segments. What was left out at their ends makes no difference.
-fn is_same_prefix(heads: &Applied, stage: &Stage) -> bool {
+/// Whether a stage that covers `applied` is of these logs up to these segments. What is left out at their ends makes no difference.
+fn is_same_prefix(heads: &Applied, applied: &Applied, left_out: &Skipped) -> bool {
     let ends = |log: &String, seq: u64| {
-        let is_left_out = |seq: &u64| stage.left_out.contains(&(log.clone(), *seq));
+        let is_left_out = |seq: &u64| left_out.contains(&(log.clone(), *seq));
         (1..=seq).rev().find(|seq| !is_left_out(seq))
     };
     let ends = |applied: &Applied| {
         let ends = applied.iter().filter_map(|(log, seq)| Some((log.clone(), ends(log, *seq)?)));
         ends.collect::<Applied>()
     };
-    ends(heads) == ends(&judged(&stage.applied))
+    ends(heads) == ends(&judged(applied))
 }
