@@ -109,10 +109,10 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
     let (catalog, now) = (ingest.catalog(), clock().now());
     let workspace = catalog.ensure_workspace("credit/prod", now).await.unwrap();
     let task = Task::Binary { positive_label: "1".into() };
-    catalog.ensure_model(workspace.id(), "risk", &task, now).await.unwrap();
+    catalog.ensure_model(workspace.id(), "m", &task, now).await.unwrap();
     catalog.ensure_configuration(workspace.id(), "default", now).await.unwrap();
-    let v1 = ReleaseSpec { configuration: Some("default".into()), ..release_of("risk", "v1") };
-    for spec in [v1, release_of("risk", "v2")] {
+    let v1 = ReleaseSpec { configuration: Some("default".into()), ..release_of("m", "v1") };
+    for spec in [v1, release_of("m", "v2")] {
         catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     }
     catalog.set_lanes(workspace.id(), 2).await.unwrap();
@@ -122,7 +122,7 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
     let events = [
         (
             Kind::Releases,
-            r#"{"release":"v1","released_at":"2026-06-01T00:00:00Z","model":"risk","action":"promote","environment":"production"}"#,
+            r#"{"release":"v1","released_at":"2026-06-01T00:00:00Z","model":"m","action":"promote","environment":"production"}"#,
         ),
         (
             Kind::Predictions,
