@@ -3,7 +3,7 @@
 //! A stage is a fold of the logs as of the instant at which the day had the age, so it does not matter when it is made, and by
 //! whom: also after a pause of weeks it says what was known then. It is made when the instant is closed by the worker's clock
 //! and by the engine's, so neither of them alone decides too early. Where nothing has come since, the evaluation that is
-//! stored is it, and no event is read.
+//! stored is it, and no event is read. Of instants that are long over none is made; there events say it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ use crate::{
     evaluate::{SKIPPED, compute_in_partitions, segments_of},
 };
 
-/// Of how many days back a pause may be, and of how many of the last days stages are made in a workspace that has none.
+/// Of how many days back a pause may be and stages are made, and of how many of the last days stages are made in a workspace that has none.
 const MAX_DAYS: usize = 100;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -118,7 +118,9 @@ async fn last_days(table: &dyn Table, workspace: &Id) -> Result<BTreeSet<Day>> {
 pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> Result<Made> {
     let closed = closed(table, now);
     let due = AGES.iter().filter_map(|age| Some(Due { age: *age, at: age.of(day.day)? }));
-    let mut due: Vec<Due> = due.filter(|due| due.at <= closed).collect();
+    // What is appended by a clock of its own, as months are that are replayed, is not closed when the instant is over.
+    let oldest = closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS);
+    let mut due: Vec<Due> = due.filter(|due| oldest < due.at && due.at <= closed).collect();
     if due.is_empty() {
         return Ok(Made::default());
     }

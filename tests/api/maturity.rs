@@ -251,15 +251,16 @@ async fn what_was_known_is_kept_however_late_it_is_folded(world: World) {
     assert_eq!(matured(&scene, &as_computed, all[3]).await.0, stored);
     scene.assert_verified().await;
     // A worker whose clock is ahead of the engine's decides nothing before its time.
-    predict(&scene, "2026-06-17", 3, "2026-06-17T02:00:00Z").await;
     let ahead = at("2126-06-18T00:00:00Z");
     let today = Clock::system().now();
+    let past = today.plus_seconds(-40 * 24 * 3_600).day();
+    predict(&scene, &past.to_string(), 3, &format!("{past}T02:00:00Z")).await;
     predict(&scene, &today.day().to_string(), 3, &today.to_string()).await;
     let make = async |day| {
         let day = WorkspaceDay { workspace: scene.id().clone(), day };
         stages::make_day(&*scene.table, &day, ahead).await.unwrap().stages
     };
-    assert_eq!((make(today.day()).await, make("2026-06-17".parse().unwrap()).await), (0, 7));
+    assert_eq!((make(today.day()).await, make(past).await), (0, 7));
 }
 
 async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
@@ -301,7 +302,7 @@ async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
 
 async fn an_import_of_old_days_is_kept_as_unknown(world: World) {
     let scene = Scene::new(world).await;
-    for day in ["2026-02-01", "2026-02-02"] {
+    for day in ["2026-05-01", "2026-05-02"] {
         predict(&scene, day, 4, "2026-06-18T12:00:00Z").await;
         scene.observe_many(day, "1", 4, "2026-06-18T12:00:00Z").await;
     }
@@ -309,14 +310,19 @@ async fn an_import_of_old_days_is_kept_as_unknown(world: World) {
     let now = "2026-06-18T13:00:00Z";
     assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 2, waiting: 0 });
     let words = Words {
-        from: "2026-02-01",
-        to: "2026-02-02",
+        from: "2026-05-01",
+        to: "2026-05-02",
         columns: Some("day,age,labelled,completeness"),
         ..june()
     };
     let (rows, source) = matured(&scene, &words, now).await;
-    assert_eq!(rows[1..], ["2026-02-01,latest,4,1.0", "2026-02-02,latest,4,1.0"]);
+    assert_eq!(rows[1..], ["2026-05-01,latest,4,1.0", "2026-05-02,latest,4,1.0"]);
     assert_eq!(source, Some(query::Source::Stored));
+    // Of instants that are long over nothing is decided: months that are replayed are appended by a clock of their own.
+    predict(&scene, "2026-01-05", 4, "2026-01-05T12:00:00Z").await;
+    scene.project().await;
+    let day = WorkspaceDay { workspace: scene.id().clone(), day: "2026-01-05".parse().unwrap() };
+    assert_eq!(stages::make_day(&*scene.table, &day, at(now)).await.unwrap(), Made::default());
     scene.assert_verified().await;
 }
 
