@@ -261,6 +261,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
                 error.kind(),
                 ErrorKind::Invalid
                     | ErrorKind::NotFound
+                    | ErrorKind::Gone
                     | ErrorKind::Conflict
                     | ErrorKind::Stale
                     | ErrorKind::TooLarge

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Incomplete,
     /// What was asked for does not exist.
     NotFound,
+    /// What was asked for existed, and was deleted for good: ask for something else.
+    Gone,
     /// The answer would take more room than there is: ask for less.
     TooLarge,
 }
@@ -74,6 +76,11 @@ impl Error {
     /// See [`ErrorKind::NotFound`].
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// See [`ErrorKind::Gone`].
+    pub fn gone(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Gone, message)
     }
 
     /// The same error with its cause.

@@ -72,6 +72,15 @@ pub async fn all(table: &dyn Table, workspace: &Id) -> Result<Vec<Expired>> {
     items.iter().map(Expired::from_item).collect()
 }
 
+/// The marks of the days from `from` to `to`, by day.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<Vec<Expired>> {
+    let items = query_all(table, Query::table(key::expired_between(workspace, from, to))).await?;
+    items.iter().map(Expired::from_item).collect()
+}
+
 /// The days from `from` to `to` whose events are gone.
 ///
 /// # Errors

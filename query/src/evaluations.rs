@@ -27,6 +27,7 @@ use crate::{
     read::Reading,
     request::{LiveIn, Request, What},
     series::{active_items, held_items},
+    staged,
     survey::survey,
     work,
 };
@@ -94,6 +95,9 @@ pub(crate) async fn computed_evaluations(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
+    if staged::is_as_of(request) {
+        return staged::known_then(reading, catalog, request).await;
+    }
     let (periods, by) = computed_periods(reading, catalog, request).await?;
     let rows = periods.iter().flat_map(|period| period.rows(request, &by));
     frame_of(rows.collect(), request, &reading.hold).await
@@ -130,17 +134,27 @@ impl Prepared {
     }
 }
 
-/// Reads what says how predictions are judged, and where they are dealt to buckets by their values, these.
+/// Reads what says how predictions are judged, and where they are dealt to buckets by their values, these. The answer says which
+/// days it lacks.
 pub(crate) async fn prepared(
+    reading: &Arc<Reading>,
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<Prepared> {
+    if request.cut.is_none() {
+        reading.warn_of_expired();
+    }
+    prepared_of_kept(reading, catalog, request).await
+}
+
+/// The same, where days that have expired are told otherwise.
+pub(crate) async fn prepared_of_kept(
     reading: &Arc<Reading>,
     catalog: &Catalog,
     request: &Request,
 ) -> Result<Prepared> {
     let all = catalog.definitions(&reading.workspace).await?;
     let known = all.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
-    if request.cut.is_none() {
-        reading.warn_of_expired();
-    }
     let span = request.zone.map(|zone| zone.span(request.window));
     let by = survey(reading, request.breakdown.wanted(), span, MAX_VALUES).await?;
     let pair = head_to_head::pair(request);

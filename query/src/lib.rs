@@ -86,7 +86,7 @@ mod what;
 mod window;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use catalog::{Catalog, Kept};
 use event::{Clock, Error, Id, Kind, Result, Timestamp, Window};
@@ -189,8 +189,8 @@ impl Query {
     ///
     /// # Errors
     /// `Invalid`, when it names a column or a release that does not exist, or a cut of something else;
-    /// `NotFound`, when events of a cut have expired; `TooLarge` and `Unavailable`, when it takes too much of the
-    /// bounds; those of the table.
+    /// `NotFound`, when events of a cut have expired; `Gone`, when what was known then of a day is not kept; `TooLarge` and
+    /// `Unavailable`, when it takes too much of the bounds; those of the table.
     pub async fn run(&self, workspace: &Id, request: &Request) -> Result<Answer> {
         let (turn, hold) = self.budget.enter().await?;
         let wanted = hold.wanted();
@@ -217,8 +217,11 @@ impl Query {
             tally.rows(frame.height() as u64);
         }
         self.meters.answered(what, began.elapsed(), frame.height());
+        let has_stages = reading.as_ref().is_some_and(|of| of.has_stages.load(Ordering::Relaxed));
         let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
         let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
+        // Asked again by a cut, what it does not name would be missing.
+        let cut = cut.filter(|_| !has_stages);
         Ok(Answer { frame, cut, as_of, warnings: warnings.unwrap_or_default(), source: None, held })
     }
 

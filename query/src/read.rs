@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
 use catalog::Kept;
@@ -54,6 +54,8 @@ pub(crate) struct Reading {
     pub(crate) hold: Hold,
     /// Whether another reading has said what is left out.
     is_again: bool,
+    /// Whether the answer has days as they stood at an age, which no cut names.
+    pub(crate) has_stages: AtomicBool,
     found: Mutex<Found>,
 }
 
@@ -159,7 +161,19 @@ impl Reading {
     ) -> Self {
         let (table, workspace, found) = (Arc::clone(table), workspace.clone(), Mutex::default());
         let left_out = Arc::new(left_out);
-        Self { table, workspace, window, until, closed, kept, left_out, hold, is_again: false, found }
+        Self {
+            table,
+            workspace,
+            window,
+            until,
+            closed,
+            kept,
+            left_out,
+            hold,
+            is_again: false,
+            has_stages: AtomicBool::new(false),
+            found,
+        }
     }
 
     /// A reading of what this one has found so far, and of nothing else.
@@ -171,18 +185,10 @@ impl Reading {
     /// A reading of so much of each log, as it was at an instant.
     pub(crate) fn then(&self, heads: Heads, closed: Timestamp) -> Self {
         let left_out = self.left_out.iter().cloned().chain(self.found().left_out.iter().cloned()).collect();
-        Self {
-            table: Arc::clone(&self.table),
-            workspace: self.workspace.clone(),
-            window: self.window,
-            until: Until::Heads(heads),
-            closed,
-            kept: self.kept.clone(),
-            left_out: Arc::new(left_out),
-            hold: self.hold.clone(),
-            is_again: true,
-            found: Mutex::default(),
-        }
+        let (point, kept) = ((Until::Heads(heads), closed), self.kept.clone());
+        let again =
+            Self::new(&self.table, &self.workspace, self.window, point, kept, left_out, self.hold.clone());
+        Self { is_again: true, ..again }
     }
 
     /// The days of the window that may have a row that is wanted.
@@ -283,16 +289,6 @@ impl Reading {
 
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Warns when events of the window have expired, so that they are not in what is made of the logs.
-    pub(crate) fn warn_of_expired(&self) {
-        let expired: Vec<Day> = self.window.days().filter(|day| !self.kept.keeps(*day)).collect();
-        if let (Some(last), count) = (expired.last(), expired.len()) {
-            self.warn(format!(
-                "the events of {count} of the days, up to {last}, have expired and are not in the answer"
-            ));
-        }
     }
 
     /// Notes that some kinds of events of a day are read.

@@ -145,6 +145,11 @@ impl What {
         )
     }
 
+    /// Whether it is told of a day whose events have expired as it stood at an age of the day.
+    pub(crate) fn is_kept_at_ages(self) -> bool {
+        matches!(self, What::Evaluations | What::Classes | What::Confusion)
+    }
+
     /// Whether it takes a word that only what is made of evaluations takes.
     pub(crate) fn takes(self, word: &str) -> bool {
         match word {

@@ -127,6 +127,7 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Corrupt => "corrupt",
         ErrorKind::Incomplete => "incomplete",
         ErrorKind::NotFound => "not_found",
+        ErrorKind::Gone => "gone",
         ErrorKind::TooLarge => "too_large",
     }
 }

@@ -1,18 +1,18 @@
 //! Events that expire unless they are pinned.
 
 use catalog::Pin;
-use event::{Clock, Day, Error, Kind};
+use event::{Clock, Day, Error, ErrorKind, Kind};
 use log::{counted::CountedTime, expired, scan};
 use projector::{
     expire::Deleted,
     rebuild::{Pace, rebuild},
     sweep::sweep,
 };
-use query::What;
+use query::{Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
-    scene::Scene,
+    scene::{Scene, csv},
     world::{World, at},
 };
 
@@ -23,6 +23,7 @@ on_both_engines!(
     marked_days_are_deleted_to_the_end,
     one_clock_ahead_deletes_nothing_for_good,
     retention_on_old_data_comes_down_at_once_and_then_day_by_day,
+    what_was_known_of_an_expired_day_is_told_by_its_ages,
 );
 
 const DAYS: [&str; 4] = ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"];
@@ -191,4 +192,86 @@ async fn retention_on_old_data_comes_down_at_once_and_then_day_by_day(world: Wor
     assert_eq!((left[0], left[1]), (4, 3), "{left:?}");
     assert!(left.windows(2).all(|two| two[0] - two[1] <= 1), "{left:?}");
     assert_eq!([2, 3, 6, 7, 10, 11].map(|at| left[at]), [3, 2, 2, 1, 1, 0], "{left:?}");
+}
+
+/// Predictions of two days; the outcomes of the first come at several ages of it.
+async fn judge_late(scene: &Scene) {
+    for day in ["2026-06-01", "2026-06-04"] {
+        scene.predict_many(day, "v1", 10, &format!("{day}T02:00:00Z")).await;
+    }
+    for (count, now) in
+        [(2, "2026-06-02T00:10:00Z"), (5, "2026-06-02T12:00:00Z"), (9, "2026-06-06T12:00:00Z")]
+    {
+        scene.observe_many("2026-06-01", "1", count, now).await;
+    }
+    scene.project().await;
+}
+
+/// Access pattern D5. What was known of a day at the ages that it had reached stays when its events go.
+async fn what_was_known_of_an_expired_day_is_told_by_its_ages(world: World) {
+    let scene = Scene::new(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    judge_late(&scene).await;
+    let words = |as_of| Words {
+        from: "2026-06-01",
+        to: "2026-06-04",
+        columns: Some("day,release,labelled,accuracy,auc"),
+        as_of,
+        ..Words::default()
+    };
+    let ask = async |as_of| {
+        let request = Request::parse(What::Evaluations, &words(Some(as_of))).unwrap();
+        scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await
+    };
+    let instants =
+        ["2026-06-02T01:00:00Z", "2026-06-03T00:00:00Z", "2026-06-05T00:00:00Z", "2026-06-20T00:00:00Z"];
+    let mut before = Vec::new();
+    for as_of in instants {
+        let answer = ask(as_of).await.unwrap();
+        assert!(answer.cut.is_some() && answer.warnings.is_empty());
+        before.push(csv(answer));
+    }
+    // They expire before any stage was made: the first day at the age of seven days, as they are kept for so long.
+    catalog.set_retention(&id, Some(7), at("2026-06-09T00:00:00Z")).await.unwrap();
+    assert_eq!(scene.expire(at("2026-06-10T00:00:00Z")).await, Deleted::default());
+    assert_eq!(scene.expire(at("2026-06-10T01:00:00Z")).await, Deleted { days: 1, segments: 4, waiting: 0 });
+    catalog
+        .pin(&id, &Pin::Day("2026-06-04".parse().unwrap()), true, at("2026-06-10T02:00:00Z"))
+        .await
+        .unwrap();
+    let after = "have expired: in the answer is what was known";
+    let expected = [
+        Some(format!("the events of 2026-06-01 {after} 1h after the end of the day")),
+        Some(format!("the events of 2026-06-01 {after} 1d after the end of the day")),
+        Some(format!("the events of 2026-06-01 {after} 3d after the end of the day")),
+        Some("the events of 2026-06-01 had expired by then: in the answer is what was known last".into()),
+    ];
+    for ((as_of, before), expected) in instants.into_iter().zip(&before).zip(expected) {
+        let answer = ask(as_of).await.unwrap();
+        assert_eq!((answer.cut.is_none(), &answer.warnings), (true, &Vec::from_iter(expected)), "{as_of}");
+        assert_eq!(answer.as_of.map(|at| at.to_string()).as_deref(), Some(as_of));
+        assert_eq!(&csv(answer), before, "as of {as_of}");
+    }
+    // Between two ages it is as it stood at the earlier one; before the first one nobody can say.
+    assert!(csv(ask("2026-06-02T18:00:00Z").await.unwrap()).contains("2026-06-01,v1,2,"));
+    let error = ask("2026-06-02T00:30:00Z").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Gone);
+    assert!(error.to_string().contains("ask as of then or later"), "{error}");
+    // Before the day there was nothing to know.
+    assert_eq!(csv(ask("2026-05-31T12:00:00Z").await.unwrap()).lines().count(), 1);
+    // What asks for more than is kept says that the day is left out.
+    let request = Words { threshold: Some("0.3"), ..words(Some(instants[1])) };
+    let request = Request::parse(What::Evaluations, &request).unwrap();
+    let answer = scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await.unwrap();
+    assert!(answer.warnings[0].contains("have expired and are not in the answer"), "{:?}", answer.warnings);
+    // A day that expires later has its maturity from what is kept.
+    let request = Words { columns: Some("day,age,labelled"), ..words(None) };
+    let request = Request::parse(What::Maturity, &request).unwrap();
+    scene.keep_stages(at("2026-06-20T12:00:00Z")).await;
+    let answer = scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await.unwrap();
+    let rows = csv(answer);
+    assert!(rows.contains("2026-06-01,3d,5\n2026-06-01,7d,9\n2026-06-01,latest,9"), "{rows}");
+    assert!(rows.contains("2026-06-04,14d,0\n2026-06-04,latest,0"), "{rows}");
+    let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
+    assert_eq!((report.faults.as_slice(), report.expired, report.stages), ([].as_slice(), 1, 6));
 }

@@ -177,6 +177,7 @@ impl From<Error> for Problem {
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
             ErrorKind::Corrupt | ErrorKind::Incomplete => StatusCode::INTERNAL_SERVER_ERROR,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Gone => StatusCode::GONE,
             ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         };
         if status.is_server_error() {

@@ -230,7 +230,7 @@ pub fn answer(description: &str, media_type: &str, schema: impl Into<RefOr<Schem
 }
 
 /// The problems that an operation may answer: what their statuses mean here.
-const PROBLEMS: [(StatusCode, &str); 12] = [
+const PROBLEMS: [(StatusCode, &str); 13] = [
     (StatusCode::BAD_REQUEST, "Something in the request is wrong; `detail` says what."),
     (StatusCode::UNAUTHORIZED, "The request brings no token that is good; see `Authorization: Bearer`."),
     (StatusCode::FORBIDDEN, "The caller may not do this; `detail` says which right is missing."),
@@ -240,6 +240,7 @@ const PROBLEMS: [(StatusCode, &str); 12] = [
         StatusCode::CONFLICT,
         "It was done before in another way, or something stands against it; `detail` says what.",
     ),
+    (StatusCode::GONE, "What it asks for was deleted when it expired; `detail` says what there is instead."),
     (
         StatusCode::PRECONDITION_FAILED,
         "It has changed since it was read: its version is not that of `If-Match`.",

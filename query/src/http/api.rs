@@ -55,6 +55,10 @@ pub(super) fn query(what: What, named: Named) -> Operation {
     let rows = if is_paged { with_header(rows, said::OF_NEXT) } else { rows };
     let operation = operation.answers(StatusCode::OK, or_explained(rows).build()).fails(&ALWAYS);
     let operation = operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE]);
+    let operation = match what.is_kept_at_ages() {
+        true => operation.fails(&[StatusCode::GONE]),
+        false => operation,
+    };
     match what {
         // By default they are ranked by a metric that may not be set.
         What::Segments => operation.fails(&[StatusCode::CONFLICT]),

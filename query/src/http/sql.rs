@@ -88,7 +88,7 @@ pub(super) fn operation(named: Named) -> Operation {
     operation
         .answers(StatusCode::OK, or_explained(rows_of(&row, true)).build())
         .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::GONE, StatusCode::PAYLOAD_TOO_LARGE])
         .fails(&[StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY])
 }
 
