@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::Context;
-use catalog::{AlertRule, AlertRuleBody, Catalog, http::alert_rule_json};
+use catalog::{
+    AlertRule, AlertRuleBody, Catalog,
+    http::{alert_rule_json, crossing_json, standing_json},
+};
 use clap::{Args, Subcommand};
 use event::{Clock, Day, Error, Timestamp, Window};
 use fold::alert::{Crossing, JudgedDay};
@@ -64,6 +67,23 @@ pub(crate) enum AlertCommand {
         /// The workspace, as category/name or by id.
         #[arg(long, short)]
         workspace: String,
+    },
+    /// List when rules began to fire and were resolved, the latest days first.
+    Events {
+        #[command(flatten)]
+        workspace: InWorkspace,
+        /// The first day that was judged, as YYYY-MM-DD (UTC).
+        #[arg(long)]
+        from: Option<Day>,
+        /// The last day.
+        #[arg(long)]
+        to: Option<Day>,
+        /// The most that are listed, 1 to 1000.
+        #[arg(long, default_value_t = 100)]
+        limit: usize,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
     },
     /// Try a rule on days that are over: when it would have fired, by what is known now. Nothing is written.
     Test(TestArgs),
@@ -127,8 +147,10 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
         AlertCommand::List { workspace, format } => {
             let workspace = catalog.workspace(&workspace).await?;
             let rules = catalog.alert_rules(workspace.id()).await?;
-            let rows: Vec<Value> = rules.iter().map(|rule| row(rule, format)).collect();
-            show(&["name", "watches", "of", "fires", "for", "created_at"], &rows, format);
+            let judged = catalog.judged_rules(workspace.id()).await?;
+            let rows: Vec<Value> =
+                rules.iter().map(|rule| row(rule, standing_json(rule, &judged), format)).collect();
+            show(&["name", "watches", "of", "fires", "for", "state", "judged_day"], &rows, format);
         }
         AlertCommand::Show { name, workspace, format } => {
             let workspace = catalog.workspace(&workspace).await?;
@@ -139,16 +161,24 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             catalog.delete_alert_rule(workspace.id(), &name).await?;
             println!("alert rule {name} is deleted");
         }
+        AlertCommand::Events { workspace, from, to, limit, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let to = to.unwrap_or_else(|| Clock::system().now().day());
+            let from = from.unwrap_or(Day::FIRST);
+            let crossings = catalog.crossings(workspace.id(), from, to, limit).await?;
+            let rows: Vec<Value> = crossings.iter().map(crossing_json).collect();
+            show(&["day", "rule", "what", "text", "at"], &rows, format);
+        }
         AlertCommand::Test(args) => test(&catalog, args).await?,
     }
     Ok(())
 }
 
 /// A rule in a list: in words for people, whole for programs.
-fn row(rule: &AlertRule, format: ShowFormat) -> Value {
+fn row(rule: &AlertRule, whole: Value, format: ShowFormat) -> Value {
     let body = &rule.body;
     if let ShowFormat::Json = format {
-        return alert_rule_json(rule);
+        return whole;
     }
     let missing = body.missing.as_ref().map(|kind| format!("no {kind}"));
     let watches = body.figure.clone().or_else(|| body.count.clone()).or(missing);
@@ -163,7 +193,8 @@ fn row(rule: &AlertRule, format: ShowFormat) -> Value {
         "of": of.unwrap_or_else(|| "the workspace".to_owned()),
         "fires": fires.unwrap_or_else(|| format!("at {by}")),
         "for": rule.rule.for_days,
-        "created_at": rule.created_at.to_string(),
+        "state": whole["state"],
+        "judged_day": whole["judged_day"],
     })
 }
 

@@ -1,8 +1,10 @@
 //! Alert rules: which number of a workspace is to be watched, and when people are told. All rules of a workspace
 //! stand in one item, so they are bounded, and applied all or none.
 
+mod crossing;
 mod item;
 mod read;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,7 @@ use log::key;
 use serde::{Deserialize, Serialize};
 use table::{Change, Index, Policy, Query, query_all, update};
 
+pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
 pub use read::MAX_TEST_DAYS;
 
 use super::Catalog;

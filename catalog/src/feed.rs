@@ -126,18 +126,41 @@ pub(super) async fn note_release(table: &dyn Table, workspace: &Id, change: &Rel
 }
 
 async fn note(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<()> {
+    let item = placed(table, workspace, item, model).await?;
+    unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
+}
+
+/// The item of a happening with its place among those of its model, if that is there.
+async fn placed(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<Item> {
     let id = match model {
         Some(model) => model_id(table, workspace, model).await?,
         None => None,
     };
-    let item = match id {
+    Ok(match id {
         Some(id) => {
             let sk = item.key.sk.clone();
             item.with("GSI1PK", key::happenings_of_model(&id).pk).with("GSI1SK", sk)
         }
         None => item,
+    })
+}
+
+/// The item of an alert, for those who follow the workspace or the model.
+///
+/// # Errors
+/// Those of the table.
+pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Result<Item> {
+    let item = Item::new(key::happening(workspace, alert.at, ALERT, &alert.name, ""))
+        .with("v", ITEM_VERSION)
+        .with("at", alert.at.micros())
+        .with("what", ALERT)
+        .with("about", alert.name.as_str())
+        .with("note", alert.text.as_str());
+    let item = match &alert.model {
+        Some(model) => item.with("model", model.as_str()),
+        None => item,
     };
-    unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
+    placed(table, workspace, item, alert.model.as_deref()).await
 }
 
 /// The id of a model, by its name.
@@ -163,17 +186,8 @@ impl Catalog {
         {
             return Err(Error::not_found(format!("there is no model `{model}` in this workspace")));
         }
-        let item = Item::new(key::happening(workspace, alert.at, ALERT, &alert.name, ""))
-            .with("v", ITEM_VERSION)
-            .with("at", alert.at.micros())
-            .with("what", ALERT)
-            .with("about", alert.name.as_str())
-            .with("note", alert.text.as_str());
-        let item = match &alert.model {
-            Some(model) => item.with("model", model.as_str()),
-            None => item,
-        };
-        note(&*self.table, workspace, item, alert.model.as_deref()).await
+        let item = alert_item(&*self.table, workspace, alert).await?;
+        unless_overtaken(self.table.put(item, Condition::Absent).await).map(drop)
     }
 
     /// The id of the model of this name.

@@ -81,8 +81,8 @@ use table::{Index, Query, Table, query_all};
 pub use action::{Action, Effect};
 pub use activity::Activity;
 pub use alert::{
-    AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_DELAY_DAYS, MAX_FOR_DAYS, MAX_TEST_DAYS,
-    Scope as AlertScope, WINDOW_DAYS, Watched,
+    AlertRule, AlertRuleBody, CrossedRule, Judged, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS,
+    MAX_FOR_DAYS, MAX_TEST_DAYS, Scope as AlertScope, WINDOW_DAYS, Watched, judged_rules,
 };
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
@@ -96,7 +96,7 @@ pub use definition::{DEFINED, Defined, Definitions, record_definitions};
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use feed::{
     ALERT, Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES,
-    MAX_MARKS, SEEN_SECONDS,
+    MAX_MARKS, SEEN_SECONDS, alert_item,
 };
 pub use first::{First, adopt_definitions};
 pub use follow::{Digest, Followers, MAX_FOLLOWS};

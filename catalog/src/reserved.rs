@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 28] = [
     "alert-rules",
     "alerts",
     "audit",
@@ -14,6 +14,7 @@ const OTHERS: [&str; 27] = [
     "classes",
     "confusion",
     "consumers",
+    "crossings",
     "drift",
     "estimates",
     "evaluations",

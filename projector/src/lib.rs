@@ -6,7 +6,8 @@
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
 //! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
-//! served, [`board`] keeps the leaderboard, [`stages`] keeps evaluations as they stood at some ages, [`expire`] deletes events whose time is over, [`status`] says
+//! served, [`board`] keeps the leaderboard, [`alert`] judges alert rules, [`stages`] keeps evaluations as they stood at some ages,
+//! [`expire`] deletes events whose time is over, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
 //! again and compares.
 //!
@@ -37,6 +38,7 @@
 //! It appends nothing to the log, and nothing else writes what it writes. Losing, repeating or
 //! reordering changes can delay a rollup; it cannot make it wrong.
 
+pub mod alert;
 pub mod board;
 mod carry;
 mod caught;

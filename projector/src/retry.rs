@@ -12,7 +12,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    WorkspaceDay, board, caught,
+    WorkspaceDay, alert, board, caught,
     counters::move_old,
     dlq::{self, DeadLetter, Refused, Stopped},
     evaluate::{self, Effort},
@@ -118,6 +118,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Stages => stages::make(table, workspace, &BTreeSet::new(), now).await.map(|_| ()),
             OfWorkspace::Leaderboard => board::refresh(table, catalog, workspace).await,
+            OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
         }
     };
     match caught::whole(doing).await {

@@ -71,6 +71,7 @@ pub(crate) struct Stats {
     pub(crate) dead_letters: AtomicU64,
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept_behind: AtomicU64,
+    pub(crate) firing: AtomicU64,
     pub(crate) meters: Meters,
 }
 

@@ -1,7 +1,7 @@
 //! One worker: it reads the shards that it has leases of, sweeps, and writes what is dirty.
 //!
-//! Three loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
-//! leases and starts a reader for each shard, the sweeper (`sweeper`) compares logs with
+//! Four loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
+//! leases and starts a reader for each shard, alert rules are judged (`alert`), the sweeper (`sweeper`) compares logs with
 //! rollups, and the workshop (`work`) folds and evaluates. Whatever they start ends with them, so
 //! dropping the future of [`Projector::run`] is a crash, and a crash at any point is harmless.
 
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 pub use crate::shared::Options;
 
 use crate::{
-    coordinator::Coordinator, executor, heartbeat, lease::SWEEP, lock::lock, shared::Shared, sweeper,
+    alert, coordinator::Coordinator, executor, heartbeat, lease::SWEEP, lock::lock, shared::Shared, sweeper,
 };
 
 /// What a worker has done, and what is still to be done, since it started.
@@ -63,6 +63,8 @@ pub struct Health {
     pub sweeps: u64,
     /// Segments that the last of them found behind.
     pub swept_behind: u64,
+    /// Alert rules that fire, as last judged. 0 for a worker without the lease of the sweep.
+    pub firing: u64,
 }
 
 /// One worker.
@@ -110,6 +112,7 @@ impl Projector {
             heartbeat_age: lock(&shared.last_beat).map(|at| now - at),
             sweeps: figure(&stats.sweeps),
             swept_behind: figure(&stats.swept_behind),
+            firing: figure(&stats.firing),
         }
     }
 
@@ -126,6 +129,7 @@ impl Projector {
             futures::try_join!(
                 Coordinator::new(Arc::clone(shared)).run(),
                 sweeper::run(shared),
+                alert::run(shared),
                 executor::run(shared),
             )
         };

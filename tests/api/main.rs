@@ -12,6 +12,7 @@ mod catalog;
 mod challengers;
 mod closing;
 mod counters;
+mod crossings;
 mod custom;
 mod definitions;
 mod drift;

@@ -3,8 +3,11 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use catalog::{AlertRuleBody, Catalog, New, NewEntity, NewRun, Noted, ReleaseDetails, Role, Run};
+use catalog::{
+    AlertRuleBody, Catalog, CrossedRule, Judged, New, NewEntity, NewRun, Noted, ReleaseDetails, Role, Run,
+};
 use event::{Clock, Day, Definition, Kind, Task, Timestamp, Window};
+use fold::alert::{Reading, Standing, replay};
 use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
@@ -124,6 +127,40 @@ fn details() -> ReleaseDetails {
     }
 }
 
+fn release(workspace: event::Id) -> New {
+    New::Release {
+        workspace,
+        model: "churn".into(),
+        configuration: Some("deep".into()),
+        environment: Some("production".into()),
+        details: Box::new(details()),
+    }
+}
+
+/// An alert rule.
+fn rule() -> AlertRuleBody {
+    AlertRuleBody {
+        name: "auc-low".into(),
+        figure: Some("auc".into()),
+        release: Some("v1".into()),
+        below: Some(0.7),
+        ..AlertRuleBody::default()
+    }
+}
+
+/// The alert rule, which fires.
+async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
+    let rule = catalog.apply_alert_rules(workspace, vec![rule()], now()).await.unwrap().remove(0);
+    let reading = Reading { value: Some(0.65), n: Some(4_000) };
+    let fires = replay(&rule.rule, Standing::default(), &[(now().day(), reading)], 0).remove(0);
+    let (created_at, day, standing) = (rule.created_at, fires.day, fires.standing);
+    let judged = Judged { ver: 1, created_at, day, standing };
+    let crossed = CrossedRule::of(&rule, &fires, [("p/00".to_owned(), 7)].into(), now()).unwrap();
+    for item in [judged.to_item(workspace, rule.name()), crossed.to_item(workspace)] {
+        table.put(item, Condition::Absent).await.unwrap();
+    }
+}
+
 /// A run with a metric.
 async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     let text = |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into();
@@ -145,18 +182,6 @@ async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     noted.add(&metric.columns, Some((&log, 17)));
     catalog.record_metrics(workspace, noted).await.unwrap();
     run
-}
-
-/// An alert rule.
-async fn keep_rule(catalog: &Catalog, workspace: &event::Id) {
-    let rule = AlertRuleBody {
-        name: "auc-low".into(),
-        figure: Some("auc".into()),
-        release: Some("v1".into()),
-        below: Some(0.7),
-        ..AlertRuleBody::default()
-    };
-    catalog.apply_alert_rules(workspace, vec![rule], now()).await.unwrap();
 }
 
 /// The evaluation of a day at an age, and up to when such evaluations are kept.
@@ -190,14 +215,7 @@ async fn the_page_shows_what_is_stored() {
     let configuration = create("deep", New::Configuration { workspace: within() }).await;
     let snapshot = create("june", snapshot(&workspace)).await;
     let user = create("ann", New::User).await;
-    let release = New::Release {
-        workspace: within(),
-        model: "churn".into(),
-        configuration: Some("deep".into()),
-        environment: Some("production".into()),
-        details: Box::new(details()),
-    };
-    let release = create("v1", release).await;
+    let release = create("v1", release(within())).await;
     let group = create("risk", New::Group).await;
     let system = create("nightly", New::System).await;
     catalog.add_member(&group, &user, now()).await.unwrap();
@@ -205,8 +223,8 @@ async fn the_page_shows_what_is_stored() {
     catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
 
-    keep_rule(&catalog, workspace.id()).await;
     keep_stage(&table, workspace.id()).await;
+    cross(&catalog, &*table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
@@ -231,6 +249,8 @@ async fn the_page_shows_what_is_stored() {
         ("The alert rules of a workspace", key::alert_rules(workspace.id())),
         ("The evaluation of a day when it was a day old", key::stage(workspace.id(), now().day(), 24)),
         ("Up to when such evaluations are kept", key::staged_until(workspace.id())),
+        ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
+        ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

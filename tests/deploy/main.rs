@@ -8,6 +8,7 @@ mod code;
 mod documents;
 mod evaluated;
 mod faults;
+mod pipeline;
 mod policies;
 mod references;
 mod roles;

@@ -106,6 +106,7 @@ fn of_projector(health: &Health) {
         (catalogue::PROJECTOR_HEARTBEAT_AGE, health.heartbeat_age.unwrap_or_default().as_secs_f64()),
         (catalogue::PROJECTOR_CHECKPOINT_AGE, health.oldest_checkpoint.as_secs_f64()),
         (catalogue::PROJECTOR_SWEPT_BEHIND, health.swept_behind as f64),
+        (catalogue::PROJECTOR_FIRING, health.firing as f64),
         (catalogue::PROJECTOR_DEAD_LETTERS, health.stopped as f64),
     ] {
         gauge.gauge([]).set(value);

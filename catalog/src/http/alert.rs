@@ -1,14 +1,15 @@
 //! Alert rules over HTTP.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::{self, Query, rejection::QueryRejection},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Error, Id, Kind};
+use event::{Day, Error, Id, Kind};
+use fold::alert::{Crossing, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
@@ -22,7 +23,13 @@ use web::{
 };
 
 use super::api::{ALWAYS, JSON, OF_BODY};
-use crate::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_DELAY_DAYS, MAX_FOR_DAYS, Service, WINDOW_DAYS};
+use crate::{
+    AlertRule, AlertRuleBody, CrossedRule, Judged, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS,
+    MAX_FOR_DAYS, Service, WINDOW_DAYS,
+};
+
+/// How many crossings are listed, unless it is said.
+const USUAL_CROSSINGS: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +44,14 @@ pub(super) struct One {
 }
 
 pub(super) type Asked = Result<Query<One>, QueryRejection>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Span {
+    from: Option<String>,
+    to: Option<String>,
+    limit: Option<String>,
+}
 
 fn named(asked: Asked) -> Result<Option<String>, Problem> {
     let asked = asked.map(|Query(one)| one.rule);
@@ -97,6 +112,24 @@ pub(super) fn delete_operation(named: Named) -> Operation {
         .summary("Delete an alert rule")
         .takes(name("The rule.", example).required(Required::True))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn crossings_operation(named: Named) -> Operation {
+    let query = |name, schema: ObjectBuilder, says| parameter(ParameterIn::Query, name, schema, says);
+    let limit = schema::integer(1..=MAX_CROSSINGS);
+    let list = schema::object([("crossings", schema::array(schema::component("Crossing")).into())]);
+    named
+        .operation(Operation::get, "/crossings", "list_crossings")
+        .tag("catalog")
+        .summary("List when alert rules began to fire and were resolved")
+        .takes(
+            query("from", schema::day(), "The first day that was judged.").example(Some(json!("2026-06-01"))),
+        )
+        .takes(query("to", schema::day(), "The last day."))
+        .takes(query("limit", limit, "The most in an answer; 100 when it is not given."))
+        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }
@@ -174,7 +207,34 @@ fn new_rule() -> ObjectBuilder {
 
 /// A rule as it is answered.
 pub(super) fn rule_schema() -> RefOr<Schema> {
-    new_rule().property("created_at", schema::time()).required("created_at").into()
+    let day = schema::nullable(schema::day()).description(Some("The last day that was judged; in lists."));
+    let state = schema::one_of(State::ALL.map(State::name)).description(Some("Where it stands; in lists."));
+    new_rule()
+        .property("created_at", schema::time())
+        .required("created_at")
+        .property("state", state)
+        .property("judged_day", day)
+        .into()
+}
+
+/// A crossing as it is answered.
+pub(super) fn crossing_schema() -> RefOr<Schema> {
+    let number = || ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
+    let id = schema::string().description(Some("What tells it from all others of the workspace."));
+    let measured = number().description(Some("What was held against the threshold."));
+    let cut = schema::map(None, schema::count());
+    schema::object([
+        ("id", id.into()),
+        ("rule", schema::name().into()),
+        ("day", schema::day().into()),
+        ("what", schema::one_of(Crossing::ALL.map(Crossing::name)).into()),
+        ("at", schema::time().description(Some("When the day was judged.")).into()),
+        ("value", number().into()),
+        ("measured", measured.into()),
+        ("cut", cut.description(Some("Up to which segment of each log of the day, at least.")).into()),
+        ("text", schema::string().into()),
+    ])
+    .into()
 }
 
 /// A rule as JSON.
@@ -184,8 +244,32 @@ pub fn alert_rule_json(rule: &AlertRule) -> Value {
     told
 }
 
-fn body(rules: &[AlertRule]) -> Response {
-    Json(json!({ "rules": rules.iter().map(alert_rule_json).collect::<Vec<_>>() })).into_response()
+/// A rule as JSON with where it stands.
+pub fn standing_json(rule: &AlertRule, judged: &BTreeMap<String, Judged>) -> Value {
+    let judged = judged.get(rule.name()).filter(|judged| judged.created_at == rule.created_at);
+    let mut told = alert_rule_json(rule);
+    told["state"] = judged.map_or(State::Ok, |judged| judged.standing.state).name().into();
+    told["judged_day"] = judged.map(|judged| judged.day.to_string()).into();
+    told
+}
+
+/// A crossing as JSON.
+pub fn crossing_json(crossed: &CrossedRule) -> Value {
+    json!({
+        "id": crossed.id(),
+        "rule": crossed.rule,
+        "day": crossed.day.to_string(),
+        "what": crossed.crossing.name(),
+        "at": crossed.at.to_string(),
+        "value": crossed.value,
+        "measured": crossed.measured,
+        "cut": crossed.cut,
+        "text": crossed.text,
+    })
+}
+
+fn body(rules: Vec<Value>) -> Response {
+    Json(json!({ "rules": rules })).into_response()
 }
 
 async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
@@ -193,7 +277,7 @@ async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
 }
 
 pub(super) async fn list(
-    State(service): State<Arc<Service>>,
+    extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
     asked: Asked,
 ) -> Result<Response, Problem> {
@@ -202,11 +286,29 @@ pub(super) async fn list(
         Some(name) => vec![catalog.alert_rule(&workspace, &name).await?],
         None => catalog.alert_rules(&workspace).await?,
     };
-    Ok(body(&rules))
+    let judged = catalog.judged_rules(&workspace).await?;
+    Ok(body(rules.iter().map(|rule| standing_json(rule, &judged)).collect()))
+}
+
+pub(super) async fn crossings(
+    extract::State(service): extract::State<Arc<Service>>,
+    InPath(workspace): InPath,
+    asked: Result<Query<Span>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let wrong = |rejection: QueryRejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text());
+    let Query(asked) = asked.map_err(wrong)?;
+    let day = |text: Option<String>, usual| text.map_or(Ok(usual), |text| text.parse::<Day>());
+    let (from, to) = (day(asked.from, Day::FIRST)?, day(asked.to, service.clock().now().day())?);
+    let limit = asked.limit.map_or(Ok(USUAL_CROSSINGS), |limit| limit.parse());
+    let limit = limit.map_err(|_| Error::invalid("limit: it is a whole number"))?;
+    let workspace = id(&service, &workspace).await?;
+    let crossings = service.catalog().crossings(&workspace, from, to, limit).await?;
+    let crossings: Vec<Value> = crossings.iter().map(crossing_json).collect();
+    Ok(Json(json!({ "crossings": crossings })).into_response())
 }
 
 pub(super) async fn apply(
-    State(service): State<Arc<Service>>,
+    extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
     headers: HeaderMap,
     new: Whole,
@@ -214,11 +316,11 @@ pub(super) async fn apply(
     let new: NewRules = json_object(&headers, new)?;
     let workspace = id(&service, &workspace).await?;
     let rules = service.catalog().apply_alert_rules(&workspace, new.rules, service.clock().now()).await?;
-    Ok(body(&rules))
+    Ok(body(rules.iter().map(alert_rule_json).collect()))
 }
 
 pub(super) async fn delete(
-    State(service): State<Arc<Service>>,
+    extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
     asked: Asked,
 ) -> Result<Response, Problem> {

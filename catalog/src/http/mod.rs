@@ -27,7 +27,7 @@ mod schemas;
 mod settings;
 mod workspace;
 
-pub use alert::alert_rule_json;
+pub use alert::{alert_rule_json, crossing_json, standing_json};
 pub use entity::{created, instant, parent_kind};
 pub use judging::{costs, judging};
 pub use quota::{quota_json, quota_of, quota_schema};
@@ -97,6 +97,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(alert::apply_operation(named), maintain(), alert::apply)
                     .add(alert::list_operation(named), read(), alert::list)
                     .add(alert::delete_operation(named), maintain(), alert::delete)
+                    .add(alert::crossings_operation(named), read(), alert::crossings)
                     .add(follow::followers_operation(named), read(), follow::followers)
                     .add(consumer::list_operation(named), read(), consumer::list)
                     .add(consumer::commit_operation(named), read(), consumer::commit)
@@ -112,6 +113,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes
         .schema("AlertRule", alert::rule_schema())
+        .schema("Crossing", alert::crossing_schema())
         .schema("Consumer", consumer::consumer_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())

@@ -1,9 +1,9 @@
-//! The keys of alert rules.
+//! The keys of alert rules, of where they stand, and of when they crossed.
 
-use event::Id;
-use table::Key;
+use event::{Day, Id, Timestamp};
+use table::{Key, KeyRange};
 
-use super::{parse_workspace_page, workspace_page};
+use super::{END, parse_workspace_page, workspace_page};
 
 /// The alert rules of a workspace.
 pub fn alert_rules(workspace: &Id) -> Key {
@@ -22,4 +22,59 @@ pub fn alert_rules_index(workspace: &Id) -> (String, String) {
 pub fn parse_alert_rules(key: &Key) -> Option<Id> {
     let workspace = parse_workspace_page(&key.pk)?;
     (alert_rules(&workspace) == *key).then_some(workspace)
+}
+
+/// The partition of what is noted of the alert rules of a workspace when they are judged.
+fn judged_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/alert")
+}
+
+/// Where an alert rule stands.
+pub fn standing(workspace: &Id, rule: &str) -> Key {
+    Key::new(judged_partition(workspace), format!("standing#{rule}"))
+}
+
+/// Where all alert rules of a workspace stand.
+pub fn standings(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(judged_partition(workspace), "standing#")
+}
+
+/// The rule of a key of [`standing`]. `None`, when it is another key.
+pub fn parse_standing(sk: &str) -> Option<&str> {
+    sk.strip_prefix("standing#")
+}
+
+/// That an alert rule crossed on a day; a rule that was deleted and came again is another one, by when it came.
+pub fn crossing(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> Key {
+    let sk = format!("crossing#{day}/{rule}/{}", created_at.micros());
+    Key::new(judged_partition(workspace), sk)
+}
+
+/// What crossed on the days from one to another.
+pub fn crossings(workspace: &Id, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: judged_partition(workspace),
+        from: format!("crossing#{from}"),
+        to: format!("crossing#{to}/{END}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_strings() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let day: Day = "2013-06-01".parse().unwrap();
+        let partition = "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/alert";
+        assert_eq!(standing(&workspace, "auc-low"), Key::new(partition, "standing#auc-low"));
+        assert_eq!(parse_standing("standing#auc-low"), Some("auc-low"));
+        let crossed = crossing(&workspace, day, "auc-low", day.start());
+        assert_eq!(crossed, Key::new(partition, "crossing#2013-06-01/auc-low/1370044800000000"));
+        let range = crossings(&workspace, day, day);
+        assert!(range.from <= crossed.sk && crossed.sk <= range.to);
+        assert_eq!(parse_alert_rules(&alert_rules(&workspace)), Some(workspace));
+        assert_eq!(parse_alert_rules(&crossed), None);
+    }
 }

@@ -294,11 +294,14 @@ pub enum OfWorkspace {
     Leaderboard,
     /// The evaluations of days are kept as they stood at some ages.
     Stages,
+    /// Its alert rules are judged.
+    Alerts,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Sweep, Self::Counters, Self::Expiry, Self::Leaderboard, Self::Stages];
+    pub const ALL: [Self; 6] =
+        [Self::Sweep, Self::Counters, Self::Expiry, Self::Leaderboard, Self::Stages, Self::Alerts];
 
     /// Its name in keys.
     pub fn name(self) -> &'static str {
@@ -308,6 +311,7 @@ impl OfWorkspace {
             Self::Expiry => "expiry",
             Self::Leaderboard => "leaderboard",
             Self::Stages => "stages",
+            Self::Alerts => "alerts",
         }
     }
 

@@ -42,7 +42,8 @@ locals {
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
   # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
-  # served, evaluations as they stood at ages of their days, dead letters; leases, heartbeats, the time that the table has counted and how far it was swept.
+  # served, evaluations as they stood at ages of their days, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
+  # the time that the table has counted and how far it was swept.
   projection_keys = [
     local.workspace,
     "${local.workspace}/count",
@@ -51,6 +52,7 @@ locals {
     "${local.workspace}/proj",
     "${local.workspace}/stage",
     "${local.workspace}/dlq/v*",
+    "${local.workspace}/alert",
     "sys/lease#*",
     "sys/worker",
     "sys/time",

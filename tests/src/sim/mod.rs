@@ -24,6 +24,7 @@ mod writers;
 
 pub use clocks::{Expired, clocks};
 pub use ops::{Change, Op, ops};
+pub use random::Random;
 pub use regressions::{REGRESSIONS, Regression};
 pub use scene::{Gone, RunReport, grow, retained, run, run_ops};
 pub use shrink::shrink;

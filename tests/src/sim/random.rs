@@ -4,10 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// A splitmix64 sequence (Steele, Lea, Flood 2014).
 #[derive(Debug)]
-pub(super) struct Random(Mutex<u64>);
+pub struct Random(Mutex<u64>);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(Mutex::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x9E37_79B9_7F4A_7C15))
     }
 
@@ -21,12 +22,12 @@ impl Random {
     }
 
     /// A number less than `bound`.
-    pub(super) fn below(&self, bound: u64) -> u64 {
+    pub fn below(&self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
     /// Whether it comes, one time in `one_in`; never when 0.
-    pub(super) fn hits(&self, one_in: u64) -> bool {
+    pub fn hits(&self, one_in: u64) -> bool {
         one_in > 0 && self.below(one_in) == 0
     }
 }

@@ -1,0 +1,219 @@
+//! Judges the alert rules of workspaces: each day once, when it is due and projected. Where a rule stands after a day, that it crossed, and
+//! the alert that those who follow the workspace see are one transaction, under the condition that nobody else has judged the day. So a crossing is
+//! recorded once, whatever ends or begins again, and what was decided stays when figures change later.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+
+use catalog::{Alert, AlertRule, Catalog, CrossedRule, Judged, Watched, alert_item, judged_rules};
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use fold::alert::{Standing, State, replay};
+use log::{
+    active,
+    evaluated::{self, At},
+    key::OfWorkspace,
+    projection::{Applied, Projected},
+    scan,
+    segment_item::CLOSED_AFTER_SECONDS,
+};
+use table::{Condition, Table, Write, unless_overtaken};
+
+use crate::{WorkspaceDay, shared::Shared};
+
+/// How often the rules of all workspaces are judged.
+const JUDGE_EVERY: Duration = Duration::from_secs(60);
+
+/// How long a day is waited for that is due and not projected, in seconds. Then it is judged by what is projected.
+pub const PATIENCE_SECONDS: i64 = 6 * 60 * 60;
+
+/// The most days of a rule that are judged at once.
+const DAYS_AT_ONCE: usize = 31;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// What came of judging the rules of a workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Days that were judged.
+    pub days: u64,
+    /// Times that a rule crossed.
+    pub crossings: u64,
+    /// Rules that fire now.
+    pub firing: u64,
+}
+
+/// Judges all days of the rules of a workspace that are due by `now`, and forgets where rules stood that were deleted. A workspace in which
+/// nothing is due takes two reads.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Outcome> {
+    // In this order: where a rule stands that is not among the rules, that one was deleted.
+    let judged = judged_rules(table, workspace).await?;
+    let rules = catalog.alert_rules(workspace).await?;
+    let mut outcome = Outcome::default();
+    for rule in &rules {
+        let judge = Judge { table, catalog, workspace, rule, now };
+        let state = judge.days(judged.get(rule.name()).copied(), &mut outcome).await?;
+        outcome.firing += u64::from(state == State::Firing);
+    }
+    for (name, judged) in &judged {
+        if rules.iter().all(|rule| rule.name() != name) {
+            let own = Condition::unchanged(judged.ver);
+            let key = log::key::standing(workspace, name);
+            unless_overtaken(table.delete(&key, own).await)?;
+        }
+    }
+    Ok(outcome)
+}
+
+impl Shared {
+    /// Judges the rules of all workspaces that have some; what cannot be judged is a dead letter of the workspace.
+    async fn judge_all(&self) -> Result<()> {
+        let mut firing = 0;
+        for workspace in self.catalog.watched_workspaces().await? {
+            let judging = judge(&*self.table, &self.catalog, &workspace, self.now());
+            let outcome = self.noted(&workspace, OfWorkspace::Alerts, judging).await?;
+            firing += outcome.unwrap_or_default().firing;
+        }
+        self.stats.firing.store(firing, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Judges forever, in the one worker that sweeps now and then.
+pub(crate) async fn run(shared: &Shared) -> Result<()> {
+    loop {
+        tokio::time::sleep(JUDGE_EVERY).await;
+        if !shared.has_sweep_lease() {
+            shared.stats.firing.store(0, Ordering::Relaxed);
+            continue;
+        }
+        match shared.judge_all().await {
+            Err(error) if error.may_pass() => {
+                tracing::warn!(%error, "the table is not available; alert rules are judged later");
+            }
+            judged => judged?,
+        }
+    }
+}
+
+/// A rule that is judged.
+struct Judge<'a> {
+    table: &'a dyn Table,
+    catalog: &'a Catalog,
+    workspace: &'a Id,
+    rule: &'a AlertRule,
+    now: Timestamp,
+}
+
+impl Judge<'_> {
+    /// Judges the days that are due; returns where the rule stands then.
+    async fn days(&self, judged: Option<Judged>, outcome: &mut Outcome) -> Result<State> {
+        let ver = judged.map_or(0, |judged| judged.ver);
+        let judged = judged.filter(|judged| judged.created_at == self.rule.created_at);
+        let mut standing = judged.map_or(Standing::default(), |judged| judged.standing);
+        let mut next = match judged {
+            Some(judged) => judged.day.next(),
+            None => Some(self.first()),
+        };
+        let closed = self.now.plus_seconds(-CLOSED_AFTER_SECONDS);
+        for ver in (ver..).take(DAYS_AT_ONCE) {
+            let Some(day) = next.filter(|day| self.rule.due(*day) <= closed) else { break };
+            let Some(cut) = self.projected(day).await? else { break };
+            let Some((after, has_crossed)) = self.day(day, standing, ver, cut).await? else { break };
+            standing = after;
+            outcome.days += 1;
+            outcome.crossings += u64::from(has_crossed);
+            next = day.next();
+        }
+        Ok(standing.state)
+    }
+
+    /// When a day is judged: now, and microseconds later for each later day, so that alerts have an order.
+    fn at(&self, day: Day) -> Timestamp {
+        let days = i64::from(day.number() - self.rule.created_at.day().number());
+        Timestamp::from_micros(self.now.micros() + days).unwrap_or(self.now)
+    }
+
+    /// The first day that is due after the rule was created.
+    fn first(&self) -> Day {
+        let rule = self.rule;
+        let early = rule.created_at.plus_seconds(-i64::from(rule.delay_days + 2) * DAY_SECONDS).day();
+        let window = Window::new(early, rule.created_at.day()).unwrap_or(Window::of(early));
+        window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(rule.created_at.day())
+    }
+
+    /// Judges a day; where the rule stands then, and whether it crossed. `None`, when somebody else has judged it.
+    async fn day(
+        &self,
+        day: Day,
+        standing: Standing,
+        ver: i64,
+        cut: Applied,
+    ) -> Result<Option<(Standing, bool)>> {
+        let (rule, workspace) = (self.rule, self.workspace);
+        let before = i64::from(rule.look_back());
+        let first = day.start().plus_seconds(-before * DAY_SECONDS).day();
+        let days = self.catalog.readings(workspace, rule, Window::new(first, day)?).await?;
+        let judged = replay(&rule.rule, standing, &days, days.len().saturating_sub(1)).pop();
+        let judged = judged.ok_or_else(|| Error::invalid(format!("{day} cannot be judged")))?;
+        let after = Judged { ver: ver + 1, created_at: rule.created_at, day, standing: judged.standing };
+        let mut writes = vec![Write::Put(after.to_item(workspace, rule.name()), Condition::unchanged(ver))];
+        let crossed = CrossedRule::of(rule, &judged, cut, self.at(day));
+        if let Some(crossed) = &crossed {
+            let model = match &rule.scope {
+                catalog::AlertScope::Live { model, .. } => Some(model.clone()),
+                catalog::AlertScope::Workspace | catalog::AlertScope::Release(_) => None,
+            };
+            let alert =
+                Alert { at: crossed.at, name: crossed.rule.clone(), model, text: crossed.text.clone() };
+            writes.push(Write::Put(crossed.to_item(workspace), Condition::Absent));
+            writes.push(Write::Put(alert_item(self.table, workspace, &alert).await?, Condition::None));
+        }
+        let written = unless_overtaken(self.table.transact(writes).await)?;
+        if let (Some(()), Some(crossed)) = (written, &crossed) {
+            tracing::info!(%workspace, rule = crossed.rule, day = %day, crossing = crossed.crossing.name(), "{}", crossed.text);
+        }
+        Ok(written.map(|()| (judged.standing, crossed.is_some())))
+    }
+
+    /// Up to where what the rule reads of a day is projected; `None`, when something is not that was appended by the instant at
+    /// which the day is due, unless that is long ago.
+    async fn projected(&self, day: Day) -> Result<Option<Applied>> {
+        let version = active::load(self.table, self.workspace).await?.version;
+        let (kinds, applied): (&[Kind], _) = match &self.rule.watched {
+            Watched::Figure(_) => {
+                let at = At { workspace: self.workspace, version, day };
+                let applied = evaluated::head(self.table, at).await?.applied;
+                (&[Kind::Predictions, Kind::Outcomes], applied)
+            }
+            Watched::Count(kind) => {
+                let key = log::key::rollup(self.workspace, version, day);
+                let item = self.table.get(&key).await?;
+                let applied = item.as_ref().map(Projected::applied_of).transpose()?;
+                (std::slice::from_ref(kind), applied.unwrap_or_default())
+            }
+            // It reads the log itself.
+            Watched::Missing(..) => return Ok(Some(Applied::new())),
+        };
+        let due = self.rule.due(day);
+        if self.now < due.plus_seconds(PATIENCE_SECONDS) {
+            for kind in kinds {
+                for head in scan::heads_of_kind(self.table, self.workspace, day, *kind).await? {
+                    let covered = applied.get(&head.log.name()).copied().unwrap_or(0);
+                    let next = match head.seq > covered {
+                        true => scan::after(self.table, &head.log, covered).await?,
+                        false => None,
+                    };
+                    if next.is_some_and(|segment| segment.appended_at <= due) {
+                        let day = WorkspaceDay { workspace: self.workspace.clone(), day };
+                        tracing::debug!(%day, rule = self.rule.name(), "is not projected yet, and judged later");
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        let logs: BTreeMap<_, _> = applied.into_iter().filter(|(log, _)| log.contains('/')).collect();
+        Ok(Some(logs))
+    }
+}

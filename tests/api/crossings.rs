@@ -1,0 +1,298 @@
+//! Judging alert rules: each day once, when it is due and projected; a crossing is recorded once, whatever happens, and stays.
+
+use std::sync::Arc;
+
+use catalog::{AlertRuleBody, Catalog, CrossedRule, HistoryOf};
+use event::{Clock, Result, Timestamp};
+use projector::{
+    alert::{Outcome, judge},
+    rebuild,
+};
+use table::Table;
+use tests::{
+    crashing::Crashing,
+    engine::Engine,
+    faulty::{Faults, FaultyTable},
+    on_both_engines,
+    scene::Scene,
+    sim::Random,
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    a_crossing_is_recorded_once_and_told_to_followers,
+    lives_that_end_at_any_write_record_each_crossing_once,
+    what_was_decided_stays_when_numbers_change,
+    a_day_is_judged_when_it_is_projected,
+    a_rule_that_is_deleted_is_forgotten,
+    a_history_with_deaths_and_replays_records_each_crossing_once,
+);
+
+const CREATED: &str = "2026-06-01T12:00:00Z";
+const NOW: &str = "2026-06-05T00:01:00Z";
+
+fn day(number: u32) -> String {
+    format!("2026-06-{number:02}")
+}
+
+fn few() -> AlertRuleBody {
+    AlertRuleBody {
+        name: "few".into(),
+        count: Some("predictions".into()),
+        below: Some(5.0),
+        ..AlertRuleBody::default()
+    }
+}
+
+/// Predictions of the days from the first of June on, each with so many, and the rule.
+async fn scene(world: World, counts: &[usize]) -> Scene {
+    let scene = Scene::new(world).await;
+    for (number, count) in (1..).zip(counts) {
+        scene.predict_many(&day(number), "v1", *count, &format!("{}T02:00:00Z", day(number))).await;
+    }
+    scene.world.catalog.apply_alert_rules(scene.id(), vec![few()], at(CREATED)).await.unwrap();
+    scene
+}
+
+async fn judged(scene: &Scene, now: &str) -> Outcome {
+    judge(&*scene.table, &scene.world.catalog, scene.id(), at(now)).await.unwrap()
+}
+
+/// What crossed, the earliest first.
+async fn crossings(scene: &Scene) -> Vec<String> {
+    let named = |one: &CrossedRule| format!("{} {} {}", one.day, one.rule, one.crossing.name());
+    recorded(scene).await.iter().map(named).collect()
+}
+
+/// The same, whole.
+async fn recorded(scene: &Scene) -> Vec<CrossedRule> {
+    let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
+    let mut all = scene.world.catalog.crossings(scene.id(), from, to, 100).await.unwrap();
+    all.reverse();
+    all
+}
+
+/// What those who follow the workspace were told, the earliest first.
+async fn told(scene: &Scene) -> Vec<String> {
+    let history = scene.world.catalog.history(scene.id(), HistoryOf::Workspace, 100, None).await.unwrap();
+    let alerts = history.happenings.iter().rev().filter(|one| one.what == "alert");
+    alerts.map(|one| format!("{}: {}", one.about, one.note.as_deref().unwrap())).collect()
+}
+
+const CROSSED: [&str; 2] = ["2026-06-02 few fires", "2026-06-04 few resolves"];
+const TOLD: [&str; 2] = [
+    "few: the number of predictions on 2026-06-02 is 1, below 5",
+    "few: the number of predictions on 2026-06-04 is 9 again",
+];
+
+async fn a_crossing_is_recorded_once_and_told_to_followers(world: World) {
+    let scene = scene(world, &[9, 1, 1, 9]).await;
+    scene.project().await;
+    assert_eq!(judged(&scene, CREATED).await, Outcome::default(), "nothing is due");
+    assert_eq!(judged(&scene, "2026-06-04T00:01:00Z").await, Outcome { days: 3, crossings: 1, firing: 1 });
+    assert_eq!(judged(&scene, "2026-06-04T00:02:00Z").await, Outcome { days: 0, crossings: 0, firing: 1 });
+    // The day is over, but not all that was appended before its end can be seen.
+    assert_eq!(judged(&scene, "2026-06-05T00:00:29Z").await.days, 0);
+    let (one, other) = tokio::join!(judged(&scene, NOW), judged(&scene, NOW));
+    assert_eq!(one.crossings + other.crossings, 1, "{one:?} {other:?}");
+    assert_eq!(
+        (crossings(&scene).await, told(&scene).await),
+        (CROSSED.map(String::from).into(), TOLD.map(String::from).into())
+    );
+    let last =
+        scene.world.catalog.crossings(scene.id(), day(4).parse().unwrap(), day(4).parse().unwrap(), 1).await;
+    let last = last.unwrap().remove(0);
+    assert_eq!((last.value, last.cut.values().sum::<u64>()), (Some(9.0), 1));
+    let standing = scene.world.catalog.judged_rules(scene.id()).await.unwrap()["few"];
+    assert_eq!((standing.day.to_string(), standing.standing.state.name()), (day(4), "resolved"));
+}
+
+async fn lives_that_end_at_any_write_record_each_crossing_once(world: World) {
+    let scene = scene(world, &[9, 1, 1, 9]).await;
+    scene.project().await;
+    let mut lives = 0;
+    loop {
+        let table = Arc::new(Crashing::new(Arc::clone(&scene.table), lives % 2));
+        let dying: Arc<dyn Table> = Arc::clone(&table) as _;
+        let ended = judge(&*dying, &scene.world.catalog, scene.id(), at(NOW)).await;
+        assert_eq!(ended.is_err(), table.is_dead());
+        lives += 1;
+        if ended.is_ok() {
+            break;
+        }
+    }
+    assert!(lives > 4, "{lives} lives");
+    assert_eq!(
+        (crossings(&scene).await, told(&scene).await),
+        (CROSSED.map(String::from).into(), TOLD.map(String::from).into())
+    );
+}
+
+async fn what_was_decided_stays_when_numbers_change(world: World) {
+    let scene = scene(world, &[9, 1, 1, 9]).await;
+    scene.project().await;
+    judged(&scene, NOW).await;
+    let before = crossings(&scene).await;
+    // By now the second day has enough.
+    scene.predict_many(&day(2), "v2", 8, "2026-06-05T02:00:00Z").await;
+    scene.project().await;
+    assert_eq!(judged(&scene, "2026-06-05T03:00:00Z").await, Outcome::default());
+    assert_eq!(crossings(&scene).await, before);
+    // A rule that is changed goes on from where it stands, and judges no day twice.
+    let strict = AlertRuleBody { below: Some(10.0), ..few() };
+    scene
+        .world
+        .catalog
+        .apply_alert_rules(scene.id(), vec![strict], at("2026-06-05T04:00:00Z"))
+        .await
+        .unwrap();
+    assert_eq!(judged(&scene, "2026-06-05T05:00:00Z").await, Outcome::default());
+    assert_eq!(judged(&scene, "2026-06-06T00:01:00Z").await, Outcome { days: 1, crossings: 1, firing: 1 });
+}
+
+async fn a_day_is_judged_when_it_is_projected(world: World) {
+    let scene = scene(world, &[9]).await;
+    assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await, Outcome::default());
+    scene.project().await;
+    // What was appended after the day was due holds nothing up.
+    scene.predict_many(&day(1), "v2", 3, "2026-06-02T00:00:30Z").await;
+    assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await, Outcome { days: 1, crossings: 0, firing: 0 });
+    // What cannot be projected for hours does not hold the rule up for ever.
+    scene.predict_many(&day(2), "v1", 9, "2026-06-02T02:00:00Z").await;
+    assert_eq!(judged(&scene, "2026-06-03T05:59:00Z").await.days, 0);
+    assert_eq!(judged(&scene, "2026-06-03T06:00:00Z").await, Outcome { days: 1, crossings: 1, firing: 1 });
+}
+
+async fn a_rule_that_is_deleted_is_forgotten(world: World) {
+    let (scene, catalog) = {
+        let scene = scene(world, &[1]).await;
+        let catalog = catalog::Catalog::new(Arc::clone(&scene.table));
+        (scene, catalog)
+    };
+    scene.project().await;
+    assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await.firing, 1);
+    catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
+    // One of its name is another rule, and stands well from the day on which it came.
+    let again: Timestamp = at("2026-06-03T12:00:00Z");
+    catalog.apply_alert_rules(scene.id(), vec![few()], again).await.unwrap();
+    assert_eq!(judged(&scene, "2026-06-03T12:01:00Z").await, Outcome::default());
+    scene.predict_many(&day(3), "v1", 9, "2026-06-03T13:00:00Z").await;
+    scene.project().await;
+    assert_eq!(judged(&scene, "2026-06-04T00:01:00Z").await, Outcome { days: 1, crossings: 0, firing: 0 });
+    catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
+    assert_eq!(judged(&scene, "2026-06-04T00:02:00Z").await, Outcome::default());
+    assert!(catalog.judged_rules(scene.id()).await.unwrap().is_empty());
+    assert_eq!(crossings(&scene).await, ["2026-06-01 few fires"], "what crossed stays");
+}
+
+/// Days of a random history.
+const DAYS: u32 = 12;
+
+/// One call in so many of a judge has no answer, and ends its life; half of those calls were made.
+const DOUBTS: u64 = 8;
+
+/// Histories besides those on both engines.
+const HISTORIES: u64 = 8;
+
+/// What a rule that fires below five says of days with so many predictions.
+fn expected(counts: &[usize]) -> Vec<String> {
+    let mut is_firing = false;
+    let mut crossed = Vec::new();
+    for (number, count) in (1..).zip(counts) {
+        if is_firing != (*count < 5) {
+            is_firing = !is_firing;
+            crossed.push(format!("{} few {}", day(number), if is_firing { "fires" } else { "resolves" }));
+        }
+    }
+    crossed
+}
+
+/// What came of a history: lives of judges that ended early, and rebuilds.
+#[derive(Debug, Default)]
+struct Lived {
+    ended: u64,
+    rebuilt: u64,
+}
+
+impl Lived {
+    /// Projects what is behind, or folds everything again.
+    async fn project(&mut self, scene: &Scene, is_rebuild: bool) {
+        // A scene projects into the first version only.
+        if !is_rebuild && self.rebuilt == 0 {
+            return scene.project().await;
+        }
+        let pace = rebuild::Pace { share: 1.0, clock: Clock::system() };
+        rebuild::rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
+        self.rebuilt += 1;
+    }
+
+    /// Two judges at one time, each until it is done or a call is not answered.
+    async fn judge(&mut self, scene: &Scene, random: &Random, now: &str) {
+        let life = |seed| async move {
+            let table = FaultyTable::new(Arc::clone(&scene.table), seed, Faults::doubts(DOUBTS));
+            let table: Arc<dyn Table> = Arc::new(table);
+            let ended: Result<Outcome> =
+                judge(&*table, &Catalog::new(Arc::clone(&table)), scene.id(), at(now)).await;
+            match ended {
+                Ok(_) => 0,
+                Err(error) if error.may_pass() => 1,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let (one, other) = tokio::join!(life(random.below(u64::MAX)), life(random.below(u64::MAX)));
+        self.ended += one + other;
+    }
+}
+
+/// A history in which judges die, come twice and begin again, and numbers change after they were judged.
+async fn history(world: World, seed: u64) -> Lived {
+    let (scene, random) = (scene(world, &[]).await, Random::new(seed));
+    let (mut counts, mut lived, mut before) = (Vec::new(), Lived::default(), Vec::new());
+    for number in 1..=DAYS {
+        counts.push(1 + random.below(8) as usize);
+        let noon = format!("{}T12:00:00Z", day(number));
+        scene.predict_many(&day(number), "v1", counts[counts.len() - 1], &noon).await;
+        if random.hits(2) {
+            lived.project(&scene, random.hits(4)).await;
+        }
+        let now = format!("{}T00:01:00Z", day(number + 1));
+        for _ in 0..random.below(5) {
+            lived.judge(&scene, &random, &now).await;
+        }
+        lived.project(&scene, random.hits(6)).await;
+        let judged = scene.world.catalog.judged_rules(scene.id()).await.unwrap();
+        if let Some(judged) = judged.get("few").filter(|_| random.hits(2)) {
+            // What was few is many by now.
+            scene.predict_many(&judged.day.to_string(), "v2", 9, &now).await;
+            lived.project(&scene, false).await;
+        }
+        let crossed = recorded(&scene).await;
+        assert!(crossed.starts_with(&before), "seed {seed}: {crossed:?} after {before:?}");
+        before = crossed;
+    }
+    let end = format!("{}T00:02:00Z", day(DAYS + 1));
+    judged(&scene, &end).await;
+    lived.project(&scene, true).await;
+    assert_eq!(judged(&scene, &end).await.days, 0, "seed {seed}");
+    assert_eq!(crossings(&scene).await, expected(&counts), "seed {seed}: {counts:?}");
+    let texts: Vec<String> =
+        recorded(&scene).await.iter().map(|one| format!("{}: {}", one.rule, one.text)).collect();
+    assert_eq!(told(&scene).await, texts, "seed {seed}");
+    lived
+}
+
+async fn a_history_with_deaths_and_replays_records_each_crossing_once(world: World) {
+    history(world, 0).await;
+}
+
+#[tokio::test]
+async fn random_histories_with_deaths_and_replays_record_each_crossing_once() {
+    let mut all = Lived::default();
+    for seed in 1..=HISTORIES {
+        let lived = history(World::on(Engine::Sqlite).await, seed).await;
+        all.ended += lived.ended;
+        all.rebuilt += lived.rebuilt;
+    }
+    assert!(all.ended > 4 * HISTORIES && all.rebuilt > HISTORIES, "{all:?}");
+}

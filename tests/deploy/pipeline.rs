@@ -1,0 +1,263 @@
+//! A run of the whole pipeline: what each service calls of the table.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use catalog::{
+    Alert, AlertRuleBody, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric, ReleaseSpec, Role,
+    RunChange, RunStatus, Workspace,
+};
+use event::{Clock, Definition, Id, Kind, Task, Timestamp};
+use ingest::{Ingest, Remember, json::read_ndjson};
+use log::{
+    counted,
+    cut::Cut,
+    key::{self, EntityId, Followed, Scope},
+    scan,
+};
+use projector::{Options, Projector, dlq, rebuild, status, verify};
+use query::{Follow, FollowWords, Request, What, Words};
+use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
+use tests::{
+    recorded::{self, On, Recorded},
+    register::release_of,
+};
+use tokio::sync::oneshot;
+
+use crate::policies::{Call, TABLE};
+
+/// How long the test waits for what must happen, before it fails, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The run that metrics are of.
+const RUN: &str = "2NBs0tD5Ihm2PVFzM3kZvMYdQX9";
+
+/// What each service called.
+pub(crate) struct Calls {
+    pub(crate) ingest: BTreeSet<Call>,
+    pub(crate) projector: BTreeSet<Call>,
+    pub(crate) query: BTreeSet<Call>,
+}
+
+fn calls(recorded: &Recorded) -> BTreeSet<Call> {
+    let call = |call: recorded::Call| Call {
+        action: format!("dynamodb:{}", call.action),
+        resource: match call.on {
+            On::Table => TABLE.to_owned(),
+            On::Index(name) => format!("{TABLE}/index/{name}"),
+            On::Stream => format!("{TABLE}/stream/2026-01-01T00:00:00.000"),
+        },
+        leading_keys: call.partition.into_iter().collect(),
+    };
+    recorded.calls().into_iter().map(call).collect()
+}
+
+fn clock() -> Clock {
+    let now = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+    Clock::from_fn(move || now)
+}
+
+/// A rule that fires on each day without predictions.
+fn rule(name: &str) -> AlertRuleBody {
+    AlertRuleBody {
+        name: name.into(),
+        count: Some("predictions".into()),
+        below: Some(1.0),
+        ..AlertRuleBody::default()
+    }
+}
+
+/// What people do with the catalog besides registering: every kind of write that it knows.
+async fn tend(catalog: &Catalog, workspace: &Workspace) {
+    let (id, now) = (workspace.id(), clock().now());
+    let create = async |name: &str, what| catalog.create(NewEntity::new(name, what), now).await.unwrap().at();
+    let (user, group) = (create("ann", New::User).await, create("team", New::Group).await);
+    create("nightly", New::System).await;
+    let task = Task::Binary { positive_label: "1".into() };
+    let spare = create("spare", New::Model { workspace: id.clone(), definition: Definition::of(task) }).await;
+    catalog.change(&spare, &Patch::rename("unused"), None, now).await.unwrap();
+    catalog.change(&spare, &Patch::archive(true), None, now).await.unwrap();
+    catalog.delete(&spare, None, now).await.unwrap();
+    let place = EntityId::Workspace(id.clone());
+    catalog.add_member(&group, &user, now).await.unwrap();
+    catalog.remove_member(&group, &user, now).await.unwrap();
+    catalog.grant(&Scope::Workspace(id.clone()), &user, Role::Reader, now).await.unwrap();
+    catalog.grant(&Scope::Server, &user, Role::Admin, now).await.unwrap();
+    catalog.revoke(&Scope::Server, &user).await.unwrap();
+    catalog.revoke(&Scope::Workspace(id.clone()), &user).await.unwrap();
+    catalog.count(&place, "reviews", 1, Some("first")).await.unwrap();
+    let followed = Followed::Workspace(id.clone());
+    catalog.follow(user.id(), &followed, now).await.unwrap();
+    let alert = Alert { at: now, name: "drift".into(), model: None, text: "Scores moved.".into() };
+    catalog.raise(id, &alert).await.unwrap();
+    let names: Vec<String> =
+        catalog.feed(user.id(), 10).await.unwrap().into_iter().map(|entry| entry.happening.name).collect();
+    catalog.mark_seen(user.id(), &names, now).await.unwrap();
+    catalog.unfollow(user.id(), &followed).await.unwrap();
+    catalog.apply_alert_rules(id, vec![rule("few"), rule("none")], now).await.unwrap();
+    let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
+    catalog.change_settings(id, |settings| settings.primary_metric.clone_from(&primary)).await.unwrap();
+    catalog.set_retention(id, Some(1_000), now).await.unwrap();
+    let pin = Pin::Day("2026-06-02".parse().unwrap());
+    catalog.pin(id, &pin, true, now).await.unwrap();
+    let cut = Cut::begin(id, Kind::Outcomes, now.day());
+    for name in ["billing", "forgotten"] {
+        catalog.commit(id, name, &cut, now).await.unwrap();
+    }
+    catalog.delete_consumer(id, "forgotten").await.unwrap();
+    let new = NewRun { id: Some(Id::parse(RUN).unwrap()), ..NewRun::default() };
+    let run = catalog.create_run(id, new, now).await.unwrap();
+    let ended = RunChange { status: Some(RunStatus::Finished), ..RunChange::default() };
+    catalog.change_run(id, &run.id, &ended, now).await.unwrap();
+}
+
+/// Registers everything there is to register, and appends events of every kind.
+async fn ingest(table: Arc<dyn Table>) -> Workspace {
+    let ingest = Ingest::new(Arc::clone(&table), clock());
+    let (catalog, now) = (ingest.catalog(), clock().now());
+    let workspace = catalog.ensure_workspace("credit/prod", now).await.unwrap();
+    let task = Task::Binary { positive_label: "1".into() };
+    catalog.ensure_model(workspace.id(), "m", &task, now).await.unwrap();
+    catalog.ensure_configuration(workspace.id(), "default", now).await.unwrap();
+    let v1 = ReleaseSpec { configuration: Some("default".into()), ..release_of("m", "v1") };
+    for spec in [v1, release_of("m", "v2")] {
+        catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
+    }
+    catalog.set_lanes(workspace.id(), 2).await.unwrap();
+    let workspace = ingest.workspace("credit/prod").await.unwrap();
+    table::probe_write(&*table, key::write_probe(), now).await.unwrap();
+    tend(catalog, &workspace).await;
+    let events = [
+        (
+            Kind::Releases,
+            r#"{"release":"v1","released_at":"2026-06-01T00:00:00Z","model":"m","action":"promote","environment":"production"}"#,
+        ),
+        (
+            Kind::Predictions,
+            r#"{"release":"v1","key":"a","predicted_at":"2026-06-01T04:30:00Z","score":0.9,"tags":{"region":"eu"},"features":{"age":30}}"#,
+        ),
+        (
+            Kind::Outcomes,
+            r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","observed_at":"2026-06-02T00:00:00Z","label":"1"}"#,
+        ),
+        (
+            Kind::Metrics,
+            r#"{"release":"v1","name":"latency","measured_at":"2026-06-01T04:30:00Z","value":1.5}"#,
+        ),
+        (
+            Kind::Metrics,
+            r#"{"run":"2NBs0tD5Ihm2PVFzM3kZvMYdQX9","name":"loss","measured_at":"2026-06-01T04:30:00Z","value":1.5}"#,
+        ),
+    ];
+    for (at, (kind, row)) in events.iter().enumerate() {
+        let nightly = format!("nightly-{at}");
+        for key in [Some(nightly.as_str()), None] {
+            let batch = read_ndjson(*kind, row.as_bytes(), now)
+                .unwrap_or_else(|refused| panic!("{kind:?}: {refused}"));
+            ingest.submit(&workspace, batch, key, Remember::Week).await.unwrap();
+        }
+    }
+    workspace
+}
+
+/// Damages the last segment of a log of predictions; returns what it was.
+async fn damage(table: &dyn Table, workspace: &Workspace) -> Item {
+    let heads = scan::heads(table, workspace.id()).await.unwrap();
+    let head = heads.iter().find(|head| head.log.kind == Kind::Predictions).unwrap();
+    let item = table.get(&key::segment(&head.log, head.seq)).await.unwrap().unwrap();
+    table.put(item.clone().with("data", Value::B(vec![1, 2, 3])), Condition::Exists).await.unwrap();
+    item
+}
+
+/// Follows the feed until `is_done`, and stops as at SIGTERM.
+async fn project<F: Future<Output = bool>>(table: Arc<dyn Table>, is_done: impl Fn() -> F) {
+    let projector = Projector::new(table, Options::new(Clock::system()));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn({
+        let projector = projector.clone();
+        async move { projector.run(async move { drop(stopped.await) }).await }
+    });
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !(projector.health().shards > 0 && is_done().await) {
+            tokio::time::sleep(LOOK).await;
+        }
+    });
+    waited.await.expect("the projector does what it must");
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+}
+
+/// Everything that the projector does, and its operators do with its rights.
+async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Workspace) {
+    let whole = damage(&**plain, workspace).await;
+    let letters = || async { dlq::list(&**plain, workspace.id()).await.unwrap() };
+    project(Arc::clone(&recorded), || async { !letters().await.is_empty() }).await;
+    let catalog = Catalog::new(Arc::clone(&recorded));
+    status::status(&*recorded, &catalog, Clock::system().now()).await.unwrap();
+    let judge =
+        async || projector::alert::judge(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
+    assert!(judge().await.unwrap().crossings > 0);
+    Catalog::new(Arc::clone(plain)).delete_alert_rule(workspace.id(), "none").await.unwrap();
+    judge().await.unwrap();
+    let pace = rebuild::Pace { share: 1.0, clock: Clock::system() };
+    let letter = letters().await.remove(0);
+    dlq::skip(&*recorded, &letter).await.unwrap();
+    plain.put(whole, Condition::Exists).await.unwrap();
+    rebuild::rebuild(&*recorded, workspace.id(), &pace, |_| {}).await.unwrap();
+    let whole = damage(&**plain, workspace).await;
+    project(Arc::clone(&recorded), || async { true }).await;
+    plain.put(whole, Condition::Exists).await.unwrap();
+    for letter in letters().await {
+        projector::retry::segment(&*recorded, &letter).await.unwrap();
+    }
+    let is_folded =
+        || async { verify::verify(plain, workspace.id(), |_, _| {}).await.unwrap().faults.is_empty() };
+    project(Arc::clone(&recorded), is_folded).await;
+}
+
+async fn query(table: Arc<dyn Table>) {
+    let query = query::Query::new(Arc::clone(&table), Clock::system());
+    assert_eq!(query.catalog().workspaces().await.unwrap().len(), 1);
+    let workspace = query.catalog().workspace("credit/prod").await.unwrap();
+    query.catalog().page(workspace.id()).await.unwrap();
+    for what in What::all() {
+        let request = Request::parse(what, &tests::scene::words_of(what, "2026-06-01")).unwrap();
+        let frame = query.run(workspace.id(), &request).await.unwrap().frame;
+        assert!(frame.width() > 0, "{what:?}");
+    }
+    let follow = Follow::parse(Kind::Outcomes, &FollowWords::default()).unwrap();
+    let follow = query.of_consumer(workspace.id(), "billing", follow).await.unwrap();
+    query.follow(workspace.id(), &follow).await.unwrap();
+    for by in ["release", "metric", "tag.region"] {
+        let words = Words { by: Some(by), ..tests::scene::words_of(What::Rollups, "2026-06-01") };
+        query.run(workspace.id(), &Request::parse(What::Rollups, &words).unwrap()).await.unwrap();
+    }
+}
+
+/// Deletes what has expired, as a sweep of the projector does, under a setting of long ago.
+async fn expire(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Workspace) {
+    let now = clock().now();
+    Catalog::new(Arc::clone(plain)).set_retention(workspace.id(), Some(1), now).await.unwrap();
+    let catalog = Catalog::new(Arc::clone(&recorded));
+    let expire =
+        async || projector::expire::expire(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
+    // An hour after the setting was noticed.
+    expire().await.unwrap();
+    let time = counted::load(&**plain).await.unwrap().unwrap();
+    time.after(60, time.at).write(&**plain).await.unwrap();
+    let deleted = expire().await.unwrap();
+    assert!(deleted.segments > 0, "{deleted:?}");
+}
+
+/// The whole pipeline, each service on its own way to one table.
+pub(crate) async fn pipeline() -> Calls {
+    let folder = tempfile::tempdir().unwrap();
+    let plain: Arc<dyn Table> = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock()).unwrap());
+    let ways = [(); 3].map(|()| Recorded::new(Arc::clone(&plain)));
+    let [ingests, projects, queries] = &ways;
+    let workspace = ingest(Arc::clone(ingests) as Arc<dyn Table>).await;
+    projector(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
+    query(Arc::clone(queries) as Arc<dyn Table>).await;
+    expire(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
+    Calls { ingest: calls(ingests), projector: calls(projects), query: calls(queries) }
+}
