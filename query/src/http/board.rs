@@ -10,7 +10,7 @@ use axum::{
 };
 use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
 use event::{Day, Error, custom::CUSTOM_FIGURES};
-use fold::{Figure, figure::Direction};
+use fold::{AnyFigure, Figure, figure::Direction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
@@ -69,7 +69,13 @@ pub(super) type Asked = Result<axum::extract::Query<Words>, QueryRejection>;
 
 /// The figures by which releases can be ranked.
 pub(super) fn figures() -> RefOr<Schema> {
-    let names = schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into();
+    figures_that(|_| true)
+}
+
+/// Those of them for which this holds.
+pub(super) fn figures_that(holds: impl Fn(&AnyFigure) -> bool) -> RefOr<Schema> {
+    let figures = Figure::ranking_ones().filter(|figure| holds(&AnyFigure::from(*figure)));
+    let names = schema::one_of(figures.map(|figure| figure.name)).into();
     schema::any_of([names, schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into()])
 }
 

@@ -45,7 +45,8 @@ fn of_challengers() -> [ParameterBuilder; 2] {
 /// How segments are asked for.
 fn of_segments() -> [ParameterBuilder; 2] {
     let says = "The figure by which they are ranked; by default the primary metric of the workspace.";
-    let figure = parameter(segments::FIGURE, board::figures(), Some("accuracy"), says);
+    let figure =
+        parameter(segments::FIGURE, board::figures_that(|figure| !figure.is_sum()), Some("accuracy"), says);
     let says = "Also rank segments of two splits each. They are computed from the events.";
     let pairs = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
     [figure, parameter(segments::PAIRS, pairs.into(), None, says)]
