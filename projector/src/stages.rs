@@ -3,7 +3,7 @@
 //! A stage is a fold of the logs as of the instant at which the day had the age, so it does not matter when it is made, and by
 //! whom: also after a pause of weeks it says what was known then. It is made when the instant is closed by the worker's clock
 //! and by the engine's, so neither of them alone decides too early. Where nothing has come since, the evaluation that is
-//! stored is it, and no event is read. Of instants that are long over none is made; there events say it.
+//! stored is it, and no event is read. Of days whose first instant is long over none is made; there events say it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,12 +118,8 @@ async fn last_days(table: &dyn Table, workspace: &Id) -> Result<BTreeSet<Day>> {
 pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> Result<Made> {
     let closed = closed(table, now);
     let due = AGES.iter().filter_map(|age| Some(Due { age: *age, at: age.of(day.day)? }));
-    // What is appended by a clock of its own, as months are that are replayed, is not closed when the instant is over.
-    let oldest = closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS);
-    let mut due: Vec<Due> = due.filter(|due| oldest < due.at && due.at <= closed).collect();
-    if due.is_empty() {
-        return Ok(Made::default());
-    }
+    let mut due: Vec<Due> = due.filter(|due| due.at <= closed).collect();
+    let Some(youngest) = due.first().map(|due| due.at) else { return Ok(Made::default()) };
     let mut logs = Vec::new();
     for kind in [Kind::Predictions, Kind::Outcomes] {
         logs.extend(scan::heads_of_kind(table, &day.workspace, day.day, kind).await?);
@@ -132,6 +128,11 @@ pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> 
         return Ok(Made::default());
     }
     let last = staged::ages(table, &day.workspace, day.day).await?.pop_last();
+    // What is appended by a clock of its own, as months are that are replayed, is not closed when the instant is over. And stages
+    // that do not begin with the youngest age say that nothing was known before, so of such a day there are none.
+    if last.is_none() && youngest <= closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS) {
+        return Ok(Made::default());
+    }
     due.retain(|due| last.is_none_or(|last| due.age.hours > last));
     let Some(latest) = due.last() else { return Ok(Made::default()) };
     if expired::load(table, &day.workspace, day.day).await?.is_some() {
