@@ -309,17 +309,12 @@ async fn an_import_of_old_days_is_kept_as_unknown(world: World) {
     scene.project().await;
     let now = "2026-06-18T13:00:00Z";
     assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 2, waiting: 0 });
-    let words = Words {
-        from: "2026-05-01",
-        to: "2026-05-02",
-        columns: Some("day,age,labelled,completeness"),
-        ..june()
-    };
+    let columns = Some("day,age,labelled,completeness");
+    let words = Words { from: "2026-05-01", to: "2026-05-02", columns, ..june() };
     let (rows, source) = matured(&scene, &words, now).await;
     assert_eq!(rows[1..], ["2026-05-01,latest,4,1.0", "2026-05-02,latest,4,1.0"]);
     assert_eq!(source, Some(query::Source::Stored));
-    // Of instants that are long over nothing is decided: months that are replayed are appended by a clock of their own.
-    // Nor of a day of which only the first instants are: stages that begin later would say that nothing was known before.
+    // Of days whose first instant is long over nothing is decided: months that are replayed are appended by another clock.
     for day in ["2026-01-05", "2026-03-01"] {
         predict(&scene, day, 4, &format!("{day}T12:00:00Z")).await;
         let day = WorkspaceDay { workspace: scene.id().clone(), day: day.parse().unwrap() };
