@@ -61,7 +61,16 @@ impl Service {
         Ok(service)
     }
 
-    /// As [`Self::start`], and callers are asked for a token: this one.
+    /// As [`Self::start`], and then started again on the same table.
+    ///
+    /// # Errors
+    /// When they do not start.
+    pub async fn start_again(place: &Place, name: &str) -> anyhow::Result<Self> {
+        let folder = Self::start(place, name).await?.stop();
+        Self::start_on(place, &folder, &[])
+    }
+
+    /// As [`Self::start_again`], and callers are asked for a token: this one.
     ///
     /// # Errors
     /// When they do not start.
