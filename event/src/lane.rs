@@ -53,7 +53,7 @@ pub fn lane_of(key: &str, lanes: u8) -> u8 {
 
 /// The field by which events of a kind are dealt to lanes. Of metrics it is the name, so that all
 /// releases of a metric stand in one log; `None` where all events stay in lane 0.
-fn key_field(kind: Kind) -> Option<&'static str> {
+pub fn key_field(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Predictions | Kind::Outcomes => Some("key"),
         Kind::Metrics => Some("name"),

@@ -66,6 +66,9 @@ pub struct Segment {
 /// The attribute that holds the events.
 pub const DATA: &str = "data";
 
+/// The attribute of the first segment of lane 0 that says how many lanes its day and kind has; only there when there are several.
+pub const LANES: &str = "lanes";
+
 /// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
 const INDEXES: &str = "indexes";
 
@@ -74,7 +77,7 @@ pub const AUTHORS: &str = "authors";
 
 /// The attributes that say everything about a segment but its events and who appended them.
 pub const SUMMARY: &[&str] =
-    &["v", "n", "lanes", "appended_at", "first_at", "last_at", "batches", INDEXES, "releases"];
+    &["v", "n", LANES, "appended_at", "first_at", "last_at", "batches", INDEXES, "releases"];
 
 impl Segment {
     /// Packs events, which are placed by their keys, into a segment.
@@ -143,7 +146,7 @@ impl Segment {
         };
         let item = Item::new(key::segment(&self.log, self.seq));
         let item = match self.lanes {
-            Some(lanes) => item.with("lanes", i64::from(lanes)),
+            Some(lanes) => item.with(LANES, i64::from(lanes)),
             None => item,
         };
         let item = match self.indexes.is_empty() {
@@ -175,7 +178,7 @@ impl Segment {
             BY_BATCH_VERSION => Placed::ByBatch,
             _ => item.check_version(ITEM_VERSION).map(|()| Placed::ByKey)?,
         };
-        let lanes = match item.attributes.get("lanes") {
+        let lanes = match item.attributes.get(LANES) {
             None => None,
             Some(_) => Some(lanes(&item)?),
         };
@@ -219,6 +222,11 @@ impl Segment {
         self.batches.iter().zip(indexes)
     }
 
+    /// The names of the columns of its events, from their header; none, when that cannot be read.
+    pub fn column_names(&self) -> impl Iterator<Item = String> + use<> {
+        names_in(&self.data)
+    }
+
     /// Unpacks the events, only the columns that are wanted.
     ///
     /// # Errors
@@ -237,12 +245,22 @@ impl Segment {
 
 /// The names of the columns of the events that an item packs, from the header; none, when that cannot be read.
 pub fn column_names(item: &Item) -> impl Iterator<Item = String> + use<> {
-    let header = item.bytes(DATA).and_then(segment::header).ok();
+    names_in(item.bytes(DATA).unwrap_or_default())
+}
+
+fn names_in(data: &[u8]) -> impl Iterator<Item = String> + use<> {
+    let header = segment::header(data).ok();
     header.into_iter().flat_map(|header| header.columns).map(|column| column.name)
 }
 
+/// How many lanes a day and kind has, as the first item of its lane 0 says; `None`, when it does not say it.
+pub fn lanes_of_day(first: &Item) -> Option<u8> {
+    let is_known = first.int("v").is_ok_and(|version| version == ITEM_VERSION);
+    if is_known { lanes(first).ok() } else { None }
+}
+
 fn lanes(item: &Item) -> Result<u8> {
-    let lanes = u8::try_from(item.int("lanes")?).ok().filter(|lanes| (1..=MAX_LANES).contains(lanes));
+    let lanes = u8::try_from(item.int(LANES)?).ok().filter(|lanes| (1..=MAX_LANES).contains(lanes));
     lanes.ok_or_else(|| item.corrupt(format_args!("`lanes` is not 1 to {MAX_LANES}")))
 }
 

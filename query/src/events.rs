@@ -91,6 +91,11 @@ impl Wanted {
         self.predicate.is_some() || self.narrowed.sample.is_some()
     }
 
+    /// The same, read whatever the keys of events are.
+    pub(crate) fn of_all_keys(&self) -> Self {
+        Self { bounds: RowBounds { keys: None, ..self.bounds.clone() }, ..self.clone() }
+    }
+
     /// The rows that are wanted of some of a day.
     fn chosen(&self, mut rows: DataFrame) -> Result<DataFrame> {
         if let Some((predicate, _)) = &self.predicate {

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use event::{Day, Kind, Result};
+use event::{Column, Columns, Day, Kind, Result, Values, fields::FieldType, lane::key_field};
 use log::segment_item::Segment;
 
-use crate::read::Unpacked;
+use crate::{lanes::Lanes, read::Unpacked};
 
 /// Which columns to read of which events.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct RowBounds {
     pub(crate) days: Option<Arc<BTreeSet<Day>>>,
     /// They are of one of these releases.
     pub(crate) releases: Option<Arc<BTreeSet<String>>>,
+    /// What they are dealt to lanes by, which is their key or the name of a metric, is one of these.
+    pub(crate) keys: Option<Arc<BTreeSet<String>>>,
     /// Their own times are between these instants.
     pub(crate) times: Times,
 }
@@ -74,16 +76,22 @@ pub(crate) enum Why {
     Release,
     /// None of its events has a time that is wanted.
     Time,
+    /// It is in a lane of other keys than those that are wanted.
+    Lane,
+    /// None of its events has a key that is wanted.
+    Key,
     /// The answer lacks it: an operator skipped it, or it cannot be read.
     LeftOut,
 }
 
 impl Why {
     /// All of them, by name.
-    pub(crate) const ALL: [(Self, &'static str); 4] = [
+    pub(crate) const ALL: [(Self, &'static str); 6] = [
         (Self::Empty, "empty"),
         (Self::Release, "release"),
         (Self::Time, "time"),
+        (Self::Lane, "lane"),
+        (Self::Key, "key"),
         (Self::LeftOut, "left_out"),
     ];
 
@@ -93,6 +101,8 @@ impl Why {
             Self::Empty => "they have no events",
             Self::Release => "none of their events is of a release that is wanted",
             Self::Time => "none of their events has a time that is wanted",
+            Self::Lane => "they are in lanes of other keys",
+            Self::Key => "none of their events has a key that is wanted",
             Self::LeftOut => "the answer lacks them, as its warnings say",
         }
     }
@@ -132,13 +142,24 @@ impl Filter {
         })
     }
 
-    /// Unpacks what is wanted of a segment.
-    pub(crate) fn unpack(&self, segment: &Segment) -> Result<Unpacked> {
-        let is_filtered = self.release.is_some();
-        let columns = segment.unpack(|name| match &self.columns {
-            Some(wanted) => wanted.iter().any(|column| column == name) || (is_filtered && name == "release"),
-            None => true,
-        })?;
+    /// Unpacks what is wanted of a segment. Where keys are wanted, theirs is the first column that is unpacked, and the
+    /// others only if some event has one of them; else it says why they are not.
+    pub(crate) fn unpack(&self, segment: &Segment, lanes: &Lanes) -> Result<(Unpacked, Option<Why>)> {
+        let (day, place, appended_at) = (segment.log.day, segment.place(), segment.appended_at);
+        let without = |why| (Unpacked { day, place, appended_at, columns: self.no_rows(segment) }, Some(why));
+        if !lanes.may_hold(&segment.log, segment.placed) {
+            return Ok(without(Why::Lane));
+        }
+        let of_keys = self.rows_of_keys(segment)?;
+        if of_keys.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(without(Why::Key));
+        }
+        let columns =
+            segment.unpack(|name| self.takes(name) || (self.release.is_some() && name == "release"))?;
+        let columns = match of_keys {
+            Some(rows) => columns.take(&rows),
+            None => columns,
+        };
         let columns = match &self.release {
             Some(release)
                 if segment.releases.len() > 1
@@ -150,7 +171,35 @@ impl Filter {
             }
             _ => columns,
         };
-        let appended_at = segment.appended_at;
-        Ok(Unpacked { day: segment.log.day, place: segment.place(), appended_at, columns })
+        Ok((Unpacked { day, place, appended_at, columns }, None))
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        self.columns.as_ref().is_none_or(|wanted| wanted.iter().any(|column| column == name))
+    }
+
+    /// The rows of a segment that have a key that is wanted; `None`, when any key is.
+    fn rows_of_keys(&self, segment: &Segment) -> Result<Option<Vec<usize>>> {
+        let Some((keys, field)) = self.bounds.keys.as_ref().zip(key_field(self.kind)) else {
+            return Ok(None);
+        };
+        let column = segment.unpack(|name| name == field)?;
+        let text = |row| column.column(field).and_then(|column| column.text(row));
+        let is_wanted = |row: &usize| text(*row).is_some_and(|key| keys.contains(key));
+        Ok(Some((0..column.rows).filter(is_wanted).collect()))
+    }
+
+    /// The columns of a segment, without its rows: they say which members of families it has.
+    fn no_rows(&self, segment: &Segment) -> Columns {
+        let names = segment.column_names().filter(|name| self.takes(name));
+        let columns = names.map(|name| {
+            let values = match self.kind.column_type(&name).unwrap_or(FieldType::Text) {
+                FieldType::Float => Values::Float(Vec::new()),
+                FieldType::Time => Values::Time(Vec::new()),
+                FieldType::Text => Values::Text(std::iter::empty::<&str>().collect()),
+            };
+            Column::new(name, values)
+        });
+        Columns { rows: 0, columns: columns.collect() }
     }
 }

@@ -38,6 +38,10 @@ pub(crate) fn check(wanted: &Wanted) -> Result<()> {
 /// The predictions of a window with their outcomes.
 pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     check(wanted)?;
+    let is_member = |name: &String| Kind::Predictions.family(name).is_some();
+    // Whether there is an event that might have a member that is named is not known of some keys.
+    let of_all_keys = wanted.columns.iter().flatten().any(is_member).then(|| wanted.of_all_keys());
+    let wanted = of_all_keys.as_ref().unwrap_or(wanted);
     let days = reading.window.days().filter(|day| wanted.bounds.may_be_of(*day));
     let reads = days.map(|day| join_day(reading, day, wanted));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;

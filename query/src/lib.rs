@@ -59,6 +59,7 @@ mod head_to_head;
 pub mod http;
 mod intervals;
 mod joined;
+mod lanes;
 mod lineage;
 mod lines;
 mod live_in;
@@ -238,7 +239,7 @@ impl Query {
         }
         let point = Point::of(request);
         let reading = self.reading(workspace, &point, self.kept(workspace, &point).await?, &hold).await?;
-        read::resolve(&reading, request.what.kinds()).await?;
+        runs::resolve(&reading, request.what.kinds()).await?;
         Ok(reading.cut().0)
     }
 

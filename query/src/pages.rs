@@ -19,7 +19,7 @@ use crate::{
     events::{self, Wanted},
     frame::{self, failed},
     parts,
-    read::{self, Reading, RowBounds},
+    read::{Reading, RowBounds},
     request::{Request, What},
     runs,
 };
@@ -134,7 +134,7 @@ async fn read_page(
         Some(end) => (Arc::clone(&reading), Arc::clone(&end.cut), Vec::new()),
         None => {
             // How far all days go now, so that the pages that follow read them so far.
-            read::resolve(&reading, &[wanted.kind]).await?;
+            runs::resolve(&reading, &[wanted.kind]).await?;
             let fixed = Arc::new(reading.fixed());
             let (cut, warnings) = reading.cut();
             (fixed, Arc::new(cut), warnings)

@@ -11,6 +11,7 @@ use polars::prelude::DataFrame;
 use crate::{
     events::{self, Wanted},
     explain::Step,
+    lanes::Lanes,
     read::{Filter, Reading, Unpacked},
     runs::{self, DayRuns, Run},
     work,
@@ -175,7 +176,7 @@ impl Filling {
             let unpacking = work::piece(move || {
                 let mut taken = Vec::new();
                 while let Some(segment) = page.pop_front() {
-                    for segment in reading.unpack(&filter, vec![segment])? {
+                    for segment in reading.unpack(&filter, &Lanes::default(), vec![segment])? {
                         rows += segment.columns.rows;
                         bytes += segment.columns.bytes() as u64;
                         taken.push(segment);

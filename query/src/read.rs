@@ -25,6 +25,7 @@ use crate::{
     budget::{Full, Hold, in_words},
     explain::Step,
     filter::Why,
+    lanes::Lanes,
     meters,
     runs::rows_of,
     work,
@@ -115,14 +116,16 @@ async fn day_with<T: Send + 'static>(
     make: impl FnOnce(Vec<Unpacked>) -> Result<Made<T>> + Send + 'static,
 ) -> Result<Option<T>> {
     let mut walk = reading.walk(day, filter.kind)?;
+    let mut lanes = Lanes::default();
     let mut unpacked = Vec::new();
     let mut bytes = 0;
     while let Some(page) = reading.page(&mut walk, None).await? {
         reading
             .hold
             .read_rows(page.iter().map(|segment| rows_of(filter, &segment.item).unwrap_or(0)).sum())?;
-        let (filter, taking) = (filter.clone(), Arc::clone(reading));
-        let taken = work::piece(move || taking.unpack(&filter, page)).await;
+        lanes.learn(filter, &page);
+        let (filter, of_day, taking) = (filter.clone(), lanes.clone(), Arc::clone(reading));
+        let taken = work::piece(move || taking.unpack(&filter, &of_day, page)).await;
         let taken = taken.map_err(|error| Error::unavailable("reading was interrupted").because(error))??;
         let more = taken.iter().map(|segment| segment.columns.bytes() as u64).sum();
         bytes += more;
@@ -352,7 +355,12 @@ impl Reading {
     }
 
     /// Unpacks what is wanted of a page. A segment that cannot be read is left out.
-    pub(crate) fn unpack(&self, filter: &Filter, page: Vec<Admitted>) -> Result<Vec<Unpacked>> {
+    pub(crate) fn unpack(
+        &self,
+        filter: &Filter,
+        lanes: &Lanes,
+        page: Vec<Admitted>,
+    ) -> Result<Vec<Unpacked>> {
         let decoded_bytes = QUERY_DECODED_BYTES.counter([]);
         let _timed = self.hold.step(Step::Unpack);
         let mut unpacked = Vec::with_capacity(page.len());
@@ -364,9 +372,14 @@ impl Reading {
                     return Ok(None);
                 }
                 let bytes = segment.data.len();
-                decoded_bytes.increment(bytes as u64);
-                let unpacked = filter.unpack(&segment)?;
-                self.hold.tally().iter().for_each(|tally| tally.unpacked(&log, seq, segment.rows, bytes));
+                let (unpacked, why) = filter.unpack(&segment, lanes)?;
+                if why != Some(Why::Lane) {
+                    decoded_bytes.increment(bytes as u64);
+                }
+                self.hold.tally().iter().for_each(|tally| match why {
+                    Some(_) => tally.segment(&log, seq, why),
+                    None => tally.unpacked(&log, seq, segment.rows, bytes),
+                });
                 Ok(Some(unpacked))
             });
             match read {
@@ -378,18 +391,4 @@ impl Reading {
         }
         Ok(unpacked)
     }
-}
-
-/// Walks the logs of a window without unpacking anything: only to see how far they go.
-pub(crate) async fn resolve(reading: &Arc<Reading>, kinds: &[Kind]) -> Result<()> {
-    let walks = reading.window.days().map(|day| resolve_day(reading, day, kinds));
-    stream::iter(walks).buffered(DAYS_AT_ONCE).try_collect::<()>().await
-}
-
-async fn resolve_day(reading: &Reading, day: Day, kinds: &[Kind]) -> Result<()> {
-    for kind in kinds {
-        let mut walk = reading.walk(day, *kind)?;
-        while reading.page(&mut walk, Some(&["v", "appended_at"])).await?.is_some() {}
-    }
-    Ok(())
 }

@@ -9,11 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use event::{Day, Error, Result, lane::Placed};
+use event::{Day, Error, Kind, Result, lane::Placed};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use log::{
     key::{self, LogId},
-    segment_item::{self, DATA},
+    segment_item::{self, DATA, LANES},
     walk::{Admitted, Segments},
 };
 use table::{Item, Page, Query, Table, item::Value};
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     filter::{Facts, Filter, Why},
+    lanes::Lanes,
     read::{DAYS_AT_ONCE, Reading},
 };
 
@@ -31,7 +32,7 @@ const WORTH_SKIPPING: u64 = 16;
 const RUNS_AHEAD: usize = 4;
 
 /// What a survey reads of an item.
-const ATTRIBUTES: [&str; 6] = ["v", "n", "appended_at", "first_at", "last_at", "releases"];
+const ATTRIBUTES: [&str; 7] = ["v", LANES, "n", "appended_at", "first_at", "last_at", "releases"];
 
 /// Segments of a log that are read one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,9 +52,12 @@ pub(crate) struct DayRuns {
     pub(crate) members: BTreeSet<String>,
     /// How many rows there are of the release, or of all.
     pub(crate) rows: u64,
+    /// Whether there are segments in lanes of other keys than those that are wanted.
+    has_other_lanes: bool,
 }
 
-/// The days of a window with what is read of each, in the order of the days. Days without segments are left out.
+/// The days of a window with what is read of each, in the order of the days. Days that have none of them are left out,
+/// unless there are segments of other keys.
 pub(crate) async fn survey(
     reading: &Arc<Reading>,
     filter: &Filter,
@@ -61,7 +65,7 @@ pub(crate) async fn survey(
 ) -> Result<Vec<DayRuns>> {
     let days = reading.days(filter).into_iter().map(|day| survey_day(reading, day, filter, with_members));
     let days: Vec<DayRuns> = stream::iter(days).buffered(DAYS_AT_ONCE).try_collect().await?;
-    Ok(days.into_iter().filter(|day| !day.runs.is_empty()).collect())
+    Ok(days.into_iter().filter(|day| !day.runs.is_empty() || day.has_other_lanes).collect())
 }
 
 impl DayRuns {
@@ -83,23 +87,32 @@ async fn survey_day(
     with_members: bool,
 ) -> Result<DayRuns> {
     let mut walk = reading.walk(day, filter.kind)?;
+    let mut lanes = Lanes::default();
     let attributes: Vec<&str> = ATTRIBUTES.into_iter().chain(with_members.then_some(DATA)).collect();
-    let mut found = DayRuns { day, runs: Vec::new(), members: BTreeSet::new(), rows: 0 };
+    let mut found =
+        DayRuns { day, runs: Vec::new(), members: BTreeSet::new(), rows: 0, has_other_lanes: false };
     // By version of the item: in the order of the log all of the first version come first.
     let mut runs: BTreeMap<Placed, Vec<Run>> = BTreeMap::new();
     while let Some(page) = reading.page(&mut walk, Some(&attributes)).await? {
         reading.hold.check()?;
+        lanes.learn(filter, &page);
         for Admitted { log, seq, item } in page {
             let rows = rows_of(filter, &item);
+            let is_of_other_lane = rows.is_ok() && !lanes.may_hold(&log, placed(&item));
             if let Some(tally) = reading.hold.tally() {
-                tally.segment(&log, seq, rows.err());
+                tally.segment(&log, seq, is_of_other_lane.then_some(Why::Lane).or(rows.err()));
             }
             let Ok(rows) = rows else { continue };
-            found.rows += rows;
+            // Which columns there are does not depend on the keys that are wanted.
             if with_members {
                 let names = segment_item::column_names(&item);
                 found.members.extend(names.filter(|name| filter.kind.family(name).is_some()));
             }
+            if is_of_other_lane {
+                found.has_other_lanes = true;
+                continue;
+            }
+            found.rows += rows;
             add(runs.entry(placed(&item)).or_default(), log, seq, &reading.left_out);
         }
     }
@@ -139,6 +152,20 @@ pub(crate) fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
         Some(why) => Err(why),
         None => Ok(filter.release.as_ref().and_then(count).unwrap_or(rows)),
     }
+}
+
+/// Walks the logs of a window without unpacking anything: only to see how far they go.
+pub(crate) async fn resolve(reading: &Arc<Reading>, kinds: &[Kind]) -> Result<()> {
+    let walks = reading.window.days().map(|day| resolve_day(reading, day, kinds));
+    stream::iter(walks).buffered(DAYS_AT_ONCE).try_collect::<()>().await
+}
+
+async fn resolve_day(reading: &Reading, day: Day, kinds: &[Kind]) -> Result<()> {
+    for kind in kinds {
+        let mut walk = reading.walk(day, *kind)?;
+        while reading.page(&mut walk, Some(&["v", "appended_at"])).await?.is_some() {}
+    }
+    Ok(())
 }
 
 /// The pages of runs, one after the other. Each run that was found is read whole.

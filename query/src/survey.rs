@@ -6,6 +6,7 @@ use event::{Error, Kind, Result};
 use fold::evaluation::{By, Survey, Wanted};
 
 use crate::{
+    lanes::Lanes,
     read::{Filter, Reading, RowBounds},
     work,
 };
@@ -39,7 +40,7 @@ pub(crate) async fn survey(
         while let Some(page) = reading.page(&mut walk, None).await? {
             let (taking, filter) = (Arc::clone(reading), Arc::clone(&filter));
             let counting = work::piece(move || {
-                for segment in taking.unpack(&filter, page)? {
+                for segment in taking.unpack(&filter, &Lanes::default(), page)? {
                     survey
                         .add(&segment.columns)
                         .map_err(|error| Error::corrupt(format!("{day}: {error}")))?;

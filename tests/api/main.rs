@@ -25,6 +25,7 @@ mod follow;
 mod following;
 mod head_to_head;
 mod identity;
+mod keys;
 mod leaderboard;
 mod lineage;
 mod lists;

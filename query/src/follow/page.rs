@@ -21,6 +21,7 @@ use crate::{
     budget::Hold,
     events::{self, Wanted},
     frame::failed,
+    lanes::Lanes,
     parts::interrupted,
     read::{Filter, Reading, Unpacked},
     work,
@@ -223,7 +224,7 @@ async fn read_log(
             }
         }
         let (unpacking, filter) = (Arc::clone(reading), filter.clone());
-        let unpacked = work::piece(move || unpacking.unpack(&filter, admitted));
+        let unpacked = work::piece(move || unpacking.unpack(&filter, &Lanes::default(), admitted));
         let unpacked = unpacked.await.map_err(interrupted)??;
         reading.grow(unpacked.iter().map(|segment| segment.columns.bytes() as u64).sum()).await?;
         filling.segments.extend(unpacked);

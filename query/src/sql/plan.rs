@@ -8,7 +8,8 @@ use std::{
 };
 
 use event::{
-    Day, Error, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType, time::DAY_MICROS,
+    Day, Error, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType, lane::key_field,
+    time::DAY_MICROS,
 };
 use polars::{
     lazy::{
@@ -70,6 +71,8 @@ pub(crate) struct Need {
     pub(crate) days: Option<BTreeSet<Day>>,
     /// The releases that such rows may be of.
     pub(crate) releases: Option<BTreeSet<String>>,
+    /// What such rows may be dealt to lanes by: their keys, of metrics their names.
+    pub(crate) keys: Option<BTreeSet<String>>,
     /// The times that such rows may have.
     pub(crate) times: Times,
     /// The references that such rows may be compared with.
@@ -253,6 +256,7 @@ impl Need {
             predicate: self.predicate.zip(other.predicate).map(|(one, other)| one.or(other)),
             days: self.days.zip(other.days).map(|(one, other)| &one | &other),
             releases: self.releases.zip(other.releases).map(|(one, other)| &one | &other),
+            keys: self.keys.zip(other.keys).map(|(one, other)| &one | &other),
             times: self.times.or(other.times),
             references: self.references.zip(other.references).map(|(one, other)| &one | &other),
         }
@@ -263,6 +267,7 @@ impl Need {
         RowBounds {
             days: self.days.clone().map(Arc::new),
             releases: self.releases.clone().map(Arc::new),
+            keys: self.keys.clone().map(Arc::new),
             times: self.times,
         }
     }
@@ -287,12 +292,19 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let texts_of =
         |column| parts.iter().filter_map(|part| one_of(part, column)).reduce(|one, other| &one & &other);
     let (releases, references) = (texts_of("release"), texts_of(drift::REFERENCE));
+    let dealt_by = match source.what {
+        What::Events(kind) => key_field(kind),
+        // A prediction and the outcomes that judge it have one key.
+        What::Joined => key_field(Kind::Predictions),
+        _ => None,
+    };
+    let keys = dealt_by.and_then(texts_of);
     // A prediction may be judged with another one of its key, so of joined rows no segment is left out for its times.
     let time = if let What::Events(kind) = source.what { Some(kind.time_field()) } else { None };
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
     let columns = in_order(&source.schema, &names);
-    Ok(Need { what: source.what, columns, predicate, days, releases, times, references })
+    Ok(Need { what: source.what, columns, predicate, days, releases, keys, times, references })
 }
 
 pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {

@@ -1,0 +1,246 @@
+//! Events of some keys are looked for in the lanes of these keys, and what is found is what is found in all lanes. Each on a
+//! SQLite file and on DynamoDB Local.
+
+use event::{
+    Column, Columns, Kind, Values,
+    lane::{Placed, lane_of},
+};
+use log::{key::LogId, scan, segment_item::Segment};
+use query::{Explanation, Format, Query, Request, Sql, SqlWords, What, Words};
+use serde_json::{Value, json};
+use table::Condition;
+use tests::{
+    on_both_engines,
+    scene::{Scene, csv},
+    world::at,
+};
+
+use crate::streamed::{PREDICTIONS, STREAMED, WHOLE, june, put, query};
+
+on_both_engines!(
+    Scene::on:
+    what_is_found_in_the_lanes_of_a_key_is_what_is_found_in_all,
+    a_statement_looks_in_the_lanes_of_its_keys,
+    a_tag_that_only_other_keys_have_is_a_column_without_values,
+    an_explanation_says_what_lanes_and_keys_spare,
+);
+
+const KEYS: u64 = 12;
+
+/// What 0.1 had claimed and is appended now: predictions of all keys, behind what was placed by key.
+async fn placed_by_batch(scene: &Scene, day: &str, lane: u8) {
+    let log =
+        LogId { workspace: scene.id().clone(), day: day.parse().unwrap(), kind: Kind::Predictions, lane };
+    let keys: Vec<String> = (0..KEYS).map(|key| format!("k{key}")).collect();
+    let texts = |of: &dyn Fn(usize) -> &'static str| Values::Text((0..keys.len()).map(of).collect());
+    let columns = vec![
+        Column::new("key", Values::Text(keys.iter().map(String::as_str).collect())),
+        Column::new("predicted_at", Values::Time(vec![log.day.start().micros(); keys.len()])),
+        Column::new("release", texts(&|row| ["v1", "v2"][row % 2])),
+        Column::new("score", Values::Float(vec![f64::from(lane); keys.len()])),
+    ];
+    let seq = scan::head(&*scene.table, &log).await.unwrap() + 1;
+    let columns = Columns { rows: keys.len(), columns };
+    let segment = Segment::pack(log, seq, at("2026-06-06T06:00:00Z"), Vec::new(), &columns).unwrap();
+    let segment = Segment { placed: Placed::ByBatch, ..segment };
+    scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
+}
+
+/// Days that began with other numbers of lanes than they had later, or with segments of 0.1, or where such follow.
+async fn filled(scene: &Scene, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for lane in 0..3 {
+        put(scene, ("2026-06-05", lane, 1), Placed::ByBatch, 30).await;
+    }
+    for round in 0..6 {
+        scene.world.catalog.set_lanes(scene.id(), [4, 2, 16, 1, 8, 3][round]).await.unwrap();
+        for kind in [Kind::Predictions, Kind::Outcomes] {
+            let event = |_| {
+                let (day, key) = (random.usize(1..=round.min(4) + 1), random.u64(..KEYS));
+                let minute = random.u8(..60);
+                match kind {
+                    Kind::Predictions => json!({
+                        "key": format!("k{key}"), "predicted_at": format!("2026-06-0{day}T0{round}:{minute:02}:00Z"),
+                        "release": format!("v{}", 1 + key % 2), "score": f64::from(minute) / 60.0,
+                        "tags": { format!("of{key}"): "x" },
+                    }),
+                    _ => json!({
+                        "key": format!("k{key}"), "predicted_on": format!("2026-06-0{day}"), "label": "1",
+                        "observed_at": format!("2026-06-06T0{round}:{minute:02}:00Z"),
+                    }),
+                }
+            };
+            let events: Value = (0..40).map(event).collect();
+            scene.append(kind, events, &format!("2026-06-06T0{round}:00:00Z")).await.unwrap();
+        }
+    }
+    for (day, lane) in [("2026-06-01", 1), ("2026-06-01", 3), ("2026-06-03", 5)] {
+        placed_by_batch(scene, day, lane).await;
+    }
+}
+
+async fn asked(query: &Query, scene: &Scene, what: What, words: &Words<'_>) -> (String, String) {
+    let request = Request::parse(what, words).unwrap();
+    let answer = query.run(scene.id(), &request).await.unwrap();
+    let cut = answer.cut.as_ref().unwrap().to_string();
+    (csv(answer), cut)
+}
+
+async fn explained(query: &Query, scene: &Scene, what: What, words: &Words<'_>) -> Explanation {
+    let request = Request::parse(what, words).unwrap();
+    let explanation = query.explain(scene.id(), &request, Format::Csv).await.unwrap();
+    let segments = &explanation.segments;
+    assert_eq!(segments.found, segments.unpacked + segments.skipped.values().sum::<u64>(), "{explanation}");
+    explanation
+}
+
+async fn what_is_found_in_the_lanes_of_a_key_is_what_is_found_in_all(scene: Scene) {
+    filled(&scene, 7).await;
+    let (mut rows, mut passed_over) = (0, 0);
+    for (what, columns) in [
+        (PREDICTIONS, "day,key,predicted_at,score"),
+        (PREDICTIONS, "key,tag.of3,tag.of4"),
+        (What::Events(Kind::Outcomes), "day,key,observed_at,label"),
+    ] {
+        for number in 0..KEYS {
+            let (key, other) = (format!("k{number}"), format!("k{}", (number + 5) % KEYS));
+            // What is not compared as it stands is not known before events are read.
+            let conditions = [
+                (format!("key = '{key}'"), format!("lower(key) = '{key}'")),
+                (
+                    format!("key = '{key}' or key = '{other}'"),
+                    format!("lower(key) = '{key}' or lower(key) = '{other}'"),
+                ),
+            ];
+            let (filter, all) = &conditions[number as usize % 2];
+            let order = Some(["oldest", "newest"][number as usize / 2 % 2]);
+            let as_of = (number % 3 == 0).then_some("2026-06-06T03:30:00Z");
+            let columns = (number % 5 > 1).then_some(columns);
+            let words = Words { columns, filter: Some(filter), order, as_of, ..june() };
+            let of_all = Words { filter: Some(all), ..words.clone() };
+            for bounds in [WHOLE, STREAMED] {
+                let query = query(&scene.table, bounds);
+                let found = asked(&query, &scene, what, &words).await;
+                assert_eq!(found, asked(&query, &scene, what, &of_all).await, "{words:?}");
+                let (found, cut) = found;
+                rows += found.lines().count() - 1;
+                // The cut of an answer about one key is one of all keys.
+                let again = Words { cut: Some(&cut), as_of: None, ..of_all.clone() };
+                assert_eq!(asked(&query, &scene, what, &again).await.0, found);
+                let again = Words { filter: Some(filter), ..again };
+                assert_eq!(asked(&query, &scene, what, &again).await.0, found);
+                if number % 4 != 0 {
+                    continue;
+                }
+                let (few, many) = (
+                    explained(&query, &scene, what, &words).await,
+                    explained(&query, &scene, what, &of_all).await,
+                );
+                assert_eq!((few.rows, few.segments.found), (many.rows, many.segments.found), "{few}{many}");
+                assert_eq!(many.segments.skipped["lane"] + many.segments.skipped["key"], 0);
+                assert!(few.segments.unpacked <= many.segments.unpacked);
+                passed_over += few.segments.skipped["lane"];
+            }
+        }
+    }
+    assert!(rows > 100 && passed_over > 100, "{rows} {passed_over}");
+}
+
+async fn a_statement_looks_in_the_lanes_of_its_keys(scene: Scene) {
+    filled(&scene, 8).await;
+    let query = query(&scene.table, WHOLE);
+    for table in ["predictions", "joined"] {
+        for (key, column) in [("k3", "score"), ("k4", "\"tag.of3\""), ("k99", "score")] {
+            // Whether there is a tag that is named is known of all predictions.
+            let looks_in_lanes = (table, column) != ("joined", "\"tag.of3\"");
+            let statement = |condition: &str| {
+                format!(
+                    "select day, key, {column} from {table} where day between '2026-06-01' and '2026-06-30' and {condition} = '{key}' order by day, key, {column}"
+                )
+            };
+            let mut found = Vec::new();
+            for condition in ["key", "lower(key)"] {
+                let text = statement(condition);
+                let sql = Sql::parse(&SqlWords { statement: &text, ..SqlWords::default() }).unwrap();
+                let rows = csv(query.sql(scene.id(), &sql).await.unwrap());
+                let said = query.explain_sql(scene.id(), &sql, Format::Csv).await.unwrap();
+                found.push((rows, said.segments.skipped["lane"] > 0));
+            }
+            assert_eq!(found[0].0, found[1].0, "{table} {key}");
+            assert_eq!((found[0].1, found[1].1), (looks_in_lanes, false), "{table} {key}");
+        }
+    }
+}
+
+async fn a_tag_that_only_other_keys_have_is_a_column_without_values(scene: Scene) {
+    scene.world.catalog.set_lanes(scene.id(), 16).await.unwrap();
+    let prediction = |key: &str, tags: Value| {
+        json!({
+            "key": key, "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5, "tags": tags,
+        })
+    };
+    let events = json!([prediction("a", json!({})), prediction("b", json!({ "city": "Ulm" }))]);
+    scene.append(Kind::Predictions, events, "2026-06-02T00:00:00Z").await.unwrap();
+    for bounds in [WHOLE, STREAMED] {
+        let query = query(&scene.table, bounds);
+        let words = Words { columns: Some("key,tag.city"), key: Some("a"), ..june() };
+        assert_eq!(asked(&query, &scene, PREDICTIONS, &words).await.0, "key,tag.city\na,\n");
+        let none = Words { key: Some("c"), ..words.clone() };
+        assert_eq!(asked(&query, &scene, PREDICTIONS, &none).await.0, "key,tag.city\n");
+        let wrong = Words { columns: Some("key,tag.town"), ..words };
+        let request = Request::parse(PREDICTIONS, &wrong).unwrap();
+        let refused = query.run(scene.id(), &request).await.unwrap_err().to_string();
+        assert!(refused.contains("no event of the window has the tag `tag.town`"), "{refused}");
+    }
+    for bounds in [WHOLE, STREAMED] {
+        let query = query(&scene.table, bounds);
+        for (key, rows) in [("a", 1), ("b", 1), ("c", 0)] {
+            let found = asked(&query, &scene, PREDICTIONS, &Words { key: Some(key), ..june() }).await.0;
+            let names = found.lines().next().unwrap();
+            assert!(names.split(',').any(|name| name == "tag.city"), "{key}: {names}");
+            assert_eq!(found.lines().count(), 1 + rows);
+        }
+    }
+    let sql = "select key, \"tag.city\" from joined where day = '2026-06-01' and key = 'a'";
+    let sql = Sql::parse(&SqlWords { statement: sql, ..SqlWords::default() }).unwrap();
+    let rows = csv(query(&scene.table, WHOLE).sql(scene.id(), &sql).await.unwrap());
+    assert_eq!(rows, "key,tag.city\na,\n");
+}
+
+async fn an_explanation_says_what_lanes_and_keys_spare(scene: Scene) {
+    scene.world.catalog.set_lanes(scene.id(), 4).await.unwrap();
+    let predictions = |keys: &[&str]| -> Value {
+        let of = |key: &&str| {
+            json!({
+                "key": key, "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5,
+            })
+        };
+        keys.iter().map(of).collect()
+    };
+    // Of four lanes `loan-0000001` is in lane 2, as one of `all` is.
+    let others: Vec<String> = (0..100).map(|number| format!("k{number}")).collect();
+    let in_lane = |lane| others.iter().find(|key| lane_of(key, 4) == lane).unwrap().as_str();
+    let all = [in_lane(0), in_lane(1), in_lane(2), in_lane(3)];
+    for (keys, hour) in [(&all[..], 1), (&["loan-0000001"], 2), (&all[..3], 3)] {
+        scene
+            .append(Kind::Predictions, predictions(keys), &format!("2026-06-02T0{hour}:00:00Z"))
+            .await
+            .unwrap();
+    }
+    for bounds in [WHOLE, STREAMED] {
+        let query = query(&scene.table, bounds);
+        let words = Words { key: Some("loan-0000001"), ..june() };
+        let said = explained(&query, &scene, PREDICTIONS, &words).await;
+        let opening = said.segments.skipped["empty"];
+        // Lanes 0, 1 and 3 have two, two and one; lane 2 has two without the key, and one with it.
+        assert_eq!((said.segments.skipped["lane"], said.segments.skipped["key"]), (5, 2), "{said}");
+        assert_eq!((said.segments.unpacked, said.segments.found, said.rows), (1, 8 + opening, 1), "{said}");
+        let text = said.to_string();
+        for reason in ["they are in lanes of other keys", "none of their events has a key that is wanted"] {
+            assert!(text.contains(reason), "{text}");
+        }
+        let of_release = Words { release: Some("v1"), ..words };
+        let said = explained(&query, &scene, PREDICTIONS, &of_release).await;
+        assert_eq!((said.segments.skipped["lane"], said.segments.skipped["key"]), (5, 2), "{said}");
+    }
+}
