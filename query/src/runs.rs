@@ -113,7 +113,7 @@ async fn survey_day(
                 continue;
             }
             found.rows += rows;
-            add(runs.entry(placed(&item)).or_default(), log, seq, &reading.left_out);
+            add(&mut runs, placed(&item), (log, seq), &reading.left_out);
         }
     }
     reading.end_of_day(1);
@@ -121,11 +121,17 @@ async fn survey_day(
     Ok(found)
 }
 
-/// Adds a segment behind the runs.
-fn add(runs: &mut Vec<Run>, log: LogId, seq: u64, left_out: &Segments) {
+/// Adds a segment behind the runs of those that were placed as it was. What stands between two segments of a run is read
+/// with them; so a segment that is left out, or is in a run of the other placement, stands between none.
+fn add(runs: &mut BTreeMap<Placed, Vec<Run>>, placed: Placed, (log, seq): (LogId, u64), left_out: &Segments) {
+    let last = |runs: &Vec<Run>| runs.last().filter(|run| run.log == log).map(|run| run.last);
+    let read_otherwise =
+        runs.iter().filter(|(by, _)| **by != placed).filter_map(|(_, runs)| last(runs)).max();
+    let runs = runs.entry(placed).or_default();
     if let Some(run) = runs.last_mut()
         && run.log == log
         && seq - run.last <= WORTH_SKIPPING
+        && read_otherwise.is_none_or(|read| read < run.last)
         && !(run.last + 1..seq).any(|between| left_out.contains(&(log.clone(), between)))
     {
         run.last = seq;
