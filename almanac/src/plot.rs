@@ -1,6 +1,11 @@
 //! `almanac plot`: figures over time, as a chart.
 
-use std::{collections::BTreeMap, fs, io::IsTerminal, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::IsTerminal,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use clap::Args;
@@ -36,7 +41,7 @@ pub(crate) struct PlotArgs {
     figure: Vec<String>,
     #[command(flatten)]
     figures: FiguresArgs,
-    /// Write an SVG image to this file instead of drawing on the terminal.
+    /// Write an image to this file instead of drawing on the terminal: SVG or PNG, as its name ends.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -54,12 +59,38 @@ fn usual(what: What) -> Result<&'static [&'static str], Error> {
     }
 }
 
+/// In which form an image is written.
+#[derive(Clone, Copy, Debug)]
+enum Image {
+    Svg,
+    Png,
+}
+
+impl Image {
+    /// The form that the name of a file asks for.
+    fn of(path: &Path) -> Result<Self, Error> {
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("svg") => Ok(Self::Svg),
+            Some("png") => Ok(Self::Png),
+            _ => {
+                let path = path.display();
+                Err(Error::invalid(format!("{path}: the name of an image ends with .svg or .png")))
+            }
+        }
+    }
+
+    fn of_chart(self, chart: &Chart) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Svg => Ok(chart.svg().into_bytes()),
+            Self::Png => chart.png(),
+        }
+    }
+}
+
 pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<()> {
     let what = What::parse(&args.what)?;
     let usual = usual(what)?;
-    if let Some(path) = args.output.as_ref().filter(|path| path.extension().is_none_or(|end| end != "svg")) {
-        return Err(Error::invalid(format!("{}: the name of an image ends with .svg", path.display())).into());
-    }
+    let image = args.output.as_deref().map(|path| Ok::<_, Error>((path, Image::of(path)?))).transpose()?;
     let wanted: Vec<&str> = match args.figure.is_empty() {
         true => usual.to_vec(),
         false => args.figure.iter().map(String::as_str).collect(),
@@ -93,9 +124,10 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
             "{count} lines, of which the first {MAX_LINES} are drawn; --release and --figure choose others"
         );
     }
-    match &args.output {
-        Some(path) => {
-            fs::write(path, chart.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+    match image {
+        Some((path, image)) => {
+            fs::write(path, image.of_chart(&chart)?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
             eprintln!("written to {}", path.display());
         }
         None if chart.is_empty() => println!("no numbers in this window"),

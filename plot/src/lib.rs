@@ -1,4 +1,4 @@
-//! Charts of numbers over time, for the terminal and as SVG.
+//! Charts of numbers over time, for the terminal, as SVG and as PNG.
 //!
 //! A [`Chart`] has lines, and a line has points: an instant, a number or a gap, and how sure the number is. Nothing is read and
 //! nothing is written here, so the same chart gives the same text.
@@ -15,6 +15,7 @@
 //! assert!(chart.svg().starts_with("<svg"));
 //! ```
 
+mod png;
 mod scale;
 mod svg;
 mod terminal;
@@ -128,6 +129,14 @@ impl Chart {
     /// device is.
     pub fn svg(&self) -> String {
         svg::draw(self)
+    }
+
+    /// The chart as a PNG image on light ground, two pixels for each unit of [`Self::svg`]. It is the same on every machine.
+    ///
+    /// # Errors
+    /// When the image cannot be drawn.
+    pub fn png(&self) -> event::Result<Vec<u8>> {
+        png::draw(&self.svg())
     }
 }
 

@@ -80,11 +80,16 @@ fn figures_are_drawn_on_the_terminal_and_as_an_image() {
     let said = format!("2013-06-01 v1: {}", june["accuracy"]);
     assert!(svg.contains(&said) && svg.contains("class=\"band\""), "{said}\n{svg}");
 
+    let image = folder.path().join("accuracy.png");
+    let answer = plot(&["evaluations", "-o", image.to_str().unwrap()]);
+    assert!(answer.status.success() && answer.stdout.is_empty(), "{answer:?}");
+    assert!(std::fs::read(&image).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
+
     for (wrong, says) in [
         (&["joined"][..], "joined have no figures by time to draw"),
         (&["evaluations", "--figure", "speed"], "there is no column `speed`"),
         (&["rollups"], "only evaluations have it"),
-        (&["evaluations", "-o", "accuracy.gif"], "the name of an image ends with .svg"),
+        (&["evaluations", "-o", "accuracy.gif"], "the name of an image ends with .svg or .png"),
     ] {
         let answer = plot(wrong);
         let problem = String::from_utf8(answer.stderr).unwrap();
