@@ -112,7 +112,7 @@ impl JoinedColumn {
         if let Some((_, field, kind)) = OUTCOME_COLUMNS.iter().find(|(known, ..)| *known == name) {
             return Some(Self { of: Kind::Outcomes, field: (*field).to_owned(), kind: *kind });
         }
-        let kind = Kind::Predictions.column_type(name)?;
+        let kind = Kind::Predictions.lasting_type(name)?;
         Some(Self { of: Kind::Predictions, field: name.to_owned(), kind })
     }
 }

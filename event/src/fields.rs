@@ -14,8 +14,10 @@ use std::fmt;
 
 pub use self::{
     label::{plain_label, same_label},
-    rule::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_STEP, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule},
-    table::{FEATURE_PREFIX, SCORE_PREFIX, TAG_PREFIX},
+    rule::{
+        MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_REASON_BYTES, MAX_STEP, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule,
+    },
+    table::{FEATURE_PREFIX, REASON, SCORE_PREFIX, TAG_PREFIX, WITHDRAWN},
 };
 
 /// What an event tells.
@@ -74,6 +76,8 @@ pub struct Field {
     pub needs: &'static [&'static str],
     /// Whether rollups count it or sum it up.
     pub is_rolled_up: bool,
+    /// Whether it is of an event that takes others back, so that no event that counts has it.
+    pub is_of_withdrawal: bool,
 }
 
 /// Columns of one type whose names the client chooses; an event may have several of them.
@@ -176,6 +180,11 @@ impl Kind {
         }
     }
 
+    /// The fields that an event may have that is not taken back.
+    pub fn lasting_fields(self) -> impl Iterator<Item = &'static Field> {
+        self.fields().iter().filter(|field| !field.is_of_withdrawal)
+    }
+
     /// The field called `name`.
     pub fn field(self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find(|field| field.name == name)
@@ -201,6 +210,12 @@ impl Kind {
         field.or_else(|| self.family(name).map(|family| family.kind))
     }
 
+    /// The same of events that are not taken back.
+    pub fn lasting_type(self, name: &str) -> Option<FieldType> {
+        let is_lasting = !self.field(name).is_some_and(|field| field.is_of_withdrawal);
+        self.column_type(name).filter(|_| is_lasting)
+    }
+
     /// Whether a column of this name may exist: a field, or a member of a family.
     pub fn may_have(self, column: &str) -> bool {
         self.column_type(column).is_some()
@@ -221,7 +236,16 @@ impl Kind {
 
     /// What its columns are called, for a message: `extra` ones, its fields and its families.
     pub fn columns_are_called(self, extra: &[&str]) -> String {
-        let names = extra.iter().copied().chain(self.fields().iter().map(|field| field.name));
+        self.called(self.fields().iter(), extra)
+    }
+
+    /// The same of events that are not taken back.
+    pub fn lasting_are_called(self, extra: &[&str]) -> String {
+        self.called(self.lasting_fields(), extra)
+    }
+
+    fn called(self, fields: impl Iterator<Item = &'static Field>, extra: &[&str]) -> String {
+        let names = extra.iter().copied().chain(fields.map(|field| field.name));
         let names = names.collect::<Vec<_>>().join(", ");
         match self.families() {
             [] => names,

@@ -31,6 +31,7 @@ use versions::EVALUATION;
 
 use crate::{
     LogSegment, Result,
+    join::{OUTCOME_COLUMNS, PREDICTION_COLUMNS},
     metrics::{
         Bounds, CALIBRATION_BINS, CalibrationBin, ClassScores, Classes, Confusion, ErrorDetail, Ranks, Worth,
         ratio,
@@ -62,10 +63,10 @@ pub const MAX_DOUBTED_LABELS: usize = 5;
 pub fn needs(kind: Kind, column: &str) -> bool {
     match kind {
         Kind::Predictions => {
-            let fields = ["key", "predicted_at", "release", "score", "label", "value", "lower", "upper"];
-            fields.contains(&column) || column.starts_with(SCORE_PREFIX)
+            let judged = ["score", "label", "value", "lower", "upper"].contains(&column);
+            judged || PREDICTION_COLUMNS.contains(&column) || column.starts_with(SCORE_PREFIX)
         }
-        Kind::Outcomes => ["key", "predicted_at", "observed_at", "label", "value"].contains(&column),
+        Kind::Outcomes => ["label", "value"].contains(&column) || OUTCOME_COLUMNS.contains(&column),
         Kind::Metrics | Kind::Releases => false,
     }
 }

@@ -6,6 +6,9 @@
 //!   without it, all predictions of its key on that day. Both judge them for every release.
 //! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)
 //!   wins: a later observation corrects an earlier one, whichever way it names the prediction.
+//! - An event that is withdrawn takes back itself and all of its identity that stand before it: of a prediction that is
+//!   (release, key, `predicted_at`), of an outcome (key, `predicted_at` or none, `observed_at`). They are as if they had
+//!   never been sent. What is sent after it counts.
 //!
 //! A partitioned hash join. Both sides are first dealt into buckets by the hash of the key, keys copied
 //! along; then each bucket is joined on its own, small enough to stay in the cache. On a million rows
@@ -17,19 +20,20 @@ mod bucket;
 
 use std::collections::BTreeMap;
 
-use bucket::{Bucket, Found, Round};
+use bucket::{Bucket, Found, Met, Round};
+use event::fields::WITHDRAWN;
 
 use crate::{
     LogSegment, Result, RowRef,
-    read::{Codes, required_texts, required_times, times},
+    read::{Codes, Texts, required_texts, required_times, texts, times},
     segment::in_log_order,
 };
 
 /// The columns that [`join`] needs of predictions.
-pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release"];
+pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", WITHDRAWN];
 
 /// The columns that [`join`] needs of outcomes.
-pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at"];
+pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", WITHDRAWN];
 
 /// A prediction and the outcome that judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +58,7 @@ pub struct Joined {
     pub repeated: Vec<u64>,
     /// Those predictions, with the index of their release.
     pub repeats: Vec<(RowRef, u32)>,
-    /// How many outcomes there are.
+    /// How many outcomes there are that are not withdrawn.
     pub outcomes: u64,
     /// How many of them fit no prediction of the day: none has their key or, where they say so, their key at
     /// that instant.
@@ -79,18 +83,18 @@ fn join_in_buckets(
     let (outcomes, outcome_rows) = in_log_order(outcomes)?;
     let (names, releases) = number_releases(&predictions, rows)?;
     let mut found = vec![Found::Nothing; rows];
-    let mut unmatched = 0;
+    let mut met = Met::default();
     for round in Round::of_buckets(buckets_of(rows.max(outcome_rows))) {
         let left = deal_predictions(&predictions, &releases, round)?;
         let right = deal_outcomes(&outcomes, outcome_rows, round)?;
-        for (left, right) in left.iter().zip(&right) {
-            unmatched += bucket::join(left, right, &mut found);
+        for (left, right) in left.iter().zip(right) {
+            met += bucket::join(left, right, &mut found);
         }
     }
     let places = predictions.iter().flat_map(|&(segment, columns)| {
         (0..columns.rows).map(move |row| RowRef { segment, row: row as u32 })
     });
-    let mut pairs = Vec::with_capacity(found.iter().filter(|found| **found != Found::Repeated).count());
+    let mut pairs = Vec::with_capacity(found.iter().filter(|found| found.counts()).count());
     let mut repeated = vec![0; names.len()];
     let mut repeats = Vec::new();
     for ((prediction, release), found) in places.zip(releases).zip(found) {
@@ -100,13 +104,39 @@ fn join_in_buckets(
                 repeats.push((prediction, release));
                 continue;
             }
+            Found::Withdrawn => continue,
             Found::Nothing => None,
             Found::Outcome(at) => Some(at),
         };
         pairs.push(Pair { prediction, outcome, release });
     }
     let releases = names.into_keys().map(str::to_owned).collect();
-    Ok(Joined { releases, pairs, repeated, repeats, outcomes: outcome_rows as u64, unmatched })
+    let Met { outcomes, unmatched } = met;
+    Ok(Joined { releases, pairs, repeated, repeats, outcomes, unmatched }.without_silent())
+}
+
+impl Joined {
+    /// The same without releases of which all predictions are withdrawn.
+    fn without_silent(mut self) -> Self {
+        let mut speaks = vec![false; self.releases.len()];
+        self.pairs.iter().for_each(|pair| speaks[pair.release as usize] = true);
+        if speaks.iter().all(|speaks| *speaks) {
+            return self;
+        }
+        let mut numbers = Vec::with_capacity(speaks.len());
+        let mut before = 0;
+        for speaks in &speaks {
+            numbers.push(before);
+            before += u32::from(*speaks);
+        }
+        self.pairs.iter_mut().for_each(|pair| pair.release = numbers[pair.release as usize]);
+        self.repeats.iter_mut().for_each(|(_, release)| *release = numbers[*release as usize]);
+        let mut of_names = speaks.iter();
+        self.releases.retain(|_| of_names.next().is_some_and(|speaks| *speaks));
+        let mut of_counts = speaks.iter();
+        self.repeated.retain(|_| of_counts.next().is_some_and(|speaks| *speaks));
+        self
+    }
 }
 
 /// Segments in log order with their index in the slice that was handed in.
@@ -117,6 +147,7 @@ struct Prediction {
     /// Its number in log order.
     row: u32,
     release: u32,
+    is_withdrawn: bool,
 }
 
 /// What matters of an outcome besides key and instant.
@@ -125,6 +156,22 @@ struct Outcome {
     at: RowRef,
     /// Whether it judges one instant; otherwise the whole day, and its instant means nothing.
     of_instant: bool,
+    is_withdrawn: bool,
+}
+
+/// Whether each event of a segment takes back what stands before it.
+struct Withdrawn<'a>(Option<Texts<'a>>);
+
+impl<'a> Withdrawn<'a> {
+    fn read(columns: &'a event::Columns) -> Result<Self> {
+        Ok(Self(texts(columns, WITHDRAWN)?))
+    }
+
+    /// No text but one stands there.
+    #[inline]
+    fn has(&self, row: usize) -> bool {
+        self.0.is_some_and(|texts| texts.get(row).is_some())
+    }
 }
 
 /// Numbers the releases that predicted, in the order of their names; and the number of each prediction's, in log order.
@@ -168,10 +215,12 @@ fn deal_predictions(
     let mut numbered = releases.iter().zip(0..);
     for (_, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, required_times(columns, "predicted_at")?);
+        let withdrawn = Withdrawn::read(columns)?;
         for (row, (&instant, (&release, number))) in instants.iter().zip(&mut numbered).enumerate() {
             // No key is null, which has been checked.
             let key = keys.get(row).unwrap_or_default();
-            round.deal(&mut dealt, key, instant, Prediction { row: number, release });
+            let is_withdrawn = withdrawn.has(row);
+            round.deal(&mut dealt, key, instant, Prediction { row: number, release, is_withdrawn });
         }
     }
     Ok(dealt)
@@ -182,10 +231,12 @@ fn deal_outcomes(segments: &Segments<'_>, rows: usize, round: Round) -> Result<V
     let mut dealt = round.empty(rows, key_bytes(segments)?);
     for &(segment, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, times(columns, "predicted_at")?);
+        let withdrawn = Withdrawn::read(columns)?;
         for (row, &observed) in required_times(columns, "observed_at")?.iter().enumerate() {
             let instant = instants.and_then(|instants| instants.get(row));
             let at = RowRef { segment, row: row as u32 };
-            let outcome = Outcome { observed, at, of_instant: instant.is_some() };
+            let is_withdrawn = withdrawn.has(row);
+            let outcome = Outcome { observed, at, of_instant: instant.is_some(), is_withdrawn };
             round.deal(&mut dealt, keys.get(row).unwrap_or_default(), instant.unwrap_or_default(), outcome);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use event::{
     Column, Columns, Values,
     columns::{Coded, Strings},
-    fields::SCORE_PREFIX,
+    fields::{SCORE_PREFIX, WITHDRAWN},
 };
 
 /// A column of strings; `coded` chooses between its two representations, where it can.
@@ -63,6 +63,7 @@ pub(crate) struct Prediction {
     pub(crate) scores: Vec<(&'static str, f64)>,
     pub(crate) tag: Option<&'static str>,
     pub(crate) feature: Option<f64>,
+    pub(crate) withdrawn: bool,
 }
 
 /// The rows of an outcome as the tests write them.
@@ -73,6 +74,13 @@ pub(crate) struct Outcome {
     pub(crate) observed: i64,
     pub(crate) label: Option<&'static str>,
     pub(crate) value: Option<f64>,
+    pub(crate) withdrawn: bool,
+}
+
+/// The column of what is withdrawn; absent, when nothing is.
+fn withdrawn<R>(rows: &[R], is_withdrawn: impl Fn(&R) -> bool, coded: bool) -> Option<Column> {
+    let said = pick(rows, |row| is_withdrawn(row).then_some("true"));
+    said.iter().any(Option::is_some).then(|| texts(WITHDRAWN, &said, coded))
 }
 
 fn pick<R, T>(rows: &[R], field: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
@@ -107,16 +115,19 @@ pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
     if rows.iter().any(|row| row.tag.is_some()) {
         made.push(texts("tag.t", &pick(rows, |row| row.tag), coded));
     }
+    made.extend(withdrawn(rows, |row| row.withdrawn, coded));
     columns(made)
 }
 
 /// Outcomes as columns.
 pub(crate) fn outcomes(rows: &[Outcome], coded: bool) -> Columns {
-    columns(vec![
+    let mut made = vec![
         texts("key", &pick(rows, |row| Some(row.key)), coded),
         times("predicted_at", &pick(rows, |row| row.at)),
         times("observed_at", &pick(rows, |row| Some(row.observed))),
         texts("label", &pick(rows, |row| row.label), coded),
         floats("value", &pick(rows, |row| row.value)),
-    ])
+    ];
+    made.extend(withdrawn(rows, |row| row.withdrawn, coded));
+    columns(made)
 }

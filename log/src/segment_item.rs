@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use event::{
     Column, Columns, Error, Result, Timestamp,
+    fields::WITHDRAWN,
     lane::{MAX_LANES, Place, Placed},
 };
 use table::{Item, item::Value};
@@ -59,6 +60,8 @@ pub struct Segment {
     pub authors: Authors,
     /// How many events name each release.
     pub releases: BTreeMap<String, u64>,
+    /// How many events take others back.
+    pub withdrawn: u64,
     /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
     pub data: Vec<u8>,
 }
@@ -77,7 +80,7 @@ pub const AUTHORS: &str = "authors";
 
 /// The attributes that say everything about a segment but its events and who appended them.
 pub const SUMMARY: &[&str] =
-    &["v", "n", LANES, "appended_at", "first_at", "last_at", "batches", INDEXES, "releases"];
+    &["v", "n", LANES, "appended_at", "first_at", "last_at", "batches", INDEXES, "releases", WITHDRAWN];
 
 impl Segment {
     /// Packs events, which are placed by their keys, into a segment.
@@ -94,6 +97,7 @@ impl Segment {
         let times = time_bounds(log.kind.time_field(), columns);
         let releases = columns.column("release").map(Column::counts).unwrap_or_default();
         let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
+        let withdrawn = columns.column(WITHDRAWN).map_or(0, |column| columns.rows - column.nulls()) as u64;
         let data = segment::encode(columns)?;
         let (placed, rows) = (Placed::ByKey, columns.rows);
         let (indexes, lanes, authors) = (Vec::new(), None, Authors::default());
@@ -109,6 +113,7 @@ impl Segment {
             indexes,
             authors,
             releases,
+            withdrawn,
             data,
         })
     }
@@ -157,6 +162,10 @@ impl Segment {
             true => item,
             false => item.with(AUTHORS, self.authors.bytes().to_vec()),
         };
+        let item = match self.withdrawn {
+            0 => item,
+            events => item.with(WITHDRAWN, events as i64),
+        };
         item.with("v", version)
             .with("n", self.rows as i64)
             .with("appended_at", self.appended_at.micros())
@@ -193,6 +202,10 @@ impl Segment {
             releases
                 .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
         }
+        let withdrawn = match item.attributes.get(WITHDRAWN) {
+            None => 0,
+            Some(count) => whole(count).ok_or_else(|| item.corrupt("`withdrawn` is not a count"))?,
+        };
         let batches = batch::decode(item.bytes("batches")?)
             .map_err(|what| item.corrupt(format_args!("`batches`: {what}")))?;
         let indexes = match item.attributes.contains_key(INDEXES) {
@@ -212,6 +225,7 @@ impl Segment {
             indexes,
             authors,
             releases,
+            withdrawn,
             data,
         })
     }
@@ -306,6 +320,9 @@ mod tests {
         let signed = Segment { authors: Authors::of(&[ann]), ..of_chunk.clone() };
         assert_eq!(signed.item_bytes(), signed.to_item().size());
         assert_eq!(Segment::from_item(signed.to_item()).unwrap(), signed);
+        let taking_back = Segment { withdrawn: 2, ..signed };
+        assert_eq!(taking_back.item_bytes(), taking_back.to_item().size());
+        assert_eq!(Segment::from_item(taking_back.to_item()).unwrap(), taking_back);
         let wrong = Segment { indexes: vec![vec![3]], ..of_chunk };
         let error = Segment::from_item(wrong.to_item()).unwrap_err().to_string();
         assert!(error.contains("`indexes`: 1 rows of a part of 2"), "{error}");

@@ -31,7 +31,8 @@ impl What {
                 columns.push((APPENDED_AT, ColumnType::Field(FieldType::Time)));
             }
             What::Joined => {
-                columns.extend(fields(Kind::Predictions));
+                let lasting = Kind::Predictions.lasting_fields();
+                columns.extend(lasting.map(|field| (field.name, ColumnType::Field(field.kind))));
                 columns.extend(OUTCOME_COLUMNS.map(|(name, _, kind)| (name, ColumnType::Field(kind))));
             }
             What::Rollups => {

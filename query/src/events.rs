@@ -28,12 +28,18 @@ const MIN_CHUNK_ROWS: usize = 4_096;
 /// Checks the names of columns of a kind.
 pub(crate) fn check_columns(kind: Kind, extra: &[&str], wanted: Option<&[String]>) -> Result<()> {
     let known = |name: &str| kind.may_have(name) || extra.contains(&name);
+    check_known(wanted, known, || kind.columns_are_called(extra))
+}
+
+/// Checks that all names of columns are known; if not, says what there is.
+pub(crate) fn check_known(
+    wanted: Option<&[String]>,
+    known: impl Fn(&str) -> bool,
+    there: impl Fn() -> String,
+) -> Result<()> {
     match wanted.and_then(|names| names.iter().find(|name| !known(name))) {
         None => Ok(()),
-        Some(name) => Err(Error::invalid(format!(
-            "there is no column `{name}`; there are {}",
-            kind.columns_are_called(extra)
-        ))),
+        Some(name) => Err(Error::invalid(format!("there is no column `{name}`; there are {}", there()))),
     }
 }
 

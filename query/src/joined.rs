@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use event::{Column, Columns, Day, Error, Kind, Result, custom::OUTCOME_COLUMNS, fields::FieldType};
-use fold::{LogSegment, RowRef, join};
+use fold::{LogSegment, RowRef, join, join::PREDICTION_COLUMNS};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 
 use crate::{
-    events::{DAY, Wanted, check_columns, check_members, members_of, type_of},
+    events::{DAY, Wanted, check_known, check_members, members_of, type_of},
     frame,
     parts::{self, Part},
     read::{self, Filter, Reading, RowBounds, Unpacked},
@@ -32,7 +32,8 @@ struct JoinedDay {
 pub(crate) fn check(wanted: &Wanted) -> Result<()> {
     let extra = OUTCOME_COLUMNS.map(|(name, ..)| name);
     let extra: Vec<&str> = std::iter::once(DAY).chain(extra).collect();
-    check_columns(Kind::Predictions, &extra, wanted.columns.as_deref())
+    let known = |name: &str| Kind::Predictions.lasting_type(name).is_some() || extra.contains(&name);
+    check_known(wanted.columns.as_deref(), known, || Kind::Predictions.lasting_are_called(&extra))
 }
 
 /// The predictions of a window with their outcomes.
@@ -63,7 +64,7 @@ fn built(wanted: Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataFr
 
 /// The names of all columns, with those of the members of families that occur.
 pub(crate) fn all_names(members: &BTreeSet<String>) -> Vec<String> {
-    let fields = Kind::Predictions.fields().iter().map(|field| field.name.to_owned());
+    let fields = Kind::Predictions.lasting_fields().map(|field| field.name.to_owned());
     let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
     names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
 }
@@ -107,7 +108,7 @@ async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<J
         let wanted = wanted.columns.as_ref()?;
         Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())
     };
-    let columns = needed(&["release", "key", "predicted_at"]);
+    let columns = needed(PREDICTION_COLUMNS);
     let of_predictions = Filter { columns, ..wanted.filter() };
     let of_outcomes = of_outcomes(wanted);
     let (predictions, outcomes) = futures::try_join!(

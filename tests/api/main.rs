@@ -46,3 +46,4 @@ mod sql;
 mod streamed;
 mod table_doc;
 mod windows;
+mod withdrawal;

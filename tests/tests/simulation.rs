@@ -76,6 +76,7 @@ fn clocks_that_jump_delete_nothing_before_its_time() {
 #[test]
 fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
     let (mut lanes, mut refused, mut died, mut misplaced) = (std::collections::BTreeSet::new(), 0, 0, 0);
+    let mut withdrawn = 0;
     for seed in 0..(seeds() / 20).max(4) {
         let written = tests::sim::writers(seed);
         assert_eq!(written.violations, Vec::<String>::new(), "seed {seed}");
@@ -83,9 +84,11 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
         refused += written.refused;
         died += written.died;
         misplaced += written.misplaced_by_batch;
+        withdrawn += written.withdrawn;
     }
     // What never happens proves nothing.
     assert!(lanes.len() > 1 && refused > 0 && died > 0, "{lanes:?} lanes, {refused} refused, {died} died");
+    assert!(withdrawn > 0, "nothing was taken back");
     assert!(misplaced > 0, "lanes by batch, as 0.1 had them, are not found");
     println!("{lanes:?} lanes, {refused} refused, {died} died, {misplaced} misplaced by batch");
 }

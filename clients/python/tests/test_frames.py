@@ -76,6 +76,26 @@ def test_predictions_and_outcomes_of_a_frame_are_stored_and_judged(workspace: al
     ]
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_what_is_taken_back_counts_no_more(workspace: al.Workspace, library: str) -> None:
+    data = as_library(library, columns())
+    release = workspace.release("v1")
+    release.log_predictions(data, key="loan_id", score="p", predicted_at="scored_at")
+    truth = as_library(library, {"loan_id": ["loan-0"], "status": ["repaid"], "closed": [AT]})
+    named = {"key": "loan_id", "observed_at": "closed", "predicted_on": DAY}
+    workspace.log_outcomes(truth, label="status", **named)
+    workspace.log_outcomes(truth, withdrawn_because="another loan", **named)
+    last = as_library(library, {name: values[2:] for name, values in columns().items()})
+    release.log_predictions(last, key="loan_id", predicted_at="scored_at", withdrawn_because="a test")
+    rows = workspace.joined(DAY, frames="rows")
+    assert [(row["key"], row["outcome_label"]) for row in rows] == [("loan-0", None), ("loan-1", None)]
+    told = workspace.outcomes(DAY, frames="rows", columns=["label", "withdrawn", "reason"])
+    assert told == [
+        {"label": "repaid", "withdrawn": None, "reason": None},
+        {"label": None, "withdrawn": "true", "reason": "another loan"},
+    ]
+
+
 def test_a_model_has_figures_of_its_own(workspace: al.Workspace) -> None:
     workspace.create_model("priced", task="binary", costs={"fn": 5}, figures={"mean": "avg(score)"})
     workspace.create_release("p1", model="priced")

@@ -245,7 +245,7 @@ impl Reader {
     fn column(&mut self, name: &str) -> Made<Typed> {
         let Some(column) = JoinedColumn::named(name) else {
             let outcome = super::OUTCOME_COLUMNS.map(|(name, ..)| name);
-            let there = Kind::Predictions.columns_are_called(&outcome);
+            let there = Kind::Predictions.lasting_are_called(&outcome);
             return Err(format!("there is no column `{name}`; there are {there}"));
         };
         if !self.is_of_row {

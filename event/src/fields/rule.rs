@@ -10,6 +10,8 @@ pub const MAX_KEY_BYTES: usize = 256;
 pub const MAX_TEXT_BYTES: usize = 128;
 /// The most bytes in a note.
 pub const MAX_NOTE_BYTES: usize = 4096;
+/// The most bytes of a reason.
+pub const MAX_REASON_BYTES: usize = 1024;
 /// The most bytes in a text of several words that a definition has.
 pub const MAX_WORDS_BYTES: usize = 8192;
 
@@ -25,6 +27,10 @@ pub enum Rule {
     Key,
     /// A remark: long, and possibly empty.
     Note,
+    /// Why something is done: a text that is not empty.
+    Reason,
+    /// `true`. What is not so leaves the field out.
+    True,
     /// A name, as people give them to releases.
     Name,
     /// What happened to a release.
@@ -57,6 +63,7 @@ impl Rule {
         match self {
             Rule::Key => MAX_KEY_BYTES,
             Rule::Note => MAX_NOTE_BYTES,
+            Rule::Reason => MAX_REASON_BYTES,
             Rule::Name => MAX_NAME_BYTES,
             Rule::Words => MAX_WORDS_BYTES,
             _ => MAX_TEXT_BYTES,

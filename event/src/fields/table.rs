@@ -8,6 +8,12 @@ pub const TAG_PREFIX: &str = "tag.";
 /// Before a class, in the name of the column of its probability: `score.late`.
 pub const SCORE_PREFIX: &str = "score.";
 
+/// The field that takes an event back.
+pub const WITHDRAWN: &str = "withdrawn";
+
+/// The field that says why an event is taken back.
+pub const REASON: &str = "reason";
+
 /// Before the name of a feature, in the name of its column: `feature.distance`.
 pub const FEATURE_PREFIX: &str = "feature.";
 
@@ -22,6 +28,7 @@ const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Fiel
         at_most: None,
         needs: &[],
         is_rolled_up: false,
+        is_of_withdrawal: false,
     }
 }
 
@@ -61,6 +68,19 @@ impl Field {
     const fn rolled_up(self) -> Self {
         Self { is_rolled_up: true, ..self }
     }
+
+    const fn of_withdrawal(self) -> Self {
+        Self { is_of_withdrawal: true, ..self }
+    }
+}
+
+/// That an event is taken back. It says something: nothing else need be told then.
+const fn withdrawn(about: &'static str) -> Field {
+    text(WITHDRAWN, Rule::True, about).telling().needs(&[REASON]).of_withdrawal()
+}
+
+const fn reason() -> Field {
+    text(REASON, Rule::Reason, "Why it is taken back.").needs(&[WITHDRAWN]).of_withdrawal()
 }
 
 pub(super) const PREDICTIONS: &[Field] = &[
@@ -73,6 +93,8 @@ pub(super) const PREDICTIONS: &[Field] = &[
     number("lower", "The lower end of the predicted interval; `value` may lie outside.").at_most("upper"),
     number("upper", "The upper end of the predicted interval; `value` may lie outside."),
     number("latency_ms", "How long it took.").rule(Rule::Duration).rolled_up(),
+    withdrawn("`true` takes back what was sent of this release, key and instant."),
+    reason(),
 ];
 
 pub(super) const OUTCOMES: &[Field] = &[
@@ -81,6 +103,8 @@ pub(super) const OUTCOMES: &[Field] = &[
     time("observed_at", "When it was observed.").required(),
     text("label", Rule::Label, "The class that was observed.").telling().rolled_up(),
     number("value", "The number that was observed.").telling().rolled_up(),
+    withdrawn("`true` takes back what was sent of this key, prediction and time of observation."),
+    reason(),
 ];
 
 pub(super) const METRICS: &[Field] = &[

@@ -1,5 +1,5 @@
 use event::{Columns, Task, lane::Place};
-use proptest::{collection::vec, option, prelude::*, sample::select};
+use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use super::*;
 use crate::metrics::ClassCounts;
@@ -177,10 +177,12 @@ fn prediction() -> impl Strategy<Value = Prediction> {
         scores.map(|(class, score)| (class, f64::from(score) / 4.0)).collect()
     });
     let numbers = (option::of(0.0..=1.0f64), option::of(-1e6..1e6f64), option::of(-1e6..1e6f64));
-    (release, key, 0i64..3, label, numbers, scores).prop_map(
-        |(release, key, at, label, (score, value, lower), scores)| Prediction {
-            upper: lower.filter(|lower| *lower > 0.0).map(|lower| 2.0 * lower),
-            ..Prediction { release, key, at, score, label, value, lower, scores, ..Prediction::default() }
+    let withdrawn = weighted(0.1);
+    (release, key, 0i64..3, label, numbers, scores, withdrawn).prop_map(
+        |(release, key, at, label, (score, value, lower), scores, withdrawn)| {
+            let upper = lower.filter(|lower| *lower > 0.0).map(|lower| 2.0 * lower);
+            let row = Prediction { score, label, value, lower, upper, scores, ..Prediction::default() };
+            Prediction { release, key, at, withdrawn, ..row }
         },
     )
 }
@@ -188,8 +190,9 @@ fn prediction() -> impl Strategy<Value = Prediction> {
 fn outcome() -> impl Strategy<Value = Outcome> {
     let label = option::of(select(vec!["late", "on time"]));
     let key = select(vec!["a", "b", "c", "d", "e"]);
-    (key, option::of(0i64..3), 0i64..2, label, option::of(-1e6..1e6f64))
-        .prop_map(|(key, at, observed, label, value)| Outcome { key, at, observed, label, value })
+    (key, option::of(0i64..3), 0i64..2, label, option::of(-1e6..1e6f64), weighted(0.2)).prop_map(
+        |(key, at, observed, label, value, withdrawn)| Outcome { key, at, observed, label, value, withdrawn },
+    )
 }
 
 /// Cuts rows into segments of one lane.

@@ -1,6 +1,6 @@
 //! A bucket of the join: all rows whose keys hash to it, of both sides, joined on their own.
 
-use std::mem;
+use std::{mem, ops::AddAssign};
 
 use super::{Outcome, Prediction};
 use crate::{
@@ -89,9 +89,44 @@ impl<T> Bucket<T> {
     }
 }
 
+impl Row<Outcome> {
+    /// By what outcomes of one key are known: those that are observed at one time and name their prediction alike.
+    fn identity(&self) -> (bool, i64, i64) {
+        (self.more.of_instant, self.instant, self.more.observed)
+    }
+}
+
+impl Bucket<Outcome> {
+    /// Takes out what is withdrawn: outcomes that take others back, and those of the same identity before them.
+    fn withdraw(&mut self) {
+        if !self.rows.iter().any(|row| row.more.is_withdrawn) {
+            return;
+        }
+        let mut seen = Table::new(self.rows.len());
+        // Of the last one of an identity, whether those that are still to come are taken back.
+        let mut taken_back = vec![false; self.rows.len()];
+        let mut counts = vec![true; self.rows.len()];
+        for (at, row) in self.rows.iter().enumerate().rev() {
+            let key = self.key(row);
+            let same = |other: u32| {
+                let other = &self.rows[other as usize];
+                other.identity() == row.identity() && same_key(self.key(other), key)
+            };
+            let identity = mix(row.instant_hash(), row.more.observed as u64);
+            let last = seen.keep(identity, at as u32, same, |_| false).map_or(at, |last| last as usize);
+            taken_back[last] |= row.more.is_withdrawn;
+            counts[at] = !taken_back[last];
+        }
+        let mut counts = counts.into_iter();
+        self.rows.retain(|_| counts.next().unwrap_or_default());
+    }
+}
+
 /// What the join says of a prediction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
+    /// It was taken back.
+    Withdrawn,
     /// No outcome judges it.
     Nothing,
     /// The same prediction was sent again later; this one does not count.
@@ -100,11 +135,39 @@ pub(super) enum Found {
     Outcome(RowRef),
 }
 
-/// Joins a bucket and writes what it finds for each prediction at its number in log order. Returns how many outcomes
-/// fit no prediction.
-pub(super) fn join(predictions: &Bucket<Prediction>, outcomes: &Bucket<Outcome>, found: &mut [Found]) -> u64 {
-    let mut index = OutcomeIndex::new(outcomes);
+impl Found {
+    /// Whether the prediction counts.
+    pub(super) fn counts(self) -> bool {
+        matches!(self, Self::Nothing | Self::Outcome(_))
+    }
+}
+
+/// How outcomes met predictions.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Met {
+    /// How many outcomes there are that are not withdrawn.
+    pub(super) outcomes: u64,
+    /// How many of them fit no prediction.
+    pub(super) unmatched: u64,
+}
+
+impl AddAssign for Met {
+    fn add_assign(&mut self, more: Self) {
+        self.outcomes += more.outcomes;
+        self.unmatched += more.unmatched;
+    }
+}
+
+/// Joins a bucket and writes what it finds for each prediction at its number in log order.
+pub(super) fn join(
+    predictions: &Bucket<Prediction>,
+    mut outcomes: Bucket<Outcome>,
+    found: &mut [Found],
+) -> Met {
+    outcomes.withdraw();
+    let mut index = OutcomeIndex::new(&outcomes);
     let mut seen = Table::new(predictions.rows.len());
+    let mut taken_back = vec![false; predictions.rows.len()];
     // Backwards, so that the first one seen of equal predictions is the last one sent.
     for (at, row) in predictions.rows.iter().enumerate().rev() {
         let key = predictions.key(row);
@@ -114,12 +177,16 @@ pub(super) fn join(predictions: &Bucket<Prediction>, outcomes: &Bucket<Outcome>,
                 && same_key(predictions.key(other), key)
         };
         let identity = mix(row.instant_hash(), u64::from(row.more.release));
-        found[row.more.row as usize] = match seen.keep(identity, at as u32, same, |_| false) {
+        let later = seen.keep(identity, at as u32, same, |_| false);
+        let last = later.map_or(at, |later| later as usize);
+        taken_back[last] |= row.more.is_withdrawn;
+        found[row.more.row as usize] = match later {
+            _ if taken_back[last] => Found::Withdrawn,
             Some(_) => Found::Repeated,
             None => index.judge(row, key).map_or(Found::Nothing, Found::Outcome),
         };
     }
-    index.unmatched
+    Met { outcomes: outcomes.rows.len() as u64, unmatched: index.unmatched }
 }
 
 /// The winning outcome of each key, and of each key and instant.

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
+
 use event::{
     Columns,
     lane::{Place, Placed},
 };
-use proptest::{collection::vec, option, prelude::*, sample::select};
+use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use super::*;
 use crate::{
@@ -16,6 +18,23 @@ fn prediction(release: &'static str, key: &'static str, at: i64) -> Prediction {
 
 fn outcome(key: &'static str, at: Option<i64>, observed: i64) -> Outcome {
     Outcome { key, at, observed, ..Outcome::default() }
+}
+
+/// The same, taken back.
+trait Withdrawn {
+    fn withdrawn(self) -> Self;
+}
+
+impl Withdrawn for Prediction {
+    fn withdrawn(self) -> Self {
+        Self { withdrawn: true, ..self }
+    }
+}
+
+impl Withdrawn for Outcome {
+    fn withdrawn(self) -> Self {
+        Self { withdrawn: true, ..self }
+    }
 }
 
 fn at(segment: u32, row: u32) -> RowRef {
@@ -103,6 +122,54 @@ fn what_was_placed_by_its_batch_is_earlier_than_what_was_placed_by_its_key() {
 }
 
 #[test]
+fn what_is_withdrawn_is_as_if_it_had_never_been_sent() {
+    let sent = [prediction("r", "a", 1), prediction("s", "a", 1), prediction("r", "b", 1)];
+    let taken_back = |rows: &[Prediction]| testing::predictions(&[&sent[..], rows].concat(), true);
+    let outcomes = testing::outcomes(&[outcome("a", None, 5), outcome("b", None, 5)], true);
+    // Of a release alone, with all of its repeats; the release that predicted nothing else is none that predicted.
+    let columns = taken_back(&[prediction("s", "a", 1), prediction("s", "a", 1).withdrawn()]);
+    let joined = join(&one(&columns), &one(&outcomes)).unwrap();
+    assert_eq!((&joined.releases[..], &joined.repeated[..]), (&["r".to_owned()][..], &[0][..]));
+    assert_eq!(outcomes_of(&joined), [(at(0, 0), Some(at(0, 0))), (at(0, 2), Some(at(0, 1)))]);
+    // What fits only a prediction that was withdrawn fits none.
+    let columns = taken_back(&[prediction("r", "b", 1).withdrawn()]);
+    let joined = join(&one(&columns), &one(&outcomes)).unwrap();
+    assert_eq!((joined.pairs.len(), joined.outcomes, joined.unmatched), (2, 2, 1));
+    // Another instant is another prediction, and what is sent again counts again.
+    let columns = taken_back(&[prediction("r", "b", 2).withdrawn()]);
+    assert_eq!(join(&one(&columns), &[]).unwrap().pairs.len(), 3);
+    let columns = taken_back(&[prediction("r", "b", 1).withdrawn(), prediction("r", "b", 1)]);
+    let joined = join(&one(&columns), &one(&outcomes)).unwrap();
+    assert_eq!(outcomes_of(&joined)[2], (at(0, 4), Some(at(0, 1))));
+    assert_eq!(joined.repeated, [0, 0], "it is the first one that counts");
+}
+
+#[test]
+fn a_withdrawn_outcome_leaves_the_one_that_it_had_corrected() {
+    let predictions = testing::predictions(&[prediction("r", "a", 1)], true);
+    let [first, second, exact] = [outcome("a", None, 5), outcome("a", None, 6), outcome("a", Some(1), 7)];
+    let judged = |rows: &[Outcome]| {
+        let outcomes = testing::outcomes(rows, false);
+        let joined = join(&one(&predictions), &one(&outcomes)).unwrap();
+        (joined.pairs[0].outcome.map(|at| at.row), joined.outcomes, joined.unmatched)
+    };
+    let sent = [first, second.clone(), exact.clone()];
+    let with = |rows: &[Outcome]| judged(&[&sent[..], rows].concat());
+    assert_eq!(with(&[]), (Some(2), 3, 0));
+    assert_eq!(with(&[exact.clone().withdrawn()]), (Some(1), 2, 0));
+    assert_eq!(with(&[exact.clone().withdrawn(), second.clone().withdrawn()]), (Some(0), 1, 0));
+    let all = sent.clone().map(Withdrawn::withdrawn);
+    assert_eq!(with(&all), (None, 0, 0));
+    // One that names the prediction in another way, or was observed at another time, is another one.
+    assert_eq!(
+        with(&[outcome("a", None, 7).withdrawn(), outcome("a", Some(1), 6).withdrawn()]),
+        (Some(2), 3, 0)
+    );
+    assert_eq!(with(&[exact.clone().withdrawn(), exact]), (Some(4), 3, 0), "sent again");
+    assert_eq!(judged(&[outcome("b", None, 1).withdrawn()]), (None, 0, 0), "of what was never sent");
+}
+
+#[test]
 fn nothing_joins_nothing() {
     let empty = Columns::default();
     assert_eq!(join(&[], &[]).unwrap(), Joined::default());
@@ -149,6 +216,30 @@ fn many_keys_are_joined_across_many_parts() {
 /// Where a row is in its log, and in the slice.
 type At = ((u8, u64, u32), RowRef);
 
+/// The events that are not taken back: no withdrawn one of their identity stands after them, and they are none.
+fn lasting<T: Clone, I: PartialEq>(
+    events: &[(At, T)],
+    identity: impl Fn(&T) -> I,
+    is_withdrawn: impl Fn(&T) -> bool,
+) -> Vec<(At, T)> {
+    let is_taken_back = |(place, event): &&(At, T)| {
+        events.iter().any(|(other, taking)| {
+            is_withdrawn(taking) && identity(taking) == identity(event) && other.0 >= place.0
+        })
+    };
+    events.iter().filter(|event| !is_taken_back(event)).cloned().collect()
+}
+
+/// The predictions that are not taken back.
+fn lasting_predictions(events: &[(At, Prediction)]) -> Vec<(At, Prediction)> {
+    lasting(events, |row| (row.release, row.key, row.at), |row| row.withdrawn)
+}
+
+/// The outcomes that are not taken back.
+fn lasting_outcomes(events: &[(At, Outcome)]) -> Vec<(At, Outcome)> {
+    lasting(events, |row| (row.key, row.at, row.observed), |row| row.withdrawn)
+}
+
 /// Compares every prediction with every other and with every outcome.
 fn naive(
     predictions: &[(At, Prediction)],
@@ -189,17 +280,23 @@ fn places<T: Clone>(segments: &[(u8, Vec<T>)]) -> Vec<(At, T)> {
 proptest! {
     #[test]
     fn agrees_with_comparing_everything(
-        predictions in vec((0u8..6, vec((select(vec!["r", "s"]), select(vec!["a", "b", "c"]), 0i64..4), 0..8)), 0..5),
-        outcomes in vec((0u8..6, vec((select(vec!["a", "b", "d"]), option::of(0i64..4), 0i64..3), 0..8)), 0..5),
+        predictions in vec((0u8..6, vec((select(vec!["r", "s"]), select(vec!["a", "b", "c"]), 0i64..4, weighted(0.25)), 0..8)), 0..5),
+        outcomes in vec((0u8..6, vec((select(vec!["a", "b", "d"]), option::of(0i64..4), 0i64..3, weighted(0.25)), 0..8)), 0..5),
         coded in any::<bool>(),
     ) {
         let predictions: Vec<(u8, Vec<Prediction>)> = predictions
             .into_iter()
-            .map(|(lane, rows)| (lane, rows.into_iter().map(|(release, key, at)| prediction(release, key, at)).collect()))
+            .map(|(lane, rows)| {
+                let row = |(release, key, at, withdrawn)| Prediction { withdrawn, ..prediction(release, key, at) };
+                (lane, rows.into_iter().map(row).collect())
+            })
             .collect();
         let outcomes: Vec<(u8, Vec<Outcome>)> = outcomes
             .into_iter()
-            .map(|(lane, rows)| (lane, rows.into_iter().map(|(key, at, seen)| outcome(key, at, seen)).collect()))
+            .map(|(lane, rows)| {
+                let row = |(key, at, seen, withdrawn)| Outcome { withdrawn, ..outcome(key, at, seen) };
+                (lane, rows.into_iter().map(row).collect())
+            })
             .collect();
         let left: Vec<Columns> = predictions.iter().map(|(_, rows)| testing::predictions(rows, coded)).collect();
         let right: Vec<Columns> = outcomes.iter().map(|(_, rows)| testing::outcomes(rows, !coded)).collect();
@@ -211,15 +308,21 @@ proptest! {
         let found: Vec<_> = joined.pairs.iter()
             .map(|pair| (pair.prediction, joined.releases[pair.release as usize].as_str(), pair.outcome))
             .collect();
-        prop_assert_eq!(found, naive(&places(&predictions), &places(&outcomes)));
-        let sent = predictions.iter().flat_map(|(_, rows)| rows);
+        let sent = lasting_predictions(&places(&predictions));
+        let observed = lasting_outcomes(&places(&outcomes));
+        prop_assert_eq!(&found, &naive(&sent, &observed));
+        let sent = sent.iter().map(|(_, row)| row);
         let fits = |row: &Outcome| sent.clone().any(|sent| row.key == sent.key && row.at.is_none_or(|at| at == sent.at));
-        let unmatched = outcomes.iter().flat_map(|(_, rows)| rows).filter(|row| !fits(row)).count();
-        prop_assert_eq!(joined.unmatched, unmatched as u64);
-        for (release, repeated) in joined.releases.iter().zip(&joined.repeated) {
+        let unmatched = observed.iter().filter(|(_, row)| !fits(row)).count();
+        prop_assert_eq!((joined.outcomes, joined.unmatched), (observed.len() as u64, unmatched as u64));
+        let names: BTreeSet<&str> = sent.clone().map(|row| row.release).collect();
+        prop_assert!(joined.releases.iter().map(String::as_str).eq(names));
+        for (number, (release, repeated)) in (0..).zip(joined.releases.iter().zip(&joined.repeated)) {
             let of = sent.clone().filter(|row| row.release == release).count();
-            let distinct = joined.pairs.iter().filter(|pair| joined.releases[pair.release as usize] == *release).count();
+            let distinct = joined.pairs.iter().filter(|pair| pair.release == number).count();
             prop_assert_eq!(*repeated, (of - distinct) as u64);
+            let repeats = joined.repeats.iter().filter(|(_, of)| *of == number).count();
+            prop_assert_eq!(*repeated, repeats as u64);
         }
     }
 }

@@ -172,7 +172,7 @@ impl BatchBuilder {
 /// That a row says nothing.
 fn silence(kind: Kind) -> String {
     let fields =
-        kind.fields().iter().filter(|field| field.is_telling).map(|field| format!("a {}", field.name));
+        kind.lasting_fields().filter(|field| field.is_telling).map(|field| format!("a {}", field.name));
     let families = kind.families().iter().filter(|family| family.is_telling);
     let mut names: Vec<String> = fields.chain(families.map(|family| family.name.to_owned())).collect();
     let last = names.pop().unwrap_or_default();

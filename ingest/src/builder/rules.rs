@@ -49,6 +49,9 @@ fn check_slowly(rule: Rule, text: &str) -> Result<(), String> {
             Err(format!("`{text}` is none of {}", Task::NAMES.join(", ")))
         }
         Rule::Run => Id::parse(text).map(|_| ()).map_err(|error| error.to_string()),
+        Rule::True if text != "true" => {
+            Err(format!("is `{text}`, and should be `true`; leave it out of events that are not withdrawn"))
+        }
         Rule::Day => text.parse::<Day>().map(|_| ()).map_err(|error| error.to_string()),
         _ if text.is_empty() && !rule.may_be_empty() => Err("is empty".into()),
         _ => Ok(()),

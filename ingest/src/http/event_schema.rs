@@ -167,6 +167,12 @@ fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
             let task = ObjectBuilder::new().schema_type(schema::types(&[Type::String], nullable));
             task.enum_values(Some(names))
         }
+        (FieldType::Text, Rule::True) => {
+            let values = [Value::from(true), Value::from("true")];
+            let truth = schema::types(&[Type::Boolean, Type::String], nullable);
+            let truth = ObjectBuilder::new().schema_type(truth);
+            truth.enum_values(Some(values.into_iter().chain(nullable.then_some(Value::Null))))
+        }
         (FieldType::Text, Rule::Run) => {
             let id = schema::string().schema_type(schema::types(&[Type::String], nullable));
             id.pattern(Some("^[0-9A-Za-z]{27}$"))
@@ -286,7 +292,10 @@ fn csv(kind: Kind, events: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use event::Timestamp;
+    use event::{
+        Timestamp,
+        fields::{REASON, WITHDRAWN},
+    };
 
     use super::*;
     use crate::{
@@ -301,9 +310,14 @@ mod tests {
         reader.finish().map(|_| ())
     }
 
-    /// The example of a kind with one field changed, or without it.
+    /// The example of a kind with one field changed, or without it. What says that it is withdrawn has the reason beside
+    /// it, and the other way round.
     fn changed(kind: Kind, name: &str, value: Option<Value>) -> Value {
         let mut event: Map<String, Value> = example(kind)[0].as_object().unwrap().clone();
+        if kind.field(name).is_some_and(|field| field.is_of_withdrawal) {
+            event.insert(WITHDRAWN.to_owned(), json!(true));
+            event.insert(REASON.to_owned(), json!("wrong"));
+        }
         match value {
             Some(value) => _ = event.insert(name.to_owned(), value),
             None => _ = event.remove(name),
@@ -365,7 +379,8 @@ mod tests {
                     );
                     assert!(taken(json!(1)) && taken(json!(0)), "{about}");
                 }
-                for choice in field["enum"].as_array().into_iter().flatten() {
+                let choices = field["enum"].as_array().into_iter().flatten();
+                for choice in choices.filter(|choice| !is_alone || !choice.is_null()) {
                     assert!(taken(choice.clone()), "{about} may be {choice}");
                 }
                 assert!(!taken(json!([])), "{about} may be a list");

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use event::{Column, Id, Kind, Result, Timestamp};
+use event::{
+    Column, Columns, Id, Kind, Result, Timestamp,
+    fields::{REASON, WITHDRAWN},
+};
 use log::{
     audit::Author,
     key::{self, LogId},
@@ -19,6 +22,9 @@ use crate::Query;
 
 /// What an append is called, before its kind.
 const APPEND: &str = "append";
+
+/// What taking an event back is called, before its kind.
+const WITHDRAW: &str = "withdraw";
 
 /// What something that happened to a release is called, before the name of the action.
 const RELEASE: &str = "release";
@@ -43,7 +49,11 @@ impl Query {
     /// The batches of a log. Their times never fall.
     async fn log(&self, log: &LogId, request: &AuditRequest, page: &mut Page) -> Result<()> {
         let is_release = log.kind == Kind::Releases;
-        if !request.may_want(if is_release { RELEASE } else { APPEND }) {
+        let is_wanted = match is_release {
+            true => request.may_want(RELEASE),
+            false => request.may_want(APPEND) || request.may_want(WITHDRAW),
+        };
+        if !is_wanted {
             return Ok(());
         }
         let attributes: Vec<&str> =
@@ -60,12 +70,38 @@ impl Query {
                     true => add_releases(&segment, request, page)?,
                     false => add_batches(&segment, request, page)?,
                 }
+                if segment.withdrawn > 0 && request.may_want(WITHDRAW) {
+                    self.withdrawals(&segment, request, page).await?;
+                }
             }
             match found.next {
                 Some(next) => query.after = Some(next),
                 None => return Ok(()),
             }
         }
+    }
+}
+
+impl Query {
+    /// A row for each event of a segment that takes others back. Of a segment that cannot be read there is none: that
+    /// it was appended is told all the same.
+    async fn withdrawals(&self, segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
+        let item = self.table.get(&key::segment(&segment.log, segment.seq)).await?;
+        let Some(segment) = item.map(Segment::from_item).transpose()? else { return Ok(()) };
+        let is_told = |name: &str| name == WITHDRAWN || name == KEY || OF_WITHDRAWALS.contains(&name);
+        let Ok(columns) = segment.unpack(is_told) else { return Ok(()) };
+        let action = format!("{WITHDRAW}.{}", segment.log.kind.name());
+        each_event(&segment, &columns, |(at, row), batch, author| {
+            let text = |name: &str| columns.column(name).and_then(|column| column.text(row));
+            if text(WITHDRAWN).is_none() {
+                return;
+            }
+            let after = told(&columns, row, OF_WITHDRAWALS.into_iter());
+            let name = text(KEY).map(str::to_owned);
+            // Behind the row of its batch.
+            let place = place(&segment, at, row + 1);
+            page.add(request, of_event(&segment, place, (action.clone(), batch, name), after, author));
+        })
     }
 }
 
@@ -124,6 +160,12 @@ fn releases(releases: &BTreeMap<String, u64>) -> Option<String> {
     (!releases.is_empty()).then(|| said.to_string())
 }
 
+/// The field by which events are named.
+const KEY: &str = "key";
+
+/// The fields of an event that takes others back, which say what it takes back and why.
+const OF_WITHDRAWALS: [&str; 4] = ["release", "predicted_at", "observed_at", REASON];
+
 /// The fields of release events that have columns of their own.
 const TOLD_ELSEWHERE: [&str; 2] = ["release", "action"];
 
@@ -134,35 +176,61 @@ fn value(column: &Column, row: usize) -> Option<serde_json::Value> {
     text().or_else(time).or_else(|| column.float(row).map(serde_json::Value::from))
 }
 
-/// A row for each event of a segment of release events.
-fn add_releases(segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
-    // Those that cannot be read are told as batches.
-    let Ok(columns) = segment.unpack(|_| true) else { return add_batches(segment, request, page) };
+/// What an event says in some of its fields, as JSON.
+fn told(columns: &Columns, row: usize, fields: impl Iterator<Item = &'static str>) -> String {
+    let told = fields.filter_map(|name| Some((name.to_owned(), value(columns.column(name)?, row)?)));
+    serde_json::Value::Object(told.collect()).to_string()
+}
+
+/// Calls `add` with each event of a segment: its part and row, the batch and who appended it.
+fn each_event(
+    segment: &Segment,
+    columns: &Columns,
+    mut add: impl FnMut((usize, usize), String, Option<Author>),
+) -> Result<()> {
     let mut first = 0;
     for (at, (part, author)) in segment.batches.iter().zip(authors(segment)?).enumerate() {
         for row in first..(first + part.rows).min(columns.rows) {
-            let text = |name: &str| columns.column(name).and_then(|column| column.text(row));
-            let after: serde_json::Map<_, _> = (Kind::Releases.fields().iter())
-                .filter(|field| !TOLD_ELSEWHERE.contains(&field.name))
-                .filter_map(|field| Some((field.name.to_owned(), value(columns.column(field.name)?, row)?)))
-                .collect();
-            page.add(
-                request,
-                Row {
-                    place: (segment.appended_at.micros(), place(segment, at, row)),
-                    seq: None,
-                    author: author.clone(),
-                    action: format!("{RELEASE}.{}", text("action").unwrap_or("register")),
-                    object: part.batch.to_string(),
-                    name: text("release").map(str::to_owned),
-                    before: None,
-                    after: Some(serde_json::Value::Object(after).to_string()),
-                    day: Some(segment.log.day),
-                    rows: Some(1),
-                },
-            );
+            add((at, row), part.batch.to_string(), author.clone());
         }
         first += part.rows;
     }
     Ok(())
+}
+
+/// The row of an event: what was done, in which batch, and to what.
+fn of_event(
+    segment: &Segment,
+    place: String,
+    (action, object, name): (String, String, Option<String>),
+    after: String,
+    author: Option<Author>,
+) -> Row {
+    Row {
+        place: (segment.appended_at.micros(), place),
+        seq: None,
+        author,
+        action,
+        object,
+        name,
+        before: None,
+        after: Some(after),
+        day: Some(segment.log.day),
+        rows: Some(1),
+    }
+}
+
+/// A row for each event of a segment of release events.
+fn add_releases(segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
+    // Those that cannot be read are told as batches.
+    let Ok(columns) = segment.unpack(|_| true) else { return add_batches(segment, request, page) };
+    each_event(segment, &columns, |(at, row), batch, author| {
+        let text = |name: &str| columns.column(name).and_then(|column| column.text(row));
+        let fields = Kind::Releases.fields().iter().map(|field| field.name);
+        let after = told(&columns, row, fields.filter(|name| !TOLD_ELSEWHERE.contains(name)));
+        let action = format!("{RELEASE}.{}", text("action").unwrap_or("register"));
+        let name = text("release").map(str::to_owned);
+        let place = place(segment, at, row);
+        page.add(request, of_event(segment, place, (action, batch, name), after, author));
+    })
 }

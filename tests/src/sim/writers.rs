@@ -12,7 +12,7 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, lane::Place};
+use event::{Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, fields::WITHDRAWN, lane::Place};
 use fold::LogSegment;
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
@@ -63,6 +63,8 @@ pub struct Written {
     pub refused: u64,
     /// How often a service died with a batch in its hands.
     pub died: u64,
+    /// How many events that had been sent count no more, because they were taken back.
+    pub withdrawn: usize,
     /// How many keys got another event than their last one, had each batch a lane of its own as in 0.1.
     pub misplaced_by_batch: usize,
 }
@@ -185,19 +187,22 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
 }
 
 impl Scene {
-    /// One to three events of a kind; each has a score or label of its own.
+    /// One to three events of a kind; each has a value of its own. One in five takes back what came before of its key.
     fn batch(&self, writer: u64, number: u64) -> (Kind, String) {
         let kind = if self.random.hits(3) { Kind::Outcomes } else { Kind::Predictions };
         let day = 1 + self.random.below(DAYS);
         let row = |row: u64| {
             let (key, value) = (self.random.below(KEYS), writer * 1_000 + number * 10 + row);
             let at = format!("2026-06-0{day}T04:30:00Z");
+            let more = if self.random.hits(5) { r#","withdrawn":true,"reason":"wrong""# } else { "" };
             match kind {
                 Kind::Predictions => {
-                    format!(r#"{{"key":"k{key}","predicted_at":"{at}","release":"v1","value":{value}}}"#)
+                    format!(
+                        r#"{{"key":"k{key}","predicted_at":"{at}","release":"v1","value":{value}{more}}}"#
+                    )
                 }
                 _ => format!(
-                    r#"{{"key":"k{key}","predicted_at":"{at}","observed_at":"2026-06-09T00:00:00Z","value":{value}}}"#
+                    r#"{{"key":"k{key}","predicted_at":"{at}","observed_at":"2026-06-09T00:00:00Z","value":{value}{more}}}"#
                 ),
             }
         };
@@ -245,7 +250,11 @@ fn judge(segments: &[Segment], written: &mut Written) -> Result<()> {
             if !seen.insert((named.clone(), value.to_bits())) {
                 written.violations.push(format!("{named:?} has {value} twice"));
             }
-            last.insert(named, value);
+            let is_withdrawn = columns.column(WITHDRAWN).is_some_and(|column| column.text(row).is_some());
+            match is_withdrawn {
+                true => written.withdrawn += usize::from(last.remove(&named).is_some()),
+                false => _ = last.insert(named, value),
+            }
         }
         unpacked.push((segment, columns));
     }
@@ -255,6 +264,13 @@ fn judge(segments: &[Segment], written: &mut Written) -> Result<()> {
         if last.get(named) != Some(value) {
             let last = last.get(named);
             written.violations.push(format!("{named:?}: the join picks {value}, the last is {last:?}"));
+        }
+    }
+    // Nothing else is lacking: each prediction that was not taken back, and each outcome of one.
+    for named in last.keys() {
+        let prediction = (Kind::Predictions, named.1, named.2.clone());
+        if last.contains_key(&prediction) && !by_key.contains_key(named) {
+            written.violations.push(format!("{named:?}: the join picks nothing"));
         }
     }
     // Every batch in the lane of its name, as 0.1 had it.

@@ -51,6 +51,8 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("lower", NUMBER),
         Field("upper", NUMBER),
         Field("latency_ms", NUMBER),
+        Field("withdrawn", TEXT),
+        Field("reason", TEXT),
     ),
     "outcomes": (
         Field("key", TEXT, required=True),
@@ -59,6 +61,8 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("predicted_on", TEXT),
         Field("label", TEXT),
         Field("value", NUMBER),
+        Field("withdrawn", TEXT),
+        Field("reason", TEXT),
     ),
     "metrics": (
         Field("name", TEXT, required=True),

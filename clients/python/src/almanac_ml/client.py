@@ -200,6 +200,7 @@ class Workspace:
         scores: Union[Sequence[str], Mapping[str, str]] = (),
         features: Union[Sequence[str], Mapping[str, str]] = (),
         tags: Union[Sequence[str], Mapping[str, str]] = (),
+        withdrawn_because: Optional[str] = None,
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
         """Stores predictions, and returns when they are durable.
@@ -211,6 +212,7 @@ class Workspace:
         one instant for all rows; without it, the column ``predicted_at``, or now if there is none. Times
         without a zone are taken as UTC. ``tags`` are columns, or a mapping of tags to columns; so are
         ``scores``, the probabilities of classes, and ``features``, the numbers that it was predicted from.
+        ``withdrawn_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
         """
         data = _frames.settled(data)
         sources = {
@@ -221,6 +223,7 @@ class Workspace:
                 data, score=score, label=label, value=value, lower=lower, upper=upper, latency_ms=latency_ms
             ),
             **_members(scores=scores, features=features, tags=tags),
+            **_withdrawal(withdrawn_because),
         }
         return self._log("predictions", data, sources, idempotency_key)
 
@@ -234,6 +237,7 @@ class Workspace:
         predicted_on: Optional[Day] = None,
         label: Optional[str] = None,
         value: Optional[str] = None,
+        withdrawn_because: Optional[str] = None,
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
         """Stores what really happened, and returns when it is durable.
@@ -241,6 +245,7 @@ class Workspace:
         An outcome judges the predictions of its key: those of the instant ``predicted_at``, or all of
         the UTC day ``predicted_on``. Each is a column or one value for all rows; without both, the column of
         that name. ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
+        ``withdrawn_because`` is a reason for which the outcomes of these keys and times are taken back.
         """
         data = _frames.settled(data)
         names = _frames.names_of(data)
@@ -258,6 +263,7 @@ class Workspace:
             "predicted_at": _dated(data, "predicted_at", predicted_at),
             "predicted_on": _dated(data, "predicted_on", predicted_on),
             **_optional(data, label=label, value=value),
+            **_withdrawal(withdrawn_because),
         }
         return self._log("outcomes", data, sources, idempotency_key)
 
@@ -930,6 +936,11 @@ def _optional(data: Any, **sources: Optional[str]) -> Dict[str, Any]:
         elif name in names:
             found[name] = Column(name)
     return found
+
+
+def _withdrawal(reason: Optional[str]) -> Dict[str, Any]:
+    """What takes all rows back, for one reason."""
+    return {} if reason is None else {"withdrawn": "true", "reason": reason}
 
 
 def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, Column]:

@@ -130,8 +130,14 @@ pub(in crate::evaluation) fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     let row =
         (select(KEYS.to_vec()), option::of(0i64..30), select(vec![Some("late"), Some("on time"), None]));
     vec(row, 0..12).prop_map(|rows| {
-        let row =
-            |(at, (key, of, label))| Outcome { key, at: of, observed: at, label, value: label.map(|_| 0.5) };
+        let row = |(at, (key, of, label))| Outcome {
+            key,
+            at: of,
+            observed: at,
+            label,
+            value: label.map(|_| 0.5),
+            ..Outcome::default()
+        };
         (0..).zip(rows).map(row).collect()
     })
 }

@@ -104,6 +104,67 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
 }
 
 #[test]
+fn what_is_withdrawn_says_so_in_every_format() {
+    use polars_arrow::array::{BooleanArray, Utf8Array};
+    let texts = |text: &str| Utf8Array::<i32>::from_slice([text, text]);
+    let (keys, times, releases) = (texts("a"), texts("2013-06-01T04:30:00Z"), texts("v1"));
+    let reasons = Utf8Array::<i32>::from([Some("wrong"), None]);
+    let truths = BooleanArray::from([Some(true), None]);
+    let labels = Utf8Array::<i32>::from([None, Some("late")]);
+    let arrow = |truths: &dyn polars_arrow::array::Array| {
+        let columns: [(&str, &dyn polars_arrow::array::Array); 6] = [
+            ("key", &keys),
+            ("predicted_at", &times),
+            ("release", &releases),
+            ("label", &labels),
+            ("withdrawn", truths),
+            ("reason", &reasons),
+        ];
+        filled(Kind::Predictions, &columns)
+    };
+    let row = r#""key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1""#;
+    let rows = |told: &str, other: &str| format!("[{{{row},{told}}},{{{row},\"label\":\"late\"{other}}}]");
+    let json = rows(r#""withdrawn":true,"reason":"wrong""#, r#","withdrawn":null"#);
+    let columns = concat!(
+        r#"{"key":["a","a"],"predicted_at":["2013-06-01T04:30:00Z","2013-06-01T04:30:00Z"],"release":["v1","v1"],"#,
+        r#""withdrawn":["true",null],"reason":["wrong",null],"label":[null,"late"]}"#,
+    );
+    let csv = concat!(
+        "key,predicted_at,release,label,withdrawn,reason\n",
+        "a,2013-06-01T04:30:00Z,v1,,true,wrong\na,2013-06-01T04:30:00Z,v1,late,,\n",
+    );
+    let batch = arrow(&truths).unwrap();
+    let said = |name: &str| [0, 1].map(|row| batch.columns.column(name).unwrap().text(row));
+    assert_eq!((said("withdrawn"), said("reason")), ([Some("true"), None], [Some("wrong"), None]));
+    for (format, body) in [(Format::Json, &*json), (Format::Json, columns), (Format::Csv, csv)] {
+        assert_eq!(read(format, body.as_bytes()).unwrap().columns, batch.columns, "{body}");
+    }
+    let refused = |told: &str| match read(Format::Json, rows(told, "").as_bytes()).unwrap_err() {
+        Refused::Rows { errors, .. } => errors
+            .iter()
+            .map(|error| format!("{} {}", error.field.as_deref().unwrap_or("-"), error.message))
+            .collect::<Vec<_>>()
+            .join("; "),
+        other => other.to_string(),
+    };
+    let too_long = format!(r#""withdrawn":true,"reason":"{}""#, "x".repeat(1_025));
+    insta::assert_snapshot!(
+        [
+            r#""withdrawn":true"#,
+            r#""withdrawn":true,"reason":"""#,
+            r#""withdrawn":false,"reason":"wrong""#,
+            r#""withdrawn":1,"reason":"wrong""#,
+            r#""label":"late","reason":"wrong""#,
+            r#""reason":"wrong""#,
+            &too_long,
+        ]
+        .map(refused)
+        .join("\n")
+    );
+    assert!(arrow(&BooleanArray::from_slice([true, false])).is_err());
+}
+
+#[test]
 fn rows_may_have_so_many_tags_in_columns_too() {
     let columns = |tags: usize| {
         let tags: Vec<String> = (0..tags).map(|tag| format!("\"tag.t{tag}\":[\"x\",null]")).collect();

@@ -1,6 +1,9 @@
 //! What is appended, and what an operator makes of segments that are refused.
 
-use event::{Column, Columns, Kind, Values};
+use event::{
+    Column, Columns, Kind, Values,
+    fields::{REASON, WITHDRAWN},
+};
 use log::{
     batch::{BatchId, BatchPart},
     key::{self, LogId},
@@ -60,8 +63,25 @@ pub(in crate::sim) fn events(log: &LogId, at: usize, rows: usize) -> Columns {
     events_of(log, at, rows, 1)
 }
 
-/// The same by several releases.
+/// The same by several releases. Some segments send again what stands two segments before, and take every other row of it
+/// back.
 fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
+    if at % 7 == 5 {
+        let mut again = new_events_of(log, at - 2, rows, releases);
+        let valid: Vec<bool> = (0..rows).map(|row| row.is_multiple_of(2)).collect();
+        let mut add = |name: &str, text: &str| {
+            let said = valid.iter().map(|said| if *said { text } else { "" }).collect();
+            let valid = valid.contains(&false).then(|| valid.clone());
+            again.columns.push(Column { name: name.to_owned(), values: Values::Text(said), valid });
+        };
+        add(WITHDRAWN, "true");
+        add(REASON, "sent by mistake");
+        return again;
+    }
+    new_events_of(log, at, rows, releases)
+}
+
+fn new_events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
     let texts = |text: &dyn Fn(usize) -> String| {
         let all: Vec<String> = (0..rows).map(text).collect();
         Values::Text(all.iter().map(String::as_str).collect())

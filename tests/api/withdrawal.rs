@@ -1,0 +1,188 @@
+//! Events that are taken back: figures, joined rows and answers about the past, statements, and the audit trail. Each on a
+//! SQLite file and on DynamoDB Local.
+
+use event::{Kind, fields::WITHDRAWN};
+use log::key::Trail;
+use query::{AuditRequest, AuditWords, Request, Sql, SqlWords, What, Words};
+use serde_json::{Value, json};
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::at,
+};
+
+on_both_engines!(
+    Scene::on:
+    what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again,
+    a_release_of_which_all_is_withdrawn_has_no_row,
+    statements_and_conditions_see_what_is_withdrawn,
+    the_audit_trail_says_who_took_what_back,
+);
+
+const DAY: &str = "2026-06-01";
+
+/// The instants at which something is appended, and between which the past is looked at.
+const SENT: &str = "2026-06-04T12:00:00Z";
+const TAKEN_BACK: &str = "2026-06-05T12:00:00Z";
+const AGAIN: &str = "2026-06-06T12:00:00Z";
+
+fn outcome(key: &str, label: Option<&str>) -> Value {
+    let mut event = json!({ "key": key, "predicted_on": DAY, "observed_at": format!("{DAY}T02:00:00Z") });
+    match label {
+        Some(label) => event["label"] = label.into(),
+        None => (event["withdrawn"], event["reason"]) = (true.into(), "another customer".into()),
+    }
+    event
+}
+
+fn withdrawn_prediction(key: &str, release: &str) -> Value {
+    json!({ "key": key, "predicted_at": format!("{DAY}T01:00:00Z"), "release": release, "withdrawn": "true", "reason": "a test" })
+}
+
+/// Three predictions of a release, and outcomes of which every other one is positive.
+async fn filled(scene: &Scene) {
+    scene.predict_many(DAY, "v1", 3, SENT).await;
+    scene.observe_many(DAY, "1", 3, SENT).await;
+}
+
+async fn rows(scene: &Scene, what: What, columns: &str, as_of: Option<&str>) -> String {
+    let words = Words { from: DAY, to: DAY, columns: Some(columns), as_of, ..Words::default() };
+    let request = Request::parse(what, &words).unwrap();
+    let text = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
+    text.lines().skip(1).collect::<Vec<_>>().join(" | ")
+}
+
+/// What is stored, which must be what the events say.
+async fn figures(scene: &Scene) -> String {
+    const FIGURES: &str = "release,predictions,repeated,labelled,positives,unmatched,accuracy";
+    scene.project().await;
+    scene.assert_verified().await;
+    let stored = rows(scene, What::Evaluations, FIGURES, None).await;
+    assert_eq!(rows(scene, What::Evaluations, FIGURES, Some(NOW)).await, stored);
+    stored
+}
+
+async fn what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again(scene: Scene) {
+    const JOINED: &str = "key,outcome_label";
+    filled(&scene).await;
+    let before = figures(&scene).await;
+    assert_eq!(before, "v1,3,0,3,2,0,0.3333333333333333");
+    // An outcome and a prediction.
+    scene.append(Kind::Outcomes, json!([outcome("k0", None)]), TAKEN_BACK).await.unwrap();
+    assert_eq!(figures(&scene).await, "v1,3,0,2,1,0,0.5");
+    scene.append(Kind::Predictions, json!([withdrawn_prediction("k1", "v1")]), TAKEN_BACK).await.unwrap();
+    let without = figures(&scene).await;
+    assert_eq!(without, "v1,2,0,1,1,1,0.0", "the outcome of k1 fits nothing");
+    assert_eq!(rows(&scene, What::Joined, JOINED, None).await, "k0, | k2,1");
+    // Both again.
+    scene.append(Kind::Outcomes, json!([outcome("k0", Some("other"))]), AGAIN).await.unwrap();
+    let again =
+        json!([{ "key": "k1", "predicted_at": format!("{DAY}T01:00:00Z"), "release": "v1", "score": 0.25 }]);
+    scene.append(Kind::Predictions, again, AGAIN).await.unwrap();
+    assert_eq!(figures(&scene).await, "v1,3,0,3,1,0,0.6666666666666666");
+    let now = rows(&scene, What::Joined, JOINED, None).await;
+    assert_eq!(now, "k0,other | k2,1 | k1,other");
+    // As of then it is what it was.
+    let then = async |as_of| rows(&scene, What::Joined, JOINED, Some(as_of)).await;
+    assert_eq!(then("2026-06-05T00:00:00Z").await, "k0,1 | k1,other | k2,1");
+    assert_eq!(then("2026-06-06T00:00:00Z").await, "k0, | k2,1");
+    assert_eq!(then("2026-06-07T00:00:00Z").await, now);
+    for (as_of, predictions) in
+        [("2026-06-05T00:00:00Z", 3), ("2026-06-06T00:00:00Z", 2), ("2026-06-07T00:00:00Z", 3)]
+    {
+        let found = rows(&scene, What::Evaluations, "predictions", Some(as_of)).await;
+        assert_eq!(found, predictions.to_string(), "{as_of}");
+    }
+    // Rollups and counters count what was sent.
+    assert_eq!(
+        rows(&scene, What::Rollups, "predictions,outcomes", None).await.split(" | ").next(),
+        Some("5,5")
+    );
+}
+
+async fn a_release_of_which_all_is_withdrawn_has_no_row(scene: Scene) {
+    filled(&scene).await;
+    scene.predict_many(DAY, "v2", 2, SENT).await;
+    assert!(figures(&scene).await.contains("v2,2,0,2,"));
+    let all = json!([withdrawn_prediction("k0", "v2"), withdrawn_prediction("k1", "v2")]);
+    scene.append(Kind::Predictions, all, TAKEN_BACK).await.unwrap();
+    assert_eq!(figures(&scene).await, "v1,3,0,3,2,0,0.3333333333333333");
+}
+
+async fn statements_and_conditions_see_what_is_withdrawn(scene: Scene) {
+    filled(&scene).await;
+    scene.append(Kind::Outcomes, json!([outcome("k0", None)]), TAKEN_BACK).await.unwrap();
+    let ask = async |statement: &str| {
+        let sql = Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap();
+        scene.query(at(NOW)).sql(scene.id(), &sql).await.map(csv)
+    };
+    let of_day = format!("day = '{DAY}'");
+    let taken = ask(&format!("select key, reason from outcomes where {of_day} and withdrawn = 'true'")).await;
+    assert_eq!(taken.unwrap(), "key,reason\nk0,another customer\n");
+    let judged = ask(&format!("select count(outcome_label) as n from joined where {of_day}")).await;
+    assert_eq!(judged.unwrap(), "n\n2\n");
+    // Joined rows have what counts alone.
+    let error = ask(&format!("select {WITHDRAWN} from joined where {of_day}")).await.unwrap_err();
+    assert!(error.to_string().contains("withdrawn"), "{error}");
+    let words = Words { from: DAY, to: DAY, columns: Some("key,reason"), ..Words::default() };
+    let request = Request::parse(What::Joined, &words).unwrap();
+    let error = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string();
+    assert!(error.starts_with("there is no column `reason`; there are day, outcome_label,"), "{error}");
+    assert!(!error.contains(WITHDRAWN), "{error}");
+    // What was believed of a key, in the order in which it was.
+    let words = Words { columns: Some("label,withdrawn,reason"), key: Some("k0"), ..words };
+    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let history = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
+    assert_eq!(history, "label,withdrawn,reason\n1,,\n,true,another customer\n");
+    let words = Words { filter: Some("withdrawn is null"), key: None, columns: Some("key"), ..words };
+    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let kept = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
+    assert_eq!(kept, "key\nk0\nk1\nk2\n");
+}
+
+async fn the_audit_trail_says_who_took_what_back(scene: Scene) {
+    filled(&scene).await;
+    let two = json!([outcome("k0", None), outcome("k7", Some("1")), outcome("k1", None)]);
+    scene.append(Kind::Outcomes, two, TAKEN_BACK).await.unwrap();
+    let asked = async |action: Option<&str>, limit: Option<&str>, after: Option<&str>| {
+        let words = AuditWords {
+            action,
+            limit,
+            after,
+            from: Some(DAY),
+            to: Some("2026-06-10"),
+            ..AuditWords::default()
+        };
+        let request = AuditRequest::parse(&words, at(NOW)).unwrap();
+        let (answer, next) =
+            scene.query(at(NOW)).audit(&Trail::Workspace(scene.id().clone()), &request).await.unwrap();
+        let text = csv(answer);
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let at = |name: &str| header.iter().position(|known| *known == name).unwrap();
+        let (action, name) = (at("action"), at("name"));
+        let rows = lines.map(|row| format!("{} {}", row[action], row[name])).collect::<Vec<_>>();
+        (rows, next, text)
+    };
+    let (rows, _, text) = asked(Some("withdraw"), None, None).await;
+    assert_eq!(rows, ["withdraw.outcomes k0", "withdraw.outcomes k1"]);
+    assert!(text.contains("another customer") && text.contains("2026-06-01T02:00:00Z"), "{text}");
+    let (rows, ..) = asked(Some("withdraw.predictions"), None, None).await;
+    assert!(rows.is_empty(), "{rows:?}");
+    // Behind the row of their batch, page by page.
+    let (rows, ..) = asked(None, None, None).await;
+    assert!(
+        rows.ends_with(
+            &["append.outcomes ", "withdraw.outcomes k0", "withdraw.outcomes k1"].map(String::from)
+        ),
+        "{rows:?}"
+    );
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+        let (rows, next, _) = asked(None, Some("1"), after.as_deref()).await;
+        paged.extend(rows);
+        let Some(next) = next else { break };
+        after = Some(next);
+    }
+    assert_eq!(paged, rows);
+}
