@@ -117,6 +117,7 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     let chart = Chart {
         title: format!("{} of {}", figures.join(", "), args.window.workspace),
         lines: lines(&answer.frame, what, &figures)?,
+        ..Chart::default()
     };
     if chart.lines.len() > MAX_LINES {
         let count = chart.lines.len();

@@ -10,7 +10,8 @@
 //! let days: [Day; 3] = ["2013-06-01", "2013-06-02", "2013-06-03"].map(|day| day.parse().unwrap());
 //! let points = days.iter().zip([0.81, 0.84, 0.79]);
 //! let points = points.map(|(day, value)| Point::new(day.start(), Some(value))).collect();
-//! let chart = Chart { title: "auc".into(), lines: vec![Line { name: "v1".into(), points }] };
+//! let lines = vec![Line { name: "v1".into(), points }];
+//! let chart = Chart { title: "auc".into(), lines, ..Chart::default() };
 //! assert!(chart.terminal(60, 10, false).contains("2013-06-02"));
 //! assert!(chart.svg().starts_with("<svg"));
 //! ```
@@ -25,6 +26,8 @@ use event::Timestamp;
 use scale::Scale;
 use ticks::Tick;
 
+pub use svg::escaped;
+
 /// How many lines a chart shows: as many as there are colours that stay distinct to people who see few of them.
 pub const MAX_LINES: usize = 7;
 
@@ -35,6 +38,17 @@ pub struct Chart {
     pub title: String,
     /// The lines, of which the first [`MAX_LINES`] are drawn.
     pub lines: Vec<Line>,
+    /// What happened at instants of its time; an image alone shows it.
+    pub marks: Vec<Mark>,
+}
+
+/// Something that happened, such as a promotion.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mark {
+    /// When.
+    pub at: Timestamp,
+    /// What, in a word or two.
+    pub text: String,
 }
 
 /// A line of a chart.
@@ -128,7 +142,7 @@ impl Chart {
     /// The chart as an SVG image, which stands by itself: no script, no font, no reference. It is light or dark as the reader's
     /// device is.
     pub fn svg(&self) -> String {
-        svg::draw(self)
+        svg::stacked(std::slice::from_ref(self))
     }
 
     /// The chart as a PNG image on light ground, two pixels for each unit of [`Self::svg`]. It is the same on every machine.
@@ -138,6 +152,11 @@ impl Chart {
     pub fn png(&self) -> event::Result<Vec<u8>> {
         png::draw(&self.svg())
     }
+}
+
+/// Charts one below the other, as one image like [`Chart::svg`].
+pub fn stacked(charts: &[Chart]) -> String {
+    svg::stacked(charts)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{Chart, Line, Point, scale::Scale};
+use crate::{Chart, Line, Mark, Point, scale::Scale};
 
 /// The image, in its own units.
 const WIDTH: f64 = 880.0;
@@ -18,6 +18,9 @@ const TIME_TICKS: usize = 8;
 const LETTER: f64 = 7.5;
 /// Up to how many points of a chart each has a dot that says its number when pointed at.
 const MOST_DOTS: usize = 800;
+/// How many marks a chart shows, and with how many letters each.
+const MAX_MARKS: usize = 8;
+const MARK_LETTERS: usize = 40;
 
 /// The colours of lines on light and on dark ground. Those on light ground are of Okabe and Ito, "Color Universal Design" (2008), which
 /// people with any colour vision tell apart; yellow, too faint on white, is left out.
@@ -51,51 +54,80 @@ impl Plane {
     }
 }
 
-/// Draws a chart.
-pub(crate) fn draw(chart: &Chart) -> String {
+/// Draws charts one below the other.
+pub(crate) fn stacked(charts: &[Chart]) -> String {
+    let height = HEIGHT * charts.len() as f64;
+    let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
+    let title = escaped(&titles.join("; "));
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n{}",
+        style()
+    );
+    svg += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
+    for (index, chart) in charts.iter().enumerate() {
+        if charts.len() > 1 {
+            put(&mut svg, format_args!("<g transform=\"translate(0 {})\">", HEIGHT * index as f64));
+        }
+        draw(&mut svg, chart);
+        if charts.len() > 1 {
+            svg += "</g>\n";
+        }
+    }
+    svg + "</svg>\n"
+}
+
+/// Draws a chart at the top of an image.
+fn draw(svg: &mut String, chart: &Chart) {
     let (numbers, number_ticks) = chart.numbers(NUMBER_TICKS);
     let (time, time_ticks) = chart.time(TIME_TICKS);
     let plane = Plane { time, numbers };
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
     let title = escaped(&chart.title);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
-         height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n{}",
-        style()
-    );
-    svg += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
-    put(&mut svg, format_args!("<text class=\"title\" x=\"{LEFT}\" y=\"26\">{title}</text>"));
+    put(svg, format_args!("<text class=\"title\" x=\"{LEFT}\" y=\"26\">{title}</text>"));
     for tick in &number_ticks {
         let y = plane.y(tick.at);
-        put(&mut svg, format_args!("<path class=\"grid\" d=\"M{LEFT} {y:.2}H{right}\"/>"));
+        put(svg, format_args!("<path class=\"grid\" d=\"M{LEFT} {y:.2}H{right}\"/>"));
         let (x, y) = (LEFT - 8.0, y + 4.0);
-        put(&mut svg, format_args!("<text class=\"end\" x=\"{x}\" y=\"{y:.2}\">{}</text>", tick.text));
+        put(svg, format_args!("<text class=\"end\" x=\"{x}\" y=\"{y:.2}\">{}</text>", tick.text));
     }
     for tick in &time_ticks {
         let (x, y) = (plane.x(tick.at), bottom + 20.0);
-        put(&mut svg, format_args!("<path class=\"grid\" d=\"M{x:.2} {bottom}v6\"/>"));
-        put(&mut svg, format_args!("<text class=\"mid\" x=\"{x:.2}\" y=\"{y}\">{}</text>", tick.text));
+        put(svg, format_args!("<path class=\"grid\" d=\"M{x:.2} {bottom}v6\"/>"));
+        put(svg, format_args!("<text class=\"mid\" x=\"{x:.2}\" y=\"{y}\">{}</text>", tick.text));
     }
+    draw_marks(svg, &chart.marks, &plane);
     let dots = chart.points().filter(|point| point.value.is_some()).count() <= MOST_DOTS;
     let mut legend = LEFT;
     let room = (right - LEFT) / chart.drawn().len().max(1) as f64 - 40.0;
     for (index, line) in chart.drawn().iter().enumerate() {
-        put(&mut svg, format_args!("<g class=\"line c{index}\">"));
-        draw_line(&mut svg, line, &plane, dots);
+        put(svg, format_args!("<g class=\"line c{index}\">"));
+        draw_line(svg, line, &plane, dots);
         if chart.lines.len() > 1 {
             let (end, text) = (legend + 18.0, legend + 24.0);
-            put(&mut svg, format_args!("<path class=\"stroke\" d=\"M{legend:.1} 46H{end:.1}\"/>"));
+            put(svg, format_args!("<path class=\"stroke\" d=\"M{legend:.1} 46H{end:.1}\"/>"));
             let name = shortened(&line.name, (room / LETTER) as usize);
-            put(&mut svg, format_args!("<text x=\"{text:.1}\" y=\"50\">{}</text>", escaped(&name)));
+            put(svg, format_args!("<text x=\"{text:.1}\" y=\"50\">{}</text>", escaped(&name)));
             legend = text + name.chars().count() as f64 * LETTER + 16.0;
         }
-        svg += "</g>\n";
+        *svg += "</g>\n";
     }
     if chart.is_empty() {
         let (x, y) = ((LEFT + right) / 2.0, (TOP + bottom) / 2.0);
-        put(&mut svg, format_args!("<text class=\"mid\" x=\"{x}\" y=\"{y}\">no numbers</text>"));
+        put(svg, format_args!("<text class=\"mid\" x=\"{x}\" y=\"{y}\">no numbers</text>"));
     }
-    svg + "</svg>\n"
+}
+
+/// Draws what happened within the time of a chart: a line from top to bottom, with its text at the side where there is room.
+fn draw_marks(svg: &mut String, marks: &[Mark], plane: &Plane) {
+    let within = |mark: &&Mark| (0.0..=1.0).contains(&plane.time.share(mark.at.micros() as f64));
+    for (row, mark) in marks.iter().filter(within).take(MAX_MARKS).enumerate() {
+        let x = plane.x(mark.at.micros() as f64);
+        let (class, beside) = if x > WIDTH * 0.7 { ("end", x - 5.0) } else { ("", x + 5.0) };
+        let (y, text) = (TOP + 10.0 + 16.0 * row as f64, escaped(&shortened(&mark.text, MARK_LETTERS)));
+        put(svg, format_args!("<path class=\"mark\" d=\"M{x:.2} {TOP}V{}\"/>", HEIGHT - BOTTOM));
+        put(svg, format_args!("<text class=\"{class}\" x=\"{beside:.2}\" y=\"{y}\">{text}</text>"));
+    }
 }
 
 /// Adds a line of text.
@@ -114,8 +146,9 @@ fn style() -> String {
         "<style>text{{font:13px system-ui,sans-serif;fill:#24292f}}.title{{font-weight:600;font-size:15px}}\
          .end{{text-anchor:end}}.mid{{text-anchor:middle}}.ground{{fill:#fff}}.grid{{stroke:#d8dee4;fill:none}}\
          .stroke{{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round;stroke-linecap:round}}\
+         .mark{{stroke:#57606a;stroke-dasharray:4 3;fill:none}}\
          .band{{fill:currentColor;fill-opacity:.15}}circle{{fill:currentColor}}{}\
-         @media (prefers-color-scheme:dark){{text{{fill:#e6edf3}}.ground{{fill:#0d1117}}.grid{{stroke:#30363d}}{}}}\
+         @media (prefers-color-scheme:dark){{text{{fill:#e6edf3}}.ground{{fill:#0d1117}}.grid{{stroke:#30363d}}.mark{{stroke:#8b949e}}{}}}\
          </style>\n",
         colours(|pair| pair.0),
         colours(|pair| pair.1),
@@ -173,8 +206,8 @@ fn shortened(name: &str, letters: usize) -> String {
     }
 }
 
-/// A text that says the same inside XML. What XML cannot say is a replacement character.
-fn escaped(text: &str) -> String {
+/// A text that says the same inside XML and HTML, also as an attribute in double quotes. What XML cannot say is a replacement character.
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

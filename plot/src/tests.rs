@@ -19,7 +19,7 @@ fn two() -> Chart {
     for point in &mut lines[1].points {
         *point = point.within(point.value.map(|value| value - 0.02), point.value.map(|value| value + 0.03));
     }
-    Chart { title: "auc, flights/nyc".into(), lines }
+    Chart { title: "auc, flights/nyc".into(), lines, ..Chart::default() }
 }
 
 #[test]
@@ -47,18 +47,43 @@ fn an_image_is_made() {
 }
 
 #[test]
+fn what_happened_within_its_time_is_marked() {
+    let at = |day: &str| day.parse::<Day>().unwrap().start();
+    let marks = [("2013-06-10", "v2 live"), ("2013-06-28", "late"), ("2014-01-01", "after it")];
+    let marks = marks.map(|(day, text)| Mark { at: at(day), text: text.into() }).to_vec();
+    let svg = Chart { marks, ..two() }.svg();
+    assert_eq!(svg.matches("class=\"mark\"").count(), 2, "{svg}");
+    assert!(svg.contains(">v2 live</text>") && !svg.contains("after it"), "{svg}");
+    // Beside the line where there is room for it.
+    assert!(svg.contains("<text class=\"end\" x=\"796.93\" y=\"90\">late</text>"), "{svg}");
+}
+
+#[test]
+fn charts_stand_one_below_the_other() {
+    let svg = stacked(&[two(), Chart { title: "second".into(), ..two() }]);
+    assert!(svg.contains("viewBox=\"0 0 880 840\"") && svg.contains("translate(0 420)"), "{svg}");
+    assert_eq!((svg.matches("<style>").count(), svg.matches("<svg").count()), (1, 1));
+    assert!(svg.contains("<title>auc, flights/nyc; second</title>"));
+}
+
+#[test]
 fn names_are_text_in_an_image() {
     let chart = Chart {
         title: "</title><script>alert(1)</script>".into(),
         lines: vec![line("a\"&\u{7}", "2013-06-01", &[Some(1.0)]), line("b", "2013-06-01", &[])],
+        marks: vec![Mark { at: "2013-06-01".parse::<Day>().unwrap().start(), text: "</text><b>".into() }],
     };
     let svg = chart.svg();
-    assert!(!svg.contains("<script") && svg.contains("a&quot;&amp;\u{fffd}"), "{svg}");
+    assert!(
+        !svg.contains("<script") && !svg.contains("<b>") && svg.contains("a&quot;&amp;\u{fffd}"),
+        "{svg}"
+    );
 }
 
 #[test]
 fn a_chart_without_numbers_says_so() {
-    let chart = Chart { title: "auc".into(), lines: vec![line("v1", "2013-06-01", &[None, Some(f64::NAN)])] };
+    let lines = vec![line("v1", "2013-06-01", &[None, Some(f64::NAN)])];
+    let chart = Chart { title: "auc".into(), lines, ..Chart::default() };
     assert!(chart.is_empty() && chart.svg().contains("no numbers"));
     assert!(chart.terminal(40, 8, false).contains("2013-06-01"));
     assert!(Chart::default().svg().contains("no numbers"));
@@ -71,10 +96,12 @@ proptest! {
         lines in prop::collection::vec(prop::collection::vec(prop::option::of(any::<f64>()), 0..20), 0..10),
         width in 0usize..200,
         height in 0usize..60,
+        marks in prop::collection::vec(1_700_000_000_000_000i64..1_720_000_000_000_000, 0..12),
         colour: bool,
     ) {
         let lines = lines.iter().map(|values| line("release", "2024-02-20", values)).collect();
-        let chart = Chart { title: "any".into(), lines };
+        let marks = marks.iter().map(|at| Mark { at: Timestamp::from_micros(*at).unwrap(), text: "m".into() });
+        let chart = Chart { title: "any".into(), lines, marks: marks.collect() };
         let text = chart.terminal(width, height, colour);
         prop_assert!(colour || text.lines().all(|line| line.chars().count() <= width.max(48)), "{}", text);
         let svg = chart.svg();

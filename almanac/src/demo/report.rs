@@ -46,7 +46,8 @@ pub(super) async fn print(query: &Query, workspace: &Workspace, set: &Set) -> an
     let lines = plot::lines(&weeks, What::Evaluations, &[figure])?;
     // Two points make no line to look at.
     if lines.iter().any(|line| line.points.len() > 2) {
-        plot::print(&Chart { title: format!("{title}, by week, {from} to {to}:\n"), lines }, CHART_LINES);
+        let title = format!("{title}, by week, {from} to {to}:\n");
+        plot::print(&Chart { title, lines, ..Chart::default() }, CHART_LINES);
         println!();
     }
     what_next(set);
