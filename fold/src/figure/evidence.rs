@@ -6,7 +6,7 @@ use event::Costs;
 
 use crate::{
     evaluation::{Binary, Regression},
-    metrics::{Confusion, normal_beyond, student_beyond},
+    metrics::{Confusion, normal_beyond, student_975, student_beyond, wilson},
 };
 
 /// What equal numbers may seem to vary by, as a share of their squares, since their sums are rounded.
@@ -61,6 +61,18 @@ impl Evidence {
         match self {
             Self::Share { n, .. } | Self::Mean { n, .. } => *n,
         }
+    }
+
+    /// The 95% interval of the figure, where the predictions are independent of each other: of a share that of Wilson (1927;
+    /// `scipy.stats.binomtest`, `method="wilson"`), of a mean that of Student. `None`, when there are too few predictions.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        if let Self::Share { right, n } = *self {
+            return wilson(right, n);
+        }
+        let Self::Mean { n, sum, .. } = *self else { return None };
+        let (_, variance, freedom) = self.mean_and_error()?;
+        let (mean, half) = (sum / n as f64, student_975(freedom) * variance.sqrt());
+        Some((mean - half, mean + half))
     }
 
     /// How probable a difference of both figures so great is if there is none, where the predictions are independent of each other. Of

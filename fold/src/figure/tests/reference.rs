@@ -271,7 +271,7 @@ fn bootstraps_agree_with_scipy() {
 
 #[test]
 fn intervals_agree_with_their_references() {
-    let mut compared = BTreeSet::new();
+    let (mut compared, mut from_stored) = (BTreeSet::new(), BTreeSet::new());
     let mut wrong = Vec::new();
     let reference = reference();
     for (name, case) in reference["cases"].as_object().unwrap() {
@@ -297,14 +297,21 @@ fn intervals_agree_with_their_references() {
                     (Some(found), Some(ends)) => is_close(found.0, ends.0) && is_close(found.1, ends.1),
                     (found, ends) => found == ends,
                 };
-                if !is_right || found.n != expected[0] {
+                // What is stored says the same, where it is enough.
+                let stored = Figure::named(figure).and_then(|figure| of.evidence(figure)?.interval());
+                let is_same = |stored: (f64, f64)| {
+                    ends.is_some_and(|ends| is_close(stored.0, ends.0) && is_close(stored.1, ends.1))
+                };
+                if !is_right || found.n != expected[0] || stored.is_some_and(|stored| !is_same(stored)) {
                     wrong.push(format!("{name} {figure}: {found:?} is not {expected:?}"));
                 }
                 compared.insert(figure.clone());
+                from_stored.extend(stored.map(|_| figure.clone()));
             }
         }
     }
     assert_eq!(wrong, [""; 0]);
+    assert!(["accuracy", "recall", "mae"].iter().all(|figure| from_stored.contains(*figure)));
     let formula = |figure: &&Figure| figure.method.is_some_and(|method| method != Method::Bootstrap);
     let all: BTreeSet<String> = FIGURES.iter().filter(formula).map(|figure| figure.name.to_owned()).collect();
     assert_eq!(compared, all);
