@@ -58,15 +58,20 @@ impl Target {
         }
     }
 
-    /// All is written.
-    fn end(mut self, rows: u64) -> anyhow::Result<()> {
+    /// All is written: so many rows.
+    fn end(self, rows: u64) -> anyhow::Result<()> {
+        self.end_of(&format!("{rows} rows "))
+    }
+
+    /// All is written, which is this.
+    fn end_of(mut self, what: &str) -> anyhow::Result<()> {
         match &mut self {
             Self::Open(to) => to.flush()?,
             Self::File { path, partial, to } => {
                 let context = || format!("cannot write {}", path.display());
                 to.flush().with_context(context)?;
                 fs::rename(&*partial, &*path).with_context(context)?;
-                eprintln!("{rows} rows written to {}", path.display());
+                eprintln!("{what}written to {}", path.display());
             }
         }
         Ok(())
@@ -125,6 +130,13 @@ impl Shown {
         let mut target = Target::open(self.output.as_deref())?;
         target.write(lines.as_bytes())?;
         target.end(lines.lines().count() as u64)
+    }
+
+    /// Writes a text that is a whole, such as a page.
+    pub(crate) fn write_whole(&self, text: &str) -> anyhow::Result<()> {
+        let mut target = Target::open(self.output.as_deref())?;
+        target.write(text.as_bytes())?;
+        target.end_of("")
     }
 
     /// Writes an answer as it is made.

@@ -32,6 +32,7 @@ use crate::{
     probe, projector,
     query::{self, QueryArgs},
     rebuild::{self, RebuildArgs},
+    report::{self as page, ReportArgs},
     shown::ShowFormat,
     sql::{self, SqlArgs},
     status,
@@ -89,6 +90,8 @@ enum Command {
     Consumer(ConsumerCommand),
     /// Draw figures over time, on the terminal or as SVG.
     Plot(Box<PlotArgs>),
+    /// Write a page that says how the models of a workspace fare: figures, drift, expectations, comparisons, alerts.
+    Report(Box<ReportArgs>),
     /// Answer a SQL statement.
     Sql(SqlArgs),
     /// Fold the log again and compare with what is stored.
@@ -200,6 +203,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Tail(args) => tail::tail(config, &args).await?,
         Command::Consumer(command) => tail::consumer(config, command).await?,
         Command::Plot(args) => plot::command(config, &args).await?,
+        Command::Report(args) => page::command(config, &args).await?,
         Command::Sql(args) => sql::command(config, args).await?,
         Command::Verify(args) => {
             if !verify::command(config, &args).await? {

@@ -39,6 +39,7 @@ mod projector;
 mod proxies;
 mod query;
 mod rebuild;
+mod report;
 mod retention;
 mod role;
 mod serve;

@@ -207,10 +207,6 @@ pub(crate) fn list(words: &[String]) -> Option<String> {
 /// The words of a query of figures.
 pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Option<&'a str>) -> Words<'a> {
     Words {
-        from: window.from.as_deref().unwrap_or_default(),
-        to: window.to.as_deref().unwrap_or_default(),
-        last: window.last.as_deref().map(|word| Last { word, now: Clock::system().now() }),
-        release: window.release.as_deref(),
         by,
         bins: figures.bins.as_deref(),
         time_zone: figures.time_zone.as_deref(),
@@ -226,6 +222,17 @@ pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Op
         mature: figures.mature.as_deref(),
         reference: figures.reference.as_deref(),
         against: figures.against.as_deref(),
+        ..window_words(window)
+    }
+}
+
+/// The words that say which days are read, of what.
+pub(crate) fn window_words(window: &WindowArgs) -> Words<'_> {
+    Words {
+        from: window.from.as_deref().unwrap_or_default(),
+        to: window.to.as_deref().unwrap_or_default(),
+        last: window.last.as_deref().map(|word| Last { word, now: Clock::system().now() }),
+        release: window.release.as_deref(),
         ..Words::default()
     }
 }

@@ -250,3 +250,62 @@ fn every_format_holds_the_same_rows() {
         assert_eq!(run_ok(other.path(), &exported(&copy, "csv")), original, "{format}");
     }
 }
+
+/// The window and the reference of the report that the documents show.
+const REPORT: [&str; 9] = [
+    "report",
+    "-w",
+    "flights/nyc",
+    "--from",
+    "2013-04-01",
+    "--to",
+    "2013-12-31",
+    "--reference",
+    "2013-04-01..2013-05-31",
+];
+
+/// The picture in the README, as this command makes it of the demo.
+#[test]
+fn the_picture_of_the_report_is_made_of_the_demo() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("report.svg");
+    let more = ["--sections", "compared,expected,drift", "-o", image.to_str().unwrap()];
+    run_ok(demo().data.path(), &[&REPORT[..], &more].concat());
+    let made = std::fs::read_to_string(&image).unwrap();
+    let kept = include_str!("../../docs/report.svg");
+    assert!(made == kept, "docs/report.svg is another picture; make it again as docs/querying.md says");
+}
+
+#[test]
+fn the_report_tells_who_won_what_drifted_and_what_was_expected() {
+    let page = run_ok(demo().data.path(), &REPORT);
+    let row = |kind: &str, from: &str, to: &str, more: &[&str]| query(kind, from, to, more);
+    // When v2's advantage over v1 is decided, as `head-to-head` says.
+    let pair = ["--release", "v2", "--against", "v1", "--group-by", "week"];
+    let weeks = row("head-to-head", "2013-04-01", "2013-12-31", &pair);
+    let decided = weeks[0]["decided_at"].as_str().unwrap();
+    assert!(page.contains(&format!("v2 is better than v1: decided on {decided}.")), "{page}");
+    // How far scores of each month are from those of April and May, as `drift` says.
+    let reference = ["--reference", "2013-04-01..2013-05-31", "--group-by", "month"];
+    let months = row("drift", "2013-04-01", "2013-12-31", &reference);
+    let of_scores: Vec<String> = months
+        .iter()
+        .filter(|month| month["column"] == "score")
+        .map(|month| format!("{:.4}</td>", month["js_distance"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(of_scores.len(), 9);
+    let by_month = page.split("Jensen-Shannon distance by month</caption>").nth(1).unwrap();
+    let cells = by_month.split("<th scope=\"row\">score</th>").nth(1).unwrap();
+    let cells = cells.split("</tr>").next().unwrap();
+    assert!(of_scores.iter().all(|cell| cells.contains(cell)), "{of_scores:?}: {cells}");
+    // What accuracy was expected and what it was, as `estimates` says.
+    let reference = ["--reference", "2013-04-01..2013-05-31", "--group-by", "week", "--release", "v1"];
+    let worst = &row("estimates", "2013-06-24", "2013-06-30", &reference)[0];
+    let cells = ["accuracy_expected", "accuracy", "accuracy_gap"]
+        .map(|column| format!("{:.4}</td>", worst[column].as_f64().unwrap()));
+    let table = page.split("Expected and realised by week and release</caption>").nth(1).unwrap();
+    let line = table.split("<th scope=\"row\">2013-06-24</th>").nth(1).unwrap();
+    let line = line.split("</tr>").next().unwrap();
+    assert!(cells.iter().all(|cell| line.contains(cell)), "{cells:?}: {line}");
+    assert!(page.contains("below what was expected of it in the week of 2013-06-24"), "{page}");
+}

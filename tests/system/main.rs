@@ -16,6 +16,7 @@ mod operate;
 mod pressure;
 mod reader;
 mod releases;
+mod report;
 mod roles;
 mod same_on_both;
 mod service;

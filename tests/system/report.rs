@@ -1,0 +1,124 @@
+//! The report of a workspace, through the real binary.
+
+use crate::support::{Place, Service, on_both_engines, register, run, run_ok};
+
+on_both_engines!(a_report_says_what_there_is_and_why_the_rest_is_missing);
+
+const WORKSPACE: &str = "/v1/workspaces/credit/prod";
+const WINDOW: [&str; 9] = [
+    "report",
+    "-w",
+    "credit/prod",
+    "--from",
+    "2026-06-01",
+    "--to",
+    "2026-06-14",
+    "--reference",
+    "2026-05-25..2026-05-31",
+];
+
+/// A value of a tag that would be more than text on a page that does not escape it.
+const HOSTILE: &str = "<script>alert(1)</script>\u{202e}";
+
+/// Predictions of each day of the window and its reference. In the window scores are greater, and a tag has a value of its own.
+fn predictions(release: &str) -> String {
+    let day = |day: u32| {
+        let (month, of_month) = if day < 7 { (5, 25 + day) } else { (6, day - 6) };
+        (0..20).map(move |row| {
+            let score = f64::from(row) / 25.0 + if day < 7 { 0.0 } else { 0.2 };
+            let tag = serde_json::Value::from(if row == 0 && day >= 7 { HOSTILE } else { "✈️" });
+            format!(
+                "{{\"key\":\"{day}-{row}\",\"predicted_at\":\"2026-{month:02}-{of_month:02}T06:00:00Z\",\"release\":\"{release}\",\
+                 \"score\":{score},\"tags\":{{\"place\":{tag}}}}}\n"
+            )
+        })
+    };
+    (0..21).flat_map(day).collect()
+}
+
+fn outcomes() -> String {
+    let day = |day: u32| {
+        let (month, of_month) = if day < 7 { (5, 25 + day) } else { (6, day - 6) };
+        (0..20).map(move |row| {
+            let label = if row % 3 == 0 { "default" } else { "paid" };
+            format!(
+                "{{\"key\":\"{day}-{row}\",\"predicted_on\":\"2026-{month:02}-{of_month:02}\",\"label\":\"{label}\",\
+                 \"observed_at\":\"2026-{month:02}-{of_month:02}T18:00:00Z\"}}\n"
+            )
+        })
+    };
+    (0..21).flat_map(day).collect()
+}
+
+fn a_report_says_what_there_is_and_why_the_rest_is_missing(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    let post = |kind: &str, body: &str| {
+        let answer = service.post(&format!("{WORKSPACE}/{kind}"), "application/x-ndjson", None, body);
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    };
+    let day = |what: &str| format!("{WORKSPACE}/{what}?from=2026-06-14&to=2026-06-14&format=csv");
+    let report = || run_ok(place, &WINDOW);
+    let says = |page: &str, texts: &[&str]| {
+        for text in texts {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+    };
+
+    let empty = report();
+    says(&empty, &["There are no predictions of these days.", "No release was live in these days."]);
+    says(&empty, &["Nothing can be expected", "so there is nothing to compare with 2026-05-25..2026-05-31"]);
+    says(&empty, &["No number of this workspace is watched.", "No figure is known of these days yet"]);
+    assert!(!empty.contains("<svg"), "nothing is drawn of nothing: {empty}");
+
+    post("predictions", &predictions("v1"));
+    service.get_until(&day("rollups"), |answer| answer.text().contains("v1,1,20,"));
+    let early = run_ok(place, &[&WINDOW[..], &["--sections", "figures,compared,maturity,drift"]].concat());
+    says(&early, &["No outcome has come yet", "No second release of a model predicted in these days"]);
+    says(&early, &["score moved most", "&lt;script&gt;alert(1)&lt;/script&gt;"]);
+    assert!(!early.contains("<script") && !early.contains("What was live"), "{early}");
+
+    post("outcomes", &outcomes());
+    let done = |column: &'static str| move |answer: &crate::support::Answer| answer.text().contains(column);
+    service.get_until(&format!("{}&columns=release,labelled", day("evaluations")), done("v1,20"));
+    let first = report();
+    says(&first, &["accuracy by day", "Accuracy of v1: expected and realised", "Figures by day and release"]);
+    says(
+        &first,
+        &["The figures are those that are stored of each day.", "No segment is stored of these days."],
+    );
+    assert_eq!(first, report(), "one state of the logs, one page");
+
+    // What comes changes the cut, and with it the page.
+    let late = "{\"key\":\"20-0\",\"predicted_on\":\"2026-06-14\",\"label\":\"paid\",\"observed_at\":\"2026-06-20T00:00:00Z\"}\n";
+    post("outcomes", late);
+    let cut =
+        |page: &str| page.split("<dt>Cut</dt><dd>").nth(1).unwrap().split("</dd>").next().unwrap().to_owned();
+    assert_ne!(cut(&first), cut(&report()));
+}
+
+#[test]
+fn what_cannot_be_reported_is_refused() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    for (wrong, says) in [
+        (
+            &["-o", "report.pdf"][..],
+            "the name of a report ends with .html, or with .svg for its charts alone",
+        ),
+        (&["--sections", "all"], "sections: `all` is none of live, figures, compared"),
+        (&["--group-by", "hour"], "group-by: `hour` is none of day, week, month, quarter"),
+        (&["--model", "m"], "model: there is no `m`"),
+        (&["--release", "v9"], "release: there is no `v9`"),
+        (&["--reference", "May"], "reference:"),
+        (&["--from", "2026-06-01"], "to: name the last day"),
+    ] {
+        let answer = run(&place, &[&["report", "-w", "credit/prod"], wrong].concat());
+        let problem = String::from_utf8(answer.stderr).unwrap();
+        assert!(answer.status.code() == Some(2) && problem.contains(says), "{wrong:?}: {problem}");
+    }
+    // Without a window it is of the last 30 days.
+    let answer = run(&place, &["report", "-w", "credit/prod"]);
+    let said = String::from_utf8(answer.stderr).unwrap();
+    assert!(answer.status.success() && said.starts_with("window: "), "{said}");
+}
