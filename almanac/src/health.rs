@@ -10,7 +10,7 @@ use axum::{http::header, response::IntoResponse};
 use event::{Clock, Right};
 use log::key;
 use projector::{Health, Projector};
-use table::{Table, probe, probe_write};
+use table::{Denials, Table, probe, probe_write};
 use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout},
@@ -24,6 +24,9 @@ pub(crate) const READY_LAG: Duration = Duration::from_secs(60);
 
 /// A projector is ready while its heartbeat could be written within so long.
 const READY_HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// A projector is ready while its feed has answered within so long, be it that there is nothing new.
+const READY_FEED: Duration = Duration::from_secs(60);
 
 /// How long the store may take to answer.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
@@ -44,6 +47,8 @@ pub(crate) struct Readiness {
     pub(crate) table: Option<Arc<dyn Table>>,
     /// The projector, in that role.
     pub(crate) projector: Option<Projector>,
+    /// What the table denies.
+    pub(crate) denials: Arc<Denials>,
     /// The bound of its lag.
     pub(crate) lag: Duration,
     /// Whether the process was asked to stop.
@@ -99,6 +104,9 @@ impl Readiness {
         {
             return Some(why);
         }
+        if let Some(denied) = self.denials.lately() {
+            return Some(denied);
+        }
         let health = self.projector.as_ref()?.health();
         // Clients of the process's other roles are served as well as ever: then it is said, and no more.
         why_no_projector(&health, self.lag).or_else(|| unwritten(&health).filter(|_| self.table.is_none()))
@@ -151,6 +159,9 @@ fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
     if let Some(age) = health.heartbeat_age.filter(|age| *age > READY_HEARTBEAT) {
         return Some(format!("the projector could not write its heartbeat for {} s", age.as_secs()));
     }
+    if health.feed_age > READY_FEED {
+        return Some(format!("the feed of changes has not answered for {} s", health.feed_age.as_secs()));
+    }
     (health.oldest > bound).then(|| {
         format!(
             "{} days wait to be folded, the oldest for {} s (at most {})",
@@ -179,6 +190,7 @@ mod tests {
         Readiness {
             table: Some(Arc::new(table)),
             projector: None,
+            denials: Arc::default(),
             lag: READY_LAG,
             stopping,
             writes: true,
@@ -246,6 +258,8 @@ mod tests {
         );
         let beating = Health { heartbeat_age: Some(READY_HEARTBEAT), ..swept };
         assert_eq!(why_not(&beating), None);
+        let blind = Health { feed_age: READY_FEED + Duration::from_secs(1), ..beating.clone() };
+        assert_eq!(why_not(&blind).as_deref(), Some("the feed of changes has not answered for 61 s"));
         let silent = Health { heartbeat_age: Some(READY_HEARTBEAT * 2), ..beating };
         assert!(why_not(&silent).is_some_and(|why| why.contains("heartbeat for 60 s")));
     }

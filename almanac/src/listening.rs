@@ -1,13 +1,17 @@
 //! How a service listens: with TLS or without, and behind which proxies.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ::access::Network;
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, builder::RangedU64ValueParser};
 use event::Error;
 
-use crate::{proxies::Proxies, tls::Tls};
+use crate::{
+    proxies::Proxies,
+    serve::{DRAIN, KEEP_ALIVE},
+    tls::Tls,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
@@ -25,6 +29,37 @@ pub(crate) struct ListenArgs {
         value_delimiter = ','
     )]
     trusted_proxies: Vec<String>,
+    /// How many seconds the body of a request may take to come.
+    #[arg(long, value_name = "SECONDS", env = "ALMANAC_BODY_SECONDS", default_value_t = ingest::BODY_WITHIN.as_secs(), value_parser = seconds())]
+    body_seconds: u64,
+    /// How many seconds a connection may be idle. Behind a load balancer it must be more than there, or some requests fail with 502.
+    #[arg(long, value_name = "SECONDS", env = "ALMANAC_KEEP_ALIVE_SECONDS", default_value_t = KEEP_ALIVE.as_secs(), value_parser = seconds())]
+    keep_alive_seconds: u64,
+    /// How many seconds requests that were begun may take after the service was asked to stop.
+    #[arg(long, value_name = "SECONDS", env = "ALMANAC_DRAIN_SECONDS", default_value_t = DRAIN.as_secs(), value_parser = seconds())]
+    drain_seconds: u64,
+}
+
+/// What is taken for a time, in seconds: up to an hour.
+fn seconds() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..=3_600)
+}
+
+/// How long requests may take, and connections are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// The body of a request may take so long to come.
+    pub body: Duration,
+    /// A connection may be idle, or take for the headers of a request, for so long.
+    pub keep_alive: Duration,
+    /// Requests that were begun may take so long after the service was asked to stop.
+    pub drain: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { body: ingest::BODY_WITHIN, keep_alive: KEEP_ALIVE, drain: DRAIN }
+    }
 }
 
 impl ListenArgs {
@@ -35,6 +70,16 @@ impl ListenArgs {
             (None, None) => Ok(None),
             (Some(certificate), Some(key)) => Ok(Some(Arc::new(Tls::load(certificate, key)?))),
             _ => bail!(Error::invalid("--tls-cert and --tls-key are given together, or neither of them")),
+        }
+    }
+
+    /// How long requests may take, and connections are kept.
+    pub(crate) fn times(&self) -> Times {
+        let seconds = Duration::from_secs;
+        Times {
+            body: seconds(self.body_seconds),
+            keep_alive: seconds(self.keep_alive_seconds),
+            drain: seconds(self.drain_seconds),
         }
     }
 

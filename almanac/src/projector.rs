@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use event::Clock;
 use projector::{Options, Projector};
+use table::Denials;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -18,8 +19,9 @@ pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
     let table = open::create(config).await?;
     let options = Options::new(Clock::system());
     tracing::info!("projector {} works on {}", options.worker, config.store.value);
+    let (table, denials) = Denials::over(table);
     let projector = Projector::new(table, options);
-    let reporter = Reporter::new(Arc::<Traffic>::default(), Some(projector.clone()));
+    let reporter = Reporter::new(Arc::<Traffic>::default(), Some(projector.clone()), denials);
     let (finish, finished) = oneshot::channel::<()>();
     let reporting = tokio::spawn(reporter.run(report::EVERY, async move { _ = finished.await }));
     let ended = projector.run(asked_to_stop()).await;

@@ -23,8 +23,8 @@ use crate::{harden::encrypted, patient::Patient, proxies::Proxies, tls::Tls};
 /// The most connections at one time; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
 
-/// How long a connection may be idle, or take for the headers of a request.
-const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// How long a connection may be idle, or take for the headers of a request, as a rule.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How long a client may take nothing of an answer, as a rule.
 pub(crate) const WRITE_WITHIN: Duration = Duration::from_secs(30);
@@ -32,8 +32,8 @@ pub(crate) const WRITE_WITHIN: Duration = Duration::from_secs(30);
 /// How long to wait before accepting again after that failed, as when files ran out.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// How long requests that were begun may take after the service was asked to stop.
-const DRAIN: Duration = Duration::from_secs(10);
+/// How long requests that were begun may take after the service was asked to stop, as a rule.
+pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long the beginning of an encrypted connection may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -49,6 +49,10 @@ const MAX_HEADER_BYTES: usize = 256 * 1024;
 pub(crate) struct Listening {
     /// A client that takes nothing of its answer for so long is dropped.
     pub(crate) write_within: Duration,
+    /// How long a connection may be idle, or take for the headers of a request.
+    pub(crate) keep_alive: Duration,
+    /// How long requests that were begun may take after the service was asked to stop.
+    pub(crate) drain: Duration,
     /// The certificate; without one, connections are not encrypted.
     pub(crate) tls: Option<Arc<Tls>>,
     /// Who is believed to say for whom it calls.
@@ -57,7 +61,13 @@ pub(crate) struct Listening {
 
 impl Default for Listening {
     fn default() -> Self {
-        Self { write_within: WRITE_WITHIN, tls: None, proxies: Proxies::default() }
+        Self {
+            write_within: WRITE_WITHIN,
+            keep_alive: KEEP_ALIVE,
+            drain: DRAIN,
+            tls: None,
+            proxies: Proxies::default(),
+        }
     }
 }
 
@@ -72,7 +82,7 @@ pub(crate) async fn serve(
     let open = HTTP_CONNECTIONS.gauge([]);
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    http.timer(TokioTimer::new()).header_read_timeout(listening.keep_alive);
     http.max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES);
     let router = match listening.tls {
         Some(_) => router.layer(map_response(encrypted)),
@@ -110,8 +120,9 @@ pub(crate) async fn serve(
     }
     drop(listener);
     // What was accepted is durable or will be sent again; a client that stalls does not delay the stop.
-    if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some requests did not end in {} s and are cut off", DRAIN.as_secs());
+    let drain = listening.drain;
+    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests did not end in {} s and are cut off", drain.as_secs());
     }
 }
 
@@ -184,5 +195,67 @@ mod tests {
         assert_eq!(status("/", format!("X: {}\r\n", "y".repeat(4 * MAX_HEADER_BYTES))).await, "431");
         assert_eq!(status(&format!("/{}", "y".repeat(70_000)), String::new()).await, "414");
         server.abort();
+    }
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// What comes until `hello`, or the end of the connection.
+    async fn answer(stream: &mut TcpStream) -> String {
+        let mut text = String::new();
+        let mut bytes = [0; 1_024];
+        while !text.ends_with("hello") {
+            match stream.read(&mut bytes).await {
+                Ok(0) | Err(_) => break,
+                Ok(read) => text.push_str(&String::from_utf8_lossy(&bytes[..read])),
+            }
+        }
+        text
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_kept_as_long_as_asked() {
+        let listening = Listening { keep_alive: Duration::from_secs(1), ..Listening::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(async || "hello"));
+        tokio::spawn(serve(listener, router, listening, std::future::pending()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        for _ in 0..2 {
+            stream.write_all(REQUEST).await.unwrap();
+            assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200"));
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let idle = tokio::time::Instant::now();
+        assert_eq!(answer(&mut stream).await, "");
+        assert!(idle.elapsed() < Duration::from_secs(10), "{:?}", idle.elapsed());
+    }
+
+    #[tokio::test]
+    async fn what_was_begun_has_as_long_as_asked_when_the_service_stops() {
+        for (drain, wanted) in [(Duration::from_secs(20), true), (Duration::from_millis(50), false)] {
+            let listening = Listening { drain, ..Listening::default() };
+            let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+            let end = async { _ = stopped.await };
+            // On a runtime of its own, whose end is that of the process.
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let listener = listener.into_std().unwrap();
+            let server = runtime.spawn(async move {
+                let slow = async || {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    "hello"
+                };
+                let router = Router::new().route("/", get(slow));
+                serve(TcpListener::from_std(listener).unwrap(), router, listening, end).await;
+            });
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(REQUEST).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            stop.send(()).unwrap();
+            server.await.unwrap();
+            runtime.shutdown_background();
+            assert_eq!(answer(&mut stream).await.ends_with("hello"), wanted, "{drain:?}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use ingest::Ingest;
 use log::bell::{Bell, Belled};
 use projector::Projector;
 use query::Query;
-use table::Table;
+use table::{Denials, Table};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
@@ -38,7 +38,7 @@ use crate::{
     },
 };
 
-pub use crate::{proxies::Proxies, role::Role, tls::Tls};
+pub use crate::{listening::Times, proxies::Proxies, role::Role, tls::Tls};
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
@@ -79,7 +79,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let features = config.feature_sample.value;
     let options =
         Options { roles, file, queries, features, access, tls, proxies, ..Options::new(Clock::system()) };
-    let options = Options { mlflow: args.mlflow, ..options };
+    let options = Options { mlflow: args.mlflow, times: args.listening.times(), ..options };
     run_as(listener, table, options, asked_to_stop()).await
 }
 
@@ -102,6 +102,8 @@ pub struct Options {
     pub access: Option<Arc<Access>>,
     /// Whether MLflow's clients are served as well.
     pub mlflow: bool,
+    /// How long requests may take, and connections are kept.
+    pub times: Times,
     /// The certificate to listen with; without one, connections are not encrypted.
     pub tls: Option<Arc<Tls>>,
     /// Who is believed to say for whom it calls.
@@ -122,6 +124,7 @@ impl Options {
             write_within: WRITE_WITHIN,
             access: None,
             mlflow: false,
+            times: Times::default(),
             tls: None,
             proxies: Proxies::default(),
             file: None,
@@ -157,7 +160,8 @@ pub async fn run_as(
     let (finish, finished) = watch::channel(false);
     let services = Services::new(table, &options);
     let (router, requests) = services.router(&options, stopped.clone());
-    let reporter = Reporter::new(requests.traffic(), services.projector.clone());
+    let denials = Arc::clone(&services.denials);
+    let reporter = Reporter::new(requests.traffic(), services.projector.clone(), denials);
     let mut aides = JoinSet::new();
     aides.spawn(reporter.run(report::EVERY, until(finished.clone())));
     if let Some(tls) = options.tls.clone() {
@@ -183,8 +187,9 @@ pub async fn run_as(
             }
         }
     });
-    let listening =
-        Listening { write_within: options.write_within, tls: options.tls, proxies: options.proxies };
+    let Times { keep_alive, drain, .. } = options.times;
+    let (write_within, tls, proxies) = (options.write_within, options.tls, options.proxies);
+    let listening = Listening { write_within, keep_alive, drain, tls, proxies };
     let mut server = tokio::spawn(serve(listener, router, listening, until(stopped)));
     tokio::pin!(shutdown);
     // What ends before its time ends the process: none of them can be missed.
@@ -226,6 +231,7 @@ pub fn service(table: Arc<dyn Table>, options: &Options) -> Router {
 /// The services of the roles that a process has.
 pub(crate) struct Services {
     table: Arc<dyn Table>,
+    denials: Arc<Denials>,
     catalog: Option<Arc<::catalog::Service>>,
     ingest: Option<Arc<Ingest>>,
     projector: Option<Projector>,
@@ -238,6 +244,7 @@ pub(crate) struct Services {
 impl Services {
     /// Those of the roles in `options`.
     pub(crate) fn new(table: Arc<dyn Table>, options: &Options) -> Self {
+        let (table, denials) = Denials::over(table);
         let has = |role: Role| options.roles.contains(&role);
         let worker = || Projector::new(Arc::clone(&table), projector::Options::new(Clock::system()));
         let clock = || options.clock.clone();
@@ -254,12 +261,13 @@ impl Services {
                 .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
             ingest: has(Role::Ingest).then(|| {
                 let ingest = Ingest::new(belled(), clock());
-                Arc::new(ingest.sampling_features(options.features))
+                Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
             }),
             projector: has(Role::Projector).then(worker),
             snapshots: has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader)),
             query,
             refusals: Refusals::new(Arc::clone(&table)),
+            denials,
             table,
         }
     }
@@ -309,6 +317,7 @@ impl Services {
         let readiness = Readiness {
             table: serves_clients.then(|| Arc::clone(&self.table)),
             projector: self.projector.clone(),
+            denials: Arc::clone(&self.denials),
             lag: options.ready_lag,
             stopping,
             writes: self.ingest.is_some(),
@@ -381,8 +390,13 @@ pub(crate) async fn asked_to_stop() {
 mod tests {
     use std::collections::BTreeSet;
 
+    use axum::{
+        body::{Body, Bytes},
+        http::Request,
+    };
     use catalog::{Role, reserved_names};
     use table::sqlite::SqliteTable;
+    use tower::ServiceExt;
 
     use super::*;
 
@@ -456,5 +470,25 @@ mod tests {
         let has_none = ["configurations", "snapshots"];
         let reserved: BTreeSet<&str> = reserved_names().filter(|name| !has_none.contains(name)).collect();
         assert_eq!(segments, reserved);
+    }
+
+    #[tokio::test]
+    async fn a_body_has_as_long_as_asked_to_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
+        let times = Times { body: Duration::from_secs(1), ..Times::default() };
+        let router = service(Arc::new(table), &Options { times, ..Options::new(Clock::system()) });
+        let post = |path: &str, media: &str, body: Body| {
+            Request::post(path).header("content-type", media).body(body).unwrap()
+        };
+        let named = post("/v1/workspaces", "application/json", Body::from(r#"{"path":"credit/prod"}"#));
+        assert_eq!(router.clone().oneshot(named).await.unwrap().status(), 201);
+        let never = futures::stream::pending::<std::io::Result<Bytes>>();
+        let path = "/v1/workspaces/credit/prod/predictions";
+        let slow = post(path, "application/x-ndjson", Body::from_stream(never));
+        let answer = router.oneshot(slow).await.unwrap();
+        assert_eq!(answer.status(), 408);
+        let text = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
+        assert!(String::from_utf8_lossy(&text).contains("and the whole 1 s"), "{text:?}");
     }
 }

@@ -13,6 +13,8 @@ pub enum ErrorKind {
     Throttled,
     /// The engine cannot be reached or is closing: try again later, or tell the operator.
     Unavailable,
+    /// The engine refuses these credentials: tell the operator. It may be tried again, since rights are given from outside.
+    Denied,
     /// The request itself is wrong: do not try it again.
     Invalid,
     /// What is stored cannot be understood: stop, and tell the operator.
@@ -106,7 +108,12 @@ impl Error {
 
     /// Whether it may pass, so that it is worth trying again.
     pub fn may_pass(&self) -> bool {
-        matches!(self.kind, ErrorKind::Throttled | ErrorKind::Unavailable)
+        matches!(self.kind, ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::Denied)
+    }
+
+    /// See [`ErrorKind::Denied`].
+    pub fn is_denied(&self) -> bool {
+        self.kind == ErrorKind::Denied
     }
 
     /// Whether a condition did not hold.

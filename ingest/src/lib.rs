@@ -50,4 +50,5 @@ mod service;
 
 pub use append::{Receipt, Remember};
 pub use batch::{Batch, Refused};
+pub use limits::BODY_WITHIN;
 pub use service::{Ingest, SubmitError};

@@ -1,5 +1,7 @@
 //! Every limit of a request, in one place. What exceeds one is refused with an error that names it.
 
+use std::time::Duration;
+
 /// The most bytes in a key, in a note and in any other text. How many tags there may be stands in
 /// [the table of families](event::fields::Family).
 pub use event::fields::{MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_TEXT_BYTES};
@@ -33,3 +35,6 @@ pub const IDEMPOTENCY_SECONDS: i64 = 7 * 24 * 60 * 60;
 /// How long a batch that has no idempotency key is taken for the same one when it comes again, in seconds,
 /// by the times of the log that it goes to.
 pub const REPEAT_SECONDS: i64 = 10 * 60;
+
+/// How long the body of a request may take to come, as a rule.
+pub const BODY_WITHIN: Duration = Duration::from_secs(120);

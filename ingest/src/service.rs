@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use catalog::{
@@ -19,7 +20,7 @@ use crate::{
     defining,
     file::Origin,
     gate::{Bounds, Gate},
-    limits::MAX_LISTED_ERRORS,
+    limits::{BODY_WITHIN, MAX_LISTED_ERRORS},
     quota::Quotas,
     runs,
 };
@@ -53,6 +54,7 @@ pub struct Ingest {
     gate: Arc<Gate>,
     pub(crate) quotas: Quotas,
     unrecorded: Counter,
+    body_within: Duration,
 }
 
 /// Up to so many release events of a batch are recorded as live by who appends them, not only later by
@@ -87,12 +89,23 @@ impl Ingest {
             gate: Gate::new(Bounds::default()),
             quotas: Quotas::new(table, clock),
             unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
+            body_within: BODY_WITHIN,
         }
     }
 
     /// The same, which keeps the features of a share of all keys only.
     pub fn sampling_features(self, share: Share) -> Self {
         Self { appender: self.appender.sampling_features(share), ..self }
+    }
+
+    /// The same, in which the body of a request may take so long to come.
+    pub fn taking_bodies_within(self, body_within: Duration) -> Self {
+        Self { body_within, ..self }
+    }
+
+    /// How long the body of a request may take to come.
+    pub(crate) fn body_within(&self) -> Duration {
+        self.body_within
     }
 
     /// The catalog.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use event::{Error, Result};
-use table::Shard;
+use table::{Position, Shard};
 use tokio::{
     task::{AbortHandle, JoinSet},
     time::Instant,
@@ -21,7 +21,7 @@ use crate::{
     lock::lock,
     plan::{Plan, View},
     reader::{self, begin_at_latest},
-    shared::{Extent, Shared},
+    shared::{Extent, Shared, waits},
 };
 
 /// How often new shards are looked for, besides when one ends.
@@ -64,7 +64,7 @@ impl Coordinator {
             match self.tick().await {
                 Ok(()) => {}
                 Err(error) if error.may_pass() => {
-                    tracing::warn!(%error, "the leases are not available; trying again");
+                    waits(&error, &self.shared.options.worker, "the leases are not available; trying again");
                 }
                 Err(error) => return Err(error),
             }
@@ -115,7 +115,7 @@ impl Coordinator {
         let clocks: Vec<_> = others.map(|beat| beat.at).collect();
         if let Err(error) = self.counting.tick(&shared, &clocks).await {
             // Until it is counted, nothing is deleted.
-            tracing::warn!(%error, "the time of the table is not counted; trying again");
+            waits(&error, me, "the time of the table is not counted; trying again");
         }
         for (lease, before) in plan.takes {
             match lease.write(table, before, shared.now()).await {
@@ -187,6 +187,9 @@ impl Coordinator {
         }
         let wanted = found.values().filter(|lease| !lease.is_done);
         let wanted = wanted.filter(|lease| mine(&lease.shard).is_some() || along.contains(&lease.shard));
+        let wanted: Vec<_> = wanted.collect();
+        // What another worker reads by now is no matter of this one.
+        lock(&self.shared.unheard).retain(|shard, _| wanted.iter().any(|lease| lease.shard == *shard));
         for lease in wanted {
             if !lock(&self.shared.following).contains_key(&lease.shard) && !self.ended.contains(&lease.shard)
             {
@@ -196,12 +199,23 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Begins to read a shard at its newest position. For how long that fails is for the worker's health to tell.
+    async fn begin(&self, following: &Following) -> Result<Option<Position>> {
+        let begun = begin_at_latest(&self.shared, following).await;
+        let mut unheard = lock(&self.shared.unheard);
+        match &begun {
+            Ok(_) => _ = unheard.remove(&following.shard),
+            Err(_) => _ = unheard.entry(following.shard.clone()).or_insert_with(Instant::now),
+        }
+        begun
+    }
+
     async fn start(&mut self, lease: &Lease, mine: Option<&Lease>) -> Result<()> {
         let following = Arc::new(Following::new(&lease.shard, mine));
         if lease.shard != SWEEP {
             let from = match &lease.checkpoint {
                 Some(checkpoint) => Some(checkpoint.clone()),
-                None => begin_at_latest(&self.shared, &following).await?,
+                None => self.begin(&following).await?,
             };
             let (shared, one) = (Arc::clone(&self.shared), Arc::clone(&following));
             let reader = async move { (one.shard.clone(), reader::read(shared, one, from).await) };

@@ -6,7 +6,7 @@ use event::Timestamp;
 use table::{Position, Table};
 use tokio::time::Instant;
 
-use crate::{lease::Lease, lock::lock, schedule::Schedule};
+use crate::{lease::Lease, lock::lock, schedule::Schedule, shared::waits};
 
 /// How often a checkpoint is written, at most.
 pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
@@ -45,12 +45,29 @@ pub(crate) struct Following {
     pub(crate) shard: String,
     lease: Mutex<Option<Lease>>,
     progress: Mutex<Progress>,
+    /// When the feed last answered, or this began.
+    answered: Mutex<Instant>,
 }
 
 impl Following {
     pub(crate) fn new(shard: &str, lease: Option<&Lease>) -> Self {
         let lease = Mutex::new(lease.cloned());
-        Self { shard: shard.to_owned(), lease, progress: Mutex::default() }
+        Self {
+            shard: shard.to_owned(),
+            lease,
+            progress: Mutex::default(),
+            answered: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// The feed has answered.
+    pub(crate) fn answered(&self) {
+        *lock(&self.answered) = Instant::now();
+    }
+
+    /// For how long it has not.
+    pub(crate) fn silent_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(*lock(&self.answered))
     }
 
     /// Whether it is read under a lease.
@@ -119,7 +136,7 @@ impl Following {
                 Moved::Lost
             }
             Err(error) => {
-                tracing::warn!(shard = self.shard, %error, "the checkpoint is not written; trying again");
+                waits(&error, &self.shard, "the checkpoint is not written; trying again");
                 Moved::Not
             }
         }

@@ -102,7 +102,8 @@ impl Shared {
         let name = (workspace.clone(), what);
         let version = async || active::load(&*self.table, workspace).await.map(|active| active.version);
         match done {
-            Err(error) if error.may_pass() => Err(error),
+            // What is denied may be denied for as long as a role is wrong: it is noted, and the rest goes on.
+            Err(error) if error.may_pass() && !error.is_denied() => Err(error),
             Err(error) => {
                 let reason = error.to_string();
                 tracing::error!(%workspace, what = what.name(), reason, "this cannot be done for the workspace; work on other workspaces goes on");
@@ -110,7 +111,7 @@ impl Shared {
                 let letter = Undone::new(version().await?, workspace, what, &reason, self.now());
                 match undone::record(&*self.table, &letter).await {
                     Ok(is_new) => add(&self.stats.dead_letters, u64::from(is_new)),
-                    Err(error) if error.may_pass() => return Err(error),
+                    Err(error) if error.may_pass() && !error.is_denied() => return Err(error),
                     Err(error) => tracing::error!(%workspace, %error, "its dead letter cannot be written"),
                 }
                 Ok(None)

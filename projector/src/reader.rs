@@ -13,7 +13,7 @@ use crate::{
     following::{CHECKPOINT_EVERY, Following, Moved},
     full_sweep,
     lock::lock,
-    shared::{Extent, Shared},
+    shared::{Extent, Shared, waits},
 };
 
 /// How long the feed is asked to wait for a change.
@@ -44,9 +44,12 @@ pub(crate) async fn read(
             }
         };
         let changes = match changes {
-            Ok(changes) => changes,
+            Ok(changes) => {
+                following.answered();
+                changes
+            }
             Err(error) if error.may_pass() => {
-                tracing::warn!(shard = following.shard, %error, "the feed is not available; trying again");
+                waits(&error, &following.shard, "the feed is not available; trying again");
                 sleep(RETRY_AFTER).await;
                 from = Some(position);
                 continue;
@@ -63,7 +66,7 @@ pub(crate) async fn read(
             tracing::warn!(shard = following.shard, "changes are gone from the feed; comparing all logs");
             match demand_full_sweep(&shared).await {
                 Err(error) if error.may_pass() => {
-                    tracing::warn!(shard = following.shard, %error, "the sweep is not demanded; trying again");
+                    waits(&error, &following.shard, "the sweep is not demanded; trying again");
                     sleep(RETRY_AFTER).await;
                     from = Some(position);
                     continue;

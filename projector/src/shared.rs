@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Display,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -10,7 +11,7 @@ use std::{
 };
 
 use catalog::Catalog;
-use event::{Clock, Id};
+use event::{Clock, Error, Id};
 use log::key::{OfDay, OfWorkspace};
 use table::Table;
 use tokio::{sync::Notify, time::Instant};
@@ -75,6 +76,14 @@ pub(crate) struct Stats {
     pub(crate) meters: Meters,
 }
 
+/// Says that the table is not available and what waits for that. What is denied is said once, by [`table::Denials`].
+pub(crate) fn waits(error: &Error, subject: &dyn Display, what: &str) {
+    match error.is_denied() {
+        true => tracing::debug!(%subject, %error, "{what}"),
+        false => tracing::warn!(%subject, %error, "{what}"),
+    }
+}
+
 /// Adds to a figure.
 pub(crate) fn add(figure: &AtomicU64, by: u64) {
     figure.fetch_add(by, Ordering::Relaxed);
@@ -104,8 +113,14 @@ pub(crate) struct Shared {
     pub(crate) unwritten: Mutex<BTreeMap<(WorkspaceDay, OfDay), String>>,
     /// What cannot be done for workspaces, as last counted or found, and why.
     pub(crate) undone: Mutex<BTreeMap<(Id, OfWorkspace), String>>,
+    /// When this worker began.
+    pub(crate) began: Instant,
+    /// When it last swept all workspaces.
+    pub(crate) swept_at: Mutex<Option<Instant>>,
     /// When the heartbeat was last written.
     pub(crate) last_beat: Mutex<Option<Instant>>,
+    /// Shards that it should read and could not begin to, and since when.
+    pub(crate) unheard: Mutex<BTreeMap<String, Instant>>,
     /// Shards or leases are not what they were.
     pub(crate) discover: Notify,
     pub(crate) following: Mutex<BTreeMap<String, Arc<Following>>>,
@@ -129,7 +144,10 @@ impl Shared {
             touched: Mutex::default(),
             unwritten: Mutex::default(),
             undone: Mutex::default(),
+            began: Instant::now(),
+            swept_at: Mutex::default(),
             last_beat: Mutex::default(),
+            unheard: Mutex::default(),
             discover: Notify::new(),
             following: Mutex::default(),
             stats: Stats::default(),

@@ -1,6 +1,9 @@
 //! How far behind everything is, and what the last days warn of: read from the table, so that any process can say it.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use catalog::Catalog;
 use event::{Id, Result, Timestamp};
@@ -14,7 +17,7 @@ use crate::{
     dlq::{self, LetterState},
     heartbeat::{Heartbeat, heartbeats},
     lease::{Lease, SWEEP, leases},
-    sweep::sweep_version,
+    sweep::{Behind, sweep_version},
     undone, unwritten,
     warnings::{Warnings, warnings},
 };
@@ -96,11 +99,7 @@ async fn workspace_status(
     let unwritten = unwritten::list_version(table, found.version, workspace).await?.len()
         + undone::list_version(table, found.version, workspace).await?.len();
     let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();
-    let mut oldest: Option<i64> = None;
-    for (log, first) in behind.logs.iter().take(MAX_AGES) {
-        let at = appended_at(table, log, *first).await?;
-        oldest = oldest.into_iter().chain(at).min();
-    }
+    let oldest = ages(table, &behind, now).await?.into_values().max();
     let days: BTreeSet<_> = behind.logs.keys().map(|log| log.day).collect();
     Ok(WorkspaceStatus {
         path: path.to_owned(),
@@ -108,7 +107,7 @@ async fn workspace_status(
         version: found.version,
         building: found.building,
         lag_segments: behind.segments,
-        lag_seconds: oldest.map_or(0.0, |oldest| ((now.micros() - oldest) as f64 / 1e6).max(0.0)),
+        lag_seconds: oldest.unwrap_or_default().as_secs_f64(),
         dirty_days: days.len(),
         unevaluated_days: behind.evaluations.len(),
         dead_letters: stopped,
@@ -116,6 +115,22 @@ async fn workspace_status(
         skipped: letters.len() - stopped,
         warnings: warnings(table, found.version, workspace).await?,
     })
+}
+
+/// For how long the first segment that is not folded has been in each log that is behind; of the first thousand of them.
+pub(crate) async fn ages(
+    table: &dyn Table,
+    behind: &Behind,
+    now: Timestamp,
+) -> Result<BTreeMap<LogId, Duration>> {
+    let mut ages = BTreeMap::new();
+    for (log, first) in behind.logs.iter().take(MAX_AGES) {
+        if let Some(at) = appended_at(table, log, *first).await? {
+            let micros = u64::try_from(now.micros() - at).unwrap_or_default();
+            ages.insert(log.clone(), Duration::from_micros(micros));
+        }
+    }
+    Ok(ages)
 }
 
 /// When a segment was appended, in microseconds since 1970, if it says so.

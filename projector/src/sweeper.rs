@@ -15,7 +15,10 @@ use std::{
 
 use event::{Day, Id, Result};
 use futures::{StreamExt, stream};
-use log::{active, counted, key::OfWorkspace};
+use log::{
+    active, counted,
+    key::{LogId, OfWorkspace},
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -25,8 +28,9 @@ use crate::{
     full_sweep::{self, FullSweep},
     lock::lock,
     rotation,
-    shared::{Extent, Request, Shared, add},
+    shared::{Extent, Request, Shared, add, waits},
     stages::{self, Made},
+    status,
     sweep::{Behind, sweep_days, sweep_version},
 };
 
@@ -73,6 +77,7 @@ impl Shared {
         rotation::note(&*self.table, &turn).await?;
         self.record_again().await?;
         self.compare_clocks().await?;
+        *lock(&self.swept_at) = Some(Instant::now());
         add(&self.stats.sweeps, 1);
         self.stats.swept_behind.store(behind, Ordering::Relaxed);
         Ok(())
@@ -98,7 +103,11 @@ impl Shared {
                 match tended {
                     Ok(behind) => segments += behind,
                     Err(error) => {
-                        tracing::warn!(%workspace, %error, "the table is not available; this workspace is swept again");
+                        waits(
+                            &error,
+                            &workspace,
+                            "the table is not available; this workspace is swept again",
+                        );
                         todo.push(workspace);
                     }
                 }
@@ -154,18 +163,21 @@ impl Shared {
         };
         let segments = behind.segments;
         tracing::debug!(%workspace, is_whole, segments, "swept");
-        self.schedule_found(behind, mark);
+        let ages = status::ages(table, &behind, self.now()).await?;
+        self.schedule_found(behind, &ages, mark);
         self.schedule_unwritten(workspace, mark);
         Ok(segments)
     }
 
-    /// Has folded and evaluated what is behind, before the mark of the sweep is settled.
-    fn schedule_found(&self, behind: Behind, mark: u64) {
+    /// Has folded and evaluated what is behind, before the mark of the sweep is settled. What is behind in a log has waited for as long
+    /// as its age says, whether a worker was there to see it or not.
+    fn schedule_found(&self, behind: Behind, ages: &BTreeMap<LogId, Duration>, mark: u64) {
         let now = Instant::now();
         let mut schedule = self.schedule();
         for log in behind.logs.into_keys() {
             let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
-            schedule.mark(day, Some(log), Some(mark), now);
+            let since = ages.get(&log).and_then(|age| now.checked_sub(*age)).unwrap_or(now);
+            schedule.mark(day, Some(log), Some(mark), since);
         }
         let days: BTreeSet<_> = behind.evaluations.into_iter().chain(behind.features).collect();
         days.into_iter().for_each(|day| schedule.mark(day, None, Some(mark), now));
@@ -299,7 +311,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             if !error.may_pass() {
                 return Err(error);
             }
-            tracing::warn!(%error, "the table is not available; the sweep begins later");
+            waits(&error, &"all workspaces", "the table is not available; the sweep begins later");
             lock(&shared.requests).extend(requests);
             tokio::time::sleep(RETRY_AFTER).await;
             continue;
@@ -316,7 +328,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) if error.may_pass() => {
-                tracing::warn!(%error, "the table is not available; the sweep of all workspaces goes on later");
+                waits(&error, &"all workspaces", "the table is not available; the sweep goes on later");
                 tokio::time::sleep(RETRY_AFTER).await;
                 continue;
             }

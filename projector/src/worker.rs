@@ -33,7 +33,8 @@ pub struct Health {
     pub dirty_days: u64,
     /// Changes that were announced and are not folded yet.
     pub waiting: u64,
-    /// For how long the oldest of those days has waited.
+    /// For how long the oldest of those days has waited: since it was announced, or for what a sweep found, since its oldest segment
+    /// that is not folded was appended. It means nothing before the first sweep.
     pub oldest: Duration,
     /// Shards that it reads under a lease.
     pub shards: u64,
@@ -59,6 +60,13 @@ pub struct Health {
     pub unevaluated_days: u64,
     /// How long ago its heartbeat was written; `None` before the first.
     pub heartbeat_age: Option<Duration>,
+    /// For how long the shard that is read worst has told nothing, not even that there is nothing new.
+    pub feed_age: Duration,
+    /// How long ago all workspaces were swept, or this worker began, when it has not swept; `None` for one that has and is not the
+    /// one that sweeps now and then.
+    pub sweep_age: Option<Duration>,
+    /// For how long it has been working.
+    pub age: Duration,
     /// Sweeps of all workspaces.
     pub sweeps: u64,
     /// Segments that the last of them found behind.
@@ -92,6 +100,10 @@ impl Projector {
         let unwritten = unwritten_or_undone(shared);
         let following = lock(&shared.following);
         let held = following.values().filter(|one| one.shard != SWEEP && one.has_lease());
+        let silent = following.values().filter(|one| one.shard != SWEEP).map(|one| one.silent_for(now));
+        let unheard = lock(&shared.unheard);
+        let feed_age = silent.chain(unheard.values().map(|since| now - *since)).max();
+        let swept = *lock(&shared.swept_at);
         let stats = &shared.stats;
         let figure = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         Health {
@@ -109,6 +121,9 @@ impl Projector {
             unwritten: unwritten.len() as u64,
             unwritten_example: unwritten.into_iter().next(),
             unevaluated_days: unevaluated as u64,
+            feed_age: feed_age.unwrap_or_default(),
+            sweep_age: (is_sweeper || swept.is_none()).then(|| now - swept.unwrap_or(shared.began)),
+            age: now - shared.began,
             heartbeat_age: lock(&shared.last_beat).map(|at| now - at),
             sweeps: figure(&stats.sweeps),
             swept_behind: figure(&stats.swept_behind),

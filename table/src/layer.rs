@@ -32,6 +32,20 @@ pub enum Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// The name of the method, as metrics and log lines have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get(_) => "get",
+            Self::Query(_) => "query",
+            Self::Put(_) => "put",
+            Self::PutNew(_) => "put_new",
+            Self::Delete(_) => "delete",
+            Self::Transact(_) => "transact",
+            Self::Shards => "shards",
+            Self::Changes => "changes",
+        }
+    }
+
     /// The keys of the items that it writes or checks.
     pub fn written(self) -> Vec<&'a Key> {
         match self {

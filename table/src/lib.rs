@@ -25,6 +25,7 @@ use event::{Error, ErrorKind, Result, Timestamp};
 use crate::item::Value;
 
 pub mod check;
+mod denials;
 pub mod dynamodb;
 pub mod engine;
 mod feed;
@@ -36,6 +37,7 @@ mod probe;
 pub mod sqlite;
 mod update;
 
+pub use denials::Denials;
 pub use feed::{Changes, Position, Shard};
 pub use item::Item;
 pub use key::{Key, KeyRange};

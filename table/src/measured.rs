@@ -123,6 +123,7 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Stale => "stale",
         ErrorKind::Throttled => "throttled",
         ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Denied => "denied",
         ErrorKind::Invalid => "invalid",
         ErrorKind::Corrupt => "corrupt",
         ErrorKind::Incomplete => "incomplete",

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bench;
+mod blind;
 mod breakdowns;
 mod exactly_once;
 mod faulty_feed;
@@ -11,5 +12,6 @@ mod letters;
 mod parts;
 mod race;
 mod rebuild;
+mod versions;
 mod warnings;
 mod workers;

@@ -14,6 +14,8 @@ pub enum Asked<'a> {
     Query(&'a Query),
     /// An item is written or checked.
     Write(&'a Key),
+    /// The changes of a shard are read.
+    Changes,
 }
 
 /// What becomes of it.
@@ -71,6 +73,7 @@ impl Layer for Hooked {
         match call {
             Call::Get(key) => self.pass(Asked::Get(key)).await,
             Call::Query(query) => self.pass(Asked::Query(query)).await,
+            Call::Changes => self.pass(Asked::Changes).await,
             _ => {
                 for key in call.written() {
                     self.pass(Asked::Write(key)).await?;

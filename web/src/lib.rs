@@ -173,7 +173,7 @@ impl From<Error> for Problem {
             ErrorKind::Conflict => StatusCode::CONFLICT,
             ErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
             ErrorKind::Throttled => StatusCode::TOO_MANY_REQUESTS,
-            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Unavailable | ErrorKind::Denied => StatusCode::SERVICE_UNAVAILABLE,
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
             ErrorKind::Corrupt | ErrorKind::Incomplete => StatusCode::INTERNAL_SERVER_ERROR,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,

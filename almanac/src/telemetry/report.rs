@@ -11,22 +11,28 @@ use std::{
 };
 
 use projector::{Health, Projector};
+use table::Denials;
 
 /// How often the line is written.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);
+
+/// The status by which a request is turned away for a limit.
+const TOO_MANY: u16 = 429;
 
 /// Requests since the start, those for `/healthz`, `/readyz` and `/metrics` left out.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     requests: AtomicU64,
     errors: AtomicU64,
+    turned_away: AtomicU64,
 }
 
 impl Traffic {
-    /// Counts a request that was answered; an error is an answer of 500 or more.
-    pub(super) fn note(&self, is_error: bool) {
+    /// Counts a request that was answered with a status; an error is one of 500 or more, and 429 turns it away.
+    pub(super) fn note(&self, status: u16) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
+        self.errors.fetch_add(u64::from(status >= 500), Ordering::Relaxed);
+        self.turned_away.fetch_add(u64::from(status == TOO_MANY), Ordering::Relaxed);
     }
 }
 
@@ -35,14 +41,24 @@ impl Traffic {
 pub(crate) struct Reporter {
     traffic: Arc<Traffic>,
     projector: Option<Projector>,
-    /// Requests and errors that earlier lines reported.
-    told: (u64, u64),
+    denials: Arc<Denials>,
+    /// What earlier lines reported.
+    told: Counts,
+}
+
+/// What a line counts since the one before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    requests: u64,
+    errors: u64,
+    turned_away: u64,
+    denied: u64,
 }
 
 impl Reporter {
-    /// Tells of this traffic, and of how a projector is doing.
-    pub(crate) fn new(traffic: Arc<Traffic>, projector: Option<Projector>) -> Self {
-        Self { traffic, projector, told: (0, 0) }
+    /// Tells of this traffic, of how a projector is doing, and of what the table denies.
+    pub(crate) fn new(traffic: Arc<Traffic>, projector: Option<Projector>, denials: Arc<Denials>) -> Self {
+        Self { traffic, projector, denials, told: Counts::default() }
     }
 
     /// Writes a line each time that `every` has passed, and a last one at `end`.
@@ -58,21 +74,40 @@ impl Reporter {
 
     fn line(&mut self) {
         let figure = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-        let now = (figure(&self.traffic.requests), figure(&self.traffic.errors));
-        let (requests, errors) = (now.0 - self.told.0, now.1 - self.told.1);
-        self.told = now;
-        write(self.projector.as_ref().map(Projector::health).as_ref(), requests, errors);
+        let now = Counts {
+            requests: figure(&self.traffic.requests),
+            errors: figure(&self.traffic.errors),
+            turned_away: figure(&self.traffic.turned_away),
+            denied: self.denials.count(),
+        };
+        let before = std::mem::replace(&mut self.told, now);
+        let counts = Counts {
+            requests: now.requests - before.requests,
+            errors: now.errors - before.errors,
+            turned_away: now.turned_away - before.turned_away,
+            denied: now.denied - before.denied,
+        };
+        write(self.projector.as_ref().map(Projector::health).as_ref(), counts);
     }
 }
 
-/// What is not known has no field.
-fn write(health: Option<&Health>, requests: u64, errors: u64) {
+/// What is not known has no field: what waits is known when a sweep has looked. What never moved counts from the start.
+fn write(health: Option<&Health>, counts: Counts) {
+    let swept = health.filter(|health| health.has_swept);
+    let seconds = |age: Duration| age.as_secs_f64();
     tracing::info!(
-        lag_segments = health.map(|health| health.waiting),
-        lag_seconds = health.map(|health| health.oldest.as_secs_f64()),
+        lag_segments = swept.map(|health| health.waiting),
+        lag_seconds = swept.map(|health| seconds(health.oldest)),
+        unevaluated_days = swept.map(|health| health.unevaluated_days),
         dead_letters = health.map(|health| health.stopped),
-        requests,
-        errors,
+        heartbeat_seconds = health.map(|health| seconds(health.heartbeat_age.unwrap_or(health.age))),
+        checkpoint_seconds = health.map(|health| seconds(health.oldest_checkpoint)),
+        feed_seconds = health.map(|health| seconds(health.feed_age)),
+        sweep_seconds = health.and_then(|health| health.sweep_age).map(seconds),
+        requests = counts.requests,
+        errors = counts.errors,
+        turned_away = counts.turned_away,
+        denied = counts.denied,
         "telemetry"
     );
 }
@@ -130,9 +165,13 @@ mod tests {
     fn a_line_has_numbers_beside_its_message() {
         let health =
             Health { waiting: 3, oldest: Duration::from_millis(1_500), stopped: 2, ..Health::default() };
+        let health = Health { has_swept: true, age: Duration::from_secs(70), ..health };
+        let counts = |requests, errors| Counts { requests, errors, ..Counts::default() };
         let lines = written(|| {
-            write(Some(&health), 10, 1);
-            write(None, 4, 0);
+            write(Some(&health), counts(10, 1));
+            write(None, counts(4, 0));
+            let blind = Health { has_swept: false, sweep_age: Some(health.age), ..health.clone() };
+            write(Some(&blind), Counts { turned_away: 7, denied: 9, ..Counts::default() });
         });
         let figures = |line: &Value| {
             ["message", "level", "lag_segments", "lag_seconds", "dead_letters", "requests", "errors"]
@@ -150,6 +189,11 @@ mod tests {
             [telemetry, info, none.clone(), none.clone(), none, json!(4), json!(0)]
         );
         assert!(lines[1].get("lag_segments").is_none(), "what is not known has no field");
+        assert!(lines[0].get("sweep_seconds").is_none(), "another worker sweeps");
+        let blind = &lines[2];
+        assert!(blind.get("lag_seconds").is_none(), "who has not looked does not say that nothing waits");
+        assert_eq!((&blind["heartbeat_seconds"], &blind["sweep_seconds"]), (&json!(70.0), &json!(70.0)));
+        assert_eq!((&blind["turned_away"], &blind["denied"]), (&json!(7), &json!(9)));
     }
 
     #[test]
@@ -157,14 +201,14 @@ mod tests {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let traffic = Arc::new(Traffic::default());
-        let reporter = Reporter::new(Arc::clone(&traffic), None);
+        let reporter = Reporter::new(Arc::clone(&traffic), None, Arc::default());
         let lines = written(|| {
             runtime.block_on(async {
                 let end = async {
                     tokio::time::sleep(EVERY / 2).await;
-                    (0..5).for_each(|at| traffic.note(at == 0));
+                    (0..5).for_each(|at| traffic.note(if at == 0 { 500 } else { 200 }));
                     tokio::time::sleep(EVERY * 2).await;
-                    traffic.note(false);
+                    traffic.note(200);
                 };
                 reporter.run(EVERY, end).await;
             });

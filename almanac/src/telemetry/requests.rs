@@ -161,7 +161,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
         responses.get_or_init(counter).increment(1);
     }
     if !route.is_probe {
-        requests.traffic.note(status >= 500);
+        requests.traffic.note(status);
     }
     let about = response.extensions_mut().remove::<RequestContext>().unwrap_or_default();
     let done = Done { id: &text, method: &method, route, status, took, received: received.bytes(), sent };

@@ -38,9 +38,6 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// How long a client may pause within a body.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a client may take for a whole body.
-const WHOLE: Duration = Duration::from_secs(120);
-
 /// What the headers say of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
@@ -88,17 +85,17 @@ impl Form {
         if is_small && self.encoding == Encoding::Identity { Size::Small } else { Size::Large }
     }
 
-    /// Reads the body as events of `kind`.
+    /// Reads the body, which has to come `within` some time, as events of `kind`.
     pub(super) async fn read(
         self,
-        body: Body,
+        (body, within): (Body, Duration),
         kind: Kind,
         now: Timestamp,
         pass: &mut Pass,
     ) -> Result<Batch, Problem> {
         let expected = self.length.map_or(0, |length| length as usize);
         let reader = BodyReader::new(kind, self.format, self.encoding, now).expecting(expected);
-        let mut frames = Frames { body, until: Instant::now() + WHOLE };
+        let mut frames = Frames { body, until: Instant::now() + within, within };
         if self.size() == Size::Small {
             let mut reader = reader;
             while let Some(bytes) = frames.next().await? {
@@ -223,6 +220,7 @@ impl Parsing {
 struct Frames {
     body: Body,
     until: Instant,
+    within: Duration,
 }
 
 impl Frames {
@@ -248,7 +246,7 @@ impl Frames {
                         format!(
                             "the body did not come in time: no pause may last {} s, and the whole {} s",
                             PAUSE.as_secs(),
-                            WHOLE.as_secs()
+                            self.within.as_secs()
                         ),
                     ));
                 }

@@ -169,7 +169,7 @@ async fn store(
         Ok(pass) => pass,
         Err(reason) => return Ok(turned_away(reason)),
     };
-    let batch = form.read(body, kind, ingest.clock().now(), &mut pass).await;
+    let batch = form.read((body, ingest.body_within()), kind, ingest.clock().now(), &mut pass).await;
     let rows = batch.as_ref().map_or(0, |batch| batch.rows() as u64);
     // A body that was refused has been sent all the same.
     let amounts = Amounts { requests: 0, rows, bytes: pass.bytes() as u64 };

@@ -141,7 +141,8 @@ impl Fault {
         let kind = match self.class {
             Class::Refused => ErrorKind::Conflict,
             Class::Throttled => ErrorKind::Throttled,
-            Class::Unanswered | Class::Forbidden | Class::InUse => ErrorKind::Unavailable,
+            Class::Unanswered | Class::InUse => ErrorKind::Unavailable,
+            Class::Forbidden => ErrorKind::Denied,
             Class::Missing => ErrorKind::NotFound,
             Class::Expired | Class::Trimmed | Class::Invalid => ErrorKind::Invalid,
         };
@@ -180,7 +181,7 @@ mod tests {
             ("TransactionInProgressException", ErrorKind::Throttled),
             ("TransactionConflictException", ErrorKind::Throttled),
             ("InternalServerError", ErrorKind::Unavailable),
-            ("AccessDeniedException", ErrorKind::Unavailable),
+            ("AccessDeniedException", ErrorKind::Denied),
             ("ResourceNotFoundException", ErrorKind::NotFound),
             ("ValidationException", ErrorKind::Invalid),
             ("SomethingNewException", ErrorKind::Invalid),

@@ -1,0 +1,119 @@
+//! A projector that cannot see or may not write says so: what waits is as old as what is stored, and what is denied holds up nothing else.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use event::{Clock, ErrorKind};
+use log::key::{self, OfWorkspace};
+use projector::{Health, Options, Projector, undone};
+use table::{Denials, Table};
+use tests::{
+    hooked::{Asked, Hooked, Turn},
+    on_both_engines,
+    world::at,
+};
+use tokio::sync::oneshot;
+
+use crate::{bench::Bench, letters::until};
+
+on_both_engines!(
+    Bench::on:
+    what_waits_is_as_old_as_its_append_whatever_ends_and_begins_again,
+    what_is_denied_to_expiry_holds_up_nothing_else,
+);
+
+/// How much later than the appends of the bench the workers of this test look.
+const LATER_SECONDS: i64 = 600;
+
+/// A worker whose clock says so much later, and what stops it.
+fn later(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
+    let now = at("2026-06-02T00:00:00Z").plus_seconds(LATER_SECONDS);
+    let options = Options::new(Clock::from_fn(move || now));
+    let projector =
+        Projector::new(Arc::clone(table), Options { period: Duration::from_millis(100), ..options });
+    let (stop, stopped) = oneshot::channel();
+    let runs = projector.clone();
+    tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
+    (projector, stop)
+}
+
+async fn what_waits_is_as_old_as_its_append_whatever_ends_and_begins_again(bench: Bench) {
+    bench.append_some().await;
+    let folds = Arc::new(AtomicBool::new(false));
+    let may = Arc::clone(&folds);
+    // Reads and leases go on; nothing can be folded.
+    let rollups = key::rollup(bench.id(), 1, bench.workspace_day().day).pk;
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&bench.table), move |asked| match asked {
+        Asked::Write(key) if key.pk == rollups && !may.load(Ordering::Relaxed) => {
+            Turn::Fail(ErrorKind::Unavailable)
+        }
+        _ => Turn::Pass,
+    });
+    let least = Duration::from_secs(LATER_SECONDS as u64);
+    for _ in 0..2 {
+        let (worker, stop) = later(&table);
+        assert!(!worker.health().has_swept, "what a worker has not looked at is not known to be well");
+        until("the age of the append", async || worker.health().oldest >= least).await;
+        until("the sweep", async || worker.health().has_swept).await;
+        stop.send(()).unwrap();
+    }
+    folds.store(true, Ordering::Relaxed);
+    let (worker, stop) = later(&table);
+    let is_well = |health: &Health| health.has_swept && health.oldest < least && health.dirty_days == 0;
+    until("nothing that waits", async || is_well(&worker.health())).await;
+    stop.send(()).unwrap();
+}
+
+async fn what_is_denied_to_expiry_holds_up_nothing_else(bench: Bench) {
+    bench.append_some().await;
+    let denies = Arc::new(AtomicBool::new(true));
+    let is_denied = Arc::clone(&denies);
+    let expiry = key::retention(bench.id());
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&bench.table), move |asked| match asked {
+        Asked::Get(key) if *key == expiry && is_denied.load(Ordering::Relaxed) => {
+            Turn::Fail(ErrorKind::Denied)
+        }
+        _ => Turn::Pass,
+    });
+    let (table, denials) = Denials::over(table);
+    let (worker, stop) = later(&table);
+    until("the sweep", async || worker.health().has_swept).await;
+    until("the evaluation", async || bench.evaluation(1).await.is_some()).await;
+    let letters = async || undone::list(&*bench.table, bench.id()).await.unwrap();
+    until("the letter", async || letters().await.iter().any(|letter| letter.what == OfWorkspace::Expiry))
+        .await;
+    let said = denials.lately().unwrap();
+    assert!(said.starts_with("the credentials of this process may not get: "), "{said}");
+    assert!(denials.count() > 0);
+    stop.send(()).unwrap();
+    denies.store(false, Ordering::Relaxed);
+    let (_worker, stop) = later(&table);
+    until("no letter", async || letters().await.is_empty()).await;
+    stop.send(()).unwrap();
+}
+
+/// The feed is denied: what was announced is not heard, but the worker lives, says it, and hears it when it may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_feed_that_is_denied_shows_and_comes_back() {
+    let fresh = tests::engine::Fresh::sqlite(Clock::system());
+    let denies = Arc::new(AtomicBool::new(true));
+    let is_denied = Arc::clone(&denies);
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&fresh.table), move |asked| match asked {
+        Asked::Changes if is_denied.load(Ordering::Relaxed) => Turn::Fail(ErrorKind::Denied),
+        _ => Turn::Pass,
+    });
+    let (table, denials) = Denials::over(table);
+    tests::register::register(&table, "sim/one", &["v1"], at("2026-06-10T00:00:00Z")).await;
+    let (worker, stop) = crate::letters::work(&table);
+    until("the denial", async || denials.lately().is_some_and(|said| said.contains("may not changes"))).await;
+    until("the silence", async || worker.health().feed_age > Duration::from_millis(1_500)).await;
+    assert!(worker.health().heartbeat_age.is_some_and(|age| age < Duration::from_secs(5)), "it lives");
+    denies.store(false, Ordering::Relaxed);
+    until("an answer", async || worker.health().feed_age < Duration::from_millis(500)).await;
+    stop.send(()).unwrap();
+}
