@@ -7,9 +7,14 @@
 #
 # The steps are in deploy/image, so that they can be tried where there is no container engine.
 
-ARG RUST_VERSION=1.95
+# Tags move. To build what was built before, name both images by digest, which `docker buildx imagetools inspect` tells:
+#   docker build --build-arg BUILD_IMAGE=rust@sha256:... --build-arg BASE_IMAGE=gcr.io/distroless/cc-debian12@sha256:... .
 
-FROM rust:${RUST_VERSION}-slim-bookworm AS build
+ARG RUST_VERSION=1.95
+ARG BUILD_IMAGE=rust:${RUST_VERSION}-slim-bookworm
+ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+
+FROM ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY deploy/image deploy/image
 RUN deploy/image tools
@@ -20,7 +25,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 RUN deploy/image check /image
 
 # glibc, libgcc, certificates, a user without rights; no shell and no package manager.
-FROM gcr.io/distroless/cc-debian12:nonroot
+FROM ${BASE_IMAGE}
 COPY --from=build /image/usr/local/bin/almanac /usr/local/bin/almanac
 COPY --from=build --chown=nonroot:nonroot /image/data /data
 

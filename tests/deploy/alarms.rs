@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The metrics that are used, or likely to be, by namespace. From the services' lists of metrics.
-const METRICS: [(&str, &[&str]); 3] = [
+const METRICS: [(&str, &[&str]); 4] = [
     (
         "AWS/DynamoDB",
         &[
@@ -44,6 +44,7 @@ const METRICS: [(&str, &[&str]); 3] = [
         ],
     ),
     ("AWS/ECS", &["CPUUtilization", "MemoryUtilization"]),
+    ("AWS/CertificateManager", &["DaysToExpiry"]),
 ];
 
 /// The longest that an alarm with periods below an hour may look back, and with longer ones.
@@ -84,7 +85,8 @@ impl Alarm<'_> {
         }
         if has_metric {
             for needed in ["namespace", "statistic", "period"] {
-                if !body.has_attribute(needed) {
+                let stands_for_it = needed == "statistic" && body.has_attribute("extended_statistic");
+                if !body.has_attribute(needed) && !stands_for_it {
                     self.fault(&format!("an alarm on a metric needs `{needed}`"));
                 }
             }
@@ -131,7 +133,7 @@ impl Alarm<'_> {
         }
         let text = |name: &str| self.value(body, name).and_then(|value| value.text());
         let (Some(namespace), Some(name)) = (text("namespace"), text("metric_name")) else { return };
-        if name.starts_with("${") {
+        if name.contains("${") {
             return;
         }
         if !exists(self.module, &namespace, &name) {
@@ -153,14 +155,11 @@ fn exists(module: &Module, namespace: &str, name: &str) -> bool {
     if let Some((_, names)) = METRICS.iter().find(|(known, _)| *known == namespace) {
         return names.contains(&name);
     }
-    let filters =
-        module.blocks("resource").filter(|(_, block)| label(block, 0) == "aws_cloudwatch_log_metric_filter");
-    filters.flat_map(|(_, block)| bodies(block, "metric_transformation")).any(|made| {
-        let is = |argument: &str, wanted: &str| {
-            attribute(module, made, argument).and_then(|value| value.text()).as_deref() == Some(wanted)
-        };
-        is("namespace", namespace) && is("name", name)
-    })
+    let made = |local: &str| match module.local(local).map(|(_, value)| evaluate(module, value)) {
+        Some(Value::Map(made)) => made.contains_key(name),
+        _ => false,
+    };
+    namespace.starts_with("Almanac/") && (made("log_metrics") || made("log_levels"))
 }
 
 /// Looks for the series of a dashboard: lists that begin with a namespace and a metric.

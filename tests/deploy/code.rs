@@ -139,21 +139,6 @@ impl Project {
     pub(crate) fn almanac(&self) -> &Module {
         self.module("terraform/modules/almanac")
     }
-
-    /// The module that a `module` block of `caller` calls.
-    pub(crate) fn called(&self, caller: &Module, block: &Block) -> Option<&Module> {
-        let source = block.body.get_attribute("source")?.value.as_str()?;
-        let mut parts: Vec<&str> = caller.path.split('/').collect();
-        for part in source.split('/') {
-            match part {
-                "." => {}
-                ".." => drop(parts.pop()),
-                name => parts.push(name),
-            }
-        }
-        let path = parts.join("/");
-        self.modules.iter().find(|module| module.path == path)
-    }
 }
 
 /// The label of a block at `at`.

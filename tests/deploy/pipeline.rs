@@ -23,7 +23,7 @@ use tests::{
 };
 use tokio::sync::oneshot;
 
-use crate::policies::{Call, TABLE};
+use crate::policies::{Call, TABLE, Whole};
 
 /// How long the test waits for what must happen, before it fails, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,6 +37,16 @@ pub(crate) struct Calls {
     pub(crate) ingest: BTreeSet<Call>,
     pub(crate) projector: BTreeSet<Call>,
     pub(crate) query: BTreeSet<Call>,
+    /// The transactions of ingest and of the projector, as wholes; query has none.
+    pub(crate) transactions: [(&'static str, Vec<Whole>); 3],
+}
+
+fn wholes(recorded: &Recorded) -> Vec<Whole> {
+    let whole = |transaction: recorded::Transaction| Whole {
+        actions: transaction.actions.into_iter().map(|action| format!("dynamodb:{action}")).collect(),
+        leading_keys: transaction.partitions.into_iter().collect(),
+    };
+    recorded.transactions().into_iter().map(whole).collect()
 }
 
 fn calls(recorded: &Recorded) -> BTreeSet<Call> {
@@ -259,5 +269,7 @@ pub(crate) async fn pipeline() -> Calls {
     projector(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
     query(Arc::clone(queries) as Arc<dyn Table>).await;
     expire(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
-    Calls { ingest: calls(ingests), projector: calls(projects), query: calls(queries) }
+    let transactions =
+        [("ingest", wholes(ingests)), ("projector", wholes(projects)), ("query", wholes(queries))];
+    Calls { ingest: calls(ingests), projector: calls(projects), query: calls(queries), transactions }
 }

@@ -2,19 +2,15 @@
 
 use hcl_edit::structure::{Block, Body};
 
-use crate::{
-    code::{Fault, Module, Project, label},
-    rules::bodies,
-    schema::schema,
-    values::attribute,
-};
+use crate::{code::Module, rules::bodies, values::attribute};
 
 /// The table, as policies name it.
 pub(crate) const TABLE: &str = "${aws_dynamodb_table.this.arn}";
 
-/// One statement that allows something.
+/// One statement, which allows something or denies it.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
+    pub(crate) denies: bool,
     pub(crate) actions: Vec<String>,
     pub(crate) resources: Vec<String>,
     pub(crate) conditions: Vec<Condition>,
@@ -36,9 +32,38 @@ pub(crate) struct Call {
     pub(crate) leading_keys: Vec<String>,
 }
 
+/// A transaction. IAM is asked for each of its actions, and nobody has written down whether with the key of that write or
+/// with the keys of all: so one statement must allow all of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Whole {
+    pub(crate) actions: Vec<String>,
+    pub(crate) leading_keys: Vec<String>,
+}
+
+/// Whether a policy allows `call`: a statement does, and none denies it.
+pub(crate) fn allowed(policy: &[Statement], call: &Call) -> bool {
+    let speaks = |denies: bool| policy.iter().any(|one| one.denies == denies && one.is_of(call));
+    speaks(false) && !speaks(true)
+}
+
+/// Whether one statement of a policy allows every action of a transaction, each with all of its keys, and none denies one.
+pub(crate) fn allowed_whole(policy: &[Statement], whole: &Whole) -> bool {
+    let calls: Vec<Call> = whole
+        .actions
+        .iter()
+        .map(|action| Call {
+            action: action.clone(),
+            resource: TABLE.to_owned(),
+            leading_keys: whole.leading_keys.clone(),
+        })
+        .collect();
+    let covers = |one: &Statement| !one.denies && calls.iter().all(|call| one.is_of(call));
+    policy.iter().any(covers) && calls.iter().all(|call| allowed(policy, call))
+}
+
 impl Statement {
-    /// Whether it allows `call`.
-    pub(crate) fn allows(&self, call: &Call) -> bool {
+    /// Whether it speaks of `call`.
+    pub(crate) fn is_of(&self, call: &Call) -> bool {
         self.actions.iter().any(|action| like(action, &call.action))
             && self.resources.iter().any(|resource| like(resource, &call.resource))
             && self.conditions.iter().all(|condition| condition.holds(call))
@@ -48,6 +73,9 @@ impl Statement {
 impl Condition {
     /// `ForAllValues:` holds when nothing is named as well, as IAM has it.
     fn holds(&self, call: &Call) -> bool {
+        if self.test == "Null" && self.values == ["false"] {
+            return self.variable == "dynamodb:LeadingKeys" && !call.leading_keys.is_empty();
+        }
         let is_known = self.test == "ForAllValues:StringLike" && self.variable == "dynamodb:LeadingKeys";
         is_known && call.leading_keys.iter().all(|key| self.values.iter().any(|value| like(value, key)))
     }
@@ -95,54 +123,10 @@ fn statements(module: &Module, block: &Block) -> Vec<Statement> {
         values: texts(body, "values"),
     };
     let parse = |body: &Body| Statement {
+        denies: text(body, "effect") == "Deny",
         actions: texts(body, "actions"),
         resources: texts(body, "resources"),
         conditions: body.get_blocks("condition").map(|block| condition(&block.body)).collect(),
     };
     bodies(block, "statement").into_iter().map(parse).collect()
-}
-
-/// Everything that is wrong with policies: actions that do not exist, rights without a bound, and
-/// conditions that an action does not know (IAM would then never, or always, allow it).
-pub(crate) fn check(project: &Project) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    for module in &project.modules {
-        let documents =
-            module.blocks("data").filter(|(_, block)| label(block, 0) == "aws_iam_policy_document");
-        for (file, block) in documents {
-            for (statement, body) in statements(module, block).iter().zip(bodies(block, "statement")) {
-                let at = |name: &str| body.get_attribute(name).map(|one| one.value.clone());
-                let mut fault = |name: &str, what: String| match at(name) {
-                    Some(node) => faults.push(file.fault(&node, what)),
-                    None => faults.push(file.fault(block, what)),
-                };
-                for action in &statement.actions {
-                    let Some(known) = schema().action(action) else {
-                        fault("actions", format!("IAM has no action `{action}`"));
-                        continue;
-                    };
-                    if !known.resources.is_empty() && statement.resources.iter().any(|one| one == "*") {
-                        fault(
-                            "resources",
-                            format!("`{action}` can be bound to a resource, so `*` is too much"),
-                        );
-                    }
-                    for condition in &statement.conditions {
-                        let variable = &condition.variable;
-                        if !variable.starts_with("aws:") && !known.conditions.contains(variable) {
-                            fault("actions", format!("`{action}` does not know the condition `{variable}`"));
-                        }
-                    }
-                }
-                for condition in &statement.conditions {
-                    let operator =
-                        condition.test.trim_start_matches("ForAllValues:").trim_start_matches("ForAnyValue:");
-                    if !["StringEquals", "StringLike", "ArnEquals", "ArnLike", "Bool"].contains(&operator) {
-                        fault("actions", format!("IAM has no condition `{}`", condition.test));
-                    }
-                }
-            }
-        }
-    }
-    faults
 }

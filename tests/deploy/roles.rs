@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, fs};
 use crate::{
     code::{Project, root},
     pipeline::pipeline,
-    policies::{Call, Statement, TABLE, policy},
+    policies::{Call, Statement, TABLE, allowed, allowed_whole, policy},
 };
 
 /// What is called and not allowed, and what is allowed and never called.
 fn differences(role: &str, policy: &[Statement], calls: &BTreeSet<Call>) -> Vec<String> {
-    let refused = calls.iter().filter(|call| !policy.iter().any(|statement| statement.allows(call)));
+    let refused = calls.iter().filter(|call| !allowed(policy, call));
     let mut differences: Vec<String> = refused
         .map(|call| {
             format!(
@@ -19,9 +19,9 @@ fn differences(role: &str, policy: &[Statement], calls: &BTreeSet<Call>) -> Vec<
             )
         })
         .collect();
-    for statement in policy {
+    for statement in policy.iter().filter(|statement| !statement.denies) {
         for action in &statement.actions {
-            if !calls.iter().any(|call| call.action == *action && statement.allows(call)) {
+            if !calls.iter().any(|call| call.action == *action && statement.is_of(call)) {
                 differences.push(format!("{role} may call {action}, which it never does"));
             }
         }
@@ -56,13 +56,34 @@ async fn each_role_may_do_what_its_service_does_and_nothing_else() {
     );
 }
 
+/// Ids as `<id>`, so that what is alike looks alike.
+fn family(key: &str) -> String {
+    let parts = key.split(['#', '/']).map(|part| (part, part.len() == 27)).filter(|(_, is_id)| *is_id);
+    parts.fold(key.to_owned(), |key, (id, _)| key.replace(id, "<id>"))
+}
+
+#[tokio::test]
+async fn one_statement_allows_each_transaction_whole() {
+    let project = Project::read();
+    let mut refused = BTreeSet::new();
+    for (role, transactions) in pipeline().await.transactions {
+        let statements = policy(project.almanac(), role);
+        assert_eq!(transactions.is_empty(), role == "query", "{role}: {}", transactions.len());
+        for whole in transactions.iter().filter(|whole| !allowed_whole(&statements, whole)) {
+            let keys: BTreeSet<String> = whole.leading_keys.iter().map(|key| family(key)).collect();
+            refused.insert(format!("{role}: {} on {keys:?}", whole.actions.join(" ")));
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
 fn may(role: &str, action: &str, partition: &str) -> bool {
     let call = Call {
         action: format!("dynamodb:{action}"),
         resource: TABLE.to_owned(),
         leading_keys: vec![partition.to_owned()],
     };
-    policy(Project::read().almanac(), role).iter().any(|statement| statement.allows(&call))
+    allowed(&policy(Project::read().almanac(), role), &call)
 }
 
 #[test]
@@ -91,6 +112,20 @@ fn no_role_writes_what_is_anothers() {
     ] {
         assert!(may("ingest", "PutItem", &partition), "ingest may not write {partition}");
         assert!(!may("projector", "PutItem", &partition), "projector may write {partition}");
+    }
+    // What a statement gives for the sake of transactions is denied by itself.
+    for trail in [format!("{w}/audit"), "sys/audit".into()] {
+        assert!(may("ingest", "PutItem", &trail), "a change is recorded in {trail}");
+        for (role, action) in
+            ["ingest", "projector"].into_iter().flat_map(|role| [(role, "UpdateItem"), (role, "DeleteItem")])
+        {
+            assert!(!may(role, action, &trail), "{role} may {action} in {trail}");
+        }
+    }
+    let expired = format!("{w}/expired");
+    assert!(may("ingest", "ConditionCheckItem", &expired) && may("projector", "PutItem", &expired));
+    for action in ["PutItem", "UpdateItem", "DeleteItem"] {
+        assert!(!may("ingest", action, &expired), "ingest may {action} in {expired}");
     }
     for action in ["PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert"] {
         assert!(!may("query", action, &w), "query may call {action}");

@@ -8,7 +8,7 @@ use hcl_edit::{
     template::Element,
 };
 
-use crate::{code::Module, schema::Kind};
+use crate::code::Module;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,45 +149,5 @@ pub(crate) fn outcomes<'a>(module: &'a Module, expression: &'a Expression) -> Ve
         }
         Expression::Parenthesis(inner) => outcomes(module, inner.inner()),
         _ => vec![(expression, evaluate(module, expression))],
-    }
-}
-
-/// What kind of value an expression has, where that can be told.
-pub(crate) fn kind(module: &Module, expression: &Expression) -> Option<Kind> {
-    match expression {
-        Expression::Bool(_) => Some(Kind::Bool),
-        Expression::Number(_) => Some(Kind::Number),
-        Expression::String(_) | Expression::StringTemplate(_) | Expression::HeredocTemplate(_) => {
-            Some(Kind::String)
-        }
-        Expression::Array(_) => Some(Kind::List),
-        Expression::Object(_) => Some(Kind::Map),
-        Expression::Parenthesis(inner) => kind(module, inner.inner()),
-        Expression::ForExpr(each) => Some(if each.key_expr.is_some() { Kind::Map } else { Kind::List }),
-        Expression::Conditional(condition) => {
-            kind(module, &condition.true_expr).or_else(|| kind(module, &condition.false_expr))
-        }
-        Expression::FuncCall(call) => match call.name.name.as_str() {
-            "concat" | "toset" | "flatten" | "keys" | "range" => Some(Kind::List),
-            "merge" | "tomap" => Some(Kind::Map),
-            "jsonencode" | "lower" | "upper" | "format" | "join" | "tostring" | "cidrsubnet" => {
-                Some(Kind::String)
-            }
-            "floor" | "ceil" | "length" | "max" | "min" => Some(Kind::Number),
-            _ => None,
-        },
-        Expression::Traversal(traversal) => {
-            let [operator] = traversal.operators.as_slice() else { return None };
-            let TraversalOperator::GetAttr(name) = operator.value() else { return None };
-            match traversal.expr.as_variable()?.as_str() {
-                "local" => kind(module, module.local(name.as_str())?.1),
-                "var" => {
-                    let (_, variable) = module.block("variable", &[name.as_str()])?;
-                    Kind::of(&variable.body.get_attribute("type")?.value.to_string())
-                }
-                _ => None,
-            }
-        }
-        _ => None,
     }
 }

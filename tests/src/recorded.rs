@@ -6,7 +6,7 @@ use std::{
 };
 
 use event::Result;
-use table::{Call as Asked, Index, Key, Layer, Table, Update, Write};
+use table::{Call as Asked, Index, Key, Layer, Table, Write};
 
 /// What a call is made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,17 +30,27 @@ pub struct Call {
     pub partition: Option<String>,
 }
 
+/// The writes of one transaction: the action and the partition key of each. IAM may judge each by all of their keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Transaction {
+    /// The actions, as IAM calls them.
+    pub actions: BTreeSet<&'static str>,
+    /// The partition keys.
+    pub partitions: BTreeSet<String>,
+}
+
 /// A table that passes everything on and notes the calls that the DynamoDB engine makes for it.
 #[derive(Debug)]
 pub struct Recorded {
     inner: Arc<dyn Table>,
     calls: Mutex<BTreeSet<Call>>,
+    transactions: Mutex<BTreeSet<Transaction>>,
 }
 
 impl Recorded {
     /// Wraps `inner`. The calls by which the engine connects are noted at once.
     pub fn new(inner: Arc<dyn Table>) -> Arc<Self> {
-        let recorded = Self { inner, calls: Mutex::default() };
+        let recorded = Self { inner, calls: Mutex::default(), transactions: Mutex::default() };
         recorded.note("DescribeTable", On::Table, None);
         recorded.note("DescribeTimeToLive", On::Table, None);
         Arc::new(recorded)
@@ -49,6 +59,20 @@ impl Recorded {
     /// All different calls so far.
     pub fn calls(&self) -> BTreeSet<Call> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All different transactions so far, of those with more than one write.
+    pub fn transactions(&self) -> BTreeSet<Transaction> {
+        self.transactions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_whole(&self, writes: &[Write]) {
+        if writes.len() > 1 {
+            let (actions, partitions) =
+                writes.iter().map(|write| (action_of(write), write.key().pk.clone())).unzip();
+            let mut all = self.transactions.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(Transaction { actions, partitions });
+        }
     }
 
     fn note(&self, action: &'static str, on: On, partition: Option<&str>) {
@@ -62,16 +86,21 @@ impl Recorded {
 
     /// IAM knows no action of a transaction, only those of its parts.
     fn note_write(&self, write: &Write) {
-        match write {
-            Write::Put(item, _) => self.note_item("PutItem", &item.key),
-            Write::Delete(key, _) => self.note_item("DeleteItem", key),
-            Write::Check(key, _) => self.note_item("ConditionCheckItem", key),
-            Write::Add(key, ..) | Write::Update(Update { key, .. }) => {
-                // What is changed is looked at before.
-                self.note_item("GetItem", key);
-                self.note_item("UpdateItem", key);
-            }
+        if matches!(write, Write::Add(..) | Write::Update(_)) {
+            // What is changed is looked at before.
+            self.note_item("GetItem", write.key());
         }
+        self.note_item(action_of(write), write.key());
+    }
+}
+
+/// The action of a write, as IAM calls it.
+fn action_of(write: &Write) -> &'static str {
+    match write {
+        Write::Put(..) => "PutItem",
+        Write::Delete(..) => "DeleteItem",
+        Write::Check(..) => "ConditionCheckItem",
+        Write::Add(..) | Write::Update(_) => "UpdateItem",
     }
 }
 
@@ -105,7 +134,10 @@ impl Layer for Recorded {
                 self.note_item("DeleteItem", key);
                 self.note_item("GetItem", key);
             }
-            Asked::Transact(writes) => writes.iter().for_each(|write| self.note_write(write)),
+            Asked::Transact(writes) => {
+                self.note_whole(writes);
+                writes.iter().for_each(|write| self.note_write(write));
+            }
             Asked::Shards => {
                 self.note("DescribeTable", On::Table, None);
                 self.note("DescribeStream", On::Stream, None);

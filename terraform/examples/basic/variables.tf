@@ -34,3 +34,15 @@ variable "alarm_email" {
   type        = string
   default     = null
 }
+
+variable "allow_everyone" {
+  description = "Whether allowed_cidr_blocks may hold 0.0.0.0/0."
+  type        = bool
+  default     = false
+}
+
+variable "alarm_topic_kms_key_id" {
+  description = "A KMS key of your own that encrypts the topic of the alarms, and that CloudWatch and EventBridge may use; null for no encryption by a key."
+  type        = string
+  default     = null
+}

@@ -1,10 +1,7 @@
 # Alarms. docs/operating.md says what each means and what to do; a test holds the two
-# together. All figures are of CloudWatch itself, but lag and dead letters, which are read from the log
-# of the projectors: each writes a line with the message "telemetry" once a minute.
+# together. Their figures are those of CloudWatch, or come from log lines (telemetry.tf).
 
 locals {
-  metric_namespace = "Almanac/${var.name}"
-
   # A partition is the table's name alone, or that and an index.
   table_parts = merge(
     { table = { TableName = aws_dynamodb_table.this.name } },
@@ -16,46 +13,30 @@ locals {
     { for part, dimensions in local.table_parts : "write_${part}" => { metric = "WriteThrottleEvents", dimensions = dimensions } },
   )
 
+  http_error_metrics = {
+    of_services      = "HTTPCode_Target_5XX_Count"
+    of_load_balancer = "HTTPCode_ELB_5XX_Count"
+  }
+
   operations = ["GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "GetRecords"]
-}
 
-resource "aws_cloudwatch_log_metric_filter" "lag_seconds" {
-  name           = "${var.name}-lag-seconds"
-  log_group_name = aws_cloudwatch_log_group.service["projector"].name
-  pattern        = "{ $.message = \"telemetry\" && $.lag_seconds = * }"
-
-  metric_transformation {
-    namespace = local.metric_namespace
-    name      = "LagSeconds"
-    value     = "$.lag_seconds"
-    unit      = "Seconds"
+  # What takes a deployment back.
+  deployment_alarms = {
+    ingest    = [aws_cloudwatch_metric_alarm.http_errors.alarm_name, aws_cloudwatch_metric_alarm.ingest_latency.alarm_name]
+    projector = [aws_cloudwatch_metric_alarm.projector_stands_still.alarm_name, aws_cloudwatch_metric_alarm.denied.alarm_name]
+    query     = [aws_cloudwatch_metric_alarm.http_errors.alarm_name, aws_cloudwatch_metric_alarm.query_latency.alarm_name]
   }
-}
 
-resource "aws_cloudwatch_log_metric_filter" "lag_segments" {
-  name           = "${var.name}-lag-segments"
-  log_group_name = aws_cloudwatch_log_group.service["projector"].name
-  pattern        = "{ $.message = \"telemetry\" && $.lag_segments = * }"
-
-  metric_transformation {
-    namespace = local.metric_namespace
-    name      = "LagSegments"
-    value     = "$.lag_segments"
-    unit      = "Count"
+  # The bounds of what moves as long as a projector can work, in seconds. A sweep comes every 15 minutes.
+  still_bounds = {
+    HeartbeatSeconds  = 60
+    FeedSeconds       = 120
+    CheckpointSeconds = 300
+    SweepSeconds      = 2700
   }
-}
 
-resource "aws_cloudwatch_log_metric_filter" "dead_letters" {
-  name           = "${var.name}-dead-letters"
-  log_group_name = aws_cloudwatch_log_group.service["projector"].name
-  pattern        = "{ $.message = \"telemetry\" && $.dead_letters = * }"
-
-  metric_transformation {
-    namespace = local.metric_namespace
-    name      = "DeadLetters"
-    value     = "$.dead_letters"
-    unit      = "Count"
-  }
+  # Services that may have more tasks than they have at least.
+  scaled_services = { for name, service in local.services : name => service if service.max > service.min }
 }
 
 resource "aws_cloudwatch_metric_alarm" "table_throttles" {
@@ -200,7 +181,8 @@ resource "aws_cloudwatch_metric_alarm" "write_budget" {
   }
 }
 
-# A projector that is silent for 10 minutes counts as one that lags.
+# The age of what waits comes from the log, so it outlives restarts. A projector that is silent for 10 minutes, or does not get as far
+# as to know, counts as one that lags.
 resource "aws_cloudwatch_metric_alarm" "projector_lag" {
   alarm_name          = "${var.name}-projector-lag"
   alarm_description   = "Rollups are old. See docs/operating.md#projector-lag."
@@ -216,7 +198,7 @@ resource "aws_cloudwatch_metric_alarm" "projector_lag" {
   ok_actions          = var.alarm_topic_arns
   tags                = var.tags
 
-  depends_on = [aws_cloudwatch_log_metric_filter.lag_seconds]
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
 }
 
 # Tells nobody: it adds projectors.
@@ -234,7 +216,7 @@ resource "aws_cloudwatch_metric_alarm" "projector_scale_out" {
   alarm_actions       = [aws_appautoscaling_policy.lag.arn]
   tags                = var.tags
 
-  depends_on = [aws_cloudwatch_log_metric_filter.lag_seconds]
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
 }
 
 resource "aws_cloudwatch_metric_alarm" "dead_letters" {
@@ -252,7 +234,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   ok_actions          = var.alarm_topic_arns
   tags                = var.tags
 
-  depends_on = [aws_cloudwatch_log_metric_filter.dead_letters]
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
 }
 
 resource "aws_cloudwatch_metric_alarm" "http_errors" {
@@ -275,10 +257,7 @@ resource "aws_cloudwatch_metric_alarm" "http_errors" {
   }
 
   dynamic "metric_query" {
-    for_each = {
-      of_services      = "HTTPCode_Target_5XX_Count"
-      of_load_balancer = "HTTPCode_ELB_5XX_Count"
-    }
+    for_each = local.http_error_metrics
 
     content {
       id = metric_query.key
@@ -302,13 +281,14 @@ resource "aws_cloudwatch_metric_alarm" "ingest_down" {
   namespace           = "AWS/ApplicationELB"
   metric_name         = "HealthyHostCount"
   dimensions          = { LoadBalancer = aws_lb.this.arn_suffix, TargetGroup = aws_lb_target_group.this["ingest"].arn_suffix }
-  statistic           = "Minimum"
-  period              = 60
-  evaluation_periods  = 3
-  treat_missing_data  = "breaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
-  tags                = var.tags
+  # Each zone of the load balancer counts for itself; as long as one sees a task, requests are answered.
+  statistic          = "Maximum"
+  period             = 60
+  evaluation_periods = 3
+  treat_missing_data = "breaching"
+  alarm_actions      = var.alarm_topic_arns
+  ok_actions         = var.alarm_topic_arns
+  tags               = var.tags
 }
 
 resource "aws_cloudwatch_metric_alarm" "query_down" {
@@ -319,10 +299,302 @@ resource "aws_cloudwatch_metric_alarm" "query_down" {
   namespace           = "AWS/ApplicationELB"
   metric_name         = "HealthyHostCount"
   dimensions          = { LoadBalancer = aws_lb.this.arn_suffix, TargetGroup = aws_lb_target_group.this["query"].arn_suffix }
-  statistic           = "Minimum"
-  period              = 60
-  evaluation_periods  = 3
+  # Each zone of the load balancer counts for itself; as long as one sees a task, requests are answered.
+  statistic          = "Maximum"
+  period             = 60
+  evaluation_periods = 3
+  treat_missing_data = "breaching"
+  alarm_actions      = var.alarm_topic_arns
+  ok_actions         = var.alarm_topic_arns
+  tags               = var.tags
+}
+
+# The most of four ages, each as a part of its bound. A worker without the lease of the sweep tells no age of it, and one of them has it.
+resource "aws_cloudwatch_metric_alarm" "projector_stands_still" {
+  alarm_name          = "${var.name}-projector-stands-still"
+  alarm_description   = "What must move while a projector works does not: its heartbeat, its feed, its checkpoints or the sweep. See docs/operating.md#projector-stands-still."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 1
+  evaluation_periods  = 2
   treat_missing_data  = "breaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  metric_query {
+    id          = "still"
+    expression  = "MAX([${join(", ", [for metric, bound in local.still_bounds : "FILL(${lower(metric)}, 86400) / ${bound}"])}])"
+    label       = "The longest, as a part of its bound"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = local.still_bounds
+
+    content {
+      id = lower(metric_query.key)
+
+      metric {
+        namespace   = local.metric_namespace
+        metric_name = metric_query.key
+        stat        = "Maximum"
+        period      = 300
+      }
+    }
+  }
+
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
+}
+
+resource "aws_cloudwatch_metric_alarm" "unevaluated" {
+  alarm_name          = "${var.name}-unevaluated"
+  alarm_description   = "Days are folded and not evaluated. See docs/operating.md#unevaluated."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = var.unevaluated_alarm_days
+  namespace           = local.metric_namespace
+  metric_name         = "UnevaluatedDays"
+  statistic           = "Minimum"
+  period              = 3600
+  evaluation_periods  = 2
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
+}
+
+resource "aws_cloudwatch_metric_alarm" "denied" {
+  alarm_name          = "${var.name}-denied"
+  alarm_description   = "DynamoDB refuses what a service asks for: its role lacks a right. See docs/operating.md#denied."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  namespace           = local.metric_namespace
+  metric_name         = "Denied"
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
+}
+
+resource "aws_cloudwatch_metric_alarm" "error_lines" {
+  alarm_name          = "${var.name}-error-lines"
+  alarm_description   = "A service logged an error. See docs/operating.md#error-lines."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  namespace           = local.metric_namespace
+  metric_name         = "ErrorLines"
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
+}
+
+resource "aws_cloudwatch_metric_alarm" "warn_lines" {
+  alarm_name          = "${var.name}-warn-lines"
+  alarm_description   = "Services log warnings all the time. See docs/operating.md#warn-lines."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 10
+  namespace           = local.metric_namespace
+  metric_name         = "WarnLines"
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 6
+  datapoints_to_alarm = 3
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
+}
+
+resource "aws_cloudwatch_metric_alarm" "turned_away" {
+  alarm_name          = "${var.name}-turned-away"
+  alarm_description   = "Requests are turned away with 429 or 503 for a limit. See docs/operating.md#turned-away."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 100
+  namespace           = local.metric_namespace
+  metric_name         = "TurnedAway"
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 3
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
+}
+
+# What fails once an hour is too little for http-errors, and as bad for the one whose batch it is.
+resource "aws_cloudwatch_metric_alarm" "http_errors_repeated" {
+  alarm_name          = "${var.name}-http-errors-repeated"
+  alarm_description   = "Some answers of 500 and above, hour after hour. See docs/operating.md#http-errors-repeated."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  evaluation_periods  = 6
+  datapoints_to_alarm = 3
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  metric_query {
+    id          = "errors"
+    expression  = "SUM(METRICS())"
+    label       = "Answers of 500 and above in an hour"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = local.http_error_metrics
+
+    content {
+      id = metric_query.key
+
+      metric {
+        namespace   = "AWS/ApplicationELB"
+        metric_name = metric_query.value
+        dimensions  = { LoadBalancer = aws_lb.this.arn_suffix }
+        stat        = "Sum"
+        period      = 3600
+      }
+    }
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "ingest_latency" {
+  alarm_name          = "${var.name}-ingest-latency"
+  alarm_description   = "Of the requests to ingest, one in a hundred takes too long. See docs/operating.md#ingest-latency."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = var.latency_alarm_seconds
+  namespace           = "AWS/ApplicationELB"
+  metric_name         = "TargetResponseTime"
+  dimensions          = { LoadBalancer = aws_lb.this.arn_suffix, TargetGroup = aws_lb_target_group.this["ingest"].arn_suffix }
+  extended_statistic  = "p99"
+  period              = 60
+  evaluation_periods  = 5
+  datapoints_to_alarm = 3
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "query_latency" {
+  alarm_name          = "${var.name}-query-latency"
+  alarm_description   = "Of the requests to query, one in a hundred takes too long. See docs/operating.md#query-latency."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = var.latency_alarm_seconds
+  namespace           = "AWS/ApplicationELB"
+  metric_name         = "TargetResponseTime"
+  dimensions          = { LoadBalancer = aws_lb.this.arn_suffix, TargetGroup = aws_lb_target_group.this["query"].arn_suffix }
+  extended_statistic  = "p99"
+  period              = 60
+  evaluation_periods  = 5
+  datapoints_to_alarm = 3
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "memory" {
+  alarm_name          = "${var.name}-memory"
+  alarm_description   = "A task is about to run out of memory. See docs/operating.md#memory."
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 90
+  evaluation_periods  = 5
+  datapoints_to_alarm = 3
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  metric_query {
+    id          = "most"
+    expression  = "MAX([${join(", ", keys(local.services))}])"
+    label       = "Memory of the fullest task, in percent"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = local.services
+
+    content {
+      id = metric_query.key
+
+      metric {
+        namespace   = "AWS/ECS"
+        metric_name = "MemoryUtilization"
+        dimensions  = { ClusterName = aws_ecs_cluster.this.name, ServiceName = metric_query.key }
+        stat        = "Maximum"
+        period      = 60
+      }
+    }
+  }
+}
+
+# Each task writes one line a minute, of which now and then one is late.
+resource "aws_cloudwatch_metric_alarm" "tasks_at_maximum" {
+  alarm_name          = "${var.name}-tasks-at-maximum"
+  alarm_description   = "A service has as many tasks as it may have, so autoscaling cannot help any more. See docs/operating.md#tasks-at-maximum."
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  evaluation_periods  = 6
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  metric_query {
+    id          = "full"
+    expression  = "MAX([${join(", ", concat(["0 * ingest"], [for name, service in local.scaled_services : "IF(${name} >= ${5 * service.max - 2}, 1, 0)"]))}])"
+    label       = "Whether a service is at its maximum"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = local.services
+
+    content {
+      id = metric_query.key
+
+      metric {
+        namespace   = local.metric_namespace
+        metric_name = "Minutes-${metric_query.key}"
+        stat        = "Sum"
+        period      = 300
+      }
+    }
+  }
+
+  depends_on = [aws_cloudwatch_log_metric_filter.this]
+}
+
+resource "aws_cloudwatch_metric_alarm" "certificate" {
+  alarm_name          = "${var.name}-certificate"
+  alarm_description   = "The certificate of the load balancer ends in less than 30 days, and was not renewed. See docs/operating.md#certificate."
+  comparison_operator = "LessThanThreshold"
+  threshold           = 30
+  namespace           = "AWS/CertificateManager"
+  metric_name         = "DaysToExpiry"
+  dimensions          = { CertificateArn = var.certificate_arn }
+  statistic           = "Minimum"
+  period              = 86400
+  evaluation_periods  = 1
+  treat_missing_data  = "ignore"
   alarm_actions       = var.alarm_topic_arns
   ok_actions          = var.alarm_topic_arns
   tags                = var.tags

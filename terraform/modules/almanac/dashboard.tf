@@ -12,10 +12,25 @@ locals {
     ]
   }
 
+  graph_still = {
+    title = "What must move, in seconds since it did"
+    series = [
+      for metric in keys(local.still_bounds) : [local.metric_namespace, metric, { stat = "Maximum" }]
+    ]
+  }
+
+  graph_lines = {
+    title = "Lines of warnings and errors, calls that were denied or turned away"
+    series = [
+      for metric in concat(keys(local.log_levels), ["Denied", "TurnedAway"]) : [local.metric_namespace, metric, { stat = "Sum" }]
+    ]
+  }
+
   graph_backlog = {
-    title = "Segments that wait, dead letters"
+    title = "Segments and evaluations that wait, dead letters"
     series = [
       [local.metric_namespace, "LagSegments", { stat = "Maximum", label = "segments" }],
+      [local.metric_namespace, "UnevaluatedDays", { stat = "Maximum", label = "days to be evaluated" }],
       [local.metric_namespace, "DeadLetters", { stat = "Maximum", label = "dead letters" }],
     ]
   }
@@ -75,6 +90,7 @@ locals {
     local.graph_lag, local.graph_backlog, local.graph_requests,
     local.graph_latency, local.graph_read, local.graph_written,
     local.graph_refused, local.graph_cpu, local.graph_memory,
+    local.graph_still, local.graph_lines,
   ]
 }
 

@@ -1,5 +1,24 @@
 # The way in (a load balancer that speaks TLS), and who may talk to whom.
 
+locals {
+  # What nobody outside needs.
+  probe_paths = ["/healthz", "/readyz", "/metrics"]
+
+  jwt = var.load_balancer_jwt == null ? [] : [var.load_balancer_jwt]
+
+  # One chain of times, in seconds, each longer than what it waits for. A connection that a task closes before the load
+  # balancer does is a 502, so the task keeps it for longer. A task that is stopped gets no new requests (deregistration), then ends
+  # those that it has (drain), then hands its leases over, and only then is killed.
+  times = {
+    body           = var.request_seconds
+    idle           = var.request_seconds
+    keep_alive     = var.request_seconds + 15
+    deregistration = var.request_seconds + 5
+    drain          = var.request_seconds + 5
+    stop           = var.request_seconds + 20
+  }
+}
+
 resource "aws_vpc_endpoint" "dynamodb" {
   count = length(var.endpoint_route_table_ids) > 0 ? 1 : 0
 
@@ -7,7 +26,39 @@ resource "aws_vpc_endpoint" "dynamodb" {
   service_name      = "com.amazonaws.${data.aws_region.current.region}.dynamodb"
   vpc_endpoint_type = "Gateway"
   route_table_ids   = var.endpoint_route_table_ids
+  policy            = data.aws_iam_policy_document.endpoint.json
   tags              = merge(var.tags, { Name = "${var.name}-dynamodb" })
+}
+
+# Through the endpoint go calls of this account on its own tables, and no data to another account's.
+data "aws_iam_policy_document" "endpoint" {
+  statement {
+    sid       = "OwnTables"
+    actions   = ["dynamodb:*"]
+    resources = ["arn:${data.aws_partition.current.partition}:dynamodb:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:table/*"]
+
+    principals {
+      type        = "AWS"
+      identifiers = ["*"]
+    }
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:PrincipalAccount"
+      values   = [data.aws_caller_identity.current.account_id]
+    }
+  }
+}
+
+# In which zones the subnets are.
+data "aws_subnet" "load_balancer" {
+  count = length(var.load_balancer_subnet_ids)
+  id    = var.load_balancer_subnet_ids[count.index]
+}
+
+data "aws_subnet" "task" {
+  count = length(var.task_subnet_ids)
+  id    = var.task_subnet_ids[count.index]
 }
 
 resource "aws_security_group" "load_balancer" {
@@ -45,7 +96,21 @@ resource "aws_vpc_security_group_egress_rule" "load_balancer" {
   tags                         = var.tags
 }
 
+# The keys of the issuer.
+resource "aws_vpc_security_group_egress_rule" "load_balancer_jwt" {
+  count = var.load_balancer_jwt == null ? 0 : 1
+
+  security_group_id = aws_security_group.load_balancer.id
+  description       = "To the keys of the issuer"
+  cidr_ipv4         = "0.0.0.0/0"
+  from_port         = 443
+  to_port           = 443
+  ip_protocol       = "tcp"
+  tags              = var.tags
+}
+
 resource "aws_security_group" "service" {
+  # checkov:skip=CKV2_AWS_5:aws_ecs_service.service has them; checkov does not follow for_each
   for_each = local.services
 
   name_prefix = "${var.name}-${each.key}-"
@@ -88,13 +153,31 @@ resource "aws_lb" "this" {
   internal                   = var.internal
   subnets                    = var.load_balancer_subnet_ids
   security_groups            = [aws_security_group.load_balancer.id]
-  idle_timeout               = 120
+  idle_timeout               = local.times.idle
   drop_invalid_header_fields = true
   enable_deletion_protection = var.deletion_protection
   tags                       = var.tags
+
+  dynamic "access_logs" {
+    for_each = var.access_logs_bucket == null ? [] : [var.access_logs_bucket]
+
+    content {
+      bucket  = access_logs.value
+      prefix  = var.name
+      enabled = true
+    }
+  }
+
+  lifecycle {
+    precondition {
+      condition     = length(distinct(data.aws_subnet.load_balancer[*].availability_zone)) >= 2
+      error_message = "The subnets of load_balancer_subnet_ids must be in two availability zones."
+    }
+  }
 }
 
 resource "aws_lb_target_group" "this" {
+  # checkov:skip=CKV_AWS_378:TLS ends at the load balancer; behind it security groups let only that in
   for_each = local.http_services
 
   name                 = "${var.name}-${each.key}"
@@ -102,7 +185,7 @@ resource "aws_lb_target_group" "this" {
   port                 = local.port
   protocol             = "HTTP"
   target_type          = "ip"
-  deregistration_delay = 60
+  deregistration_delay = local.times.deregistration
   tags                 = var.tags
 
   # Not /readyz: a projector that lags must not take away those who append and read.
@@ -125,9 +208,47 @@ resource "aws_lb_listener" "https" {
   certificate_arn   = var.certificate_arn
   tags              = var.tags
 
+  dynamic "default_action" {
+    for_each = local.jwt
+
+    content {
+      type  = "jwt-validation"
+      order = 1
+
+      jwt_validation {
+        issuer        = default_action.value.issuer
+        jwks_endpoint = default_action.value.jwks_url
+      }
+    }
+  }
+
   default_action {
     type             = "forward"
+    order            = 2
     target_group_arn = aws_lb_target_group.this["ingest"].arn
+  }
+}
+
+# Probes and metrics are for the load balancer, for ECS and for Prometheus, which ask tasks themselves.
+resource "aws_lb_listener_rule" "probes" {
+  listener_arn = aws_lb_listener.https.arn
+  priority     = 10
+  tags         = var.tags
+
+  action {
+    type = "fixed-response"
+
+    fixed_response {
+      content_type = "text/plain"
+      message_body = "not found"
+      status_code  = "404"
+    }
+  }
+
+  condition {
+    path_pattern {
+      values = local.probe_paths
+    }
   }
 }
 
@@ -136,8 +257,23 @@ resource "aws_lb_listener_rule" "query" {
   priority     = 100
   tags         = var.tags
 
+  dynamic "action" {
+    for_each = local.jwt
+
+    content {
+      type  = "jwt-validation"
+      order = 1
+
+      jwt_validation {
+        issuer        = action.value.issuer
+        jwks_endpoint = action.value.jwks_url
+      }
+    }
+  }
+
   action {
     type             = "forward"
+    order            = 2
     target_group_arn = aws_lb_target_group.this["query"].arn
   }
 
@@ -153,8 +289,23 @@ resource "aws_lb_listener_rule" "sql" {
   priority     = 110
   tags         = var.tags
 
+  dynamic "action" {
+    for_each = local.jwt
+
+    content {
+      type  = "jwt-validation"
+      order = 1
+
+      jwt_validation {
+        issuer        = action.value.issuer
+        jwks_endpoint = action.value.jwks_url
+      }
+    }
+  }
+
   action {
     type             = "forward"
+    order            = 2
     target_group_arn = aws_lb_target_group.this["query"].arn
   }
 

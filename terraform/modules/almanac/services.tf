@@ -1,4 +1,4 @@
-# Ingest, projector and query: one image, three roles, each scaled by itself.
+# Ingest, projector and query: three roles of one image, each scaled by itself.
 
 locals {
   port = 7171
@@ -31,21 +31,35 @@ data "aws_region" "current" {}
 
 data "aws_caller_identity" "current" {}
 
+data "aws_partition" "current" {}
+
 resource "aws_ecs_cluster" "this" {
+  # checkov:skip=CKV_AWS_65:they cost by metric, so they are a choice: container_insights
   name = var.name
   tags = var.tags
+
+  setting {
+    name  = "containerInsights"
+    value = var.container_insights
+  }
 }
 
 resource "aws_cloudwatch_log_group" "service" {
+  # checkov:skip=CKV_AWS_338:how long logs are kept is a choice: log_retention_days
+  # checkov:skip=CKV_AWS_158:a key is a choice: logs_kms_key_arn
   for_each = local.services
 
   name              = "/${var.name}/${each.key}"
   retention_in_days = var.log_retention_days
+  kms_key_id        = var.logs_kms_key_arn
   tags              = var.tags
 }
 
 resource "aws_ecs_task_definition" "service" {
   for_each = local.services
+
+  # The former one stays, for ECS to go back to.
+  skip_destroy = true
 
   family                   = "${var.name}-${each.key}"
   requires_compatibilities = ["FARGATE"]
@@ -63,18 +77,20 @@ resource "aws_ecs_task_definition" "service" {
 
   container_definitions = jsonencode([{
     name                   = "almanac"
-    image                  = var.image
+    image                  = lookup(var.images, each.key, var.image)
     command                = ["up", "--role", each.key, "--log-format", "json"]
     essential              = true
     readonlyRootFilesystem = true
-    # Longer than any request, so that a task that is stopped answers what it began.
-    stopTimeout = 90
+    stopTimeout            = local.times.stop
 
     environment = concat([
       { name = "ALMANAC_STORE", value = "dynamodb:${aws_dynamodb_table.this.name}" },
       { name = "ALMANAC_REGION", value = data.aws_region.current.region },
       { name = "ALMANAC_LISTEN", value = "0.0.0.0:${local.port}" },
       { name = "ALMANAC_TRUSTED_PROXIES", value = join(",", var.trusted_proxies) },
+      { name = "ALMANAC_BODY_SECONDS", value = tostring(local.times.body) },
+      { name = "ALMANAC_KEEP_ALIVE_SECONDS", value = tostring(local.times.keep_alive) },
+      { name = "ALMANAC_DRAIN_SECONDS", value = tostring(local.times.drain) },
     ], local.oidc_environment)
 
     # Services that others reach do not start without a token to know their callers by.
@@ -99,9 +115,14 @@ resource "aws_ecs_task_definition" "service" {
       }
     }
   }])
+
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_ecs_service" "service" {
+  # checkov:skip=CKV_AWS_333:public addresses are a choice, off as a rule: assign_public_ip
   for_each = local.services
 
   name            = each.key
@@ -112,6 +133,9 @@ resource "aws_ecs_service" "service" {
   propagate_tags  = "SERVICE"
   tags            = var.tags
 
+  # An apply that is green has deployed.
+  wait_for_steady_state = var.wait_for_steady_state
+
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
   health_check_grace_period_seconds  = contains(keys(local.http_services), each.key) ? 60 : null
@@ -119,6 +143,13 @@ resource "aws_ecs_service" "service" {
   deployment_circuit_breaker {
     enable   = true
     rollback = true
+  }
+
+  # A version that starts and then fails is taken back as well. An alarm that is on when a deployment begins is not looked at.
+  alarms {
+    enable      = true
+    rollback    = true
+    alarm_names = local.deployment_alarms[each.key]
   }
 
   network_configuration {
@@ -137,12 +168,36 @@ resource "aws_ecs_service" "service" {
     }
   }
 
+  dynamic "service_registries" {
+    for_each = var.prometheus == null ? [] : [each.key]
+
+    content {
+      registry_arn = aws_service_discovery_service.role[service_registries.value].arn
+    }
+  }
+
+  timeouts {
+    create = "15m"
+    update = "30m"
+  }
+
   # A target group must have a listener before a service can use it, and a task needs its rights.
   depends_on = [aws_lb_listener.https, aws_lb_listener_rule.query, aws_lb_listener_rule.sql, aws_iam_role_policy.service, aws_iam_role_policy.execution]
 
   lifecycle {
     # Autoscaling moves it.
     ignore_changes = [desired_count]
+
+    precondition {
+      condition     = length(distinct(data.aws_subnet.task[*].availability_zone)) >= 2
+      error_message = "The subnets of task_subnet_ids must be in two availability zones."
+    }
+
+    # ECS goes back to the former one when a deployment fails, and is steady then as well.
+    postcondition {
+      condition     = self.task_definition == aws_ecs_task_definition.service[each.key].arn
+      error_message = "The deployment failed, and ECS went back to the former task definition. The log of the service, and the failure that went to the alarm topics, tell why."
+    }
   }
 }
 

@@ -3,10 +3,11 @@
 locals {
   is_provisioned = var.provisioned != null
   index_names    = ["GSI1", "board"]
+  table_name     = coalesce(var.table_name, var.name)
 }
 
 resource "aws_dynamodb_table" "this" {
-  name         = var.name
+  name         = local.table_name
   billing_mode = local.is_provisioned ? "PROVISIONED" : "PAY_PER_REQUEST"
   hash_key     = "PK"
   range_key    = "SK"
@@ -59,6 +60,15 @@ resource "aws_dynamodb_table" "this" {
     projection_type = "ALL"
     read_capacity   = try(var.provisioned.index_read, null)
     write_capacity  = try(var.provisioned.index_write, null)
+
+    dynamic "on_demand_throughput" {
+      for_each = var.on_demand_limits == null ? [] : [var.on_demand_limits]
+
+      content {
+        max_read_request_units  = on_demand_throughput.value.read
+        max_write_request_units = on_demand_throughput.value.write
+      }
+    }
   }
 
   global_secondary_index {
@@ -68,6 +78,15 @@ resource "aws_dynamodb_table" "this" {
     projection_type = "ALL"
     read_capacity   = try(var.provisioned.index_read, null)
     write_capacity  = try(var.provisioned.index_write, null)
+
+    dynamic "on_demand_throughput" {
+      for_each = var.on_demand_limits == null ? [] : [var.on_demand_limits]
+
+      content {
+        max_read_request_units  = on_demand_throughput.value.read
+        max_write_request_units = on_demand_throughput.value.write
+      }
+    }
   }
 
   ttl {
@@ -79,9 +98,18 @@ resource "aws_dynamodb_table" "this" {
     enabled = var.point_in_time_recovery
   }
 
+  dynamic "on_demand_throughput" {
+    for_each = var.on_demand_limits == null ? [] : [var.on_demand_limits]
+
+    content {
+      max_read_request_units  = on_demand_throughput.value.read
+      max_write_request_units = on_demand_throughput.value.write
+    }
+  }
+
   # Without this block the key is one that DynamoDB owns.
   dynamic "server_side_encryption" {
-    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+    for_each = var.use_kms_key ? [var.kms_key_arn] : []
 
     content {
       enabled     = true
@@ -89,9 +117,12 @@ resource "aws_dynamodb_table" "this" {
     }
   }
 
-  tags = merge(var.tags, { Name = var.name })
+  tags = merge(var.tags, { Name = local.table_name })
 
   lifecycle {
+    # The data. Another name would make another table: set table_name to keep this one. docs/operating.md says how to
+    # take another table in, and how to remove this one.
+    prevent_destroy = true
     # Autoscaling moves them.
     ignore_changes = [read_capacity, write_capacity]
   }

@@ -19,6 +19,17 @@ variable "image" {
   }
 }
 
+variable "images" {
+  description = "Other images for some roles, while a new version is rolled out: readers first, as docs/operating.md says. The keys are ingest, projector and query."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for role, image in var.images : contains(["ingest", "projector", "query"], role) && can(regex("^[^\\s:]+(:[0-9]+/[^\\s:]+)?(:[^\\s:/]+|@sha256:[0-9a-f]{64})$", image)) && !endswith(image, ":latest")])
+    error_message = "The keys are ingest, projector and query, and each image needs a tag other than latest, or a digest."
+  }
+}
+
 variable "ecr_repository_arn" {
   description = "The ECR repository that the image is pulled from; null when it comes from a public registry."
   type        = string
@@ -62,12 +73,12 @@ variable "load_balancer_subnet_ids" {
 }
 
 variable "task_subnet_ids" {
-  description = "Subnets of the tasks. They need a way to ECR and CloudWatch Logs: a NAT gateway, interface endpoints, or public addresses."
+  description = "Subnets of the tasks, in at least two availability zones. They need a way to ECR, Secrets Manager and CloudWatch Logs: a NAT gateway in each zone, interface endpoints, or public addresses."
   type        = list(string)
 
   validation {
-    condition     = length(var.task_subnet_ids) >= 1
-    error_message = "The tasks need a subnet."
+    condition     = length(var.task_subnet_ids) >= 2
+    error_message = "The tasks need subnets in two availability zones."
   }
 }
 
@@ -137,12 +148,49 @@ variable "internal" {
 }
 
 variable "allowed_cidr_blocks" {
-  description = "Who may call the API: IPv4 ranges."
+  description = "Who may call the API: IPv4 ranges. Ranges wider than a /8 need allow_everyone."
   type        = list(string)
 
   validation {
     condition     = length(var.allowed_cidr_blocks) > 0 && alltrue([for block in var.allowed_cidr_blocks : can(cidrnetmask(block))])
     error_message = "At least one IPv4 range such as 10.0.0.0/8 is needed."
+  }
+
+  validation {
+    condition     = var.allow_everyone || alltrue([for block in var.allowed_cidr_blocks : can(regex("/([89]|[1-3][0-9])$", block))])
+    error_message = "A range wider than a /8, such as 0.0.0.0/0, is open to the world. Name who calls, or set allow_everyone."
+  }
+}
+
+variable "allow_everyone" {
+  description = "Whether allowed_cidr_blocks may hold 0.0.0.0/0 and other ranges wider than a /8."
+  type        = bool
+  default     = false
+}
+
+variable "load_balancer_jwt" {
+  description = "The OpenID Connect issuer whose tokens the load balancer demands before a request reaches a task: its issuer and the address of its keys (jwks_url). Almanac's own tokens do not get past it then, so set oidc as well. Null leaves it to the services, which know both."
+  type = object({
+    issuer   = string
+    jwks_url = string
+  })
+  default = null
+
+  validation {
+    condition     = var.load_balancer_jwt == null || try(startswith(var.load_balancer_jwt.issuer, "https://") && startswith(var.load_balancer_jwt.jwks_url, "https://"), false)
+    error_message = "Both addresses begin with https://."
+  }
+}
+
+variable "request_seconds" {
+  description = "How long a request may take, in seconds: its body to arrive, and its answer to go on. How long connections are kept, and how long a task that is stopped may take to end what it began, follow from it."
+  type        = number
+  default     = 80
+
+  # A task has two minutes to stop, by Fargate, and needs 20 s more than a request.
+  validation {
+    condition     = var.request_seconds >= 10 && var.request_seconds <= 100 && floor(var.request_seconds) == var.request_seconds
+    error_message = "Whole seconds from 10 to 100: Fargate ends a task that takes more than 120 s to stop."
   }
 }
 
@@ -241,8 +289,33 @@ variable "provisioned" {
   }
 }
 
+variable "on_demand_limits" {
+  description = "The most read and write units a second that the table, and each index, takes on demand, so that a mistake has a price; null for what the account allows. What goes beyond is throttled."
+  type = object({
+    read  = number
+    write = number
+  })
+  default = null
+
+  validation {
+    condition     = var.on_demand_limits == null || try(var.on_demand_limits.read >= 1 && var.on_demand_limits.write >= 1, false)
+    error_message = "Each limit is at least 1."
+  }
+
+  validation {
+    condition     = var.on_demand_limits == null || var.provisioned == null
+    error_message = "A table of provisioned capacity has no limits of demand: set on_demand_limits or provisioned."
+  }
+}
+
+variable "use_kms_key" {
+  description = "Whether kms_key_arn encrypts the table. It is a variable of its own because it must be known when Terraform plans, and the ARN of a key that is made in the same root is not."
+  type        = bool
+  default     = false
+}
+
 variable "kms_key_arn" {
-  description = "A KMS key of your own that encrypts the table; null for the key that DynamoDB owns, which costs nothing."
+  description = "With use_kms_key, the KMS key of your own that encrypts the table. Else the key is DynamoDB's, which costs nothing."
   type        = string
   default     = null
 
@@ -250,6 +323,62 @@ variable "kms_key_arn" {
     condition     = var.kms_key_arn == null || can(regex("^arn:[^:]+:kms:[^:]*:[^:]*:key/", var.kms_key_arn))
     error_message = "This must be the ARN of a KMS key, not of an alias."
   }
+
+  validation {
+    condition     = var.use_kms_key == (var.kms_key_arn != null)
+    error_message = "Set use_kms_key and kms_key_arn, or neither of them."
+  }
+}
+
+variable "logs_kms_key_arn" {
+  description = "A KMS key that encrypts the logs, and lets CloudWatch Logs use it; null for the key of CloudWatch."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.logs_kms_key_arn == null || can(regex("^arn:[^:]+:kms:[^:]*:[^:]*:key/", var.logs_kms_key_arn))
+    error_message = "This must be the ARN of a KMS key, not of an alias."
+  }
+}
+
+variable "table_name" {
+  description = "The name of the table, where it is not that of the deployment: after a restore, or to rename all else."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.table_name == null || can(regex("^[A-Za-z0-9_.-]{3,255}$", var.table_name))
+    error_message = "A table's name has 3 to 255 letters, digits, underscores, dots and hyphens."
+  }
+}
+
+variable "access_logs_bucket" {
+  description = "A bucket that gets the access logs of the load balancer, and lets it write; null for none."
+  type        = string
+  default     = null
+}
+
+variable "container_insights" {
+  description = "CloudWatch's Container Insights: disabled, enabled or enhanced. They cost by metric."
+  type        = string
+  default     = "disabled"
+
+  validation {
+    condition     = contains(["disabled", "enabled", "enhanced"], var.container_insights)
+    error_message = "Container Insights are disabled, enabled or enhanced."
+  }
+}
+
+variable "prometheus" {
+  description = "The security group of a Prometheus that may ask every task for /metrics; it finds them as ROLE.NAME.internal in the VPC's DNS. Null for none."
+  type        = object({ security_group_id = string })
+  default     = null
+}
+
+variable "wait_for_steady_state" {
+  description = "Whether an apply waits until the services run what it says, and fails when they do not."
+  type        = bool
+  default     = true
 }
 
 variable "point_in_time_recovery" {
@@ -276,13 +405,34 @@ variable "log_retention_days" {
 }
 
 variable "alarm_topic_arns" {
-  description = "SNS topics that get each alarm, and a message when it ends."
+  description = "SNS topics that get each alarm, a message when it ends, and the failures of tasks and deployments; their policies must let cloudwatch.amazonaws.com and events.amazonaws.com publish. An empty list tells nobody, and must be written."
   type        = list(string)
-  default     = []
 
   validation {
     condition     = alltrue([for arn in var.alarm_topic_arns : can(regex("^arn:[^:]+:sns:", arn))])
     error_message = "These must be ARNs of SNS topics."
+  }
+}
+
+variable "latency_alarm_seconds" {
+  description = "How long the slowest 1 % of requests may take before the alarm, in seconds."
+  type        = number
+  default     = 10
+
+  validation {
+    condition     = var.latency_alarm_seconds > 0
+    error_message = "The bound must be more than nothing."
+  }
+}
+
+variable "unevaluated_alarm_days" {
+  description = "How many days may wait for their evaluation, all of an hour, before the alarm."
+  type        = number
+  default     = 10
+
+  validation {
+    condition     = var.unevaluated_alarm_days >= 1
+    error_message = "Below 1 the alarm would go off in ordinary work."
   }
 }
 
@@ -298,9 +448,9 @@ variable "lag_alarm_seconds" {
 }
 
 variable "read_budget_units_per_hour" {
-  description = "Read units of the table and its indexes in an hour beyond which there is an alarm."
+  description = "Read units of the table and its indexes in an hour beyond which there is an alarm. The default is about ten times what 10 million predictions a day read."
   type        = number
-  default     = 2000000
+  default     = 100000
 
   validation {
     condition     = var.read_budget_units_per_hour > 0
@@ -309,9 +459,9 @@ variable "read_budget_units_per_hour" {
 }
 
 variable "write_budget_units_per_hour" {
-  description = "Write units of the table and its indexes in an hour beyond which there is an alarm."
+  description = "Write units of the table and its indexes in an hour beyond which there is an alarm. The default is about ten times what 10 million predictions a day write in batches of 10,000."
   type        = number
-  default     = 1000000
+  default     = 100000
 
   validation {
     condition     = var.write_budget_units_per_hour > 0

@@ -1,0 +1,27 @@
+# That a plan can be made at all, where nothing exists yet and no ARN is known.
+
+mock_provider "aws" {
+  source = "../../modules/almanac/tests/mocks"
+}
+
+variables {
+  region                 = "eu-west-1"
+  image_tag              = "0.2.0"
+  certificate_arn        = "arn:aws:acm:eu-west-1:123456789012:certificate/1"
+  admin_token_secret_arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:almanac-admin-AbCdEf"
+  allowed_cidr_blocks    = ["203.0.113.0/24"]
+}
+
+run "plan" {
+  command = plan
+
+  override_data {
+    target = data.aws_availability_zones.available
+    values = { names = ["eu-west-1a", "eu-west-1b", "eu-west-1c"] }
+  }
+
+  assert {
+    condition     = toset(aws_subnet.public[*].availability_zone) == toset(["eu-west-1a", "eu-west-1b"])
+    error_message = "The subnets are in two zones."
+  }
+}
