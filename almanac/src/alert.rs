@@ -1,4 +1,4 @@
-//! `almanac alert`: which numbers of a workspace are watched, and on which days people would have been told.
+//! `almanac alert`: which numbers of a workspace are watched, on which days people would have been told, and what was posted to webhooks.
 
 use std::{
     fs,
@@ -7,11 +7,11 @@ use std::{
 
 use anyhow::Context;
 use catalog::{
-    AlertRule, AlertRuleBody, Catalog,
-    http::{alert_rule_json, crossing_json, standing_json},
+    AlertRule, AlertRuleBody, Catalog, Webhook,
+    http::{alert_rule_json, crossing_json, delivery_json, standing_json},
 };
 use clap::{Args, Subcommand};
-use event::{Clock, Day, Error, Timestamp, Window};
+use event::{Clock, Day, Error, Id, Timestamp, Window};
 use fold::alert::{Crossing, JudgedDay};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,9 +32,9 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// What there is for alert rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AlertCommand {
-    /// Create or change the rules of a TOML file, all or none; rules that are not in it stay.
+    /// Create or change the rules and webhooks of a TOML file, all or none; what is not in it stays.
     Apply {
-        /// The file: a table [[rule]] for each rule.
+        /// The file: a table [[rule]] for each rule, and [[webhook]] for each webhook.
         file: PathBuf,
         /// The workspace, as category/name or by id.
         #[arg(long, short)]
@@ -60,33 +60,50 @@ pub(crate) enum AlertCommand {
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
-    /// Delete a rule.
+    /// Delete a rule, or a webhook.
     Delete {
         /// The rule.
         name: String,
+        /// Delete the webhook of this name instead; what was still to be posted to it is given up.
+        #[arg(long)]
+        webhook: bool,
         /// The workspace, as category/name or by id.
         #[arg(long, short)]
         workspace: String,
     },
     /// List when rules began to fire and were resolved, the latest days first.
-    Events {
+    Events(SpanArgs),
+    /// List the webhooks of a workspace.
+    Webhooks {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// The first day that was judged, as YYYY-MM-DD (UTC).
-        #[arg(long)]
-        from: Option<Day>,
-        /// The last day.
-        #[arg(long)]
-        to: Option<Day>,
-        /// The most that are listed, 1 to 1000.
-        #[arg(long, default_value_t = 100)]
-        limit: usize,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
+    /// List what was or is to be posted to webhooks, the latest days first.
+    Deliveries(SpanArgs),
     /// Try a rule on days that are over: when it would have fired, by what is known now. Nothing is written.
     Test(TestArgs),
+}
+
+/// The days of which something is listed.
+#[derive(Debug, Args)]
+pub(crate) struct SpanArgs {
+    #[command(flatten)]
+    workspace: InWorkspace,
+    /// The first day that was judged, as YYYY-MM-DD (UTC).
+    #[arg(long)]
+    from: Option<Day>,
+    /// The last day.
+    #[arg(long)]
+    to: Option<Day>,
+    /// The most that are listed, 1 to 1000.
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+    format: ShowFormat,
 }
 
 /// On what a rule is tried.
@@ -120,29 +137,40 @@ pub(crate) struct TestArgs {
 struct RulesFile {
     #[serde(default)]
     rule: Vec<AlertRuleBody>,
+    #[serde(default)]
+    webhook: Vec<Webhook>,
 }
 
-/// The rules of a TOML file.
-fn rules_of(path: &Path) -> anyhow::Result<Vec<AlertRuleBody>> {
+/// The rules and webhooks of a TOML file.
+fn rules_of(path: &Path) -> anyhow::Result<RulesFile> {
     let at = || path.display().to_string();
     let bytes = fs::metadata(path).with_context(at)?.len();
     if bytes > MAX_FILE_BYTES {
         return Err(Error::too_large(format!("{}: a file of rules has at most 1 MiB", at())).into());
     }
     let text = fs::read_to_string(path).with_context(at)?;
-    let file: RulesFile =
-        toml::from_str(&text).map_err(|error| Error::invalid(format!("{}: {error}", at())))?;
-    Ok(file.rule)
+    Ok(toml::from_str(&text).map_err(|error| Error::invalid(format!("{}: {error}", at())))?)
+}
+
+impl SpanArgs {
+    /// The workspace, the first day and the last.
+    async fn span(&self, catalog: &Catalog) -> anyhow::Result<(Id, Day, Day)> {
+        let workspace = catalog.workspace(&self.workspace).await?;
+        let to = self.to.unwrap_or_else(|| Clock::system().now().day());
+        Ok((workspace.id().clone(), self.from.unwrap_or(Day::FIRST), to))
+    }
 }
 
 pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::Result<()> {
     let catalog = Catalog::new(open::existing(config).await?);
     match command {
         AlertCommand::Apply { file, workspace } => {
-            let bodies = rules_of(&file)?;
+            let RulesFile { rule, webhook } = rules_of(&file)?;
             let workspace = catalog.workspace(&workspace).await?;
-            let rules = catalog.apply_alert_rules(workspace.id(), bodies, Clock::system().now()).await?;
-            rules.iter().for_each(|rule| println!("alert rule {} is applied", rule.name()));
+            let now = Clock::system().now();
+            let applied = catalog.apply_alerts(workspace.id(), rule, webhook, now).await?;
+            applied.webhooks.iter().for_each(|webhook| println!("webhook {} is applied", webhook.name));
+            applied.rules.iter().for_each(|rule| println!("alert rule {} is applied", rule.name()));
         }
         AlertCommand::List { workspace, format } => {
             let workspace = catalog.workspace(&workspace).await?;
@@ -156,18 +184,33 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             let workspace = catalog.workspace(&workspace).await?;
             show_one(&alert_rule_json(&catalog.alert_rule(workspace.id(), &name).await?), format);
         }
-        AlertCommand::Delete { name, workspace } => {
+        AlertCommand::Delete { name, webhook: true, workspace } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            catalog.delete_webhook(workspace.id(), &name).await?;
+            println!("webhook {name} is deleted");
+        }
+        AlertCommand::Delete { name, webhook: false, workspace } => {
             let workspace = catalog.workspace(&workspace).await?;
             catalog.delete_alert_rule(workspace.id(), &name).await?;
             println!("alert rule {name} is deleted");
         }
-        AlertCommand::Events { workspace, from, to, limit, format } => {
-            let workspace = catalog.workspace(&workspace).await?;
-            let to = to.unwrap_or_else(|| Clock::system().now().day());
-            let from = from.unwrap_or(Day::FIRST);
-            let crossings = catalog.crossings(workspace.id(), from, to, limit).await?;
+        AlertCommand::Events(args) => {
+            let (workspace, from, to) = args.span(&catalog).await?;
+            let crossings = catalog.crossings(&workspace, from, to, args.limit).await?;
             let rows: Vec<Value> = crossings.iter().map(crossing_json).collect();
-            show(&["day", "rule", "what", "text", "at"], &rows, format);
+            show(&["day", "rule", "what", "text", "at"], &rows, args.format);
+        }
+        AlertCommand::Webhooks { workspace, format } => {
+            let workspace = catalog.workspace(&workspace).await?;
+            let webhooks = catalog.alerts(workspace.id()).await?.webhooks;
+            let rows: Vec<Value> = webhooks.iter().map(|webhook| json!(webhook)).collect();
+            show(&["name", "url", "url_from", "format", "secret"], &rows, format);
+        }
+        AlertCommand::Deliveries(args) => {
+            let (workspace, from, to) = args.span(&catalog).await?;
+            let deliveries = catalog.deliveries(&workspace, from, to, args.limit).await?;
+            let rows: Vec<Value> = deliveries.iter().map(delivery_json).collect();
+            show(&["day", "rule", "webhook", "state", "tries", "why", "next_at"], &rows, args.format);
         }
         AlertCommand::Test(args) => test(&catalog, args).await?,
     }
@@ -204,7 +247,7 @@ async fn test(catalog: &Catalog, args: TestArgs) -> anyhow::Result<()> {
     let rule = match &args.rules {
         None => catalog.alert_rule(workspace.id(), &args.name).await?,
         Some(file) => {
-            let found = rules_of(file)?.into_iter().find(|body| body.name == args.name);
+            let found = rules_of(file)?.rule.into_iter().find(|body| body.name == args.name);
             let missing =
                 || Error::not_found(format!("{}: there is no rule `{}`", file.display(), args.name));
             AlertRule::of(found.ok_or_else(missing)?, now)?

@@ -41,6 +41,7 @@ use crate::{
     telemetry::logs,
     up::{self, UpArgs},
     verify::{self, VerifyArgs},
+    webhook::WebhookArgs,
 };
 
 /// Exit code for a request that cannot be answered as it was put.
@@ -67,7 +68,7 @@ enum Command {
     /// Run ingest, projector and query in one process, or some of them.
     Up(UpArgs),
     /// Run a projector by itself; several share the work.
-    Projector,
+    Projector(WebhookArgs),
     /// Ask the service at the configured address whether it is alive.
     Health {
         /// Ask whether it is ready: whether it can do its work now.
@@ -210,7 +211,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::from(FAILED));
             }
         }
-        Command::Projector => projector::command(config).await?,
+        Command::Projector(webhooks) => projector::command(config, &webhooks).await?,
         Command::Rebuild(args) => rebuild::command(config, &args).await?,
         Command::Dlq(command) => dlq::command(config, command).await?,
         Command::Status { format } => status::command(config, format).await?,

@@ -1,19 +1,21 @@
-//! What is got from an issuer of bearers and posted to a catalog of data, over HTTP and TLS.
+//! What is got from an issuer of bearers, and posted to a catalog of data and to webhooks, over HTTP and TLS.
 
 use std::{sync::Arc, time::Duration};
 
 use ::access::oidc::Fetch;
 use axum::body::Bytes;
-use event::{Error, Result};
+use event::Error;
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, Response, Uri, body::Incoming, header};
+use hyper::{Request, Response, Uri, body::Incoming, header, header::HeaderName};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+
+use crate::reach::{Names, address_of};
 
 /// How long an answer may take, to its end.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -22,7 +24,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 /// The status of who is asked too often.
-const TOO_MANY: u16 = 429;
+pub(crate) const TOO_MANY: u16 = 429;
 
 /// How many letters of a refusal are shown.
 const MAX_SAID: usize = 300;
@@ -30,7 +32,8 @@ const MAX_SAID: usize = 300;
 /// A client that follows no redirects, so it asks nobody but the one that was named.
 #[derive(Debug)]
 pub(crate) struct Web {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector<Names>>, Full<Bytes>>,
+    names: Names,
 }
 
 impl Web {
@@ -39,6 +42,19 @@ impl Web {
     /// # Errors
     /// When the machine has no certificates of authorities.
     pub(crate) fn new(has_tls: bool) -> anyhow::Result<Self> {
+        Self::with(has_tls, Names::any(), true)
+    }
+
+    /// A client for addresses that strangers name: it keeps no connection, and connects to public addresses alone unless `names` says
+    /// otherwise.
+    ///
+    /// # Errors
+    /// As [`Web::new`].
+    pub(crate) fn for_strangers(has_tls: bool, names: Names) -> anyhow::Result<Self> {
+        Self::with(has_tls, names, false)
+    }
+
+    fn with(has_tls: bool, names: Names, keeps: bool) -> anyhow::Result<Self> {
         let provider = aws_lc_rs::default_provider();
         let builder = HttpsConnectorBuilder::new();
         let builder = if has_tls {
@@ -49,11 +65,30 @@ impl Web {
             builder
                 .with_tls_config(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
         };
-        let connector = builder.https_or_http().enable_http1().build();
-        Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector) })
+        let mut connector = HttpConnector::new_with_resolver(names.clone());
+        connector.enforce_http(false);
+        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
+        let mut client = Client::builder(TokioExecutor::new());
+        if !keeps {
+            client.pool_max_idle_per_host(0);
+        }
+        Ok(Self { client: client.build(connector), names })
     }
 
-    async fn get(&self, url: &str) -> Result<Vec<u8>> {
+    /// Sends a request, and returns the head of the answer. The body is read only as far as the caller asks for it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
+        // The connector looks up names alone.
+        let host = request.uri().host().unwrap_or_default();
+        if let Some(address) = address_of(host) {
+            self.names.check(address)?;
+        }
+        self.client.request(request).await.map_err(|error| root(&error))
+    }
+
+    async fn get(&self, url: &str) -> event::Result<Vec<u8>> {
         let failed =
             |why: &dyn std::fmt::Display| Error::unavailable(format!("{url} does not answer: {why}"));
         let uri: Uri = url.parse().map_err(|error| failed(&error))?;
@@ -64,6 +99,15 @@ impl Web {
         let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
         Ok(body.map_err(|error| failed(&error))?.to_bytes().to_vec())
     }
+}
+
+/// The innermost reason of an error, which says the most.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
 }
 
 /// What became of something that was posted.
@@ -80,13 +124,10 @@ pub(crate) enum Posted {
 impl Web {
     /// Posts a text of JSON.
     pub(crate) async fn post(&self, to: &Uri, bearer: Option<&str>, json: &str) -> Posted {
-        let mut request = Request::post(to).header(header::CONTENT_TYPE, "application/json");
-        if let Some(bearer) = bearer {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {bearer}"));
-        }
-        let request = match request.body(Full::from(json.to_owned())) {
+        let bearer = bearer.map(|bearer| (header::AUTHORIZATION, format!("Bearer {bearer}")));
+        let request = match posted(to, bearer, json.to_owned()) {
             Ok(request) => request,
-            Err(error) => return Posted::Refused(error.to_string()),
+            Err(why) => return Posted::Refused(why),
         };
         match tokio::time::timeout(WITHIN, self.answered(request)).await {
             Ok(posted) => posted,
@@ -95,9 +136,9 @@ impl Web {
     }
 
     async fn answered(&self, request: Request<Full<Bytes>>) -> Posted {
-        let answer: Response<Incoming> = match self.client.request(request).await {
+        let answer = match self.send(request).await {
             Ok(answer) => answer,
-            Err(error) => return Posted::Failed(error.to_string()),
+            Err(why) => return Posted::Failed(why),
         };
         let status = answer.status();
         if status.is_success() {
@@ -112,8 +153,22 @@ impl Web {
     }
 }
 
+/// The request that posts a text of JSON.
+///
+/// # Errors
+/// What is wrong with a header.
+pub(crate) fn posted(
+    to: &Uri,
+    headers: impl IntoIterator<Item = (HeaderName, String)>,
+    json: String,
+) -> Result<Request<Full<Bytes>>, String> {
+    let request = Request::post(to).header(header::CONTENT_TYPE, "application/json");
+    let request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+    request.body(Full::from(json)).map_err(|error| error.to_string())
+}
+
 impl Fetch for Web {
-    fn get<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>>> {
+    fn get<'a>(&'a self, url: &'a str) -> BoxFuture<'a, event::Result<Vec<u8>>> {
         Box::pin(async move {
             let got = tokio::time::timeout(WITHIN, self.get(url)).await;
             got.unwrap_or_else(|_| {

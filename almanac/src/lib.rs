@@ -38,6 +38,7 @@ mod progress;
 mod projector;
 mod proxies;
 mod query;
+mod reach;
 mod rebuild;
 mod report;
 mod retention;
@@ -53,6 +54,7 @@ mod telemetry;
 mod tls;
 pub mod up;
 mod verify;
+mod webhook;
 
 pub use ::query::Words;
 pub use ::table::Table;

@@ -13,11 +13,12 @@ use crate::{
     open,
     telemetry::report::{self, Reporter, Traffic},
     up::asked_to_stop,
+    webhook::WebhookArgs,
 };
 
-pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
+pub(crate) async fn command(config: &Config, webhooks: &WebhookArgs) -> anyhow::Result<()> {
     let table = open::create(config).await?;
-    let options = Options::new(Clock::system());
+    let options = Options::new(Clock::system()).posting_by(Some(webhooks.courier()));
     tracing::info!("projector {} works on {}", options.worker, config.store.value);
     let (table, denials) = Denials::over(table);
     let projector = Projector::new(table, options);

@@ -14,7 +14,7 @@ use clap::Args;
 use event::{Clock, Share};
 use ingest::Ingest;
 use log::bell::{Bell, Belled};
-use projector::Projector;
+use projector::{Projector, deliver::Courier};
 use query::Query;
 use table::{Denials, Table};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
@@ -36,6 +36,7 @@ use crate::{
         report::{self, Reporter},
         requests::Requests,
     },
+    webhook::WebhookArgs,
 };
 
 pub use crate::{listening::Times, proxies::Proxies, role::Role, tls::Tls};
@@ -52,6 +53,8 @@ pub(crate) struct UpArgs {
     asking: Asking,
     #[command(flatten)]
     listening: ListenArgs,
+    #[command(flatten)]
+    webhooks: WebhookArgs,
 }
 
 pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
@@ -79,7 +82,8 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let features = config.feature_sample.value;
     let options =
         Options { roles, file, queries, features, access, tls, proxies, ..Options::new(Clock::system()) };
-    let options = Options { mlflow: args.mlflow, times: args.listening.times(), ..options };
+    let courier = Some(args.webhooks.courier());
+    let options = Options { mlflow: args.mlflow, times: args.listening.times(), courier, ..options };
     run_as(listener, table, options, asked_to_stop()).await
 }
 
@@ -110,6 +114,8 @@ pub struct Options {
     pub proxies: Proxies,
     /// The SQLite file, whose size is one of the telemetry metrics.
     pub file: Option<PathBuf>,
+    /// Posts what crossed to webhooks; without one it waits.
+    pub courier: Option<Arc<dyn Courier>>,
 }
 
 impl Options {
@@ -128,6 +134,7 @@ impl Options {
             tls: None,
             proxies: Proxies::default(),
             file: None,
+            courier: None,
         }
     }
 }
@@ -246,7 +253,10 @@ impl Services {
     pub(crate) fn new(table: Arc<dyn Table>, options: &Options) -> Self {
         let (table, denials) = Denials::over(table);
         let has = |role: Role| options.roles.contains(&role);
-        let worker = || Projector::new(Arc::clone(&table), projector::Options::new(Clock::system()));
+        let worker = || {
+            let own = projector::Options::new(Clock::system()).posting_by(options.courier.clone());
+            Projector::new(Arc::clone(&table), own)
+        };
         let clock = || options.clock.clone();
         // Who follows a log hears what is appended by this process.
         let bell = Bell::default();

@@ -1,27 +1,26 @@
-//! Alert rules: which number of a workspace is to be watched, and when people are told. All rules of a workspace
-//! stand in one item, so they are bounded, and applied all or none.
+//! Alert rules: which number of a workspace is to be watched, and when people are told, and the webhooks to which that is posted. All of a
+//! workspace stand in one item, so they are bounded, and applied all or none.
 
+mod apply;
 mod crossing;
+mod delivery;
 mod item;
 mod read;
+mod webhook;
 mod words;
 
-use std::collections::BTreeMap;
-
-use event::{Day, Error, Id, Kind, Result, Timestamp, id::check_name};
+use event::{Day, Error, Kind, Result, Timestamp, id::check_name};
 use fold::{
     AnyFigure,
     alert::{Rule, Test},
 };
-use log::key;
 use serde::{Deserialize, Serialize};
-use table::{Change, Index, Policy, Query, query_all, update};
 
+pub use apply::Alerts;
 pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
+pub use delivery::{Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
 pub use read::MAX_TEST_DAYS;
-
-use super::Catalog;
-use item::Stored;
+pub use webhook::{MAX_SECRET_NAME, MAX_URL_BYTES, MAX_WEBHOOKS, Webhook, WebhookFormat, check_webhook_url};
 
 /// The most alert rules of a workspace.
 pub const MAX_ALERT_RULES: usize = 64;
@@ -86,6 +85,9 @@ pub struct AlertRuleBody {
     /// How many days after its end a day is judged, for outcomes that come late.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<u32>,
+    /// To which webhooks of the workspace it is posted when it crosses; to all unless it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Vec<String>>,
 }
 
 /// What a rule watches.
@@ -143,6 +145,12 @@ impl AlertRule {
         let watched = watched(&body).map_err(|error| wrong(&error.to_string()))?;
         let scope = scope(&body, &watched).map_err(|error| wrong(&error.to_string()))?;
         let rule = rule(&body, &watched).map_err(|error| wrong(&error.to_string()))?;
+        for (at, webhook) in body.notify.iter().flatten().enumerate() {
+            check_name(webhook).map_err(|error| wrong(&format!("`notify`: {error}")))?;
+            if body.notify.iter().flatten().take(at).any(|before| before == webhook) {
+                return Err(wrong(&format!("`notify` names `{webhook}` twice")));
+            }
+        }
         let delay_days = body.delay.unwrap_or(0);
         if delay_days > MAX_DELAY_DAYS {
             return Err(wrong(&format!("`delay` is 0 to {MAX_DELAY_DAYS} days")));
@@ -163,6 +171,11 @@ impl AlertRule {
             Watched::Figure(_) | Watched::Count(_) => DAY_SECONDS,
         };
         day.start().plus_seconds(seconds + delay)
+    }
+
+    /// Whether it is posted to a webhook when it crosses.
+    pub fn notifies(&self, webhook: &str) -> bool {
+        self.body.notify.as_ref().is_none_or(|some| some.iter().any(|one| one == webhook))
     }
 
     /// How many days before a day it looks at.
@@ -289,101 +302,6 @@ fn rule(body: &AlertRuleBody, watched: &Watched) -> Result<Rule> {
         return Err(Error::invalid("`min_n` is too great"));
     }
     Ok(Rule { test, clear: body.clear, min_n: body.min_n.unwrap_or(1), for_days, window_days })
-}
-
-impl Catalog {
-    /// The alert rules of a workspace, by name: one read.
-    ///
-    /// # Errors
-    /// Those of the table, and `Corrupt`.
-    pub async fn alert_rules(&self, workspace: &Id) -> Result<Vec<AlertRule>> {
-        let stored = self.table.get(&key::alert_rules(workspace)).await?;
-        let stored = stored.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default();
-        Ok(stored.rules.into_values().collect())
-    }
-
-    /// The workspaces that have alert rules: one query.
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn watched_workspaces(&self) -> Result<Vec<Id>> {
-        let all = Query::index(Index::Gsi1, key::ALERT_RULES).only(&["v"]);
-        let all = query_all(&*self.table, all).await?;
-        Ok(all.iter().filter_map(|item| key::parse_alert_rules(&item.key)).collect())
-    }
-
-    /// The alert rule of a name.
-    ///
-    /// # Errors
-    /// `NotFound`, when there is none; those of the table.
-    pub async fn alert_rule(&self, workspace: &Id, name: &str) -> Result<AlertRule> {
-        check_name(name)?;
-        let found = self.alert_rules(workspace).await?.into_iter().find(|rule| rule.name() == name);
-        found.ok_or_else(|| Error::not_found(format!("there is no alert rule `{name}` in this workspace")))
-    }
-
-    /// Creates or changes alert rules, all or none; others stay. Returns them as they are then.
-    ///
-    /// # Errors
-    /// `Invalid`, when one of them is none, or a name comes twice; `Conflict`, when there would be more than
-    /// [`MAX_ALERT_RULES`]; those of the table.
-    pub async fn apply_alert_rules(
-        &self,
-        workspace: &Id,
-        bodies: Vec<AlertRuleBody>,
-        now: Timestamp,
-    ) -> Result<Vec<AlertRule>> {
-        let mut wanted = BTreeMap::new();
-        for body in bodies {
-            let rule = AlertRule::of(body, now)?;
-            if let Some(twice) = wanted.insert(rule.name().to_owned(), rule) {
-                return Err(Error::invalid(format!("alert rule `{}` is given twice", twice.name())));
-            }
-        }
-        self.change_alert_rules(workspace, |rules| {
-            for (name, rule) in &wanted {
-                let created_at = rules.get(name).map_or(now, |known| known.created_at);
-                rules.insert(name.clone(), AlertRule { created_at, ..rule.clone() });
-            }
-            match rules.len() {
-                0..=MAX_ALERT_RULES => {
-                    Ok(rules.values().filter(|rule| wanted.contains_key(rule.name())).cloned().collect())
-                }
-                count => Err(Error::conflict(format!(
-                    "the workspace would have {count} alert rules, and may have {MAX_ALERT_RULES}; delete some"
-                ))),
-            }
-        })
-        .await
-    }
-
-    /// Deletes an alert rule.
-    ///
-    /// # Errors
-    /// `NotFound`, when there is none; those of the table.
-    pub async fn delete_alert_rule(&self, workspace: &Id, name: &str) -> Result<()> {
-        check_name(name)?;
-        let missing = || Error::not_found(format!("there is no alert rule `{name}` in this workspace"));
-        self.change_alert_rules(workspace, |rules| rules.remove(name).map(drop).ok_or_else(missing)).await
-    }
-
-    async fn change_alert_rules<T>(
-        &self,
-        workspace: &Id,
-        change: impl Fn(&mut BTreeMap<String, AlertRule>) -> Result<T>,
-    ) -> Result<T> {
-        let key = key::alert_rules(workspace);
-        update(&*self.table, &key, Policy::of(&"the alert rules"), async |item| {
-            let known = item.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default();
-            let mut rules = known.rules.clone();
-            let made = change(&mut rules)?;
-            Ok(match rules == known.rules {
-                true => Change::Leave(made),
-                false => Change::Put(Stored { rules }.to_item(workspace)?, made),
-            })
-        })
-        .await
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use table::item::Number;
 
 use crate::{
-    Activity, AnyEntity, Entity, FreeCounters, Grant, LiveState, Membership, Release, SNAPSHOT_WORDS,
-    Snapshot, SnapshotContent, UserPage, Workspace, WorkspacePage, attributes,
+    Activity, AnyEntity, CrossedRule, Entity, FreeCounters, Grant, LiveState, Membership, Release,
+    SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace, WorkspacePage, attributes,
 };
 
 fn time(at: Option<Timestamp>) -> Value {
@@ -235,6 +235,21 @@ pub fn user_page(page: &UserPage) -> Value {
 /// A workspace by itself.
 pub fn workspace(workspace: &Workspace) -> Value {
     any(&AnyEntity::Workspace(workspace.clone()))
+}
+
+/// A crossing as JSON.
+pub fn crossing(crossed: &CrossedRule) -> Value {
+    json!({
+        "id": crossed.id(),
+        "rule": crossed.rule,
+        "day": crossed.day.to_string(),
+        "what": crossed.crossing.name(),
+        "at": crossed.at.to_string(),
+        "value": crossed.value,
+        "measured": crossed.measured,
+        "cut": crossed.cut,
+        "text": crossed.text,
+    })
 }
 
 /// The fields that an entity of a type may have.

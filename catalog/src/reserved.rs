@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 28] = [
+const OTHERS: [&str; 29] = [
     "alert-rules",
     "alerts",
     "audit",
@@ -15,6 +15,7 @@ const OTHERS: [&str; 28] = [
     "confusion",
     "consumers",
     "crossings",
+    "deliveries",
     "drift",
     "estimates",
     "evaluations",

@@ -120,6 +120,8 @@ metrics! {
         "Segments that the last sweep found behind.";
     PROJECTOR_FIRING: GAUGE, Projector, "almanac_alert_rules_firing" [],
         "Alert rules that fire, as last judged; 0 where the lease of the sweep is not held.";
+    PROJECTOR_DELIVERIES: COUNTER, Projector, "almanac_webhook_deliveries_total" ["outcome"],
+        "What came of posting crossings of alert rules to webhooks: delivered, failed (and tried again later), given_up.";
     PROJECTOR_DEAD_LETTERS: GAUGE, Projector, "almanac_projector_dead_letters" [],
         "Segments that stop their log or their day's evaluation, and projections that cannot be written, as last counted; 0 where the lease of the sweep is not held.";
     PROJECTOR_DEAD_LETTERS_FOUND: COUNTER, Projector, "almanac_projector_dead_letters_total" [],

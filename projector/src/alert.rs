@@ -1,10 +1,10 @@
 //! Judges the alert rules of workspaces: each day once, when it is due and projected. Where a rule stands after a day, that it crossed, and
-//! the alert that those who follow the workspace see are one transaction, under the condition that nobody else has judged the day. So a crossing is
-//! recorded once, whatever ends or begins again, and what was decided stays when figures change later.
+//! the alert that those who follow the workspace see, and what is to be posted to webhooks ([`crate::deliver`]), are one transaction, under the condition
+//! that nobody else has judged the day. So a crossing is recorded once, whatever ends or begins again, and what was decided stays when figures change later.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
-use catalog::{Alert, AlertRule, Catalog, CrossedRule, Judged, Watched, alert_item, judged_rules};
+use catalog::{Alert, AlertRule, Alerts, Catalog, CrossedRule, Judged, Watched, alert_item, judged_rules};
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
 use fold::alert::{Standing, State, replay};
 use log::{
@@ -17,7 +17,7 @@ use log::{
 };
 use table::{Condition, Table, Write, unless_overtaken};
 
-use crate::{WorkspaceDay, shared::Shared};
+use crate::{WorkspaceDay, deliver, shared::Shared};
 
 /// How often the rules of all workspaces are judged.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
@@ -49,15 +49,15 @@ pub struct Outcome {
 pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Outcome> {
     // In this order: where a rule stands that is not among the rules, that one was deleted.
     let judged = judged_rules(table, workspace).await?;
-    let rules = catalog.alert_rules(workspace).await?;
+    let alerts = catalog.alerts(workspace).await?;
     let mut outcome = Outcome::default();
-    for rule in &rules {
-        let judge = Judge { table, catalog, workspace, rule, now };
+    for rule in &alerts.rules {
+        let judge = Judge { table, catalog, workspace, alerts: &alerts, rule, now };
         let state = judge.days(judged.get(rule.name()).copied(), &mut outcome).await?;
         outcome.firing += u64::from(state == State::Firing);
     }
     for (name, judged) in &judged {
-        if rules.iter().all(|rule| rule.name() != name) {
+        if alerts.rules.iter().all(|rule| rule.name() != name) {
             let own = Condition::unchanged(judged.ver);
             let key = log::key::standing(workspace, name);
             unless_overtaken(table.delete(&key, own).await)?;
@@ -102,6 +102,7 @@ struct Judge<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
     workspace: &'a Id,
+    alerts: &'a Alerts,
     rule: &'a AlertRule,
     now: Timestamp,
 }
@@ -169,6 +170,7 @@ impl Judge<'_> {
                 Alert { at: crossed.at, name: crossed.rule.clone(), model, text: crossed.text.clone() };
             writes.push(Write::Put(crossed.to_item(workspace), Condition::Absent));
             writes.push(Write::Put(alert_item(self.table, workspace, &alert).await?, Condition::None));
+            writes.extend(deliver::writes(workspace, self.alerts, rule, crossed));
         }
         let written = unless_overtaken(self.table.transact(writes).await)?;
         if let (Some(()), Some(crossed)) = (written, &crossed) {

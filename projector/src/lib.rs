@@ -6,7 +6,7 @@
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
 //! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
-//! served, [`board`] keeps the leaderboard, [`alert`] judges alert rules, [`stages`] keeps evaluations as they stood at some ages,
+//! served, [`board`] keeps the leaderboard, [`alert`] judges alert rules, [`deliver`] posts what crossed to webhooks, [`stages`] keeps evaluations as they stood at some ages,
 //! [`expire`] deletes events whose time is over, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
 //! again and compares.
@@ -46,6 +46,7 @@ mod coordinator;
 pub mod counters;
 mod counting;
 mod day;
+pub mod deliver;
 pub mod dlq;
 pub mod evaluate;
 mod executor;

@@ -7,12 +7,12 @@ use event::Kind;
 use meter::{
     Counter, Histogram,
     catalogue::{
-        PROJECTOR_DECODED_BYTES, PROJECTOR_EVALUATION_SECONDS, PROJECTOR_FOLD_SECONDS, PROJECTOR_ROWS,
-        PROJECTOR_UNRECORDED,
+        PROJECTOR_DECODED_BYTES, PROJECTOR_DELIVERIES, PROJECTOR_EVALUATION_SECONDS, PROJECTOR_FOLD_SECONDS,
+        PROJECTOR_ROWS, PROJECTOR_UNRECORDED,
     },
 };
 
-use crate::{caught, day::Taken};
+use crate::{caught, day::Taken, deliver::Outcome};
 
 /// Handles of the metrics.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Meters {
     rows: [Counter; Kind::ALL.len()],
     bytes: Counter,
     pub(crate) unrecorded: Counter,
+    /// Delivered, failed, given up.
+    deliveries: [Counter; 3],
     /// Counted where they are caught; held here so that it is exposed from the start.
     _panics: Counter,
 }
@@ -35,6 +37,8 @@ impl Default for Meters {
             rows: Kind::ALL.map(|kind| PROJECTOR_ROWS.counter([kind.name()])),
             bytes: PROJECTOR_DECODED_BYTES.counter([]),
             unrecorded: PROJECTOR_UNRECORDED.counter([]),
+            deliveries: ["delivered", "failed", "given_up"]
+                .map(|outcome| PROJECTOR_DELIVERIES.counter([outcome])),
             _panics: caught::count(),
         }
     }
@@ -47,6 +51,14 @@ impl Meters {
         self.bytes.increment(taken.bytes);
         for (kind, counter) in Kind::ALL.iter().zip(&self.rows) {
             counter.increment(taken.rows.get(kind).copied().unwrap_or(0));
+        }
+    }
+
+    /// Notes what came of what was posted.
+    pub(crate) fn posted(&self, outcome: Outcome) {
+        let Outcome { delivered, failed, given_up } = outcome;
+        for (counter, count) in self.deliveries.iter().zip([delivered, failed, given_up]) {
+            counter.increment(count);
         }
     }
 

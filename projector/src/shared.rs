@@ -17,7 +17,8 @@ use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    WorkspaceDay, following::Following, lease::SWEEP, lock::lock, meters::Meters, schedule::Schedule,
+    WorkspaceDay, deliver::Courier, following::Following, lease::SWEEP, lock::lock, meters::Meters,
+    schedule::Schedule,
 };
 
 /// How a worker works.
@@ -32,6 +33,8 @@ pub struct Options {
     pub period: Duration,
     /// How often all logs are compared with what is folded, by one worker of all.
     pub sweep_every: Duration,
+    /// Posts what crossed to webhooks; without one it waits.
+    pub courier: Option<Arc<dyn Courier>>,
 }
 
 impl Options {
@@ -42,7 +45,14 @@ impl Options {
             clock,
             period: Duration::from_secs(2),
             sweep_every: Duration::from_secs(15 * 60),
+            courier: None,
         }
+    }
+
+    /// The same, and what crossed is posted to webhooks.
+    #[must_use]
+    pub fn posting_by(self, courier: Option<Arc<dyn Courier>>) -> Self {
+        Self { courier, ..self }
     }
 }
 

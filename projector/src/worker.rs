@@ -1,7 +1,7 @@
 //! One worker: it reads the shards that it has leases of, sweeps, and writes what is dirty.
 //!
-//! Four loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
-//! leases and starts a reader for each shard, alert rules are judged (`alert`), the sweeper (`sweeper`) compares logs with
+//! Five loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
+//! leases and starts a reader for each shard, alert rules are judged (`alert`), what crossed is posted (`deliver`), the sweeper (`sweeper`) compares logs with
 //! rollups, and the workshop (`work`) folds and evaluates. Whatever they start ends with them, so
 //! dropping the future of [`Projector::run`] is a crash, and a crash at any point is harmless.
 
@@ -21,7 +21,8 @@ use tokio::time::Instant;
 pub use crate::shared::Options;
 
 use crate::{
-    alert, coordinator::Coordinator, executor, heartbeat, lease::SWEEP, lock::lock, shared::Shared, sweeper,
+    alert, coordinator::Coordinator, deliver, executor, heartbeat, lease::SWEEP, lock::lock, shared::Shared,
+    sweeper,
 };
 
 /// What a worker has done, and what is still to be done, since it started.
@@ -145,6 +146,7 @@ impl Projector {
                 Coordinator::new(Arc::clone(shared)).run(),
                 sweeper::run(shared),
                 alert::run(shared),
+                deliver::run(shared),
                 executor::run(shared),
             )
         };

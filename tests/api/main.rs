@@ -15,6 +15,7 @@ mod counters;
 mod crossings;
 mod custom;
 mod definitions;
+mod deliveries;
 mod drift;
 mod entities;
 mod estimates;

@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
-    AlertRuleBody, Catalog, CrossedRule, Judged, New, NewEntity, NewRun, Noted, ReleaseDetails, Role, Run,
+    AlertRuleBody, Catalog, CrossedRule, Delivery, Judged, New, NewEntity, NewRun, Noted, ReleaseDetails,
+    Role, Run, Webhook,
 };
 use event::{Clock, Day, Definition, Kind, Task, Timestamp, Window};
 use fold::alert::{Reading, Standing, replay};
@@ -150,13 +151,17 @@ fn rule() -> AlertRuleBody {
 
 /// The alert rule, which fires.
 async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
-    let rule = catalog.apply_alert_rules(workspace, vec![rule()], now()).await.unwrap().remove(0);
+    let url = Some("https://alerts.example.com/almanac".to_owned());
+    let webhook = Webhook { name: "oncall".into(), url, secret: Some("oncall".into()), ..Webhook::default() };
+    let rule =
+        catalog.apply_alerts(workspace, vec![rule()], vec![webhook], now()).await.unwrap().rules.remove(0);
     let reading = Reading { value: Some(0.65), n: Some(4_000) };
     let fires = replay(&rule.rule, Standing::default(), &[(now().day(), reading)], 0).remove(0);
     let (created_at, day, standing) = (rule.created_at, fires.day, fires.standing);
     let judged = Judged { ver: 1, created_at, day, standing };
     let crossed = CrossedRule::of(&rule, &fires, [("p/00".to_owned(), 7)].into(), now()).unwrap();
-    for item in [judged.to_item(workspace, rule.name()), crossed.to_item(workspace)] {
+    let delivery = Delivery::of(&crossed, "oncall").to_item(workspace);
+    for item in [judged.to_item(workspace, rule.name()), crossed.to_item(workspace), delivery] {
         table.put(item, Condition::Absent).await.unwrap();
     }
 }
@@ -251,6 +256,10 @@ async fn the_page_shows_what_is_stored() {
         ("Up to when such evaluations are kept", key::staged_until(workspace.id())),
         ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
+        (
+            "That it is to be posted to a webhook",
+            key::delivery(workspace.id(), now().day(), "auc-low", now(), "oncall"),
+        ),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

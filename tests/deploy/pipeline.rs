@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use catalog::{
     Alert, AlertRuleBody, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric, ReleaseSpec, Role,
-    RunChange, RunStatus, Workspace,
+    RunChange, RunStatus, Webhook, Workspace,
 };
 use event::{Clock, Definition, Id, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
@@ -14,10 +14,11 @@ use log::{
     key::{self, EntityId, Followed, Scope},
     scan,
 };
-use projector::{Options, Projector, dlq, rebuild, status, verify};
+use projector::{Options, Projector, deliver::deliver, dlq, rebuild, status, verify};
 use query::{Follow, FollowWords, Request, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
+    courier::{Does, Receiver},
     recorded::{self, On, Recorded},
     register::release_of,
 };
@@ -104,7 +105,9 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
         catalog.feed(user.id(), 10).await.unwrap().into_iter().map(|entry| entry.happening.name).collect();
     catalog.mark_seen(user.id(), &names, now).await.unwrap();
     catalog.unfollow(user.id(), &followed).await.unwrap();
-    catalog.apply_alert_rules(id, vec![rule("few"), rule("none")], now).await.unwrap();
+    let url = Some("https://alerts.example.com/".to_owned());
+    let webhook = Webhook { name: "oncall".into(), url, ..Webhook::default() };
+    catalog.apply_alerts(id, vec![rule("few"), rule("none")], vec![webhook], now).await.unwrap();
     let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
     catalog.change_settings(id, |settings| settings.primary_metric.clone_from(&primary)).await.unwrap();
     catalog.set_retention(id, Some(1_000), now).await.unwrap();
@@ -207,6 +210,9 @@ async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: 
     let judge =
         async || projector::alert::judge(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
     assert!(judge().await.unwrap().crossings > 0);
+    let receiver = Receiver::that(|_| Does::Takes);
+    let posted = deliver(&*recorded, &catalog, &receiver, &Clock::system()).await.unwrap();
+    assert!(posted.delivered > 0);
     Catalog::new(Arc::clone(plain)).delete_alert_rule(workspace.id(), "none").await.unwrap();
     judge().await.unwrap();
     let pace = rebuild::Pace { share: 1.0, clock: Clock::system() };

@@ -54,6 +54,10 @@ ALERT_RULES = [
     {"name": "moved", "count": "predictions", "moved": 5, "window": 28},
     {"name": "late", "missing": "predictions", "by": "06:00"},
 ]
+WEBHOOKS = [
+    {"name": "ops", "url": "https://alerts.example.com/almanac", "secret": "oncall"},
+    {"name": "chat", "url_from": "slack_url", "format": "slack"},
+]
 # Parameters of which a value that fits the schema is hardly ever one that there is.
 UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins", "mature")
 # Where entities are created.
@@ -135,8 +139,11 @@ def narrow_catalog(path, method, operation):
         # Those of all categories are listed at once.
         parameters = [one for one in parameters if one["name"] in ("of", "fields")]
     if path.endswith("/alert-rules"):
-        # Hardly any name is one of a rule.
-        parameters = [one for one in parameters if one["name"] != "rule" or one.get("required")]
+        # Hardly any name is one of a rule, and one of two is deleted, which the document says in words.
+        parameters = [one for one in parameters if one["name"] not in ("rule", "webhook") or method == "delete"]
+        parameters = [one for one in parameters if one["name"] != "webhook"]
+        for parameter in parameters:
+            parameter["required"] = True
     if "/events/" in path:
         # A consumer follows one kind of events, and `true` is a condition too.
         parameters = [one for one in parameters if one["name"] not in ("consumer", "where")]
@@ -183,6 +190,10 @@ def narrow_catalog(path, method, operation):
             rules["items"] = {"enum": ALERT_RULES}
             rules["uniqueItems"] = True
             rules.pop("maxItems", None)
+            webhooks = properties["webhooks"]
+            webhooks["items"] = {"enum": WEBHOOKS}
+            webhooks["uniqueItems"] = True
+            webhooks.pop("maxItems", None)
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}

@@ -326,6 +326,18 @@ fn alert_rules_are_applied_listed_tried_and_deleted() {
         let said = refused(&place, args);
         assert!(said.contains(why), "{args:?}: {said}");
     }
+    // A webhook in the same file, which is deleted again.
+    let hook = "[[webhook]]\nname = \"chat\"\nurl_from = \"slack_url\"\nformat = \"slack\"\n";
+    write(&format!("{hook}{few}notify = [\"chat\"]\n"));
+    assert_eq!(ok(&apply), "webhook chat is applied\nalert rule few is applied\n");
+    let webhooks = json_of(&place, &["alert", "webhooks", "credit/prod", "--format", "json"]);
+    assert_eq!(webhooks, json!({ "name": "chat", "url_from": "slack_url", "format": "slack" }));
+    assert!(!ok(&[&["alert", "deliveries"], &w[..]].concat()).contains("chat"), "nothing crossed");
+    let delete = [&["alert", "delete", "chat", "--webhook"], &w[..]].concat();
+    assert!(refused(&place, &delete).contains("`few` notifies the webhook `chat`"));
+    write(few);
+    ok(&apply);
+    assert_eq!(ok(&delete), "webhook chat is deleted\n");
     write("[[rule]]\nname = \"few\"\ncounts = \"predictions\"\n");
     assert!(refused(&place, &apply).contains("unknown field `counts`"));
     assert_eq!(ok(&[&["alert", "delete", "few"], &w[..]].concat()), "alert rule few is deleted\n");

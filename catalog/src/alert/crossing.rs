@@ -103,10 +103,14 @@ impl CrossedRule {
 
     /// What tells it from all other crossings of the workspace.
     pub fn id(&self) -> String {
-        format!("{}.{}.{}", self.rule, self.day, self.created_at.micros())
+        id(&self.rule, self.day, self.created_at)
     }
 
-    fn from_item(item: &Item) -> Result<Self> {
+    /// Reads it from its item.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let number = |name: &str| -> Result<Option<f64>> {
             let text = item.optional_text(name);
@@ -147,7 +151,13 @@ impl CrossedRule {
     }
 }
 
-fn time(item: &Item, name: &str) -> Result<Timestamp> {
+/// What tells a crossing from all others of the workspace.
+pub(super) fn id(rule: &str, day: Day, created_at: Timestamp) -> String {
+    format!("{rule}.{day}.{}", created_at.micros())
+}
+
+/// The instant of an attribute.
+pub(super) fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 

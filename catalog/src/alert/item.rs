@@ -1,36 +1,51 @@
-//! The item of the alert rules of a workspace: an attribute for each rule, so that a record of the trail says which changed.
+//! The item of the alert rules and webhooks of a workspace: an attribute for each, so that a record of the trail says which changed.
 
 use std::collections::BTreeMap;
 
-use event::{Id, Result, Timestamp};
+use event::{Error, Id, Result, Timestamp};
 use log::key;
 use table::{Item, item::Value};
 
-use super::AlertRule;
+use super::{AlertRule, Webhook};
 
-/// Version of the item, and of the text of a rule in it.
-const ITEM_VERSION: i64 = 1;
+/// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some.
+const ITEM_VERSION: i64 = 2;
 
 /// What the attributes of rules begin with; the name follows.
-const PREFIX: &str = "rule#";
+const RULE: &str = "rule#";
 
-/// The alert rules of a workspace as they are stored.
-#[derive(Debug, Default)]
+/// What those of webhooks begin with.
+const WEBHOOK: &str = "webhook#";
+
+/// The alert rules and webhooks of a workspace as they are stored.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stored {
     /// By name.
     pub(super) rules: BTreeMap<String, AlertRule>,
+    /// By name.
+    pub(super) webhooks: BTreeMap<String, Webhook>,
 }
 
 impl Stored {
     pub(super) fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let named = |name: &String| name.strip_prefix(PREFIX).map(str::to_owned);
-        let rules = item.attributes.iter().filter_map(|(name, value)| Some((named(name)?, value)));
-        let rules = rules.map(|(name, value)| {
-            let rule = rule_of(value).ok_or_else(|| item.corrupt(format_args!("rule `{name}` is none")))?;
-            Ok((name, rule))
-        });
-        Ok(Self { rules: rules.collect::<Result<_>>()? })
+        if item.int("v")? != 1 {
+            item.check_version(ITEM_VERSION)?;
+        }
+        let mut stored = Self::default();
+        for (name, value) in &item.attributes {
+            if let Some(of) = name.strip_prefix(RULE) {
+                let rule = rule_of(value).ok_or_else(|| item.corrupt(format_args!("`{name}` is none")))?;
+                stored.rules.insert(of.to_owned(), rule);
+            } else if let Some(of) = name.strip_prefix(WEBHOOK) {
+                let Value::S(body) = value else {
+                    return Err(item.corrupt(format_args!("`{name}` is no text")));
+                };
+                let webhook = serde_json::from_str(body);
+                let webhook = webhook.map_err(|error| item.corrupt(format_args!("`{name}`: {error}")))?;
+                stored.webhooks.insert(of.to_owned(), webhook);
+            }
+        }
+        Ok(stored)
     }
 
     pub(super) fn to_item(&self, workspace: &Id) -> Result<Item> {
@@ -40,14 +55,18 @@ impl Stored {
             true => item,
             false => item.with("GSI1PK", pk).with("GSI1SK", sk),
         };
+        let wrong = |error: serde_json::Error| Error::invalid(error.to_string());
+        let item = self.webhooks.iter().try_fold(item, |item, (name, webhook)| {
+            let body = serde_json::to_string(webhook).map_err(wrong)?;
+            Ok::<_, Error>(item.with(&format!("{WEBHOOK}{name}"), body))
+        })?;
         self.rules.iter().try_fold(item, |item, (name, rule)| {
-            let body = serde_json::to_string(&rule.body)
-                .map_err(|error| event::Error::invalid(format!("alert rule `{name}`: {error}")))?;
+            let body = serde_json::to_string(&rule.body).map_err(wrong)?;
             let fields = [
                 ("created_at".to_owned(), Value::from(rule.created_at.micros())),
                 ("rule".to_owned(), Value::from(body)),
             ];
-            Ok(item.with(&format!("{PREFIX}{name}"), Value::M(fields.into())))
+            Ok(item.with(&format!("{RULE}{name}"), Value::M(fields.into())))
         })
     }
 }

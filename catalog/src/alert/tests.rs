@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
-use event::Clock;
+use event::{Clock, Id};
+use log::key;
 use table::{Item, item::Value, sqlite::SqliteTable};
 
-use super::*;
+use super::{item::Stored, *};
+use crate::Catalog;
 
 fn body(name: &str) -> AlertRuleBody {
     AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
@@ -58,9 +60,29 @@ fn the_item_of_version_1_stays_readable() {
         .with("rule#late", fields(r#"{"name":"late","missing":"predictions","by":"06:00"}"#));
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.rules.values().cloned().collect::<Vec<_>>(), [rule, late]);
-    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored);
+    assert!(read.webhooks.is_empty());
+    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored.clone().with("v", 2));
     assert!(Stored::from_item(&stored.clone().with("rule#x", fields("{}"))).is_err());
-    assert!(Stored::from_item(&stored.with("v", 2)).is_err());
+    assert!(Stored::from_item(&stored.with("v", 3)).is_err());
+}
+
+#[test]
+fn the_item_of_version_2_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let few = r#"{"name":"few","count":"predictions","below":5.0,"notify":["chat"]}"#;
+    let fields = [("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(few))];
+    let chat = r#"{"name":"chat","url_from":"slack_url","format":"slack","secret":"oncall"}"#;
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 2)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with("rule#few", Value::M(fields.into()))
+        .with("webhook#chat", chat);
+    let read = Stored::from_item(&stored).unwrap();
+    assert!(read.rules["few"].notifies("chat") && !read.rules["few"].notifies("ops"));
+    assert_eq!(read.webhooks["chat"].url_from.as_deref(), Some("slack_url"));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
+    assert!(Stored::from_item(&stored.with("webhook#chat", "x")).is_err());
 }
 
 #[test]

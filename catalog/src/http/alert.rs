@@ -15,35 +15,45 @@ use serde_json::{Value, json};
 use web::{
     InPath, Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{
-        RefOr, Required, Schema, Type,
+        RefOr, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
-        schema::ObjectBuilder,
+        schema::{ArrayBuilder, ObjectBuilder},
     },
     parameter, schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    webhook,
+};
 use crate::{
-    AlertRule, AlertRuleBody, CrossedRule, Judged, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS,
-    MAX_FOR_DAYS, Service, WINDOW_DAYS,
+    AlertRule, AlertRuleBody, Judged, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS, MAX_FOR_DAYS,
+    MAX_WEBHOOKS, Service, WINDOW_DAYS, Webhook,
 };
 
-/// How many crossings are listed, unless it is said.
-const USUAL_CROSSINGS: usize = 100;
+/// How many crossings or deliveries are listed, unless it is said.
+const USUAL_LIMIT: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRules {
     rules: Vec<AlertRuleBody>,
+    #[serde(default)]
+    webhooks: Vec<Webhook>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneRule {
+    rule: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct One {
     rule: Option<String>,
+    webhook: Option<String>,
 }
-
-pub(super) type Asked = Result<Query<One>, QueryRejection>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,18 +63,20 @@ pub(super) struct Span {
     limit: Option<String>,
 }
 
-fn named(asked: Asked) -> Result<Option<String>, Problem> {
-    let asked = asked.map(|Query(one)| one.rule);
-    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
+/// Days, and the most in an answer, as they were asked for.
+pub(super) type AskedSpan = Result<Query<Span>, QueryRejection>;
+
+fn wrong(rejection: &QueryRejection) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, rejection.body_text())
 }
 
-fn name(says: &str, example: &str) -> ParameterBuilder {
-    parameter(ParameterIn::Query, "rule", schema::name(), says).example(Some(json!(example)))
+fn name(says: &str) -> ParameterBuilder {
+    parameter(ParameterIn::Query, "rule", schema::name(), says)
 }
 
 /// The rules of the examples, of which the second and the third are deleted again.
 fn examples() -> Value {
-    json!({ "rules": [
+    json!({ "webhooks": [{ "name": "oncall", "url": "https://alerts.example.com/almanac", "secret": "oncall" }], "rules": [
         { "name": "auc-low", "figure": "auc", "release": "c1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3 },
         { "name": "few-predictions", "count": "predictions", "moved": 5, "window": 28 },
         { "name": "late-predictions", "missing": "predictions", "by": "06:00" },
@@ -72,30 +84,35 @@ fn examples() -> Value {
 }
 
 fn rules_schema() -> RefOr<Schema> {
-    schema::object([("rules", schema::array(schema::component("AlertRule")).into())]).into()
+    schema::object([
+        ("rules", schema::array(schema::component("AlertRule")).into()),
+        ("webhooks", schema::array(schema::component("Webhook")).into()),
+    ])
+    .into()
 }
 
 pub(super) fn list_operation(named: Named) -> Operation {
     named
         .operation(Operation::get, "/alert-rules", "list_alert_rules")
         .tag("catalog")
-        .summary("List the alert rules of a workspace")
-        .takes(name("Only this one.", "auc-low"))
-        .answers(StatusCode::OK, answer("The rules, by name.", JSON, rules_schema()))
+        .summary("List the alert rules and the webhooks of a workspace")
+        .takes(name("Only this rule.").example(Some(json!("auc-low"))))
+        .answers(StatusCode::OK, answer("The rules and the webhooks, by name.", JSON, rules_schema()))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn apply_operation(named: Named) -> Operation {
     let rules = schema::array(new_rule()).max_items(Some(MAX_ALERT_RULES));
-    let body = schema::object([("rules", rules.into())]);
+    let webhooks = schema::array(webhook::new_webhook()).max_items(Some(MAX_WEBHOOKS));
+    let body = schema::object([("rules", rules.into())]).property("webhooks", webhooks);
     named
         .operation(Operation::put, "/alert-rules", "apply_alert_rules")
         .tag("catalog")
-        .summary("Create or change alert rules")
-        .description("All of them or none. A rule of a name that is there is changed; rules that are not given stay. Applying the same rules again changes nothing.")
-        .body("The rules.", [(JSON, content(body, Some(examples())))])
-        .answers(StatusCode::OK, answer("These rules, as they are then.", JSON, rules_schema()))
+        .summary("Create or change alert rules, and webhooks to which it is posted when they cross")
+        .description("All of them or none. What has a name that is there is changed; what is not given stays. Applying the same again changes nothing.")
+        .body("The rules and the webhooks.", [(JSON, content(body, Some(examples())))])
+        .answers(StatusCode::OK, answer("These, as they are then.", JSON, rules_schema()))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
         .fails(&OF_BODY)
@@ -109,29 +126,43 @@ pub(super) fn delete_operation(named: Named) -> Operation {
     named
         .operation(Operation::delete, "/alert-rules", "delete_alert_rule")
         .tag("catalog")
-        .summary("Delete an alert rule")
-        .takes(name("The rule.", example).required(Required::True))
+        .summary("Delete an alert rule or a webhook")
+        .takes(name("The rule.").example(Some(json!(example))))
+        .takes(parameter(ParameterIn::Query, "webhook", schema::name(), "Or the webhook."))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+}
+
+pub(super) fn crossings_operation(named: Named) -> Operation {
+    let list = schema::object([("crossings", schema::array(schema::component("Crossing")).into())]);
+    let operation = named
+        .operation(Operation::get, "/crossings", "list_crossings")
+        .tag("catalog")
+        .summary("List when alert rules began to fire and were resolved");
+    spanned(operation, MAX_CROSSINGS)
+        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn crossings_operation(named: Named) -> Operation {
+/// An operation that takes days, and the most in an answer.
+pub(super) fn spanned(operation: Operation, most: usize) -> Operation {
     let query = |name, schema: ObjectBuilder, says| parameter(ParameterIn::Query, name, schema, says);
-    let limit = schema::integer(1..=MAX_CROSSINGS);
-    let list = schema::object([("crossings", schema::array(schema::component("Crossing")).into())]);
-    named
-        .operation(Operation::get, "/crossings", "list_crossings")
-        .tag("catalog")
-        .summary("List when alert rules began to fire and were resolved")
-        .takes(
-            query("from", schema::day(), "The first day that was judged.").example(Some(json!("2026-06-01"))),
-        )
+    let from = query("from", schema::day(), "The first day that was judged.");
+    operation
+        .takes(from.example(Some(json!("2026-06-01"))))
         .takes(query("to", schema::day(), "The last day."))
-        .takes(query("limit", limit, "The most in an answer; 100 when it is not given."))
-        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
+        .takes(query("limit", schema::integer(1..=most), "The most in an answer; 100 when it is not given."))
+}
+
+/// The days that were asked for, and the most in an answer.
+pub(super) fn span_of(asked: AskedSpan, today: Day) -> Result<(Day, Day, usize), Problem> {
+    let Query(asked) = asked.map_err(|rejection| wrong(&rejection))?;
+    let day = |text: Option<String>, usual| text.map_or(Ok(usual), |text| text.parse::<Day>());
+    let limit = asked.limit.map_or(Ok(USUAL_LIMIT), |limit| limit.parse());
+    let limit = limit.map_err(|_| Error::invalid("limit: it is a whole number"))?;
+    Ok((day(asked.from, Day::FIRST)?, day(asked.to, today)?, limit))
 }
 
 /// The fields of a rule besides its name.
@@ -200,9 +231,23 @@ fn fields() -> Vec<(&'static str, ObjectBuilder)> {
     ]
 }
 
+/// To which webhooks a rule is posted.
+fn notify() -> ArrayBuilder {
+    schema::array(schema::name())
+        .schema_type(schema::types(&[Type::Array], true))
+        .max_items(Some(MAX_WEBHOOKS))
+        .unique_items(true)
+        .description(Some(
+            "To which webhooks it is posted when it crosses; to all of the workspace unless it is given.",
+        ))
+}
+
 fn new_rule() -> ObjectBuilder {
     let name = schema::object([("name", schema::name().into())]);
-    fields().into_iter().fold(name, |rule, (name, field)| rule.property(name, field))
+    fields()
+        .into_iter()
+        .fold(name, |rule, (name, field)| rule.property(name, field))
+        .property("notify", notify())
 }
 
 /// A rule as it is answered.
@@ -253,57 +298,40 @@ pub fn standing_json(rule: &AlertRule, judged: &BTreeMap<String, Judged>) -> Val
     told
 }
 
-/// A crossing as JSON.
-pub fn crossing_json(crossed: &CrossedRule) -> Value {
-    json!({
-        "id": crossed.id(),
-        "rule": crossed.rule,
-        "day": crossed.day.to_string(),
-        "what": crossed.crossing.name(),
-        "at": crossed.at.to_string(),
-        "value": crossed.value,
-        "measured": crossed.measured,
-        "cut": crossed.cut,
-        "text": crossed.text,
-    })
+fn body(rules: Vec<Value>, webhooks: &[Webhook]) -> Response {
+    Json(json!({ "rules": rules, "webhooks": webhooks })).into_response()
 }
 
-fn body(rules: Vec<Value>) -> Response {
-    Json(json!({ "rules": rules })).into_response()
-}
-
-async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
+/// The id of a workspace.
+pub(super) async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
     Ok(service.catalog().workspace(workspace).await?.id().clone())
 }
 
 pub(super) async fn list(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Asked,
+    asked: Result<Query<OneRule>, QueryRejection>,
 ) -> Result<Response, Problem> {
+    let Query(one) = asked.map_err(|rejection| wrong(&rejection))?;
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
-    let rules = match named(asked)? {
-        Some(name) => vec![catalog.alert_rule(&workspace, &name).await?],
-        None => catalog.alert_rules(&workspace).await?,
-    };
+    let mut alerts = catalog.alerts(&workspace).await?;
+    if let Some(name) = one.rule {
+        alerts.rules = vec![catalog.alert_rule(&workspace, &name).await?];
+    }
     let judged = catalog.judged_rules(&workspace).await?;
-    Ok(body(rules.iter().map(|rule| standing_json(rule, &judged)).collect()))
+    let rules = alerts.rules.iter().map(|rule| standing_json(rule, &judged)).collect();
+    Ok(body(rules, &alerts.webhooks))
 }
 
 pub(super) async fn crossings(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Result<Query<Span>, QueryRejection>,
+    asked: AskedSpan,
 ) -> Result<Response, Problem> {
-    let wrong = |rejection: QueryRejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text());
-    let Query(asked) = asked.map_err(wrong)?;
-    let day = |text: Option<String>, usual| text.map_or(Ok(usual), |text| text.parse::<Day>());
-    let (from, to) = (day(asked.from, Day::FIRST)?, day(asked.to, service.clock().now().day())?);
-    let limit = asked.limit.map_or(Ok(USUAL_CROSSINGS), |limit| limit.parse());
-    let limit = limit.map_err(|_| Error::invalid("limit: it is a whole number"))?;
+    let (from, to, limit) = span_of(asked, service.clock().now().day())?;
     let workspace = id(&service, &workspace).await?;
     let crossings = service.catalog().crossings(&workspace, from, to, limit).await?;
-    let crossings: Vec<Value> = crossings.iter().map(crossing_json).collect();
+    let crossings: Vec<Value> = crossings.iter().map(crate::json::crossing).collect();
     Ok(Json(json!({ "crossings": crossings })).into_response())
 }
 
@@ -313,20 +341,30 @@ pub(super) async fn apply(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewRules = json_object(&headers, new)?;
-    let workspace = id(&service, &workspace).await?;
-    let rules = service.catalog().apply_alert_rules(&workspace, new.rules, service.clock().now()).await?;
-    Ok(body(rules.iter().map(alert_rule_json).collect()))
+    let NewRules { rules, webhooks } = json_object(&headers, new)?;
+    let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
+    let made = catalog.apply_alerts(&workspace, rules, webhooks, service.clock().now()).await?;
+    Ok(body(made.rules.iter().map(alert_rule_json).collect(), &made.webhooks))
 }
 
 pub(super) async fn delete(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Asked,
+    asked: Result<Query<One>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let missing = || Problem::new(StatusCode::BAD_REQUEST, "`rule` must say which one");
-    let name = named(asked)?.ok_or_else(missing)?;
-    let workspace = id(&service, &workspace).await?;
-    service.catalog().delete_alert_rule(&workspace, &name).await?;
+    let Query(one) = asked.map_err(|rejection| wrong(&rejection))?;
+    let catalog = service.catalog();
+    match (one.rule, one.webhook) {
+        (Some(rule), None) => {
+            catalog.delete_alert_rule(&id(&service, &workspace).await?, &rule).await?;
+        }
+        (None, Some(webhook)) => {
+            catalog.delete_webhook(&id(&service, &workspace).await?, &webhook).await?;
+        }
+        _ => {
+            let detail = "one of `rule` and `webhook` must say which one";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
+    }
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -25,13 +25,16 @@ mod retention;
 mod run;
 mod schemas;
 mod settings;
+mod webhook;
 mod workspace;
 
-pub use alert::{alert_rule_json, crossing_json, standing_json};
+pub use crate::json::crossing as crossing_json;
+pub use alert::{alert_rule_json, standing_json};
 pub use entity::{created, instant, parent_kind};
 pub use judging::{costs, judging};
 pub use quota::{quota_json, quota_of, quota_schema};
 pub use retention::pinned_snapshots;
+pub use webhook::delivery_json;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
@@ -98,6 +101,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(alert::list_operation(named), read(), alert::list)
                     .add(alert::delete_operation(named), maintain(), alert::delete)
                     .add(alert::crossings_operation(named), read(), alert::crossings)
+                    .add(webhook::deliveries_operation(named), read(), webhook::deliveries)
                     .add(follow::followers_operation(named), read(), follow::followers)
                     .add(consumer::list_operation(named), read(), consumer::list)
                     .add(consumer::commit_operation(named), read(), consumer::commit)
@@ -114,6 +118,8 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
     routes
         .schema("AlertRule", alert::rule_schema())
         .schema("Crossing", alert::crossing_schema())
+        .schema("Webhook", webhook::webhook_schema())
+        .schema("Delivery", webhook::delivery_schema())
         .schema("Consumer", consumer::consumer_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())

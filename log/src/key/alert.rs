@@ -1,4 +1,4 @@
-//! The keys of alert rules, of where they stand, and of when they crossed.
+//! The keys of alert rules, of where they stand, of when they crossed, and of what is posted of that.
 
 use event::{Day, Id, Timestamp};
 use table::{Key, KeyRange};
@@ -59,6 +59,43 @@ pub fn crossings(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
+/// That what crossed is posted to a webhook; the parts of its key are those of [`crossing`].
+pub fn delivery(workspace: &Id, day: Day, rule: &str, created_at: Timestamp, webhook: &str) -> Key {
+    let sk = format!("delivery#{day}/{rule}/{}/{webhook}", created_at.micros());
+    Key::new(judged_partition(workspace), sk)
+}
+
+/// What is posted of the days from one to another.
+pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
+    KeyRange {
+        pk: judged_partition(workspace),
+        from: format!("delivery#{from}"),
+        to: format!("delivery#{to}/{END}"),
+    }
+}
+
+/// The workspace and the webhook of a key of [`delivery`]. `None`, when it is another key.
+pub fn parse_delivery(key: &Key) -> Option<(Id, &str)> {
+    let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/alert")?).ok()?;
+    let parts: Vec<&str> = key.sk.strip_prefix("delivery#")?.split('/').collect();
+    let [_, _, _, webhook] = parts[..] else { return None };
+    Some((workspace, webhook))
+}
+
+/// The partition of `GSI1` that holds what is still to be posted, in all workspaces, by when it is due.
+const DELIVERIES: &str = "deliveries";
+
+/// Where what is due at an instant stands in `GSI1`.
+pub fn delivery_index(due_at: Timestamp) -> (String, String) {
+    (DELIVERIES.to_owned(), format!("{:016}", due_at.micros()))
+}
+
+/// What is due by an instant, in `GSI1`.
+pub fn deliveries_due(by: Timestamp) -> KeyRange {
+    let (pk, to) = delivery_index(by);
+    KeyRange { pk, from: String::new(), to }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,7 +111,16 @@ mod tests {
         assert_eq!(crossed, Key::new(partition, "crossing#2013-06-01/auc-low/1370044800000000"));
         let range = crossings(&workspace, day, day);
         assert!(range.from <= crossed.sk && crossed.sk <= range.to);
-        assert_eq!(parse_alert_rules(&alert_rules(&workspace)), Some(workspace));
+        assert_eq!(parse_alert_rules(&alert_rules(&workspace)), Some(workspace.clone()));
         assert_eq!(parse_alert_rules(&crossed), None);
+        let delivered = delivery(&workspace, day, "auc-low", day.start(), "oncall");
+        assert_eq!(delivered, Key::new(partition, "delivery#2013-06-01/auc-low/1370044800000000/oncall"));
+        let range = deliveries(&workspace, day, day);
+        assert!(range.from <= delivered.sk && delivered.sk <= range.to);
+        assert_eq!(parse_delivery(&delivered), Some((workspace, "oncall")));
+        assert_eq!(parse_delivery(&crossed), None);
+        let index = ("deliveries".to_owned(), "1370044800000000".to_owned());
+        assert_eq!(delivery_index(day.start()), index);
+        assert_eq!(deliveries_due(day.start()).to, index.1);
     }
 }

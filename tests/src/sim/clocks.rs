@@ -172,6 +172,7 @@ impl Clocks {
             clock: self.clock(worker),
             period: PERIOD,
             sweep_every: SWEEP_EVERY,
+            courier: None,
         };
         tokio::spawn(async move {
             let running = Projector::new(table, options);

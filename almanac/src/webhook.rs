@@ -1,0 +1,194 @@
+//! Posting what crossed to webhooks, signed as <https://www.standardwebhooks.com> says (version 1.0.0, symmetric).
+
+use std::{
+    fs::File,
+    io::Read,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use catalog::check_webhook_url;
+use clap::Args;
+use event::Timestamp;
+use hmac::{Hmac, KeyInit, Mac};
+use hyper::{Uri, header::HeaderName};
+use projector::deliver::{Courier, Parcel, Posted};
+use sha2::Sha256;
+
+use crate::{
+    fetch::{self, Web},
+    reach::Names,
+};
+
+/// What the variables begin with that hold secrets; the name follows in capitals.
+const VARIABLE: &str = "ALMANAC_WEBHOOK_SECRET_";
+
+/// What a secret begins with by which deliveries are signed.
+const PREFIX: &str = "whsec_";
+
+/// How many bytes such a secret has.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// The longest secret that is read.
+const MAX_SECRET_BYTES: u64 = 4 * 1024;
+
+/// The status of who wants nothing any more.
+const GONE: u16 = 410;
+
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
+/// How what crossed is posted to webhooks.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct WebhookArgs {
+    /// Post to webhooks at private addresses and over http:// as well; without it only to public ones over https://.
+    #[arg(long, env = "ALMANAC_WEBHOOKS_TO_PRIVATE")]
+    webhooks_to_private: bool,
+    /// A folder with a file for each secret that webhooks name; or ALMANAC_WEBHOOK_SECRET_<NAME> holds it.
+    #[arg(long, value_name = "DIR", env = "ALMANAC_WEBHOOK_SECRETS")]
+    webhook_secrets: Option<PathBuf>,
+}
+
+impl WebhookArgs {
+    /// What posts.
+    pub(crate) fn courier(&self) -> Arc<dyn Courier> {
+        let folder = self.webhook_secrets.clone().filter(|folder| !folder.as_os_str().is_empty());
+        let secrets = Secrets { folder };
+        Arc::new(Post { web: OnceLock::new(), secrets, allows_private: self.webhooks_to_private })
+    }
+}
+
+/// The secrets that webhooks name.
+#[derive(Debug)]
+struct Secrets {
+    folder: Option<PathBuf>,
+}
+
+impl Secrets {
+    /// The secret of a name, which the catalog has checked. It is looked up each time, so a new one holds at once.
+    fn find(&self, name: &str) -> Result<String, String> {
+        let variable = format!("{VARIABLE}{}", name.to_ascii_uppercase());
+        if let Some(value) = std::env::var(&variable).ok().filter(|value| !value.is_empty()) {
+            return Ok(value.trim().to_owned());
+        }
+        let missing = || {
+            format!(
+                "there is no secret `{name}`: {variable} is not set, nor a file of that name in --webhook-secrets"
+            )
+        };
+        let file = self.folder.as_ref().and_then(|folder| File::open(folder.join(name)).ok());
+        let mut text = String::new();
+        let read = file.ok_or_else(missing)?.take(MAX_SECRET_BYTES).read_to_string(&mut text);
+        read.map_err(|_| format!("the file of the secret `{name}` cannot be read as text"))?;
+        Ok(text.trim().to_owned())
+    }
+}
+
+/// The signatures of a body by a secret; while it is changed, by both of two that stand beside one another.
+///
+/// # Errors
+/// What is wrong with the secret, without it.
+fn signatures(secret: &str, id: &str, seconds: i64, body: &str) -> Result<String, String> {
+    let wrong = || format!("the secret is not {PREFIX} and 24 to 64 random bytes in Base64");
+    let sign = |secret: &str| {
+        let key = secret.strip_prefix(PREFIX).and_then(|key| STANDARD.decode(key).ok());
+        let key = key.filter(|key| SECRET_BYTES.contains(&key.len())).ok_or_else(wrong)?;
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key).map_err(|_| wrong())?;
+        mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+        Ok(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+    };
+    let all = secret.split_whitespace().map(sign).collect::<Result<Vec<_>, String>>()?;
+    if all.is_empty() { Err(wrong()) } else { Ok(all.join(" ")) }
+}
+
+/// The id of a delivery as a header: in what is signed, `.` stands between the parts, and names may hold it. No name holds `:`.
+fn header_id(id: &str) -> String {
+    id.replace('.', ":")
+}
+
+/// Posts over HTTP.
+#[derive(Debug)]
+struct Post {
+    /// Made when something is posted first, since it reads the certificates of the machine.
+    web: OnceLock<Result<Web, String>>,
+    secrets: Secrets,
+    allows_private: bool,
+}
+
+impl Post {
+    fn web(&self) -> Result<&Web, String> {
+        let made = self.web.get_or_init(|| {
+            let names = || if self.allows_private { Names::any() } else { Names::public() };
+            let web = Web::for_strangers(true, names()).or_else(|error| {
+                tracing::warn!(%error, "there are no certificates of authorities to know webhooks by: nothing is posted over https://");
+                Web::for_strangers(false, names())
+            });
+            web.map_err(|error| error.to_string())
+        });
+        made.as_ref().map_err(String::clone)
+    }
+
+    /// Where a parcel goes, and what it carries.
+    fn addressed(&self, parcel: &Parcel) -> Result<(Uri, Vec<(HeaderName, String)>), String> {
+        let webhook = &parcel.webhook;
+        let url = match (&webhook.url, &webhook.url_from) {
+            (Some(url), _) => url.clone(),
+            (None, Some(name)) => self.secrets.find(name)?,
+            (None, None) => return Err("it has no URL".to_owned()),
+        };
+        check_webhook_url(&url).map_err(|why| format!("its URL {why}"))?;
+        let url: Uri = url.parse().map_err(|_| "its URL is none".to_owned())?;
+        if url.scheme_str() != Some("https") && !self.allows_private {
+            return Err(
+                "its URL should begin with https://, unless --webhooks-to-private is given".to_owned()
+            );
+        }
+        let (id, seconds) = (header_id(&parcel.id), seconds(parcel.at));
+        let mut headers = vec![(TIMESTAMP, seconds.to_string())];
+        if let Some(name) = &webhook.secret {
+            let signed = signatures(&self.secrets.find(name)?, &id, seconds, &parcel.body);
+            headers.push((SIGNATURE, signed.map_err(|why| format!("secret `{name}`: {why}"))?));
+        }
+        headers.push((ID, id));
+        Ok((url, headers))
+    }
+}
+
+fn seconds(at: Timestamp) -> i64 {
+    at.micros().div_euclid(1_000_000)
+}
+
+#[async_trait]
+impl Courier for Post {
+    async fn post(&self, parcel: &Parcel) -> Posted {
+        let request = self.addressed(parcel);
+        let request = request.and_then(|(url, headers)| fetch::posted(&url, headers, parcel.body.clone()));
+        let request = match request {
+            Ok(request) => request,
+            Err(why) => return Posted::Down(why),
+        };
+        // Of what it says only the status is looked at: the rest is never read, and never shown.
+        let web = match self.web() {
+            Ok(web) => web,
+            Err(why) => return Posted::Down(why),
+        };
+        match web.send(request).await.map(|answer| answer.status()) {
+            Ok(status) if status.is_success() => Posted::Taken,
+            Ok(status) if status.as_u16() == GONE => Posted::Gone(status.to_string()),
+            Ok(status) if status.is_redirection() => {
+                Posted::Refused(format!("{status}: redirects are not followed"))
+            }
+            Ok(status) if status.is_server_error() || status.as_u16() == fetch::TOO_MANY => {
+                Posted::Down(status.to_string())
+            }
+            Ok(status) => Posted::Refused(status.to_string()),
+            Err(why) => Posted::Down(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! The alert rules and the webhooks of workspaces: reading, applying and deleting them.
+
+use std::collections::BTreeMap;
+
+use event::{Error, Id, Result, Timestamp, id::check_name};
+use log::key;
+use table::{Change, Index, Policy, Query, query_all, update};
+
+use super::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_WEBHOOKS, Webhook, item::Stored};
+use crate::Catalog;
+
+/// What a workspace watches, and where it is posted when something crosses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alerts {
+    /// The rules, by name.
+    pub rules: Vec<AlertRule>,
+    /// The webhooks, by name.
+    pub webhooks: Vec<Webhook>,
+}
+
+impl Alerts {
+    /// To which webhooks a rule is posted.
+    pub fn notified(&self, rule: &AlertRule) -> impl Iterator<Item = &Webhook> {
+        self.webhooks.iter().filter(|webhook| rule.notifies(&webhook.name))
+    }
+
+    /// The webhook of a name.
+    pub fn webhook(&self, name: &str) -> Option<&Webhook> {
+        self.webhooks.iter().find(|webhook| webhook.name == name)
+    }
+}
+
+impl From<Stored> for Alerts {
+    fn from(stored: Stored) -> Self {
+        Self {
+            rules: stored.rules.into_values().collect(),
+            webhooks: stored.webhooks.into_values().collect(),
+        }
+    }
+}
+
+impl Catalog {
+    /// The alert rules of a workspace, and its webhooks: one read.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn alerts(&self, workspace: &Id) -> Result<Alerts> {
+        let stored = self.table.get(&key::alert_rules(workspace)).await?;
+        Ok(stored.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default().into())
+    }
+
+    /// The alert rules of a workspace, by name: one read.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn alert_rules(&self, workspace: &Id) -> Result<Vec<AlertRule>> {
+        Ok(self.alerts(workspace).await?.rules)
+    }
+
+    /// The workspaces that have alert rules: one query.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn watched_workspaces(&self) -> Result<Vec<Id>> {
+        let all = Query::index(Index::Gsi1, key::ALERT_RULES).only(&["v"]);
+        let all = query_all(&*self.table, all).await?;
+        Ok(all.iter().filter_map(|item| key::parse_alert_rules(&item.key)).collect())
+    }
+
+    /// The alert rule of a name.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; those of the table.
+    pub async fn alert_rule(&self, workspace: &Id, name: &str) -> Result<AlertRule> {
+        check_name(name)?;
+        let found = self.alert_rules(workspace).await?.into_iter().find(|rule| rule.name() == name);
+        found.ok_or_else(|| Error::not_found(format!("there is no alert rule `{name}` in this workspace")))
+    }
+
+    /// Creates or changes alert rules, all or none; others stay. Returns them as they are then.
+    ///
+    /// # Errors
+    /// As [`Catalog::apply_alerts`].
+    pub async fn apply_alert_rules(
+        &self,
+        workspace: &Id,
+        bodies: Vec<AlertRuleBody>,
+        now: Timestamp,
+    ) -> Result<Vec<AlertRule>> {
+        Ok(self.apply_alerts(workspace, bodies, Vec::new(), now).await?.rules)
+    }
+
+    /// Creates or changes alert rules and webhooks, all or none; others stay. Returns these as they are then.
+    ///
+    /// # Errors
+    /// `Invalid`, when one of them is none, a name comes twice, or a rule notifies a webhook that is not there; `Conflict`, when there
+    /// would be more than [`MAX_ALERT_RULES`] or [`MAX_WEBHOOKS`]; those of the table.
+    pub async fn apply_alerts(
+        &self,
+        workspace: &Id,
+        bodies: Vec<AlertRuleBody>,
+        webhooks: Vec<Webhook>,
+        now: Timestamp,
+    ) -> Result<Alerts> {
+        let mut wanted = Stored::default();
+        for body in bodies {
+            let rule = AlertRule::of(body, now)?;
+            if let Some(twice) = wanted.rules.insert(rule.name().to_owned(), rule) {
+                return Err(Error::invalid(format!("alert rule `{}` is given twice", twice.name())));
+            }
+        }
+        for webhook in webhooks {
+            webhook.check()?;
+            if let Some(twice) = wanted.webhooks.insert(webhook.name.clone(), webhook) {
+                return Err(Error::invalid(format!("webhook `{}` is given twice", twice.name)));
+            }
+        }
+        self.change_alerts(workspace, |stored| {
+            for (name, rule) in &wanted.rules {
+                let created_at = stored.rules.get(name).map_or(now, |known| known.created_at);
+                stored.rules.insert(name.clone(), AlertRule { created_at, ..rule.clone() });
+            }
+            stored.webhooks.extend(wanted.webhooks.clone());
+            check_counts(stored)?;
+            check_notified(stored)?;
+            let rules = stored.rules.values().filter(|rule| wanted.rules.contains_key(rule.name()));
+            Ok(Alerts {
+                rules: rules.cloned().collect(),
+                webhooks: wanted.webhooks.values().cloned().collect(),
+            })
+        })
+        .await
+    }
+
+    /// Deletes an alert rule.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; those of the table.
+    pub async fn delete_alert_rule(&self, workspace: &Id, name: &str) -> Result<()> {
+        check_name(name)?;
+        let missing = || Error::not_found(format!("there is no alert rule `{name}` in this workspace"));
+        self.change_alerts(workspace, |stored| stored.rules.remove(name).map(drop).ok_or_else(missing)).await
+    }
+
+    /// Deletes a webhook. What was still to be posted to it is given up.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; `Conflict`, while a rule notifies it by its name; those of the table.
+    pub async fn delete_webhook(&self, workspace: &Id, name: &str) -> Result<()> {
+        check_name(name)?;
+        let missing = || Error::not_found(format!("there is no webhook `{name}` in this workspace"));
+        self.change_alerts(workspace, |stored| {
+            stored.webhooks.remove(name).ok_or_else(missing)?;
+            check_notified(stored).map_err(|error| Error::conflict(error.to_string()))
+        })
+        .await
+    }
+
+    async fn change_alerts<T>(&self, workspace: &Id, change: impl Fn(&mut Stored) -> Result<T>) -> Result<T> {
+        let key = key::alert_rules(workspace);
+        update(&*self.table, &key, Policy::of(&"the alert rules"), async |item| {
+            let known = item.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default();
+            let mut stored = known.clone();
+            let made = change(&mut stored)?;
+            Ok(match stored == known {
+                true => Change::Leave(made),
+                false => Change::Put(stored.to_item(workspace)?, made),
+            })
+        })
+        .await
+    }
+}
+
+/// Refuses more than an item may hold.
+fn check_counts(stored: &Stored) -> Result<()> {
+    let counts = [
+        (stored.rules.len(), MAX_ALERT_RULES, "alert rules"),
+        (stored.webhooks.len(), MAX_WEBHOOKS, "webhooks"),
+    ];
+    match counts.into_iter().find(|(count, most, _)| count > most) {
+        None => Ok(()),
+        Some((count, most, what)) => Err(Error::conflict(format!(
+            "the workspace would have {count} {what}, and may have {most}; delete some"
+        ))),
+    }
+}
+
+/// Refuses rules that notify what is not there.
+fn check_notified(stored: &Stored) -> Result<()> {
+    let named: BTreeMap<&str, &str> = stored
+        .rules
+        .values()
+        .flat_map(|rule| rule.body.notify.iter().flatten().map(|webhook| (webhook.as_str(), rule.name())))
+        .collect();
+    match named.into_iter().find(|(webhook, _)| !stored.webhooks.contains_key(*webhook)) {
+        None => Ok(()),
+        Some((webhook, rule)) => Err(Error::invalid(format!(
+            "alert rule `{rule}` notifies the webhook `{webhook}`, and there would be none of that name"
+        ))),
+    }
+}

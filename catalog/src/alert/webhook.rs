@@ -1,0 +1,224 @@
+//! Webhooks: where what crossed is posted, and what the body says.
+
+use event::{Error, Id, Result, id::check_name};
+use fold::alert::Crossing;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::CrossedRule;
+use crate::json;
+
+/// The most webhooks of a workspace.
+pub const MAX_WEBHOOKS: usize = 8;
+
+/// The most bytes of the URL of a webhook.
+pub const MAX_URL_BYTES: usize = 1_000;
+
+/// The most letters of the name of a secret.
+pub const MAX_SECRET_NAME: usize = 64;
+
+/// How the body of a delivery is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WebhookFormat {
+    /// All that is known of the crossing, for programs.
+    #[default]
+    Json,
+    /// A text, as the incoming webhooks of Slack take it, and of those that are compatible with it.
+    Slack,
+}
+
+impl WebhookFormat {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Json, Self::Slack];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Slack => "slack",
+        }
+    }
+
+    /// The body that tells of a crossing of a workspace, which has an id and a path.
+    pub fn body(self, workspace: &Id, path: &str, crossed: &CrossedRule) -> String {
+        let what = crossed.crossing.name();
+        let body = match self {
+            Self::Json => {
+                let mut data = json::crossing(crossed);
+                data["workspace"] = workspace.to_string().into();
+                data["path"] = path.into();
+                json!({ "type": format!("alert.{what}"), "timestamp": crossed.at.to_string(), "data": data })
+            }
+            Self::Slack => {
+                let sign = match crossed.crossing {
+                    Crossing::Fires => ":rotating_light:",
+                    Crossing::Resolves => ":white_check_mark:",
+                };
+                let told = format!("{sign} *{}* {what} in {path}: {}", crossed.rule, crossed.text);
+                // What Slack takes for markup, as it wants it written.
+                json!({ "text": told.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") })
+            }
+        };
+        body.to_string()
+    }
+}
+
+/// Where what crossed is posted, as people write it, in TOML or JSON. [`Webhook::check`] checks it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    /// Its name, which no other webhook of the workspace has.
+    pub name: String,
+    /// Where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The secret that says where it is, by name, for a URL that is a secret itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_from: Option<String>,
+    /// How the body is written.
+    #[serde(default)]
+    pub format: WebhookFormat,
+    /// The secret by which deliveries are signed, by name. Without one they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+impl Webhook {
+    /// Checks it. Whether its secrets are there, the projector knows.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the webhook and what is wrong with it.
+    pub fn check(&self) -> Result<()> {
+        check_name(&self.name)?;
+        let wrong = |what: String| Error::invalid(format!("webhook `{}`: {what}", self.name));
+        match (&self.url, &self.url_from) {
+            (Some(url), None) => {
+                check_webhook_url(url).map_err(|why| wrong(format!("`url` {why}")))?;
+            }
+            (None, Some(_)) => {}
+            _ => return Err(wrong("say where it is by one of `url` and `url_from`".to_owned())),
+        }
+        for (field, secret) in [("url_from", &self.url_from), ("secret", &self.secret)] {
+            if secret.as_ref().is_some_and(|name| !is_secret_name(name)) {
+                let what = format!(
+                    "`{field}` is the name of a secret: 1 to {MAX_SECRET_NAME} of a-z, 0-9 and _, not the secret itself"
+                );
+                return Err(wrong(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    (1..=MAX_SECRET_NAME).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// Checks the URL of a webhook.
+///
+/// # Errors
+/// What is wrong with it, without the URL, which may be a secret.
+pub fn check_webhook_url(text: &str) -> Result<(), &'static str> {
+    if text.len() > MAX_URL_BYTES {
+        return Err("has more than 1000 bytes");
+    }
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let rest = rest.ok_or("should begin with https:// (or http://, where private addresses are allowed)")?;
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("holds something else than letters, digits and signs of ASCII");
+    }
+    let whom = rest.split(['/', '?']).next().unwrap_or_default();
+    if text.contains('#') || whom.contains('@') {
+        return Err("must have neither a user or password nor a fragment");
+    }
+    match whom.starts_with(':') || whom.is_empty() {
+        true => Err("names no host"),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Day, Timestamp};
+
+    use super::*;
+
+    fn crossed() -> CrossedRule {
+        let day: Day = "2026-06-03".parse().unwrap();
+        CrossedRule {
+            rule: "few".into(),
+            created_at: day.start(),
+            day,
+            crossing: Crossing::Fires,
+            at: Timestamp::parse("2026-06-04T00:01:00Z").unwrap(),
+            measured: Some(1.0),
+            value: Some(1.0),
+            cut: [("p/00".to_owned(), 7)].into(),
+            text: "a < b & c".into(),
+        }
+    }
+
+    #[test]
+    fn a_body_tells_what_crossed_to_programs_and_to_people() {
+        let id = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let body = WebhookFormat::Json.body(&id, "credit/prod", &crossed());
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            (&body["type"], &body["timestamp"]),
+            (&json!("alert.fires"), &json!("2026-06-04T00:01:00Z"))
+        );
+        let data = &body["data"];
+        assert_eq!(
+            (&data["id"], &data["workspace"], &data["path"], &data["text"]),
+            (
+                &json!(crossed().id()),
+                &json!("2NBs0sLBnJxEcoDLgVnQdJkhEgV"),
+                &json!("credit/prod"),
+                &json!("a < b & c")
+            )
+        );
+        let told = WebhookFormat::Slack.body(&id, "credit/prod", &crossed());
+        assert_eq!(told, r#"{"text":":rotating_light: *few* fires in credit/prod: a &lt; b &amp; c"}"#);
+        for format in WebhookFormat::ALL {
+            assert_eq!(serde_json::to_value(format).unwrap(), json!(format.name()));
+        }
+    }
+
+    #[test]
+    fn a_webhook_says_where_it_is_and_names_secrets() {
+        let text = |text: &str| Some(text.to_owned());
+        let good =
+            Webhook { name: "oncall".into(), url: text("https://a.example/x?y=1"), ..Webhook::default() };
+        good.check().unwrap();
+        Webhook { url: None, url_from: text("slack_url"), secret: text("oncall"), ..good.clone() }
+            .check()
+            .unwrap();
+        for (webhook, why) in [
+            (Webhook { name: "a/b".into(), ..good.clone() }, "the name `a/b`"),
+            (Webhook { url: None, ..good.clone() }, "one of `url` and `url_from`"),
+            (Webhook { url_from: text("slack_url"), ..good.clone() }, "one of `url` and `url_from`"),
+            (Webhook { url: text("a.example"), ..good.clone() }, "https://"),
+            (Webhook { url: text("ftp://a.example/"), ..good.clone() }, "https://"),
+            (Webhook { url: text("https://u:p@a.example/"), ..good.clone() }, "neither a user"),
+            (Webhook { url: text("https://a.example/#b"), ..good.clone() }, "fragment"),
+            (Webhook { url: text("https:///x"), ..good.clone() }, "names no host"),
+            (Webhook { url: text("https://a.example/ b"), ..good.clone() }, "ASCII"),
+            (
+                Webhook { url: Some(format!("https://a.example/{}", "x".repeat(1_000))), ..good.clone() },
+                "1000 bytes",
+            ),
+            (
+                Webhook { url: None, url_from: text("../etc/passwd"), ..good.clone() },
+                "`url_from` is the name",
+            ),
+            (Webhook { secret: text("whsec_MfKQ9r8G"), ..good.clone() }, "not the secret itself"),
+            (Webhook { secret: text(""), ..good.clone() }, "`secret` is the name"),
+        ] {
+            let said = webhook.check().unwrap_err().to_string();
+            assert!(said.contains(why), "{webhook:?}: {said}");
+            assert!(!said.contains("u:p"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Posts what crossed to the webhooks of workspaces. A delivery is an item that is written together with the crossing. A worker that tries it
+//! claims it first, by a write under the condition that nobody else did, which puts the next try off until this one is over. So each crossing
+//! is posted at least once, however often a worker dies, and each time under one id, by which the receiver knows it again.
+//!
+//! What is due at one receiver is posted one after the other, beside all other receivers. A receiver that does not answer is asked once for all
+//! that is due there; of those that failed lately only some are asked at one time, so that others have room.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use catalog::{AlertRule, Alerts, Catalog, CrossedRule, Delivery, DeliveryState, Tried, Webhook};
+use event::{Clock, ErrorKind, Id, Result, Timestamp};
+use futures::{StreamExt, stream};
+use log::key;
+use table::{Condition, Index, Key, Query, Table, Write, unless_overtaken};
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use crate::{caught, shared::Shared};
+
+/// How often it is looked what is due.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a try may take. It is shorter than the wait before the next.
+pub const TRY_WITHIN: Duration = Duration::from_secs(10);
+
+/// How many receivers are posted to at one time, and how many of those may have failed the last time.
+const RECEIVERS_AT_ONCE: usize = 32;
+const FAILING_AT_ONCE: usize = 16;
+
+/// The most deliveries that are looked at together.
+const MAX_DUE: usize = 5_000;
+
+/// How many keys are read in a page.
+const PAGE: usize = 1_000;
+
+/// Posts bodies to webhooks: what a worker knows of HTTP.
+#[async_trait]
+pub trait Courier: Debug + Send + Sync {
+    /// Posts a parcel once. It need not mind the time: after [`TRY_WITHIN`] it is not waited for.
+    async fn post(&self, parcel: &Parcel) -> Posted;
+}
+
+/// What is posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// Where, and signed by what.
+    pub webhook: Webhook,
+    /// By what the receiver knows a crossing again that comes twice.
+    pub id: String,
+    /// When it is posted.
+    pub at: Timestamp,
+    /// The body, in JSON.
+    pub body: String,
+}
+
+/// What a receiver made of a parcel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It took it.
+    Taken,
+    /// It answered, and did not take it.
+    Refused(String),
+    /// It wants nothing any more.
+    Gone(String),
+    /// It could not be asked, did not answer, or has a fault.
+    Down(String),
+}
+
+/// What came of what was due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Deliveries that were taken.
+    pub delivered: u64,
+    /// Tries that failed, those included of receivers that had just failed.
+    pub failed: u64,
+    /// Deliveries that were given up.
+    pub given_up: u64,
+}
+
+impl Outcome {
+    fn add(&mut self, delivery: &Delivery) {
+        match delivery.state {
+            DeliveryState::Pending => self.failed += 1,
+            DeliveryState::Delivered => self.delivered += 1,
+            DeliveryState::GivenUp => self.given_up += 1,
+        }
+    }
+}
+
+/// A webhook of a workspace.
+type Receiver = (Id, String);
+
+/// The writes of the deliveries of a crossing, for the transaction in which it is written.
+pub(crate) fn writes(workspace: &Id, alerts: &Alerts, rule: &AlertRule, crossed: &CrossedRule) -> Vec<Write> {
+    let of = |webhook: &Webhook| Delivery::of(crossed, &webhook.name).to_item(workspace);
+    alerts.notified(rule).map(|webhook| Write::Put(of(webhook), Condition::Absent)).collect()
+}
+
+/// Posts all that is due, and waits until each receiver has answered or failed.
+///
+/// # Errors
+/// Those of the table. What was claimed is tried again later.
+pub async fn deliver(
+    table: &dyn Table,
+    catalog: &Catalog,
+    courier: &dyn Courier,
+    clock: &Clock,
+) -> Result<Outcome> {
+    let due = due(table, clock.now()).await?;
+    let round = Round { table, catalog, courier, clock };
+    let served = stream::iter(&due).map(|(receiver, due)| round.serve(receiver, &due.keys));
+    let served: Vec<_> = served.buffer_unordered(RECEIVERS_AT_ONCE).collect().await;
+    let mut outcome = Outcome::default();
+    for one in served {
+        let one = one?;
+        outcome.delivered += one.delivered;
+        outcome.failed += one.failed;
+        outcome.given_up += one.given_up;
+    }
+    Ok(outcome)
+}
+
+/// What is due at a receiver, the longest first.
+#[derive(Debug, Default)]
+struct Due {
+    keys: Vec<Key>,
+    /// Whether something of it was tried before.
+    has_failed: bool,
+}
+
+/// What is due by an instant, by receiver.
+async fn due(table: &dyn Table, now: Timestamp) -> Result<BTreeMap<Receiver, Due>> {
+    let query = Query { index: Index::Gsi1, ..Query::table(key::deliveries_due(now)) };
+    let mut query = query.only(&["tries"]).limit(PAGE);
+    let (mut due, mut count) = (BTreeMap::<Receiver, Due>::new(), 0);
+    loop {
+        let page = table.query(&query).await?;
+        count += page.items.len();
+        for item in page.items {
+            if let Some((workspace, webhook)) = key::parse_delivery(&item.key) {
+                let of = due.entry((workspace, webhook.to_owned())).or_default();
+                of.has_failed |= item.int("tries").is_ok_and(|tries| tries > 0);
+                of.keys.push(item.key);
+            }
+        }
+        match page.next {
+            Some(next) if count < MAX_DUE => query.after = Some(next),
+            _ => return Ok(due),
+        }
+    }
+}
+
+/// With what it is posted.
+struct Round<'a> {
+    table: &'a dyn Table,
+    catalog: &'a Catalog,
+    courier: &'a dyn Courier,
+    clock: &'a Clock,
+}
+
+impl Round<'_> {
+    /// Posts what is due at a receiver, one after the other.
+    async fn serve(&self, (workspace, webhook): &Receiver, keys: &[Key]) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let path = match self.catalog.workspace(&workspace.to_string()).await {
+            Ok(found) => found.path,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // Nobody can see it any more.
+                for key in keys {
+                    self.table.delete(key, Condition::None).await?;
+                }
+                return Ok(outcome);
+            }
+            Err(error) => return Err(error),
+        };
+        let alerts = self.catalog.alerts(workspace).await?;
+        let mut down = None;
+        for key in keys {
+            let Some(item) = self.table.get(key).await? else { continue };
+            let delivery = match Delivery::from_item(&item) {
+                Ok(delivery) => delivery,
+                // All else that is due need not wait for it.
+                Err(error) => {
+                    tracing::error!(%workspace, webhook, %error, "a delivery cannot be read");
+                    continue;
+                }
+            };
+            let now = self.clock.now();
+            if !delivery.is_due(now) {
+                continue;
+            }
+            let settled = match (alerts.webhook(webhook), &down) {
+                (None, _) => {
+                    let why = Tried::Never("the webhook was deleted".to_owned());
+                    self.write(workspace, delivery.after(&why, now)).await?
+                }
+                (Some(_), Some(why)) => {
+                    self.write(workspace, delivery.passed_over(&Tried::Failed(String::clone(why)), now))
+                        .await?
+                }
+                (Some(webhook), None) => {
+                    let Some(claimed) = self.write(workspace, delivery.claimed(now)).await? else { continue };
+                    let posted = self.post(workspace, &path, webhook, &claimed).await?;
+                    if let Posted::Down(why) = &posted {
+                        down = Some(why.clone());
+                    }
+                    self.write(workspace, claimed.after(&tried(posted), self.clock.now())).await?
+                }
+            };
+            if let Some(settled) = settled {
+                report(workspace, &settled);
+                outcome.add(&settled);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Writes what became of a delivery; `None`, when somebody else was quicker.
+    async fn write(&self, workspace: &Id, delivery: Delivery) -> Result<Option<Delivery>> {
+        let own = Condition::unchanged(delivery.ver - 1);
+        let written = unless_overtaken(self.table.put(delivery.to_item(workspace), own).await)?;
+        Ok(written.map(|()| delivery))
+    }
+
+    async fn post(
+        &self,
+        workspace: &Id,
+        path: &str,
+        webhook: &Webhook,
+        delivery: &Delivery,
+    ) -> Result<Posted> {
+        let item = self.table.get(&delivery.crossing_key(workspace)).await?;
+        let crossed = match item.as_ref().map(CrossedRule::from_item) {
+            Some(Ok(crossed)) => crossed,
+            Some(Err(error)) => return Ok(Posted::Refused(error.to_string())),
+            None => return Ok(Posted::Gone("the crossing is not there".to_owned())),
+        };
+        let parcel = Parcel {
+            webhook: webhook.clone(),
+            // Two workspaces may have one receiver.
+            id: format!("{workspace}.{}", crossed.id()),
+            at: self.clock.now(),
+            body: webhook.format.body(workspace, path, &crossed),
+        };
+        let posted = timeout(TRY_WITHIN, self.courier.post(&parcel)).await;
+        Ok(posted.unwrap_or_else(|_| Posted::Down(format!("no answer within {} s", TRY_WITHIN.as_secs()))))
+    }
+}
+
+fn tried(posted: Posted) -> Tried {
+    match posted {
+        Posted::Taken => Tried::Delivered,
+        Posted::Refused(why) | Posted::Down(why) => Tried::Failed(why),
+        Posted::Gone(why) => Tried::Never(why),
+    }
+}
+
+/// Says what became of a delivery.
+fn report(workspace: &Id, delivery: &Delivery) {
+    let (crossing, webhook, tries) = (delivery.crossing_id(), &delivery.webhook, delivery.tries);
+    let why = delivery.why.as_deref().unwrap_or_default();
+    match delivery.state {
+        DeliveryState::Pending => {
+            tracing::warn!(%workspace, webhook, crossing, tries, why, "a delivery failed, and is tried again later");
+        }
+        DeliveryState::Delivered => tracing::info!(%workspace, webhook, crossing, tries, "delivered"),
+        DeliveryState::GivenUp => {
+            tracing::error!(%workspace, webhook, crossing, tries, why, "a delivery is given up");
+        }
+    }
+}
+
+/// Posts forever, in the one worker that sweeps now and then. Each receiver has a task of its own, so none delays another, nor anything else.
+pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
+    let Some(courier) = &shared.options.courier else { return std::future::pending().await };
+    let mut look = interval(LOOK_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut posting = Posting::default();
+    loop {
+        tokio::select! {
+            _ = look.tick() => {}
+            Some(ended) = posting.tasks.join_next() => {
+                posting.ended(shared, ended);
+                continue;
+            }
+        }
+        if !shared.has_sweep_lease() {
+            continue;
+        }
+        match due(&*shared.table, shared.now()).await {
+            Ok(due) => posting.begin(shared, courier, due),
+            Err(error) if error.may_pass() => {
+                tracing::warn!(%error, "the table is not available; what crossed is posted later");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whom it is posted to now, and whether something that failed before is among it.
+#[derive(Debug, Default)]
+struct Posting {
+    tasks: JoinSet<(Receiver, Result<Outcome>)>,
+    busy: BTreeMap<Receiver, bool>,
+}
+
+impl Posting {
+    /// Begins a task for each receiver at which something is due, as far as there is room.
+    fn begin(&mut self, shared: &Arc<Shared>, courier: &Arc<dyn Courier>, due: BTreeMap<Receiver, Due>) {
+        for (receiver, due) in due {
+            let failing = self.busy.values().filter(|failed| **failed).count();
+            let is_full =
+                self.busy.len() >= RECEIVERS_AT_ONCE || (due.has_failed && failing >= FAILING_AT_ONCE);
+            if is_full || self.busy.contains_key(&receiver) {
+                continue;
+            }
+            self.busy.insert(receiver.clone(), due.has_failed);
+            let (shared, courier) = (Arc::clone(shared), Arc::clone(courier));
+            self.tasks.spawn(async move {
+                let (catalog, clock) = (&shared.catalog, &shared.options.clock);
+                let round = Round { table: &*shared.table, catalog, courier: &*courier, clock };
+                let served = caught::whole(round.serve(&receiver, &due.keys)).await;
+                (receiver, served)
+            });
+        }
+    }
+
+    fn ended(
+        &mut self,
+        shared: &Shared,
+        ended: std::result::Result<(Receiver, Result<Outcome>), tokio::task::JoinError>,
+    ) {
+        // Panics are caught in the task, and nobody ends one.
+        let Ok((receiver, served)) = ended else { return };
+        self.busy.remove(&receiver);
+        match served {
+            Ok(outcome) => shared.stats.meters.posted(outcome),
+            Err(error) => {
+                let (workspace, webhook) = receiver;
+                tracing::warn!(%workspace, webhook, %error, "what crossed is posted later");
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Posting what crossed to webhooks: each crossing at least once under one id, whatever dies or comes twice, and what came of it is recorded.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use catalog::{AlertRuleBody, Catalog, Delivery, DeliveryState, Webhook, WebhookFormat};
+use event::{Clock, Timestamp};
+use projector::{
+    Options, Projector,
+    alert::judge,
+    deliver::{Outcome, Posted, deliver},
+    sweep::sweep,
+};
+use table::Table;
+use tests::{
+    courier::{Does, Receiver},
+    crashing::Crashing,
+    engine::Engine,
+    faulty::{Faults, FaultyTable},
+    on_both_engines,
+    scene::Scene,
+    sim::Random,
+    world::{World, at},
+};
+use tokio::{sync::oneshot, time::timeout};
+
+on_both_engines!(
+    World::on:
+    what_crosses_is_posted_once_and_recorded,
+    what_fails_is_tried_again_for_a_day,
+    one_that_is_down_is_asked_once_for_all_that_is_due,
+    lives_that_end_at_any_write_post_under_one_id,
+    what_nobody_can_take_is_given_up,
+    a_history_with_deaths_and_lost_answers_posts_each_crossing,
+);
+
+const CREATED: &str = "2026-06-01T12:00:00Z";
+const NOW: &str = "2026-06-05T00:01:00Z";
+
+fn day(number: u32) -> String {
+    format!("2026-06-{number:02}")
+}
+
+fn few(name: &str, notify: Option<&[&str]>) -> AlertRuleBody {
+    AlertRuleBody {
+        name: name.into(),
+        count: Some("predictions".into()),
+        below: Some(5.0),
+        notify: notify.map(|some| some.iter().map(|name| (*name).to_owned()).collect()),
+        ..AlertRuleBody::default()
+    }
+}
+
+fn webhook(name: &str, format: WebhookFormat) -> Webhook {
+    let url = Some(format!("https://{name}.example/"));
+    Webhook { name: name.into(), url, format, ..Webhook::default() }
+}
+
+/// Predictions of the days from the first of June on, each with so many; two webhooks, and a rule for both.
+async fn scene(world: World, counts: &[usize]) -> Scene {
+    let scene = Scene::new(world).await;
+    for (number, count) in (1..).zip(counts) {
+        scene.predict_many(&day(number), "v1", *count, &format!("{}T02:00:00Z", day(number))).await;
+    }
+    let webhooks = vec![webhook("ops", WebhookFormat::Json), webhook("chat", WebhookFormat::Slack)];
+    let catalog = &scene.world.catalog;
+    catalog.apply_alerts(scene.id(), vec![few("few", None)], webhooks, at(CREATED)).await.unwrap();
+    scene.project().await;
+    scene
+}
+
+async fn judged(scene: &Scene, now: &str) {
+    judge(&*scene.table, &scene.world.catalog, scene.id(), at(now)).await.unwrap();
+}
+
+fn stopped(now: Timestamp) -> Clock {
+    Clock::from_fn(move || now)
+}
+
+async fn posted(scene: &Scene, receiver: &Receiver, now: Timestamp) -> Outcome {
+    deliver(&*scene.table, &scene.world.catalog, receiver, &stopped(now)).await.unwrap()
+}
+
+/// What is recorded, the earliest day first.
+async fn recorded(scene: &Scene) -> Vec<Delivery> {
+    let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
+    let mut all = scene.world.catalog.deliveries(scene.id(), from, to, 1_000).await.unwrap();
+    all.reverse();
+    all
+}
+
+async fn states(scene: &Scene) -> Vec<(String, DeliveryState, u32)> {
+    let all = recorded(scene).await.into_iter();
+    all.map(|one| (format!("{} {}", one.day, one.webhook), one.state, one.tries)).collect()
+}
+
+/// The ids under which something came, by webhook.
+fn ids(receiver: &Receiver) -> BTreeMap<String, BTreeSet<String>> {
+    let mut ids = BTreeMap::<_, BTreeSet<_>>::new();
+    for parcel in receiver.got() {
+        ids.entry(parcel.webhook.name).or_default().insert(parcel.id);
+    }
+    ids
+}
+
+async fn what_crosses_is_posted_once_and_recorded(world: World) {
+    let scene = scene(world, &[9, 1, 1, 9]).await;
+    let receiver = Receiver::that(|_| Does::Takes);
+    judged(&scene, NOW).await;
+    assert_eq!(posted(&scene, &receiver, at(NOW).plus_seconds(1)).await.delivered, 4);
+    assert_eq!(posted(&scene, &receiver, at(NOW).plus_seconds(100)).await, Outcome::default());
+    let state = |what: &str| (what.to_owned(), DeliveryState::Delivered, 1);
+    let all = ["2026-06-02 chat", "2026-06-02 ops", "2026-06-04 chat", "2026-06-04 ops"];
+    assert_eq!(states(&scene).await, all.map(state));
+    let crossings =
+        scene.world.catalog.crossings(scene.id(), day(1).parse().unwrap(), day(30).parse().unwrap(), 10);
+    let wanted: BTreeSet<String> =
+        crossings.await.unwrap().iter().map(|one| format!("{}.{}", scene.id(), one.id())).collect();
+    assert_eq!(ids(&receiver), ["chat", "ops"].map(|name| (name.to_owned(), wanted.clone())).into());
+    let bodies: Vec<String> = receiver.got().into_iter().map(|parcel| parcel.body).collect();
+    let told = "few fires in credit/prod: the number of predictions on 2026-06-02 is 1, below 5";
+    assert!(bodies.iter().any(|body| body.contains(&told.replace("few", "*few*")) && body.contains("text")));
+    assert!(bodies.iter().any(|body| body.contains(r#""type":"alert.resolves""#)), "{bodies:?}");
+    // A rule may notify some or none.
+    let rules = vec![few("some", Some(&["chat"])), few("none", Some(&[]))];
+    let catalog = &scene.world.catalog;
+    catalog.apply_alert_rules(scene.id(), rules, at(NOW)).await.unwrap();
+    judged(&scene, "2026-06-06T00:01:00Z").await;
+    let now = at("2026-06-06T00:01:01Z");
+    assert_eq!(posted(&scene, &receiver, now).await.delivered, 3, "few to both, some to chat, none to none");
+}
+
+async fn what_fails_is_tried_again_for_a_day(world: World) {
+    let scene = scene(world, &[9, 1]).await;
+    judged(&scene, "2026-06-03T00:01:00Z").await;
+    let receiver = Receiver::that(|parcel| match parcel.webhook.name.as_str() {
+        "ops" => Does::Takes,
+        _ => Does::Answers(Posted::Refused("403 Forbidden".into())),
+    });
+    let (mut now, mut tries) = (at("2026-06-03T00:01:00Z"), 0);
+    while let Some(next) = next_of(&scene, "chat").await {
+        let before = posted(&scene, &receiver, next.plus_seconds(-1)).await;
+        assert_eq!(before.failed, 0, "not before it is due");
+        now = now.max(next);
+        let outcome = posted(&scene, &receiver, now).await;
+        tries += outcome.failed + outcome.given_up;
+    }
+    assert!(now >= at("2026-06-04T00:01:00Z"), "{now}");
+    assert!((25..45).contains(&tries), "{tries}");
+    let [chat, ops] = &recorded(&scene).await[..] else { panic!("two") };
+    assert_eq!((chat.state, u64::from(chat.tries)), (DeliveryState::GivenUp, tries));
+    assert_eq!(chat.why.as_deref(), Some("403 Forbidden"));
+    assert_eq!((ops.state, ops.tries), (DeliveryState::Delivered, 1));
+    assert_eq!(ids(&receiver)["chat"].len(), 1, "one id for all tries");
+}
+
+/// When what is pending for a webhook is tried.
+async fn next_of(scene: &Scene, webhook: &str) -> Option<Timestamp> {
+    let all = recorded(scene).await.into_iter();
+    let mut pending = all.filter(|one| one.webhook == webhook && one.state == DeliveryState::Pending);
+    pending.next().map(|one| one.due_at)
+}
+
+async fn one_that_is_down_is_asked_once_for_all_that_is_due(world: World) {
+    let scene = scene(world, &[9, 1, 9, 1, 9]).await;
+    judged(&scene, "2026-06-06T00:01:00Z").await;
+    let is_down = Arc::new(AtomicBool::new(true));
+    let decides = Arc::clone(&is_down);
+    let receiver = Receiver::that(move |parcel| match parcel.webhook.name.as_str() {
+        "ops" if decides.load(Ordering::SeqCst) => Does::Hangs,
+        _ => Does::Takes,
+    });
+    let now = at("2026-06-06T00:02:00Z");
+    let once = timeout(Duration::from_secs(13), posted(&scene, &receiver, now));
+    let outcome = once.await.expect("10 s for one try, not for four");
+    assert_eq!((outcome.delivered, outcome.failed), (4, 4));
+    assert_eq!(receiver.got().iter().filter(|parcel| parcel.webhook.name == "ops").count(), 1);
+    assert!(recorded(&scene).await.iter().all(|one| one.tries == 1));
+    is_down.store(false, Ordering::SeqCst);
+    assert_eq!(posted(&scene, &receiver, now.plus_seconds(10)).await, Outcome::default(), "not yet");
+    assert_eq!(posted(&scene, &receiver, now.plus_seconds(60)).await.delivered, 4);
+}
+
+async fn lives_that_end_at_any_write_post_under_one_id(world: World) {
+    let scene = scene(world, &[9, 1, 1, 9]).await;
+    let receiver = Receiver::that(|_| Does::Takes);
+    let (mut lives, mut now) = (0, at(NOW));
+    loop {
+        let table = Arc::new(Crashing::new(Arc::clone(&scene.table), lives % 3));
+        let dying: Arc<dyn Table> = Arc::clone(&table) as _;
+        let catalog = Catalog::new(Arc::clone(&dying));
+        // So much later that what was claimed is due again.
+        now = now.plus_seconds(120);
+        let life = async {
+            judge(&*dying, &catalog, scene.id(), now).await?;
+            deliver(&*dying, &catalog, &receiver, &stopped(now)).await
+        };
+        let ended = life.await;
+        lives += 1;
+        match ended {
+            Ok(_) if recorded(&scene).await.iter().all(|one| one.state == DeliveryState::Delivered) => break,
+            Ok(_) => {}
+            Err(error) => assert!(error.may_pass(), "{error}"),
+        }
+    }
+    assert!(lives > 6, "{lives} lives");
+    assert_eq!(recorded(&scene).await.len(), 4);
+    let ids = ids(&receiver);
+    assert!(ids.values().all(|ids| ids.len() == 2), "{ids:?}");
+    assert!(receiver.got().len() > 4, "who dies before it is recorded posts again");
+}
+
+async fn what_nobody_can_take_is_given_up(world: World) {
+    let scene = scene(world, &[9, 1]).await;
+    judged(&scene, "2026-06-03T00:01:00Z").await;
+    let receiver = Receiver::that(|_| Does::Answers(Posted::Gone("410 Gone".into())));
+    let catalog = &scene.world.catalog;
+    catalog.delete_webhook(scene.id(), "chat").await.unwrap();
+    let outcome = posted(&scene, &receiver, at("2026-06-03T00:02:00Z")).await;
+    assert_eq!(outcome, Outcome { given_up: 2, ..Outcome::default() });
+    let why: Vec<_> = recorded(&scene).await.into_iter().map(|one| one.why.unwrap()).collect();
+    assert_eq!(why, ["the webhook was deleted", "410 Gone"]);
+    // A webhook that a rule names is not deleted under it.
+    catalog.apply_alert_rules(scene.id(), vec![few("some", Some(&["ops"]))], at(NOW)).await.unwrap();
+    assert!(catalog.delete_webhook(scene.id(), "ops").await.unwrap_err().is_conflict());
+    let lost = vec![few("lost", Some(&["nowhere"]))];
+    let refused = catalog.apply_alert_rules(scene.id(), lost, at(NOW)).await.unwrap_err().to_string();
+    assert!(refused.contains("`nowhere`"), "{refused}");
+}
+
+/// A projector that works posts to one receiver while another never answers.
+#[tokio::test]
+async fn a_dead_receiver_delays_no_other_nor_anything_else() {
+    let scene = scene(World::on(Engine::Sqlite).await, &[9, 1]).await;
+    judged(&scene, "2026-06-03T00:01:00Z").await;
+    let receiver = Arc::new(Receiver::that(|parcel| match parcel.webhook.name.as_str() {
+        "ops" => Does::Takes,
+        _ => Does::Hangs,
+    }));
+    let clock = stopped(at("2026-06-03T00:02:00Z"));
+    let options = Options::new(clock).posting_by(Some(Arc::clone(&receiver) as _));
+    let projector = Projector::new(Arc::clone(&scene.table), options);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(async move { projector.run(async { _ = stopped.await }).await });
+    let is_hanging = || receiver.got().iter().any(|parcel| parcel.webhook.name == "chat");
+    let (mut appended, mut was_hanging) = (false, false);
+    let all_else = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if is_hanging() && !appended {
+                was_hanging =
+                    recorded(&scene).await.iter().any(|one| one.why.is_none() && one.webhook == "chat");
+                scene.predict_many(&day(3), "v1", 7, "2026-06-03T00:02:00Z").await;
+                appended = true;
+            }
+            let is_delivered = recorded(&scene).await.iter().any(|one| one.state == DeliveryState::Delivered);
+            let is_projected = sweep(&*scene.table, scene.id()).await.unwrap().logs.is_empty();
+            if appended && is_delivered && is_projected {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(60), all_else).await.expect("all else goes on");
+    assert!(was_hanging);
+    let chat = recorded(&scene).await.into_iter().find(|one| one.webhook == "chat").unwrap();
+    assert_eq!((chat.state, chat.tries, chat.why), (DeliveryState::Pending, 1, None), "still under way");
+    stop.send(()).unwrap();
+    timeout(Duration::from_secs(20), running).await.expect("it ends at once").unwrap().unwrap();
+}
+
+/// Days of a random history.
+const DAYS: u32 = 10;
+
+/// One call in so many has no answer, and ends the life of who made it; half of those calls were made.
+const DOUBTS: u64 = 12;
+
+/// Histories besides those on both engines.
+const HISTORIES: u64 = 6;
+
+/// What came of a history.
+#[derive(Debug, Default)]
+struct Lived {
+    /// Lives that ended early.
+    ended: u64,
+    /// Parcels that came again.
+    repeated: usize,
+    crossings: usize,
+}
+
+/// A receiver that misses some parcels, and loses answers.
+fn flaky(seed: u64) -> Receiver {
+    let random = Random::new(seed);
+    Receiver::that(move |_| match random.below(5) {
+        0 => Does::MissesIt,
+        1 => Does::TakesSilently,
+        2 => Does::Answers(Posted::Refused("400 Bad Request".into())),
+        _ => Does::Takes,
+    })
+}
+
+/// Judges and posts, until it is done or a call is not answered.
+async fn life(scene: &Scene, receiver: &Receiver, seed: u64, now: Timestamp) -> u64 {
+    let table = FaultyTable::new(Arc::clone(&scene.table), seed, Faults::doubts(DOUBTS));
+    let table: Arc<dyn Table> = Arc::new(table);
+    let catalog = Catalog::new(Arc::clone(&table));
+    let living = async {
+        judge(&*table, &catalog, scene.id(), now).await?;
+        deliver(&*table, &catalog, receiver, &stopped(now)).await
+    };
+    match living.await {
+        Ok(_) => 0,
+        Err(error) if error.may_pass() => 1,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A history in which workers die, come twice and begin again, and receivers miss what is posted.
+async fn history(world: World, seed: u64) -> Lived {
+    let (scene, random) = (scene(world, &[]).await, Random::new(seed));
+    let (receiver, mut lived) = (flaky(seed ^ 0xD00B), Lived::default());
+    let mut delivered = BTreeMap::new();
+    for number in 1..=DAYS {
+        let noon = format!("{}T12:00:00Z", day(number));
+        scene.predict_many(&day(number), "v1", 1 + random.below(8) as usize, &noon).await;
+        scene.project().await;
+        let mut now = at(&format!("{}T00:01:00Z", day(number + 1)));
+        for _ in 0..random.below(6) {
+            now = now.plus_seconds(random.below(90) as i64);
+            let (one, other) = (random.below(u64::MAX), random.below(u64::MAX));
+            let both = tokio::join!(life(&scene, &receiver, one, now), life(&scene, &receiver, other, now));
+            lived.ended += both.0 + both.1;
+        }
+        // What was delivered stays as it was recorded.
+        let known: BTreeMap<_, _> = recorded(&scene).await.into_iter().map(|one| (key(&one), one)).collect();
+        assert!(delivered.iter().all(|(key, one)| known.get(key) == Some(one)), "seed {seed}");
+        let done = known.into_iter().filter(|(_, one)| one.state == DeliveryState::Delivered);
+        delivered.extend(done);
+        // Nobody is down for a day.
+        judge(&*scene.table, &scene.world.catalog, scene.id(), now).await.unwrap();
+        let healthy = Receiver::that(|_| Does::Takes);
+        for hours in 2..6 {
+            posted(&scene, &healthy, now.plus_seconds(hours * 60 * 60)).await;
+        }
+        receiver.take(healthy.got());
+    }
+    check(&scene, &receiver, seed, &mut lived).await;
+    lived
+}
+
+fn key(delivery: &Delivery) -> (String, String) {
+    (delivery.crossing_id(), delivery.webhook.clone())
+}
+
+/// That each crossing came to each webhook at least once, always under one id and with one body, and is recorded once.
+async fn check(scene: &Scene, receiver: &Receiver, seed: u64, lived: &mut Lived) {
+    let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
+    let crossings = scene.world.catalog.crossings(scene.id(), from, to, 100).await.unwrap();
+    let mut wanted = BTreeMap::new();
+    for crossed in &crossings {
+        for (name, format) in [("ops", WebhookFormat::Json), ("chat", WebhookFormat::Slack)] {
+            let id = format!("{}.{}", scene.id(), crossed.id());
+            let body = format.body(scene.id(), "credit/prod", crossed);
+            wanted.insert((name.to_owned(), id), body);
+        }
+    }
+    let mut got = BTreeMap::new();
+    for parcel in receiver.got() {
+        let body = got.entry((parcel.webhook.name, parcel.id)).or_insert_with(|| parcel.body.clone());
+        assert_eq!(*body, parcel.body, "seed {seed}");
+    }
+    assert_eq!(got, wanted, "seed {seed}");
+    let all = recorded(scene).await;
+    assert!(all.iter().all(|one| one.state == DeliveryState::Delivered), "seed {seed}: {all:?}");
+    assert_eq!(all.len(), wanted.len(), "seed {seed}");
+    lived.repeated = receiver.got().len() - wanted.len();
+    lived.crossings = crossings.len();
+}
+
+async fn a_history_with_deaths_and_lost_answers_posts_each_crossing(world: World) {
+    history(world, 0).await;
+}
+
+#[tokio::test]
+async fn random_histories_with_deaths_and_lost_answers_post_each_crossing() {
+    let mut all = Lived::default();
+    for seed in 1..=HISTORIES {
+        let lived = history(World::on(Engine::Sqlite).await, seed).await;
+        all.ended += lived.ended;
+        all.repeated += lived.repeated;
+        all.crossings += lived.crossings;
+    }
+    let is_busy = all.ended > 2 * HISTORIES && all.repeated > 10 && all.crossings > 2 * HISTORIES as usize;
+    assert!(is_busy, "{all:?}");
+}
