@@ -111,7 +111,8 @@ pub async fn deliver(
 ) -> Result<Outcome> {
     let due = due(table, clock.now()).await?;
     let round = Round { table, catalog, courier, clock };
-    let served = stream::iter(&due).map(|(receiver, due)| round.serve(receiver, &due.keys));
+    let round = &round;
+    let served = stream::iter(due).map(async |(receiver, due)| round.serve(&receiver, &due.keys).await);
     let served: Vec<_> = served.buffer_unordered(RECEIVERS_AT_ONCE).collect().await;
     let mut outcome = Outcome::default();
     for one in served {

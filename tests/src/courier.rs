@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -13,6 +14,8 @@ use projector::deliver::{Courier, Parcel, Posted};
 pub enum Does {
     /// It takes it, and says so.
     Takes,
+    /// It takes it, and says so after a while.
+    TakesAfter(Duration),
     /// It takes it, and its answer is lost.
     TakesSilently,
     /// It never sees it.
@@ -70,6 +73,10 @@ impl Courier for Receiver {
         tokio::task::yield_now().await;
         match does {
             Does::Takes => Posted::Taken,
+            Does::TakesAfter(wait) => {
+                tokio::time::sleep(wait).await;
+                Posted::Taken
+            }
             Does::TakesSilently | Does::MissesIt => Posted::Down("no answer".to_owned()),
             Does::Answers(posted) => posted,
             Does::Hangs => std::future::pending().await,

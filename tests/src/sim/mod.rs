@@ -8,6 +8,7 @@
 //!   It also does, on demand, what a projector with a certain bug would do ([`Planted`]).
 //! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
+//! - [`crossings`] has alert rules judged, and what crosses posted to receivers that fail.
 //! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong. [`shrink`] makes a list that
 //!   finds something shorter, and [`REGRESSIONS`] keeps it under a name.
@@ -26,7 +27,7 @@ pub use clocks::{Expired, clocks};
 pub use ops::{Change, Op, ops};
 pub use random::Random;
 pub use regressions::{REGRESSIONS, Regression};
-pub use scene::{Gone, RunReport, grow, retained, run, run_ops};
+pub use scene::{Crossed, Gone, RunReport, crossings, grow, retained, run, run_ops};
 pub use shrink::shrink;
 pub use writers::{Written, writers};
 
@@ -47,6 +48,12 @@ pub enum Planted {
     /// Of a day that expires meanwhile, what is left of it is taken for all, whether it is marked or not.
     /// [`retained`] finds it.
     ShortRead,
+    /// Where an alert rule stands, and that it crossed, is written whether or not somebody else judged the day. [`crossings`] finds it.
+    BlindJudging,
+    /// A delivery is recorded as made before it is. [`crossings`] finds it.
+    DeliveredTooEarly,
+    /// A try is not claimed, and what came of it is written whatever somebody else has written. [`crossings`] finds it.
+    BlindDelivery,
 }
 
 impl Planted {

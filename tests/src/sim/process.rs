@@ -119,6 +119,27 @@ impl Process {
             {
                 Write::Put(item, Condition::None)
             }
+            (Some(Planted::BlindJudging), Write::Put(item, _))
+                if ["standing#", "crossing#", "delivery#"]
+                    .iter()
+                    .any(|kind| item.key.sk.starts_with(kind)) =>
+            {
+                Write::Put(item, Condition::None)
+            }
+            (Some(Planted::BlindDelivery), Write::Put(item, condition))
+                if key::parse_delivery(&item.key).is_some() =>
+            {
+                match condition {
+                    Condition::Absent => Write::Put(item, condition),
+                    _ => Write::Put(item, Condition::None),
+                }
+            }
+            (Some(Planted::DeliveredTooEarly), Write::Put(item, condition))
+                if key::parse_delivery(&item.key).is_some()
+                    && item.int("tries").is_ok_and(|tries| tries > 0) =>
+            {
+                Write::Put(item.with("state", "delivered"), condition)
+            }
             // It has moved the checkpoint before.
             (Some(Planted::CheckpointBeforeCommit), Write::Put(item, condition))
                 if key::parse_lease(&item.key).is_some() =>
@@ -163,10 +184,11 @@ impl Process {
                 found.map(|stored| (stored.item.key.sk.clone(), stored.item.clone())).collect()
             }
             Index::Gsi1 | Index::Board => {
+                let within = query.range.from.clone()..=query.range.to.clone();
                 let found = state.items.values().filter_map(|stored| {
                     let pk = attribute(&stored.item, "GSI1PK")?;
                     let sk = attribute(&stored.item, "GSI1SK")?;
-                    (pk == query.range.pk).then(|| (sk, stored.item.clone()))
+                    (pk == query.range.pk && within.contains(&sk)).then(|| (sk, stored.item.clone()))
                 });
                 let mut found: Vec<_> = found.collect();
                 found.sort_by(|a, b| a.0.cmp(&b.0));

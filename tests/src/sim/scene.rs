@@ -9,12 +9,13 @@ use std::{
 use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Day, Definition, Id, Kind, Result, Task};
 use log::{key::LogId, projection::Applied};
-use projector::rebuild;
+use projector::{deliver::Courier, rebuild};
 use table::Table;
 use tokio::{task::JoinHandle, time::sleep};
 
 mod appends;
 mod changes;
+mod crossings;
 mod gone;
 mod projectors;
 mod reader;
@@ -23,6 +24,7 @@ mod settle;
 pub(super) use appends::events;
 pub(super) use changes::ENVIRONMENT;
 use changes::Names;
+pub use crossings::{Crossed, crossings};
 pub use gone::{Gone, retained};
 use projectors::Running;
 
@@ -128,6 +130,8 @@ struct Scene {
     names: Names,
     /// A day that expires, to which nothing is appended any more.
     closed: Option<Day>,
+    /// Who posts what crosses.
+    courier: Option<Arc<dyn Courier>>,
     /// What readers saw, by version, day and log.
     seen: BTreeMap<(u32, Day), Applied>,
 }
@@ -151,6 +155,7 @@ impl Scene {
             releases,
             names: Names::default(),
             closed: None,
+            courier: None,
             seen: BTreeMap::new(),
         };
         scene.register().await?;

@@ -37,7 +37,7 @@ impl Scene {
             clock: self.clock.clone(),
             period: PERIOD,
             sweep_every: SWEEP_EVERY,
-            courier: None,
+            courier: self.courier.clone(),
         };
         let (stop, stopped) = oneshot::channel();
         let projector = Projector::new(table, options);

@@ -67,7 +67,7 @@ impl State {
         (is_done || is_late || !self.violations.is_empty()).then(|| self.outcome())
     }
 
-    fn outcome(&self) -> RunReport {
+    pub(super) fn outcome(&self) -> RunReport {
         let number = |item: &Item, name| item.int(name).unwrap_or(0) as u64;
         let items = || self.items.values().map(|stored| &stored.item);
         let leases = items().filter(|item| key::parse_lease(&item.key).is_some());

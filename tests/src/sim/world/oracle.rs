@@ -38,6 +38,13 @@ impl State {
         if let (Some((.., None)), Some(_)) = (key::parse_stage(&item.key), before) {
             return Err("a stage is written again".into());
         }
+        if item.key.sk.starts_with("crossing#") && before.is_some() {
+            return Err("that a rule crossed is written again".into());
+        }
+        let is_settled = |item: &Item| item.optional_text("state") != Some("pending");
+        if key::parse_delivery(&item.key).is_some() && before.is_some_and(is_settled) {
+            return Err("a delivery that was settled is written again".into());
+        }
         if ["/rollup/v", "/feature/v"].iter().any(|partition| item.key.pk.contains(partition)) {
             return self.check_projection(before, item);
         }
