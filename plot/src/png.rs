@@ -50,7 +50,8 @@ mod tests {
     fn drawn(title: &str) -> Pixmap {
         let point = |day: &str, value| Point::new(day.parse::<event::Day>().unwrap().start(), value);
         let points = vec![point("2026-06-01", Some(0.5)), point("2026-06-02", Some(0.75))];
-        let chart = Chart { title: title.into(), lines: vec![Line { name: "v1".into(), points }] };
+        let lines = vec![Line { name: "v1".into(), points }];
+        let chart = Chart { title: title.into(), lines, ..Chart::default() };
         Pixmap::decode_png(&chart.png().unwrap()).unwrap()
     }
 
