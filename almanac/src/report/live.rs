@@ -18,7 +18,7 @@ struct Live<'a> {
     until: Option<Timestamp>,
 }
 
-/// All that was live in the window, of what is told.
+/// All that was live in the window, of the releases of the report.
 fn lives(ask: &Ask) -> Vec<Live<'_>> {
     let begin = ask.window.from().start();
     let mut found = Vec::new();

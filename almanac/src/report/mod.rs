@@ -32,7 +32,7 @@ use self::{
 };
 use crate::{answer::Shown, config::Config, open, query::WindowArgs};
 
-/// How often a report is made anew when events come meanwhile.
+/// How often a report is made when events come meanwhile.
 const MAX_TRIES: usize = 3;
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct ReportArgs {
     /// Only releases of this model.
     #[arg(long)]
     model: Option<String>,
-    /// The environment whose live release the others are compared with.
+    /// The environment whose live release is compared with other releases.
     #[arg(long, value_name = "NAME", default_value = "production")]
     environment: String,
     /// The days that drift is measured from, and whose outcomes say what a score means, as FROM..TO; by default as many days before the
@@ -178,7 +178,7 @@ async fn sections(ask: &Ask, wanted: Wanted) -> anyhow::Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// What the page says of itself. No clock is in it, so the same logs give the same bytes.
+/// What the page says of itself. No clock is in it, so the same logs give the same bytes once projections cover them.
 fn head(ask: &Ask, cut: &Cut) -> anyhow::Result<Head> {
     let segments: u64 = cut.heads.values().sum();
     let mut narrowed = Vec::new();
