@@ -191,5 +191,5 @@ async fn a_window_that_ends_now_stays_where_it_was(scene: Scene) {
     let (second, last) = page(at_noon("2026-06-10"), &After::Page(Box::new(next.unwrap()))).await;
     let (third, end) = page(at_noon("2026-06-10"), &After::Page(Box::new(last.unwrap()))).await;
     let rows = [first, second, third].map(|answer| answer.frame.height());
-    assert_eq!((rows, end), ([250, 250, 10], None));
+    assert_eq!((rows, end), ([250, 250, 110], None));
 }
