@@ -33,7 +33,7 @@ pub mod transactions;
 pub mod values;
 
 /// How long a check waits for what must happen, before it fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often it looks whether it has happened.
 const LOOK: Duration = Duration::from_millis(10);

@@ -46,8 +46,9 @@ impl DynamoTable {
     pub(super) async fn put_new_items(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
         let until = Instant::now() + within;
         for (written, item) in items.iter().enumerate() {
-            // With less time it would be broken off for nothing.
-            let result = match written > 0 && Instant::now() + MIN_ATTEMPT > until {
+            // With less time the next one would be broken off for nothing.
+            let left = until.saturating_duration_since(Instant::now());
+            let result = match left.is_zero() || (written > 0 && left < MIN_ATTEMPT) {
                 true => Err(too_late(&item.key)),
                 false => self.put_item_until(item, &Condition::Absent, until).await,
             };
