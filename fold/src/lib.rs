@@ -49,6 +49,7 @@ pub mod figure;
 pub mod fixed;
 mod hash;
 pub mod join;
+pub mod key_filter;
 pub mod maturity;
 pub mod metrics;
 pub mod paired;

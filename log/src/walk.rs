@@ -104,6 +104,8 @@ pub struct Walk {
     until: Until,
     left_out: Arc<Segments>,
     queries: VecDeque<(Query, Option<(LogId, u64)>)>,
+    /// Of these logs so many segments are part of the reading without being looked at.
+    passed: Heads,
     at: Option<At>,
     notes: Vec<Note>,
 }
@@ -130,7 +132,20 @@ impl Walk {
                 .collect(),
             _ => [(Query::table(key::segments_of_kind(workspace, day, kind)), None)].into(),
         };
-        Self { until, left_out, queries, at: None, notes: Vec::new() }
+        Self { until, left_out, queries, passed: Heads::new(), at: None, notes: Vec::new() }
+    }
+
+    /// The same, and so many segments of these logs of the day and kind are part of the reading without being looked at: they
+    /// must be there. It has not begun, and reads no less of these logs.
+    #[must_use]
+    pub fn beyond(mut self, passed: Heads) -> Self {
+        for (log, last) in &passed {
+            let left_out = self.left_out.range((log.clone(), 0)..=(log.clone(), *last)).cloned();
+            self.notes.extend(left_out.map(|(log, seq)| Note::LeftOut(log, seq)));
+            self.notes.push(Note::Read(log.clone(), *last));
+        }
+        self.queries = self.queries.drain(..).flat_map(|query| behind(query, &passed)).collect();
+        Self { passed, ..self }
     }
 
     /// What a page holds of the reading; `None` after the last. Only `attributes` are read, when they are named.
@@ -178,7 +193,8 @@ impl Walk {
             return None;
         };
         if self.at.as_ref().is_none_or(|at| at.log != log) {
-            self.at = Some(At { log: log.clone(), next: 1, has_ended: false });
+            let next = self.first_of(&log);
+            self.at = Some(At { log: log.clone(), next, has_ended: false });
         }
         let at = self.at.as_mut()?;
         if at.has_ended {
@@ -208,9 +224,15 @@ impl Walk {
         Some(Admitted { log: place.0, seq, item })
     }
 
+    /// The number of the first segment of a log that is looked at.
+    fn first_of(&self, log: &LogId) -> u64 {
+        self.passed.get(log).map_or(1, |last| last + 1)
+    }
+
     /// Whether all of a log was there.
     fn check_whole(&mut self, log: &LogId, last: u64) -> Result<()> {
-        let begun = self.at.as_ref().filter(|at| at.log == *log).map_or(1, |at| at.next);
+        let begun =
+            self.at.as_ref().filter(|at| at.log == *log).map_or_else(|| self.first_of(log), |at| at.next);
         let at = At { log: log.clone(), next: begun, has_ended: false };
         let next = at.after_left_out(last + 1, &self.left_out);
         if next > begun {
@@ -223,6 +245,29 @@ impl Walk {
         }
         Err(scan::incomplete(log, (1, last), read))
     }
+}
+
+/// What a query finds but for these segments.
+fn behind(
+    (query, until): (Query, Option<(LogId, u64)>),
+    passed: &Heads,
+) -> Vec<(Query, Option<(LogId, u64)>)> {
+    if let Some((log, last)) = until {
+        let first = passed.get(&log).map_or(1, |passed| passed + 1);
+        let query = Query::table(key::segments_between(&log, first, last));
+        return if first > last { Vec::new() } else { vec![(query, Some((log, last)))] };
+    }
+    let (mut queries, mut range) = (Vec::new(), query.range);
+    for (log, last) in passed {
+        // Nothing stands before the first log.
+        if log.lane > 0 || !queries.is_empty() {
+            let before = KeyRange { to: key::segment(log, 0).sk, ..range.clone() };
+            queries.push((Query::table(before), None));
+        }
+        range.from = key::segment(log, last + 1).sk;
+    }
+    queries.push((Query::table(range), None));
+    queries
 }
 
 impl At {
@@ -317,5 +362,59 @@ mod tests {
         // Also when the last segments of the prefix were lost after the cut was given out.
         let expected = (vec![1, 2, 5, 6, 8, 9], Some(10), vec![3, 4, 7, 10], None);
         assert_eq!(walk(&table, heads(10), &left_out).await.unwrap(), expected);
+    }
+
+    /// What is passed over is noted as if it had been read, and what stands behind it is read, in all lanes.
+    #[tokio::test]
+    async fn what_is_passed_over_is_part_of_the_reading() {
+        let (table, _folder) = lacking(&[]).await;
+        let lane = |lane| LogId { lane, ..log() };
+        let columns = Columns { rows: 1, columns: vec![Column::new("predicted_at", Values::Time(vec![1]))] };
+        for (lane_of, seq) in [(2, 1), (2, 2), (3, 1), (7, 1)] {
+            let at = Timestamp::default().plus_seconds(seq as i64 * MINUTE);
+            let segment = Segment::pack(lane(lane_of), seq, at, Vec::new(), &columns).unwrap();
+            table.put(segment.to_item(), Condition::Absent).await.unwrap();
+        }
+        let read = async |until: Until, passed: Heads| {
+            let left_out = [(log(), 3), (log(), 9)].into();
+            let walk = Walk::new(&log().workspace, log().day, Kind::Predictions, until, Arc::new(left_out));
+            let mut walk = walk.beyond(passed);
+            let (mut admitted, mut heads, mut left) = (Vec::new(), Heads::new(), Vec::new());
+            while let Some(page) = walk.next(&table, None).await? {
+                admitted.extend(page.iter().map(|segment| (segment.log.lane, segment.seq)));
+            }
+            for note in walk.notes() {
+                match note {
+                    Note::Read(log, seq) => _ = heads.insert(log, seq),
+                    Note::LeftOut(_, seq) => left.push(seq),
+                    other => panic!("{other:?}"),
+                }
+            }
+            left.sort_unstable();
+            Ok::<_, event::Error>((admitted, heads, left))
+        };
+        let (all, heads, left) = read(Until::Now, Heads::new()).await.unwrap();
+        assert_eq!((all.len(), heads.len(), &left[..]), (12, 4, &[3, 9][..]));
+        let untils = [
+            Until::Now,
+            Until::AsOf(Timestamp::default().plus_seconds(60 * MINUTE)),
+            Until::Heads(heads.clone()),
+        ];
+        for until in untils {
+            for passed in [
+                vec![(0, 8)],
+                vec![(0, 10), (2, 1)],
+                vec![(2, 2)],
+                vec![(3, 1), (7, 1)],
+                vec![(0, 10), (2, 2), (3, 1), (7, 1)],
+            ] {
+                let passed: Heads = passed.iter().map(|(number, last)| (lane(*number), *last)).collect();
+                let (rest, known, left_out) = read(until.clone(), passed.clone()).await.unwrap();
+                assert_eq!((&known, &left_out), (&heads, &left), "{passed:?}");
+                let is_behind =
+                    |(number, seq): &&(u8, u64)| passed.get(&lane(*number)).is_none_or(|last| seq > last);
+                assert_eq!(rest, all.iter().filter(is_behind).copied().collect::<Vec<_>>(), "{passed:?}");
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ use log::{
     active,
     counted::{self, CountedTime},
     expired::{self, Expired},
-    key,
+    key, key_filter,
     projection::{Applied, Projected},
     scan::{self, LogHead},
 };
@@ -109,6 +109,7 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
             }
         }
         deleted.days += 1;
+        key_filter::delete(table, workspace, active.version, day.day).await?;
         for head in heads {
             deleted.segments += delete(table, &head).await?;
         }

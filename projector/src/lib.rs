@@ -55,6 +55,7 @@ pub mod features;
 mod following;
 mod full_sweep;
 pub mod heartbeat;
+pub mod key_filters;
 pub mod lease;
 mod letter;
 mod lock;

@@ -35,6 +35,7 @@ use crate::{
     dlq::{self, DeadLetter, LetterState, Refused, Stopped},
     evaluate::evaluate,
     features::sketch,
+    key_filters::make_day,
     project::project,
     sweep::{Covered, applied, sweep_version},
 };
@@ -215,6 +216,7 @@ impl Rebuild<'_> {
             }
             let effort = sketch(self.table, version, day, &projection.applied).await?;
             if !self.refused(version, effort.stopped, Refused::Features).await? {
+                make_day(self.table, version, day, self.pace.clock.now()).await?;
                 return Ok(segments);
             }
         }
@@ -310,6 +312,7 @@ impl Rebuild<'_> {
                 key::all_projections(self.workspace, version),
                 key::all_splits(self.workspace, version),
                 key::all_features(self.workspace, version),
+                key::all_key_filters(self.workspace, version),
                 key::dead_letters(self.workspace, version),
             ] {
                 let mut query = Query::table(range).only(&["v"]);

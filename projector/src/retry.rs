@@ -17,7 +17,7 @@ use crate::{
     dlq::{self, DeadLetter, Refused, Stopped},
     evaluate::{self, Effort},
     expire::expire,
-    features,
+    features, key_filters,
     letter::LetterState,
     project::{self, record_releases},
     stages,
@@ -118,6 +118,9 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Stages => stages::make(table, workspace, &BTreeSet::new(), now).await.map(|_| ()),
             OfWorkspace::Leaderboard => board::refresh(table, catalog, workspace).await,
+            OfWorkspace::KeyFilters => {
+                key_filters::make(table, workspace, (None, &BTreeSet::new()), now).await.map(|_| ())
+            }
             OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
         }
     };

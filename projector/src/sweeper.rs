@@ -26,6 +26,7 @@ use crate::{
     counters::move_old,
     expire::expire,
     full_sweep::{self, FullSweep},
+    key_filters,
     lock::lock,
     rotation,
     shared::{Extent, Request, Shared, add, waits},
@@ -133,6 +134,7 @@ impl Shared {
                 self.move_counters(workspace).await?;
             }
             self.keep_stages(workspace, older).await?;
+            self.filter_keys(workspace, is_whole, older).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;
             Ok(behind)
@@ -158,8 +160,7 @@ impl Shared {
         let behind = if is_whole {
             sweep_version(table, version, workspace).await?
         } else {
-            let first = self.now().plus_seconds(-LATEST_DAYS * DAY_SECONDS).day();
-            sweep_days(table, version, workspace, first, older).await?
+            sweep_days(table, version, workspace, self.first_latest(), older).await?
         };
         let segments = behind.segments;
         tracing::debug!(%workspace, is_whole, segments, "swept");
@@ -215,6 +216,22 @@ impl Shared {
             tracing::debug!(%workspace, stages, waiting, "kept evaluations of days at their ages");
         }
         Ok(())
+    }
+
+    /// Makes the filters of keys that are due.
+    async fn filter_keys(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>) -> Result<()> {
+        let first = (!is_whole).then(|| self.first_latest());
+        let making = key_filters::make(&*self.table, workspace, (first, older), self.now());
+        let filters = self.noted(workspace, OfWorkspace::KeyFilters, making).await?.unwrap_or(0);
+        if filters > 0 {
+            tracing::debug!(%workspace, filters, "made filters of keys");
+        }
+        Ok(())
+    }
+
+    /// The first of the latest days.
+    fn first_latest(&self) -> Day {
+        self.now().plus_seconds(-LATEST_DAYS * DAY_SECONDS).day()
     }
 
     /// Deletes what has expired. What is not projected yet waits for a later sweep.

@@ -23,6 +23,7 @@ use log::{
 };
 use table::Table;
 
+mod filters;
 mod gone;
 mod staged;
 
@@ -53,6 +54,8 @@ pub struct Report {
     pub evaluations: usize,
     /// Evaluations at ages of their days that were compared.
     pub stages: usize,
+    /// Filters of keys that were compared.
+    pub filters: usize,
     /// Counts that were compared.
     pub counts: usize,
     /// Segments that an operator left out of the rollups: no fault, but no part of them either.
@@ -155,6 +158,7 @@ impl Report {
         self.parts += day.parts;
         self.evaluations += day.evaluations;
         self.stages += day.stages;
+        self.filters += day.filters;
         self.counts += day.counts;
         self.skipped += day.skipped;
         self.behind += day.behind;
@@ -205,6 +209,7 @@ impl DayCheck<'_> {
             self.counters(&fresh).await?;
         }
         self.evaluation(&stored, behind == 0, catalog).await?;
+        self.filters().await?;
         self.stages(catalog).await
     }
 

@@ -80,18 +80,21 @@ pub(crate) enum Why {
     Lane,
     /// None of its events has a key that is wanted.
     Key,
+    /// The filter of its day says that it has no key that is wanted.
+    Filter,
     /// The answer lacks it: an operator skipped it, or it cannot be read.
     LeftOut,
 }
 
 impl Why {
     /// All of them, by name.
-    pub(crate) const ALL: [(Self, &'static str); 6] = [
+    pub(crate) const ALL: [(Self, &'static str); 7] = [
         (Self::Empty, "empty"),
         (Self::Release, "release"),
         (Self::Time, "time"),
         (Self::Lane, "lane"),
         (Self::Key, "key"),
+        (Self::Filter, "filter"),
         (Self::LeftOut, "left_out"),
     ];
 
@@ -103,6 +106,7 @@ impl Why {
             Self::Time => "none of their events has a time that is wanted",
             Self::Lane => "they are in lanes of other keys",
             Self::Key => "none of their events has a key that is wanted",
+            Self::Filter => "the filter of their day says that they have no key that is wanted",
             Self::LeftOut => "the answer lacks them, as its warnings say",
         }
     }
@@ -146,7 +150,9 @@ impl Filter {
     /// others only if some event has one of them; else it says why they are not.
     pub(crate) fn unpack(&self, segment: &Segment, lanes: &Lanes) -> Result<(Unpacked, Option<Why>)> {
         let (day, place, appended_at) = (segment.log.day, segment.place(), segment.appended_at);
-        let without = |why| (Unpacked { day, place, appended_at, columns: self.no_rows(segment) }, Some(why));
+        let without = |why| {
+            (Unpacked { day, place, appended_at, columns: self.no_rows(segment.column_names()) }, Some(why))
+        };
         if !lanes.may_hold(&segment.log, segment.placed) {
             return Ok(without(Why::Lane));
         }
@@ -190,8 +196,8 @@ impl Filter {
     }
 
     /// The columns of a segment, without its rows: they say which members of families it has.
-    fn no_rows(&self, segment: &Segment) -> Columns {
-        let names = segment.column_names().filter(|name| self.takes(name));
+    pub(crate) fn no_rows(&self, names: impl Iterator<Item = String>) -> Columns {
+        let names = names.filter(|name| self.takes(name));
         let columns = names.map(|name| {
             let values = match self.kind.column_type(&name).unwrap_or(FieldType::Text) {
                 FieldType::Float => Values::Float(Vec::new()),

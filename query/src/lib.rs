@@ -59,6 +59,7 @@ mod head_to_head;
 pub mod http;
 mod intervals;
 mod joined;
+mod key_filters;
 mod lanes;
 mod lineage;
 mod lines;
@@ -369,8 +370,7 @@ impl Query {
                 skipped::between(&*self.table, workspace, version, days, counts).await?
             }
         };
-        let hold = hold.clone();
-        Ok(Arc::new(Reading::new(&self.table, workspace, point.window, until, kept, left_out, hold)))
+        Ok(Arc::new(Reading::new(&self.table, workspace, point.window, until, kept, left_out, hold.clone())))
     }
 
     /// Checks that the release of a request exists.

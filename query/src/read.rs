@@ -20,11 +20,13 @@ use log::{
 };
 use meter::catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT};
 use table::Table;
+use tokio::sync::OnceCell;
 
 use crate::{
     budget::{Full, Hold, in_words},
     explain::Step,
     filter::Why,
+    key_filters::PassedOver,
     lanes::Lanes,
     meters,
     runs::rows_of,
@@ -55,6 +57,8 @@ pub(crate) struct Reading {
     pub(crate) hold: Hold,
     /// Whether another reading has said what is left out.
     is_again: bool,
+    /// Which version of its projections the workspace is read from, once that was asked.
+    pub(crate) version: OnceCell<u32>,
     /// Whether the answer has days as they stood at an age, which no cut names.
     pub(crate) has_stages: AtomicBool,
     found: Mutex<Found>,
@@ -115,9 +119,9 @@ async fn day_with<T: Send + 'static>(
     filter: &Filter,
     make: impl FnOnce(Vec<Unpacked>) -> Result<Made<T>> + Send + 'static,
 ) -> Result<Option<T>> {
-    let mut walk = reading.walk(day, filter.kind)?;
+    let (mut walk, passed) = PassedOver::walk(reading, day, filter).await?;
     let mut lanes = Lanes::default();
-    let mut unpacked = Vec::new();
+    let mut unpacked: Vec<Unpacked> = passed.iter().map(|passed| passed.no_rows(day, filter)).collect();
     let mut bytes = 0;
     while let Some(page) = reading.page(&mut walk, None).await? {
         reading
@@ -174,6 +178,7 @@ impl Reading {
             left_out,
             hold,
             is_again: false,
+            version: OnceCell::new(),
             has_stages: AtomicBool::new(false),
             found,
         }

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     filter::{Facts, Filter, Why},
+    key_filters::PassedOver,
     lanes::Lanes,
     read::{DAYS_AT_ONCE, Reading},
 };
@@ -52,7 +53,7 @@ pub(crate) struct DayRuns {
     pub(crate) members: BTreeSet<String>,
     /// How many rows there are of the release, or of all.
     pub(crate) rows: u64,
-    /// Whether there are segments in lanes of other keys than those that are wanted.
+    /// Whether there are segments of other keys than those that are wanted, which are not read.
     has_other_lanes: bool,
 }
 
@@ -86,11 +87,15 @@ async fn survey_day(
     filter: &Filter,
     with_members: bool,
 ) -> Result<DayRuns> {
-    let mut walk = reading.walk(day, filter.kind)?;
+    let (mut walk, passed) = PassedOver::walk(reading, day, filter).await?;
     let mut lanes = Lanes::default();
     let attributes: Vec<&str> = ATTRIBUTES.into_iter().chain(with_members.then_some(DATA)).collect();
     let mut found =
         DayRuns { day, runs: Vec::new(), members: BTreeSet::new(), rows: 0, has_other_lanes: false };
+    if let Some(passed) = passed {
+        found.has_other_lanes = true;
+        found.members.extend(passed.columns.into_iter().filter(|_| with_members));
+    }
     // By version of the item: in the order of the log all of the first version come first.
     let mut runs: BTreeMap<Placed, Vec<Run>> = BTreeMap::new();
     while let Some(page) = reading.page(&mut walk, Some(&attributes)).await? {

@@ -26,6 +26,7 @@ mod follow;
 mod following;
 mod head_to_head;
 mod identity;
+mod key_filters;
 mod keys;
 mod leaderboard;
 mod lineage;

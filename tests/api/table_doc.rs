@@ -7,12 +7,16 @@ use catalog::{
     AlertRuleBody, Catalog, CrossedRule, Delivery, Judged, New, NewEntity, NewRun, Noted, ReleaseDetails,
     Role, Run, Webhook,
 };
-use event::{Clock, Day, Definition, Kind, Task, Timestamp, Window};
-use fold::alert::{Reading, Standing, replay};
+use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
+use fold::{
+    alert::{Reading, Standing, replay},
+    key_filter::KeyFilterBuilder,
+};
 use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
     key::{self, EntityId, LogId, Scope, Trail},
+    key_filter::{self, At, Head},
     staged::{self, Stage, StagedUntil},
 };
 use serde_json::{Value as Json, json};
@@ -201,6 +205,32 @@ async fn keep_stage(table: &Arc<dyn Table>, workspace: &event::Id) {
     StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
 }
 
+/// A filter of the keys of a day, and the key of its part.
+async fn filter_part(table: &Arc<dyn Table>, workspace: &event::Id) -> Key {
+    let at = At { workspace, version: 1, day: now().day(), kind: Kind::Predictions };
+    let key = Column::new("key", Values::Text(["loan-1", "loan-2"].into_iter().collect()));
+    let mut builder = KeyFilterBuilder::new(1, 0..1);
+    builder.add(&Columns { rows: 2, columns: vec![key] }).unwrap();
+    let parts: Vec<_> = builder.finish().iter().map(|(part, _)| part.to_bytes()).collect();
+    let head = Head {
+        lanes: Some(4),
+        columns: Some(["tag.branch".to_owned()].into()),
+        keys: 2,
+        ..Head::of([("p/00".to_owned(), 3)].into(), now())
+    };
+    key_filter::write(&**table, at, 0, head, parts).await.unwrap();
+    let head = key_filter::head(&**table, at).await.unwrap().unwrap();
+    key::key_filter_part(workspace, 1, now().day(), Kind::Predictions, (head.digest, 0))
+}
+
+fn filter_head(workspace: &event::Id) -> Key {
+    key::key_filter(workspace, 1, now().day(), Kind::Predictions)
+}
+
+fn delivery(workspace: &event::Id) -> Key {
+    key::delivery(workspace, now().day(), "auc-low", now(), "oncall")
+}
+
 #[tokio::test]
 async fn the_page_shows_what_is_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -254,12 +284,11 @@ async fn the_page_shows_what_is_stored() {
         ("The alert rules of a workspace", key::alert_rules(workspace.id())),
         ("The evaluation of a day when it was a day old", key::stage(workspace.id(), now().day(), 24)),
         ("Up to when such evaluations are kept", key::staged_until(workspace.id())),
+        ("The filter of the keys of a day", filter_head(workspace.id())),
+        ("A part of it", filter_part(&table, workspace.id()).await),
         ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
-        (
-            "That it is to be posted to a webhook",
-            key::delivery(workspace.id(), now().day(), "auc-low", now(), "oncall"),
-        ),
+        ("That it is to be posted to a webhook", delivery(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

@@ -296,12 +296,21 @@ pub enum OfWorkspace {
     Stages,
     /// Its alert rules are judged.
     Alerts,
+    /// Filters of the keys of days are made.
+    KeyFilters,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Sweep, Self::Counters, Self::Expiry, Self::Leaderboard, Self::Stages, Self::Alerts];
+    pub const ALL: [Self; 7] = [
+        Self::Sweep,
+        Self::Counters,
+        Self::Expiry,
+        Self::Leaderboard,
+        Self::Stages,
+        Self::Alerts,
+        Self::KeyFilters,
+    ];
 
     /// Its name in keys.
     pub fn name(self) -> &'static str {
@@ -312,6 +321,7 @@ impl OfWorkspace {
             Self::Leaderboard => "leaderboard",
             Self::Stages => "stages",
             Self::Alerts => "alerts",
+            Self::KeyFilters => "keys",
         }
     }
 

@@ -46,13 +46,14 @@ locals {
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
   # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
-  # served, evaluations as they stood at ages of their days, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
+  # served, evaluations as they stood at ages of their days, filters of keys, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
   # the time that the table has counted and how far it was swept.
   projection_keys = [
     local.workspace,
     "${local.workspace}/count",
     "${local.workspace}/rollup/v*",
     "${local.workspace}/feature/v*",
+    "${local.workspace}/keys/v*",
     "${local.workspace}/proj",
     "${local.workspace}/stage",
     "${local.workspace}/dlq/v*",

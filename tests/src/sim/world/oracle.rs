@@ -7,11 +7,13 @@ use catalog::DEFINED;
 use event::{Columns, Kind, lane::Place};
 use fold::{
     Delta, LogSegment,
+    key_filter::{KeyFilterPart, part_of},
     rollup::{Folding, Merge},
 };
 use log::{
     evaluated::{self, Found},
-    key::{self, By, Counted, LogId, Projection},
+    key::{self, By, Counted, LogId, OfKeyFilter, Projection},
+    key_filter::Head,
     projection::{Applied, Projected},
     scan,
 };
@@ -44,6 +46,9 @@ impl State {
         let is_settled = |item: &Item| item.optional_text("state") != Some("pending");
         if key::parse_delivery(&item.key).is_some() && before.is_some_and(is_settled) {
             return Err("a delivery that was settled is written again".into());
+        }
+        if let Some(of) = key::parse_key_filter(&item.key).filter(|of| of.digest.is_none()) {
+            return self.check_key_filter(of, item);
         }
         if ["/rollup/v", "/feature/v"].iter().any(|partition| item.key.pk.contains(partition)) {
             return self.check_projection(before, item);
@@ -107,11 +112,45 @@ impl State {
         }
     }
 
+    /// The active version of projections.
+    fn active(&self, workspace: &event::Id) -> i64 {
+        self.items.get(&key::active(workspace)).map_or(0, |stored| whole(&stored.item, "version"))
+    }
+
     /// Whether this is the key of an evaluation of a version of projections before the active one.
     fn is_left(&self, workspace: &event::Id, day: event::Day, head: &Key) -> bool {
-        let active =
-            self.items.get(&key::active(workspace)).map_or(0, |stored| whole(&stored.item, "version"));
-        (1..active).any(|version| key::evaluation(workspace, version as u32, day) == *head)
+        (1..self.active(workspace)).any(|version| key::evaluation(workspace, version as u32, day) == *head)
+    }
+
+    /// A filter of keys knows each key of the segments that it covers.
+    fn check_key_filter(&self, of: OfKeyFilter, item: &Item) -> std::result::Result<(), String> {
+        let told = |error: event::Error| error.to_string();
+        let workspace = self.workspace().ok_or("nothing appended")?;
+        let head = Head::from_item(item).map_err(told)?;
+        // Where a segment cannot be read there is none.
+        let known = head.applied.iter().filter_map(|(name, last)| {
+            let log = scan::log_named(&workspace, of.day, name)?;
+            Some(self.logs.get(&log)?.iter().take(*last as usize))
+        });
+        let segments: Vec<&Option<Columns>> = known.flatten().collect();
+        // Of a version that another one has taken the place of, parts are deleted first; its heads go next.
+        if head.parts == 0 || i64::from(of.version) < self.active(&workspace) {
+            return Ok(());
+        }
+        for columns in segments.into_iter().flatten() {
+            let keys = columns.column("key").ok_or("events without keys")?;
+            for key in (0..columns.rows).filter_map(|row| keys.text(row)) {
+                let place = (head.digest, part_of(key, head.parts));
+                let part = key::key_filter_part(&workspace, of.version, of.day, of.kind, place);
+                let part = self.items.get(&part).ok_or("a part of the filter is missing")?;
+                let part = part.item.bytes("data").map_err(told)?;
+                let part = KeyFilterPart::from_bytes(part).map_err(|error| error.to_string())?;
+                if !part.may_hold(key) {
+                    return Err(format!("the filter does not know {key}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn fold(

@@ -1,0 +1,332 @@
+//! Filters of the keys of days as they stand in the table: a head that says which prefix of the logs a filter is of, and parts, of
+//! which the key decides which one says whether it may be there.
+//!
+//! Parts are written first, under the digest of all of them, so two writers cannot mix theirs; then the head that names them, under
+//! the condition that it is as it was read and that the day has its events; then parts of other digests are deleted. A reader that
+//! misses a part was overtaken, and does without.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Id, Kind, Result, Timestamp};
+use futures::future::try_join_all;
+use sha2::{Digest, Sha256};
+use table::{Condition, Item, Key, Query, Table, Write, item::Value, query_all, unless_overtaken};
+
+use crate::{
+    key,
+    projection::{Applied, Projected},
+};
+
+/// The kinds of events whose keys have filters.
+pub const KINDS: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
+
+/// The version of a head, and of a part; what a part holds has a version of its own.
+const ITEM_VERSION: i64 = 1;
+
+/// How many parts are written or deleted at once.
+const AT_ONCE: usize = 16;
+
+/// The attribute of a part that holds it.
+const DATA: &str = "data";
+
+/// Where a filter is.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// The workspace.
+    pub workspace: &'a Id,
+    /// The version of the projections.
+    pub version: u32,
+    /// The day.
+    pub day: Day,
+    /// The kind of events.
+    pub kind: Kind,
+}
+
+impl At<'_> {
+    fn key(&self) -> Key {
+        key::key_filter(self.workspace, self.version, self.day, self.kind)
+    }
+}
+
+/// What a filter is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Grows by one with each write; 0 when there is none.
+    pub ver: i64,
+    /// The prefix of each log of the day and kind.
+    pub applied: Applied,
+    /// The latest time at which a segment of it was appended.
+    pub appended_at: Timestamp,
+    /// How many lanes the day has, if all of it was placed by keys.
+    pub lanes: Option<u8>,
+    /// The members of families that occur in it, by the names of their columns, if they are not too many.
+    pub columns: Option<BTreeSet<String>>,
+    /// How many distinct keys it has, by their hashes.
+    pub keys: u64,
+    /// How many parts there are; none, where keys cannot be read, so that any key may be there.
+    pub parts: u32,
+    /// When it was made.
+    pub made_at: Timestamp,
+    /// The digest of the parts.
+    pub digest: u64,
+}
+
+impl Head {
+    /// That of a filter of nothing, which is made at an instant.
+    pub fn of(applied: Applied, made_at: Timestamp) -> Self {
+        Self {
+            ver: 0,
+            applied,
+            appended_at: Timestamp::default(),
+            lanes: None,
+            columns: None,
+            keys: 0,
+            parts: 0,
+            made_at,
+            digest: 0,
+        }
+    }
+
+    fn to_item(&self, at: At<'_>) -> Item {
+        let applied = self.applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
+        let item = Item::new(at.key())
+            .with("v", ITEM_VERSION)
+            .with("ver", self.ver)
+            .with("applied", applied.collect::<BTreeMap<_, _>>())
+            .with("appended_at", self.appended_at.micros())
+            .with("keys", self.keys as i64)
+            .with("parts", i64::from(self.parts))
+            .with("made_at", self.made_at.micros())
+            .with("digest", format!("{:016x}", self.digest));
+        let item = match self.lanes {
+            Some(lanes) => item.with("lanes", i64::from(lanes)),
+            None => item,
+        };
+        match &self.columns {
+            Some(names) => item.with("columns", Value::L(names.iter().cloned().map(Value::from).collect())),
+            None => item,
+        }
+    }
+
+    /// Reads it from its item.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let time = |name| {
+            let time = Timestamp::from_micros(item.int(name)?);
+            time.ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+        };
+        let count = |name| {
+            let count = u32::try_from(item.int(name)?);
+            count.map_err(|_| item.corrupt(format_args!("`{name}` is no count")))
+        };
+        let lanes = item.attributes.contains_key("lanes").then(|| item.int("lanes")).transpose()?;
+        let lanes = lanes.map(u8::try_from).transpose().map_err(|_| item.corrupt("`lanes` is no count"))?;
+        let columns = item.attributes.contains_key("columns").then(|| names(item)).transpose()?;
+        let digest = u64::from_str_radix(item.text("digest")?, 16);
+        Ok(Self {
+            ver: item.int("ver")?,
+            applied: Projected::applied_of(item)?,
+            appended_at: time("appended_at")?,
+            lanes,
+            columns,
+            keys: u64::try_from(item.int("keys")?).map_err(|_| item.corrupt("`keys` is no count"))?,
+            parts: count("parts")?,
+            made_at: time("made_at")?,
+            digest: digest.map_err(|_| item.corrupt("`digest` is none"))?,
+        })
+    }
+}
+
+fn names(item: &Item) -> Result<BTreeSet<String>> {
+    let name = |value: &Value| match value {
+        Value::S(name) => Ok(name.clone()),
+        _ => Err(item.corrupt("`columns` is not names")),
+    };
+    item.list("columns")?.iter().map(name).collect()
+}
+
+/// The head of a filter, if there is one.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Option<Head>> {
+    table.get(&at.key()).await?.as_ref().map(Head::from_item).transpose()
+}
+
+/// The heads of the filters of the days from `from` to `to`.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn heads(
+    table: &dyn Table,
+    workspace: &Id,
+    version: u32,
+    (from, to): (Day, Day),
+) -> Result<BTreeMap<(Day, Kind), Head>> {
+    let query = Query::table(key::key_filters_between(workspace, version, from, to));
+    let of = |item: &Item| {
+        let of = key::parse_key_filter(&item.key);
+        let of = of.ok_or_else(|| item.corrupt("its key is not one of a filter"))?;
+        Ok(((of.day, of.kind), Head::from_item(item)?))
+    };
+    query_all(table, query).await?.iter().map(of).collect()
+}
+
+/// A part of a filter; `None`, when another filter has taken its place since its head was read.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn part(table: &dyn Table, at: At<'_>, head: &Head, number: u32) -> Result<Option<Vec<u8>>> {
+    let key = key::key_filter_part(at.workspace, at.version, at.day, at.kind, (head.digest, number));
+    let Some(mut item) = table.get(&key).await? else { return Ok(None) };
+    item.check_version(ITEM_VERSION)?;
+    item.take_bytes(DATA)
+}
+
+/// Puts a filter in the place of the one whose version is `before`, 0 where there is none; whether nobody else was quicker, and the
+/// day has its events.
+///
+/// # Errors
+/// Those of the table.
+pub async fn write(
+    table: &dyn Table,
+    at: At<'_>,
+    before: i64,
+    head: Head,
+    parts: Vec<Vec<u8>>,
+) -> Result<bool> {
+    let digest = digest(&parts);
+    let head = Head { ver: before + 1, parts: parts.len() as u32, digest, ..head };
+    let item = |(number, data): (u32, Vec<u8>)| {
+        let key = key::key_filter_part(at.workspace, at.version, at.day, at.kind, (digest, number));
+        Item::new(key).with("v", ITEM_VERSION).with(DATA, data)
+    };
+    let items: Vec<Item> = (0..).zip(parts).map(item).collect();
+    for some in items.chunks(AT_ONCE) {
+        try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
+    }
+    let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
+    let put = Write::Put(head.to_item(at), Condition::unchanged(before));
+    let is_written = unless_overtaken(table.transact(vec![put, is_kept]).await)?.is_some();
+    tidy(table, at).await?;
+    Ok(is_written)
+}
+
+/// Deletes the parts that the head does not name: those of a filter before it, and those of a writer that came too late or died.
+async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
+    let named = head(table, at).await?.map(|head| head.digest);
+    let range = key::key_filter_parts(at.workspace, at.version, at.day, at.kind);
+    let old = query_all(table, Query::table(range).only(&["v"])).await?;
+    let is_old = |item: &&Item| key::parse_key_filter(&item.key).is_some_and(|of| of.digest != named);
+    let old: Vec<&Item> = old.iter().filter(is_old).collect();
+    for some in old.chunks(AT_ONCE) {
+        try_join_all(some.iter().map(|item| table.delete(&item.key, Condition::None))).await?;
+    }
+    Ok(())
+}
+
+/// Deletes all filters of a day: the heads first, so that no reader finds one without its parts.
+///
+/// # Errors
+/// Those of the table. It may be called again at any time.
+pub async fn delete(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<()> {
+    for range in [
+        key::key_filters_between(workspace, version, day, day),
+        key::key_filter_parts_of_day(workspace, version, day),
+    ] {
+        let items = query_all(table, Query::table(range).only(&["v"])).await?;
+        for some in items.chunks(AT_ONCE) {
+            try_join_all(some.iter().map(|item| table.delete(&item.key, Condition::None))).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The digest of the parts of a filter.
+pub fn digest(parts: &[Vec<u8>]) -> u64 {
+    let mut sha = Sha256::new();
+    for part in parts {
+        sha.update((part.len() as u64).to_le_bytes());
+        sha.update(part);
+    }
+    let digest = sha.finalize();
+    digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Clock;
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+    use crate::expired::Expired;
+
+    const WORKSPACE: &str = "2NBs0sLBnJxEcoDLgVnQdJkhEgV";
+
+    fn filter() -> Head {
+        Head {
+            appended_at: Timestamp::parse("2013-06-02T00:00:00Z").unwrap(),
+            lanes: Some(4),
+            columns: Some(["tag.b".to_owned(), "feature.a".to_owned()].into()),
+            keys: 7,
+            ..Head::of(Applied::from([("p/00".into(), 3), ("p/02".into(), 2)]), Timestamp::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_filter_takes_the_place_of_the_one_that_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let workspace = Id::parse(WORKSPACE).unwrap();
+        let day: Day = "2013-06-01".parse().unwrap();
+        let at = At { workspace: &workspace, version: 1, day, kind: Kind::Predictions };
+        assert_eq!(head(&table, at).await.unwrap(), None);
+        let two = vec![vec![1, 2], vec![3]];
+        assert!(write(&table, at, 0, filter(), two.clone()).await.unwrap());
+        let first = head(&table, at).await.unwrap().unwrap();
+        assert_eq!(first, Head { ver: 1, parts: 2, digest: digest(&two), ..filter() });
+        assert_eq!(part(&table, at, &first, 1).await.unwrap(), Some(vec![3]));
+        assert_eq!(part(&table, at, &first, 2).await.unwrap(), None);
+        // Who read nothing comes too late, and leaves no part behind.
+        assert!(!write(&table, at, 0, filter(), vec![vec![9]]).await.unwrap());
+        let stored = async || {
+            let range = key::key_filter_parts(&workspace, 1, day, Kind::Predictions);
+            query_all(&table, Query::table(range)).await.unwrap().len()
+        };
+        assert_eq!((head(&table, at).await.unwrap().unwrap(), stored().await), (first.clone(), 2));
+        // One that cannot say its columns or lanes, without parts.
+        let unknown = Head::of(Applied::new(), Timestamp::default());
+        assert!(write(&table, at, 1, unknown.clone(), Vec::new()).await.unwrap());
+        let second = head(&table, at).await.unwrap().unwrap();
+        assert_eq!(second, Head { ver: 2, digest: digest(&[]), ..unknown });
+        assert_eq!((part(&table, at, &first, 0).await.unwrap(), stored().await), (None, 0));
+        let other = At { kind: Kind::Outcomes, ..at };
+        assert!(write(&table, other, 0, filter(), two.clone()).await.unwrap());
+        let known = heads(&table, &workspace, 1, (day, day)).await.unwrap();
+        assert_eq!(known.keys().map(|(_, kind)| *kind).collect::<Vec<_>>(), KINDS);
+        delete(&table, &workspace, 1, day).await.unwrap();
+        let all = Query::table(key::all_key_filters(&workspace, 1));
+        assert_eq!(query_all(&table, all.clone()).await.unwrap(), []);
+        // Of a day whose events are gone there is none.
+        let gone = Expired { day, heads: Applied::new(), at: Timestamp::default() };
+        table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
+        assert!(!write(&table, at, 0, filter(), two).await.unwrap());
+        assert_eq!(query_all(&table, all).await.unwrap(), []);
+    }
+
+    /// What is stored is read for good.
+    #[test]
+    fn the_stored_form_of_a_head_stays_as_it_is() {
+        let workspace = Id::parse(WORKSPACE).unwrap();
+        let day = "2013-06-01".parse().unwrap();
+        let at = At { workspace: &workspace, version: 1, day, kind: Kind::Predictions };
+        let head = Head { ver: 2, parts: 3, digest: 0xab, ..filter() };
+        let item = head.to_item(at);
+        assert_eq!(Head::from_item(&item).unwrap(), head);
+        insta::assert_snapshot!(format!("{}: {:?}", item.key, item.attributes));
+        assert!(Head::from_item(&item.with("v", 2)).is_err());
+    }
+}
