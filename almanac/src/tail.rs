@@ -169,10 +169,10 @@ pub(crate) async fn consumer(config: &Config, command: ConsumerCommand) -> anyho
     match command {
         ConsumerCommand::List { workspace, format } => {
             let workspace = catalog.workspace(&workspace).await?;
-            let mut rows = Vec::new();
-            for consumer in catalog.consumers(workspace.id()).await? {
-                rows.push(row(&catalog, &consumer).await?);
-            }
+            let consumers = catalog.consumers(workspace.id()).await?;
+            let lags = catalog.lags(&consumers).await?;
+            let rows: Vec<_> =
+                consumers.iter().zip(&lags).map(|(consumer, lag)| row(consumer, lag)).collect();
             show(&["name", "kind", "behind_segments", "behind_since", "committed_at"], &rows, format);
         }
         ConsumerCommand::Show { name, workspace, format } => {
@@ -180,7 +180,7 @@ pub(crate) async fn consumer(config: &Config, command: ConsumerCommand) -> anyho
             let consumer = catalog.consumer(workspace.id(), &name).await?;
             let missing = || Error::not_found(format!("there is no consumer `{name}`"));
             let consumer = consumer.ok_or_else(missing)?;
-            let mut row = row(&catalog, &consumer).await?;
+            let mut row = row(&consumer, &catalog.lag(&consumer).await?);
             row["cut"] = consumer.cut.to_string().into();
             let columns =
                 ["name", "kind", "behind_segments", "behind_since", "created_at", "committed_at", "cut"];
@@ -195,14 +195,13 @@ pub(crate) async fn consumer(config: &Config, command: ConsumerCommand) -> anyho
     Ok(())
 }
 
-async fn row(catalog: &Catalog, consumer: &catalog::Consumer) -> Result<serde_json::Value, Error> {
-    let lag = catalog.lag(consumer).await?;
-    Ok(json!({
+fn row(consumer: &catalog::Consumer, lag: &catalog::ConsumerLag) -> serde_json::Value {
+    json!({
         "name": consumer.name,
         "kind": consumer.kind().map(Kind::name),
         "behind_segments": lag.segments,
         "behind_since": lag.since.map(|since| since.to_string()),
         "created_at": consumer.created_at.to_string(),
         "committed_at": consumer.committed_at.to_string(),
-    }))
+    })
 }

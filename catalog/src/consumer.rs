@@ -1,7 +1,9 @@
 //! Consumers: programs that follow the log of a workspace, each with the cut up to which it has read.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use event::{Error, Id, Kind, Result, Timestamp, id::check_name};
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use log::{cut::Cut, key, key::LogId, known::Known, scan};
 use table::{Change, Condition, Item, Policy, Query, query_all, update};
 
@@ -158,25 +160,73 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn lag(&self, consumer: &Consumer) -> Result<ConsumerLag> {
-        let cut = &consumer.cut;
-        let Some(kind) = consumer.kind() else { return Ok(ConsumerLag::default()) };
-        let mut known = Known::new(&cut.workspace, kind, cut.heads.clone());
-        known.look(&*self.table).await?;
-        let read = |log: &LogId| cut.heads.get(log).copied().unwrap_or_default();
-        let behind: Vec<(LogId, u64)> = known
-            .heads()
-            .iter()
-            .filter(|(log, seq)| log.day >= cut.window.from() && **seq > read(log))
-            .map(|(log, seq)| (log.clone(), seq - read(log)))
-            .collect();
-        let mut since = None;
-        for logs in behind.chunks(LOGS_AT_ONCE) {
-            let firsts = logs.iter().map(|(log, _)| scan::after(&*self.table, log, read(log)));
-            let firsts = try_join_all(firsts).await?.into_iter().flatten();
-            since = since.into_iter().chain(firsts.map(|segment| segment.appended_at)).min();
-        }
-        Ok(ConsumerLag { segments: behind.iter().map(|(_, count)| count).sum(), since })
+        Ok(self.lags(std::slice::from_ref(consumer)).await?.remove(0))
     }
+
+    /// How far each consumer of one workspace is behind now, in their order. The heads of a kind are looked at once,
+    /// however many consumers follow it, and so is each segment at which some of them stopped.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn lags(&self, consumers: &[Consumer]) -> Result<Vec<ConsumerLag>> {
+        let mut known: BTreeMap<Kind, Known> = BTreeMap::new();
+        for consumer in consumers {
+            let Some(kind) = consumer.kind() else { continue };
+            let known = known
+                .entry(kind)
+                .or_insert_with(|| Known::new(&consumer.cut.workspace, kind, BTreeMap::new()));
+            for (log, seq) in &consumer.cut.heads {
+                known.note(log.clone(), *seq);
+            }
+        }
+        for known in known.values_mut() {
+            known.look(&*self.table).await?;
+        }
+        let behind: Vec<_> = consumers
+            .iter()
+            .map(|consumer| {
+                let known = consumer.kind().and_then(|kind| known.get(&kind));
+                known.map_or_else(Vec::new, |known| unread(consumer, known))
+            })
+            .collect();
+        let firsts = self.firsts(behind.iter().flatten().map(|(from, _)| from.clone()).collect()).await?;
+        let lag = |behind: &Vec<(Unread, u64)>| {
+            // A log that another consumer knew of may be gone by now.
+            let there = behind.iter().filter_map(|(from, count)| Some((firsts.get(from)?, count)));
+            ConsumerLag {
+                segments: there.clone().map(|(_, count)| count).sum(),
+                since: there.map(|(first, _)| *first).min(),
+            }
+        };
+        Ok(behind.iter().map(lag).collect())
+    }
+
+    /// When the first segment of each stretch was appended; of one that is gone there is no entry.
+    async fn firsts(&self, stretches: BTreeSet<Unread>) -> Result<BTreeMap<Unread, Timestamp>> {
+        let looks: Vec<_> = stretches
+            .into_iter()
+            .map(async |from| {
+                let first = scan::after(&*self.table, &from.0, from.1).await?;
+                Ok::<_, Error>(first.map(|segment| (from, segment.appended_at)))
+            })
+            .collect();
+        let firsts: Vec<_> = stream::iter(looks).buffer_unordered(LOGS_AT_ONCE).try_collect().await?;
+        Ok(firsts.into_iter().flatten().collect())
+    }
+}
+
+/// What follows a sequence of a log.
+type Unread = (LogId, u64);
+
+/// What a consumer has not read, with how many segments each log has of it.
+fn unread(consumer: &Consumer, known: &Known) -> Vec<(Unread, u64)> {
+    let cut = &consumer.cut;
+    let logs = known.heads().iter().filter(|(log, _)| log.day >= cut.window.from());
+    let behind = logs.filter_map(|(log, seq)| {
+        let read = cut.heads.get(log).copied().unwrap_or_default();
+        (*seq > read).then(|| ((log.clone(), read), seq - read))
+    });
+    behind.collect()
 }
 
 #[cfg(test)]

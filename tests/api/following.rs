@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use catalog::Workspace;
+use catalog::{Catalog, Workspace};
 use event::{Clock, Error, ErrorKind, Kind, Result};
 use ingest::{Ingest, Remember, json::read_json_array};
 use log::{
@@ -19,6 +19,7 @@ use query::{Follow, FollowWords, Followed, Query, Words};
 use serde_json::{Value, json};
 use table::{Condition, Item, Table, item::Value as Attribute};
 use tests::{
+    counted::Counted,
     on_both_engines,
     scene::{NOW, Scene, csv},
     world::at,
@@ -229,6 +230,18 @@ async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
     let consumer = catalog.consumer(scene.id(), "billing").await.unwrap().unwrap();
     let lag = catalog.lag(&consumer).await.unwrap();
     assert_eq!((lag.segments, lag.since), (4, Some(at(NOW))), "two were read");
+    let fresh = catalog::Consumer {
+        cut: Cut::begin(scene.id(), Kind::Predictions, consumer.cut.window.from()),
+        ..consumer.clone()
+    };
+    let lags = catalog.lags(&[fresh.clone(), consumer, fresh.clone()]).await.unwrap();
+    assert_eq!(lags.iter().map(|lag| lag.segments).collect::<Vec<_>>(), [6, 4, 6], "each by its own cut");
+    let counted = Arc::new(Counted::new(Arc::clone(&scene.table)));
+    let catalog_counted = Catalog::new(Arc::<Counted>::clone(&counted));
+    catalog_counted.lag(&fresh).await.unwrap();
+    let of_one = counted.take_reads();
+    catalog_counted.lags(&vec![fresh; 20]).await.unwrap();
+    assert_eq!(counted.take_reads(), of_one, "twenty that stand at one place are one look");
 
     // One that died goes on behind what was committed.
     let (rest, end) = drained(&query, &scene, resumed().await).await;

@@ -163,8 +163,7 @@ pub(super) async fn list(
         None => catalog.consumers(&workspace).await?,
     };
     let mut bodies = Vec::with_capacity(consumers.len());
-    for consumer in &consumers {
-        let lag = catalog.lag(consumer).await?;
+    for (consumer, lag) in consumers.iter().zip(catalog.lags(&consumers).await?) {
         let mut told = body(consumer);
         told["behind_segments"] = lag.segments.into();
         told["behind_since"] = lag.since.map(|since| since.to_string()).into();
