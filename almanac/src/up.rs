@@ -365,6 +365,7 @@ impl Services {
         }
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query)));
+            routes = routes.merge(dashboard::http::routes());
         }
         in_the_name_of_callers(routes)
     }

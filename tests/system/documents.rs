@@ -301,13 +301,14 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
 }
 
 /// The pages of this repository that link to one another.
-const LINKED: [&str; 16] = [
+const LINKED: [&str; 17] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/benchmarks.md",
     "docs/catalog.md",
+    "docs/dashboard.md",
     "docs/figures.md",
     "docs/following.md",
     "docs/metrics.md",

@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod access;
+mod browser;
 mod cli;
 mod commands;
 mod config;
 mod crash;
+mod dashboard;
 mod demo;
 mod documents;
 mod following;

@@ -8,7 +8,7 @@ use std::{
 
 const MAX_FILE_LINES: usize = 400;
 const MAX_FUNCTION_LINES: usize = 70;
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "access",
     "meter",
     "event",
@@ -17,6 +17,7 @@ const CRATES: [&str; 15] = [
     "log",
     "fold",
     "catalog",
+    "dashboard",
     "evaluate",
     "ingest",
     "plot",

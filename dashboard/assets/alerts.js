@@ -1,0 +1,68 @@
+// The alert rules of a workspace, where each stands, and when they crossed.
+
+import { json, ofWorkspace } from './api.js';
+import { badge, card, stat } from './common.js';
+import { h, name } from './dom.js';
+import { waysOfGet } from './share.js';
+import { table } from './table.js';
+import { count, figure, instant } from './words.js';
+
+const STATES = { firing: ['bad', 'fires'], pending: ['warn', 'pending'], resolved: ['good', 'resolved'], ok: ['good', 'ok'], no_data: ['none', 'no data'] };
+
+/** What a rule watches, in words. */
+export function watches(rule) {
+  const what = rule.missing ? `no ${rule.missing}` : rule.count ? `count of ${rule.count}` : rule.figure ?? 'a number';
+  const bound = rule.above !== undefined && rule.above !== null ? `above ${rule.above}` : rule.below !== undefined && rule.below !== null ? `below ${rule.below}` : rule.moved ? `moved by ${rule.moved} deviations` : rule.by ? `by ${rule.by}` : '';
+  const whose = rule.release ? `of ${rule.release}` : rule.model ? `of what is live of ${rule.model} in ${rule.environment}` : '';
+  return [what, whose, bound, rule.for > 1 && `on ${rule.for} days in a row`].filter(Boolean).join(' ');
+}
+
+/** The page. */
+export async function page({ workspace, signal }) {
+  const [{ rules, webhooks }, { crossings }] = await Promise.all([
+    json(ofWorkspace(workspace, 'alert-rules'), {}, { signal }),
+    json(ofWorkspace(workspace, 'crossings'), { limit: 100 }, { signal }),
+  ]);
+  const firing = rules.filter((rule) => rule.state === 'firing');
+  const sorted = [...rules].sort((a, b) => (b.state === 'firing') - (a.state === 'firing') || (a.name < b.name ? -1 : 1));
+  return [
+    h('dl', { class: 'stats' }, stat('Rules', count(rules.length)), stat('That fire', count(firing.length)), stat('Webhooks', count(webhooks.length))),
+    card({
+      title: 'Rules',
+      side: table({
+        caption: 'Alert rules',
+        rows: sorted,
+        empty: 'There are no alert rules. `almanac alert apply rules.toml` makes some.',
+        columns: [
+          { key: 'state', text: 'State', shows: (row) => badge(...(STATES[row.state] ?? ['none', row.state ?? 'not judged'])) },
+          { key: 'name', text: 'Rule' },
+          { key: 'watches', text: 'Watches', shows: (row) => name(watches(row)) },
+          { key: 'judged_day', text: 'Judged up to', shows: (row) => row.judged_day ?? 'no day yet' },
+        ],
+      }),
+      data: { columns: ['name', 'state', 'judged_day'], rows: rules },
+      file: `${workspace.replace('/', '-')}-rules`,
+      ways: waysOfGet(`almanac alert list -w ${workspace}`, ofWorkspace(workspace, 'alert-rules')),
+    }),
+    card({
+      title: 'When they crossed',
+      note: 'The latest days first; each was written down with the cut that it was judged from.',
+      side: table({
+        caption: 'Crossings',
+        rows: crossings,
+        empty: 'No rule has begun to fire or was resolved yet.',
+        columns: [
+          { key: 'day', text: 'Day', shows: (row) => row.day },
+          { key: 'what', text: 'What', shows: (row) => badge(row.what === 'fires' ? 'bad' : 'good', row.what) },
+          { key: 'rule', text: 'Rule' },
+          { key: 'value', text: 'Value', number: true, shows: (row) => figure(row.value) },
+          { key: 'text', text: 'Says' },
+          { key: 'at', text: 'Judged at', shows: (row) => instant(row.at) },
+        ],
+      }),
+      data: { columns: ['day', 'what', 'rule', 'value', 'measured', 'text', 'at'], rows: crossings },
+      file: `${workspace.replace('/', '-')}-crossings`,
+      ways: waysOfGet(`almanac alert events -w ${workspace}`, ofWorkspace(workspace, 'crossings')),
+    }),
+  ];
+}

@@ -1,0 +1,287 @@
+// Charts as SVG: lines over days or numbers, bars, and small lines without axes. Colours are classes of the style sheet.
+
+import { fresh, h, s } from './dom.js';
+import { dayNumber, dayOf, figure, tick } from './words.js';
+
+const COLOURS = 8;
+
+/** The class of the n-th series: its colour and, when colours come again, its dashes. */
+export const colour = (at) => `c${at % COLOURS} d${Math.floor(at / COLOURS) % 4}`;
+
+function steps(low, high, most) {
+  const span = high - low || Math.abs(high) || 1;
+  const rough = span / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((by) => by * power).find((one) => one >= rough * 0.999);
+  const ticks = [];
+  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n += 1) ticks.push(n * step);
+  return { ticks, step };
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+function dayTicks(low, high, most) {
+  const span = high - low;
+  const ticks = [];
+  if (span > 45) {
+    const months = [1, 2, 3, 6, 12, 24].find((one) => span / 30.4 / one <= most) ?? 60;
+    const first = new Date(low * 86_400_000);
+    for (let at = new Date(Date.UTC(first.getUTCFullYear(), 0, 1)); ; at = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + months, 1))) {
+      const x = at.getTime() / 86_400_000;
+      if (x > high) break;
+      const year = at.getUTCMonth() === 0 || ticks.length === 0;
+      if (x >= low) ticks.push({ x, text: `${MONTHS[at.getUTCMonth()]}${year ? ` ${at.getUTCFullYear()}` : ''}` });
+    }
+    return ticks;
+  }
+  const step = [1, 2, 7, 14].find((one) => span / one <= most) ?? 28;
+  for (let x = Math.ceil(low); x <= high; x += step) {
+    const at = new Date(x * 86_400_000);
+    ticks.push({ x, text: `${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}` });
+  }
+  return ticks;
+}
+
+const line = (points) => points.map(([x, y], at) => `${at ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`).join('');
+
+/** The pieces of a series between its gaps. */
+function pieces(points) {
+  const all = [[]];
+  for (const point of points) {
+    if (point.y === null || point.y === undefined) all.push([]);
+    else all.at(-1).push(point);
+  }
+  return all.filter((piece) => piece.length);
+}
+
+/** What the axes reach from and to. */
+function reach({ series, marks = [], lines = [], zero, xs }) {
+  const points = series.flatMap((one) => one.points).filter((point) => point.y !== null && point.y !== undefined);
+  const values = points.flatMap((point) => [point.y, point.low, point.high]).concat(lines.map((one) => one.y));
+  const ys = values.filter((value) => typeof value === 'number' && Number.isFinite(value));
+  let [bottom, top] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
+  if (zero) [bottom, top] = [Math.min(0, bottom), Math.max(0, top)];
+  if (bottom === top) [bottom, top] = [bottom - (Math.abs(bottom) * 0.1 || 0.5), top + (Math.abs(top) * 0.1 || 0.5)];
+  const room = (top - bottom) * 0.06;
+  if (!(zero && bottom === 0)) bottom -= room;
+  top += room;
+  const all = points.map((point) => point.x).concat(marks.map((mark) => mark.x));
+  let [left, right] = xs ?? (all.length ? [Math.min(...all), Math.max(...all)] : [0, 1]);
+  if (left === right) [left, right] = [left - 1, right + 1];
+  return { bottom, top, left, right };
+}
+
+function axes(options, scale, size) {
+  const { bottom, top, left, right } = scale.reach;
+  const parts = [];
+  const rows = steps(bottom, top, Math.max(3, Math.floor(size.height / 52)));
+  for (const value of rows.ticks) {
+    const y = scale.y(value);
+    parts.push(s('line', { class: 'grid', x1: size.left, x2: size.width - size.right, y1: y, y2: y }));
+    parts.push(s('text', { class: 'tick', x: size.left - 8, y: y + 4, 'text-anchor': 'end' }, tick(value, rows.step)));
+  }
+  const most = Math.max(2, Math.floor((size.width - size.left - size.right) / 84));
+  const columns = options.days
+    ? dayTicks(left, right, most)
+    : (({ ticks, step }) => ticks.map((x) => ({ x, text: tick(x, step) })))(steps(left, right, most));
+  for (const one of columns) {
+    const x = scale.x(one.x);
+    parts.push(s('line', { class: 'notch', x1: x, x2: x, y1: size.height - size.foot, y2: size.height - size.foot + 5 }));
+    parts.push(s('text', { class: 'tick', x, y: size.height - size.foot + 19, 'text-anchor': 'middle' }, one.text));
+  }
+  parts.push(s('line', { class: 'axis', x1: size.left, x2: size.width - size.right, y1: size.height - size.foot, y2: size.height - size.foot }));
+  return parts;
+}
+
+function drawn(options, scale, size) {
+  const { series, marks = [], shades = [], lines = [] } = options;
+  const floor = size.height - size.foot;
+  const parts = [];
+  for (const shade of shades) {
+    const [from, to] = [scale.x(Math.max(shade.from, scale.reach.left)), scale.x(Math.min(shade.to, scale.reach.right))];
+    if (to > from) parts.push(s('rect', { class: 'shade', x: from, width: to - from, y: size.head, height: floor - size.head }, s('title', null, shade.text)));
+  }
+  parts.push(...axes(options, scale, size));
+  for (const one of lines) {
+    parts.push(s('line', { class: 'threshold', x1: size.left, x2: size.width - size.right, y1: scale.y(one.y), y2: scale.y(one.y) }, s('title', null, one.text)));
+  }
+  series.forEach((one, at) => {
+    for (const piece of pieces(one.points)) {
+      const band = piece.filter((point) => typeof point.low === 'number' && typeof point.high === 'number');
+      if (band.length > 1) {
+        const edge = [...band.map((p) => [scale.x(p.x), scale.y(p.high)]), ...band.reverse().map((p) => [scale.x(p.x), scale.y(p.low)])];
+        parts.push(s('path', { class: `band ${colour(one.colour ?? at)}`, d: `${line(edge)}Z` }));
+      }
+    }
+  });
+  series.forEach((one, at) => {
+    const kind = colour(one.colour ?? at);
+    for (const piece of pieces(one.points)) {
+      const places = piece.map((point) => [scale.x(point.x), scale.y(point.y)]);
+      if (places.length > 1) parts.push(s('path', { class: `line ${one.dashed ? 'dashed' : ''} ${kind}`, d: line(places) }));
+      const dots = options.dots || places.length === 1;
+      piece.forEach((point, n) => {
+        if (dots || point.hollow) parts.push(s('circle', { class: `dot ${point.hollow ? 'hollow' : ''} ${kind}`, cx: places[n][0], cy: places[n][1], r: 3 }));
+      });
+    }
+  });
+  let last = { x: -Infinity, row: 0 };
+  for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
+    const x = scale.x(mark.x);
+    const row = x - last.x < 90 ? (last.row + 1) % 3 : 0;
+    last = { x, row };
+    const end = x > size.width - 110;
+    parts.push(s('line', { class: 'mark', x1: x, x2: x, y1: size.head - 4, y2: floor }));
+    parts.push(s('text', { class: 'mark-text', x: end ? x - 5 : x + 5, y: size.head + 8 + row * 14, 'text-anchor': end ? 'end' : 'start' }, mark.text, s('title', null, mark.title ?? mark.text)));
+  }
+  return parts;
+}
+
+/** What each series has at one place, for who points or steps there. */
+function reader(svg, tip, options, scale, size) {
+  const xs = [...new Set(options.series.flatMap((one) => one.points.map((point) => point.x)))].sort((a, b) => a - b);
+  const cursor = s('line', { class: 'cursor', y1: size.head, y2: size.height - size.foot, visibility: 'hidden' });
+  svg.append(cursor);
+  let at = -1;
+  const show = (next) => {
+    at = Math.max(0, Math.min(xs.length - 1, next));
+    const x = xs[at];
+    if (x === undefined) return;
+    for (const end of ['x1', 'x2']) cursor.setAttribute(end, scale.x(x));
+    cursor.setAttribute('visibility', 'visible');
+    const rows = options.series.map((one, n) => [one, n, one.points.find((point) => point.x === x)]).filter(([, , point]) => point && typeof point.y === 'number');
+    const range = (point) => (typeof point.low === 'number' ? ` (${figure(point.low)} to ${figure(point.high)})` : '');
+    tip.replaceChildren(
+      h('strong', null, options.days ? dayOf(Math.round(x)) : figure(x)),
+      ...rows.slice(0, 12).map(([one, n, point]) => h('div', { class: 'tip-row' }, h('span', { class: `swatch ${colour(one.colour ?? n)}` }), h('bdi', { class: 'tip-name' }, one.name), h('span', { class: 'number' }, `${figure(point.y)}${range(point)}`), point.note && h('span', { class: 'quiet' }, point.note))),
+    );
+    tip.hidden = false;
+    const left = scale.x(x);
+    tip.style.left = left > size.width / 2 ? 'auto' : `${left + 14}px`;
+    tip.style.right = left > size.width / 2 ? `${size.width - left + 14}px` : 'auto';
+  };
+  const hide = () => {
+    tip.hidden = true;
+    cursor.setAttribute('visibility', 'hidden');
+  };
+  const point = (event) => {
+    const place = event.clientX - svg.getBoundingClientRect().left;
+    const x = scale.back(place);
+    let best = 0;
+    xs.forEach((one, n) => {
+      if (Math.abs(one - x) < Math.abs(xs[best] - x)) best = n;
+    });
+    show(best);
+  };
+  const key = (event) => {
+    const moves = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 };
+    if (event.key === 'Escape') hide();
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    show(moves[event.key]);
+  };
+  return { point, key, hide, open: () => at >= 0 && options.onpick?.(xs[at]) };
+}
+
+/** Lines over days (`days`) or numbers, with a legend, marks, shades and a reader; drawn again when its width changes. */
+export function lineChart(options) {
+  const stage = h('div', { class: 'stage', tabindex: 0, role: 'group', 'aria-label': `${options.title}. The arrow keys move from point to point; the table has all numbers.` });
+  const tip = h('div', { class: 'tip', role: 'status', hidden: true });
+  const legend = options.series.length > 1 || options.legend
+    ? h('ul', { class: 'legend' }, options.series.map((one, at) => h('li', null, h('span', { class: `swatch ${one.dashed ? 'dashed' : ''} ${colour(one.colour ?? at)}` }), h('bdi', { class: 'name' }, one.name))))
+    : null;
+  let now = null;
+  const draw = (width) => {
+    const size = { width, height: options.height ?? 300, left: 58, right: 24, head: (options.marks ?? []).length ? 14 : 8, foot: 30 };
+    const bounds = reach(options);
+    const scale = {
+      reach: bounds,
+      x: (x) => size.left + ((x - bounds.left) / (bounds.right - bounds.left)) * (size.width - size.left - size.right),
+      y: (y) => size.height - size.foot - ((y - bounds.bottom) / (bounds.top - bounds.bottom)) * (size.height - size.foot - size.head),
+      back: (place) => bounds.left + ((place - size.left) / (size.width - size.left - size.right)) * (bounds.right - bounds.left),
+    };
+    const svg = s('svg', { viewBox: `0 0 ${width} ${size.height}`, width, height: size.height, role: 'img', 'aria-label': options.title }, drawn(options, scale, size));
+    now = reader(svg, tip, options, scale, size);
+    stage.replaceChildren(svg, tip);
+  };
+  stage.addEventListener('pointermove', (event) => now?.point(event));
+  stage.addEventListener('pointerleave', () => now?.hide());
+  stage.addEventListener('keydown', (event) => now?.key(event));
+  stage.addEventListener('click', () => now?.open());
+  watchWidth(stage, draw);
+  return h('div', { class: 'chart' }, legend, stage);
+}
+
+const drawers = new WeakMap();
+const observer = new ResizeObserver((entries) => {
+  for (const { target, contentRect } of entries) {
+    const known = drawers.get(target);
+    const width = Math.round(contentRect.width);
+    if (known && width > 0 && known.width !== width) {
+      known.width = width;
+      known.draw(width);
+    }
+  }
+});
+
+function watchWidth(element, draw) {
+  drawers.set(element, { draw, width: 0 });
+  observer.observe(element);
+}
+
+/** A small line without axes. */
+export function sparkline(values, title) {
+  const [width, height] = [160, 36];
+  const top = Math.max(1, ...values);
+  const place = (value, at) => [2 + (at / Math.max(1, values.length - 1)) * (width - 4), height - 3 - (value / top) * (height - 8)];
+  const places = values.map(place);
+  const area = places.length > 1 ? `${line(places)}L${places.at(-1)[0].toFixed(1)} ${height - 2}L${places[0][0].toFixed(1)} ${height - 2}Z` : '';
+  return s('svg', { class: 'spark', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title },
+    s('path', { class: 'spark-area', d: area }), s('path', { class: 'spark-line', d: line(places) }));
+}
+
+/** Bars from zero to the right, the first one on top: `{ name, value, note }`. */
+export function barChart({ title, bars, lines = [], format = figure }) {
+  const stage = h('div', { class: 'stage', role: 'group', 'aria-label': title });
+  const draw = (width) => {
+    const [row, left, right] = [28, Math.min(200, width * 0.38), 76];
+    const height = bars.length * row + 8;
+    const top = Math.max(...bars.map((bar) => Math.abs(bar.value)), ...lines.map((one) => one.y), 1e-12);
+    const x = (value) => left + (Math.abs(value) / top) * (width - left - right);
+    const letters = Math.floor((left - 14) / 7.4);
+    const cut = (text) => (text.length > letters ? `${[...text].slice(0, letters - 1).join('')}…` : text);
+    const parts = bars.flatMap((bar, at) => [
+      s('text', { class: 'bar-name', x: left - 10, y: at * row + 21, 'text-anchor': 'end' }, cut(bar.name), s('title', null, bar.name)),
+      s('rect', { class: `bar ${colour(bar.colour ?? 0)}`, x: left, y: at * row + 7, height: row - 10, width: Math.max(1, x(bar.value) - left), rx: 2 }, s('title', null, `${bar.name}: ${format(bar.value)}`)),
+      s('text', { class: 'tick', x: x(bar.value) + 8, y: at * row + 21 }, format(bar.value)),
+    ]);
+    for (const one of lines) parts.push(s('line', { class: 'threshold', x1: x(one.y), x2: x(one.y), y1: 2, y2: height - 2 }, s('title', null, one.text)));
+    stage.replaceChildren(s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title }, parts));
+  };
+  watchWidth(stage, draw);
+  return h('div', { class: 'chart' }, stage);
+}
+
+/** Upright bars over numbers, one colour a series, side by side: `{ name, bins: [{ from, to, value }] }`. */
+export function histogram({ title, series, height = 240 }) {
+  const stage = h('div', { class: 'stage', role: 'group', 'aria-label': title });
+  const legend = series.length > 1 && h('ul', { class: 'legend' }, series.map((one, at) => h('li', null, h('span', { class: `swatch block ${colour(at)}` }), h('bdi', { class: 'name' }, one.name))));
+  const draw = (width) => {
+    const size = { width, height, left: 58, right: 16, head: 8, foot: 30 };
+    const all = series.flatMap((one) => one.bins);
+    const bounds = { left: Math.min(...all.map((bin) => bin.from)), right: Math.max(...all.map((bin) => bin.to)), bottom: 0, top: Math.max(...all.map((bin) => bin.value), 1e-12) * 1.06 };
+    const x = (value) => size.left + ((value - bounds.left) / (bounds.right - bounds.left || 1)) * (width - size.left - size.right);
+    const y = (value) => height - size.foot - (value / bounds.top) * (height - size.foot - size.head);
+    const parts = axes({}, { reach: bounds, x, y }, size);
+    series.forEach((one, at) => one.bins.forEach((bin) => {
+      const each = (x(bin.to) - x(bin.from) - 2) / series.length;
+      parts.push(s('rect', { class: `bar ${colour(at)}`, x: x(bin.from) + 1 + at * each, width: Math.max(0.5, each), y: y(bin.value), height: height - size.foot - y(bin.value) }, s('title', null, `${one.name}, ${figure(bin.from)} to ${figure(bin.to)}: ${figure(bin.value)}`)));
+    }));
+    stage.replaceChildren(s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title }, parts));
+  };
+  watchWidth(stage, draw);
+  return h('div', { class: 'chart' }, legend, stage);
+}
+
+/** The place of a day on an axis of days. */
+export const at = dayNumber;

@@ -1,0 +1,141 @@
+// What the pages of a workspace share: its days, what is chosen of them, and cards with a chart and its table.
+
+import { json, ofWorkspace, pages, rows } from './api.js';
+import { fresh, h, name } from './dom.js';
+import { csv, save, shareMenu, svgFile } from './share.js';
+import { addDays, count, dayNumber, dayOf, today } from './words.js';
+
+const LATEST = 400;
+const LONGEST = 3660;
+const USUAL = 90;
+
+/** How many events of a workspace there were on each day of its latest year with any, as its rollups have it. */
+export async function volume(workspace, signal) {
+  const ask = (from, to) => rows(ofWorkspace(workspace, 'rollups'), { from, to, columns: 'day,release,predictions,outcomes' }, { signal });
+  let to = addDays(today(), 1);
+  for (let days = LATEST, tries = 0; tries < 4; days = LONGEST, tries += 1) {
+    const from = addDays(to, 1 - days);
+    const found = (await ask(from, to)).filter((row) => row.release === null);
+    if (found.length) return found.map(({ day, predictions, outcomes }) => ({ day, predictions: predictions ?? 0, outcomes: outcomes ?? 0 }));
+    to = addDays(from, -1);
+  }
+  return [];
+}
+
+/** The window that is chosen, else the last 90 days that have predictions. */
+export async function windowOf(context) {
+  const { chosen, workspace, signal } = context;
+  let [from, to] = [chosen.get('from'), chosen.get('to')];
+  if (!from || !to) {
+    const days = await volume(workspace, signal);
+    const last = days.at(-1)?.day ?? today();
+    to ||= last;
+    from ||= addDays(to, 1 - USUAL);
+    const first = days[0]?.day;
+    if (!chosen.get('from') && first && dayNumber(first) > dayNumber(from)) from = first <= to ? first : from;
+  }
+  return { from, to };
+}
+
+/** What was promoted, rolled back and retired, oldest first. */
+export async function history(workspace, signal) {
+  const all = await pages(ofWorkspace(workspace, 'history'), {}, 'entries', 300, { signal });
+  return all.reverse();
+}
+
+/** The marks of a chart for promotions within a window. */
+export function promotions(entries, { from, to }) {
+  const within = (entry) => ['promote', 'rollback'].includes(entry.what) && entry.at.slice(0, 10) >= from && entry.at.slice(0, 10) <= to;
+  return entries.filter(within).map((entry) => ({ x: Date.parse(entry.at) / 86_400_000, text: `${entry.about} live`, title: `${entry.what} ${entry.about} of ${entry.model} in ${entry.environment}, ${entry.at}` }));
+}
+
+/** A labelled control. */
+export function field(label, control, note) {
+  const id = fresh('field');
+  control.id = id;
+  return h('div', { class: 'field' }, h('label', { for: id }, label), control, note && h('span', { class: 'quiet' }, note));
+}
+
+/** A choice among words: `[value, text]` pairs. */
+export const select = (value, all, onchange) =>
+  h('select', { onchange: (event) => onchange(event.target.value) }, all.map((one) => {
+    const [key, text] = Array.isArray(one) ? one : [one, one];
+    return h('option', { value: key, selected: key === value }, text);
+  }));
+
+/** A day. */
+export const dayField = (value, onchange) => h('input', { type: 'date', value: value ?? '', onchange: (event) => onchange(event.target.value) });
+
+/** A choice of yes or no. */
+export const check = (label, on, onchange) => {
+  const id = fresh('check');
+  return h('div', { class: 'field check' }, h('input', { type: 'checkbox', id, checked: on, onchange: (event) => onchange(event.target.checked) }), h('label', { for: id }, label));
+};
+
+/** The controls of a window and of the time as of which it is read. */
+export function windowControls(context, window, { asOf = true } = {}) {
+  const set = (key) => (value) => context.go({ [key]: value || null, ...(key === 'as-of' ? {} : { from: key === 'from' ? value : window.from, to: key === 'to' ? value : window.to }) });
+  return [
+    field('From', dayField(window.from, set('from'))),
+    field('To', dayField(window.to, set('to'))),
+    asOf && asOfControl(context, window, set('as-of')),
+  ];
+}
+
+/** A slider through the days from the beginning of the window on; at its right end is now. */
+function asOfControl(context, window, set) {
+  const id = fresh('as-of');
+  const [first, last] = [dayNumber(window.from) + 1, Math.min(dayNumber(window.to) + 31, dayNumber(today()) + 1)];
+  const chosen = context.chosen.get('as-of');
+  const value = chosen ? Math.min(last, dayNumber(chosen.slice(0, 10))) : last;
+  const says = (number) => (number >= last ? 'now' : dayOf(number));
+  const said = h('output', { for: id, class: 'number' }, chosen ? chosen.slice(0, 10) : 'now');
+  const slider = h('input', { type: 'range', id, min: first, max: Math.max(first + 1, last), step: 1, value, 'aria-valuetext': chosen ?? 'now' });
+  slider.value = value;
+  slider.addEventListener('input', () => {
+    said.textContent = says(Number(slider.value));
+    slider.setAttribute('aria-valuetext', says(Number(slider.value)));
+  });
+  slider.addEventListener('change', () => set(Number(slider.value) >= last ? null : dayOf(Number(slider.value))));
+  return h('div', { class: 'field wide' }, h('label', { for: id }, 'As known on ', said), slider);
+}
+
+/** The bar of controls above a page. */
+export const controls = (...all) => h('form', { class: 'controls', 'aria-label': 'What is shown', onsubmit: (event) => event.preventDefault() }, all);
+
+/** A card: a heading, a chart with its table beside it, and what can be taken along. */
+export function card({ title, note, chart, side, ways, data, file, wide }) {
+  const id = fresh('card');
+  const takeSvg = () => {
+    const svg = chart.querySelector('svg');
+    if (svg) save(svgFile(svg), 'image/svg+xml', `${file}.svg`);
+  };
+  const tools = h('div', { class: 'tools' },
+    data && h('button', { type: 'button', onclick: () => save(csv(data.columns, data.rows), 'text/csv', `${file}.csv`) }, 'CSV'),
+    chart && file && h('button', { type: 'button', onclick: takeSvg }, 'SVG'));
+  return h('section', { class: 'card', 'aria-labelledby': id },
+    h('div', { class: 'card-head' }, h('div', null, h('h2', { id }, title), note && h('p', { class: 'quiet' }, note)), (data || chart) && tools),
+    h('div', { class: chart && side && !wide ? 'beside' : 'stacked' }, chart, side),
+    ways && shareMenu(ways));
+}
+
+/** A number with what it is. */
+export const stat = (label, value, note) => h('div', { class: 'stat' }, h('dt', null, label), h('dd', null, h('span', { class: 'big' }, value), note && h('span', { class: 'quiet' }, note)));
+
+/** A state as a word with a shape, so that it does not depend on colour. */
+export const badge = (kind, text) => h('span', { class: `badge ${kind}` }, text);
+
+/** The models of a workspace. */
+export const models = (workspace, signal) => pages('/v1/models', { of: workspace }, 'models', 500, { signal });
+
+/** The releases of a workspace. */
+export const releases = (workspace, signal) => pages('/v1/releases', { of: workspace }, 'releases', 500, { signal });
+
+/** What is live. */
+export const live = async (workspace, signal) => (await json(ofWorkspace(workspace, 'live'), {}, { signal })).live;
+
+/** Text that says what is live. */
+export const liveText = (all) => all.map((one) => h('div', { class: 'live' }, name(one.release), h('span', { class: 'quiet' }, ' of ', name(one.model), ' in ', name(one.environment))));
+
+/** A count for a title. */
+export const countOf = (number) => count(number);

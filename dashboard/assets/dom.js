@@ -1,0 +1,38 @@
+// Elements, made of text alone: nothing that came from a server is ever read as HTML.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else if (name === 'value' || name === 'checked') element[name] = value;
+    else element.setAttribute(name, value === true ? '' : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+  return element;
+}
+
+/** An HTML element with attributes (`onclick` is a listener) and children; text is text. */
+export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+
+/** The same in SVG. */
+export const s = (tag, attributes, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+
+let numbers = 0;
+
+/** An id that no other element of the page has. */
+export const fresh = (prefix) => `${prefix}-${(numbers += 1)}`;
+
+/** A name of a client's choosing, kept from changing the direction of the text around it. */
+export const name = (text) => h('bdi', { class: 'name', title: text }, text);
+
+/** Says something to those who hear the page instead of seeing it. */
+export function announce(text) {
+  const place = document.getElementById('said');
+  if (place) place.textContent = text;
+}

@@ -1,0 +1,102 @@
+// The figures of a workspace: its releases on one axis of time, with what was promoted when and which days are immature.
+
+import { ofWorkspace, rows } from './api.js';
+import { card, check, controls, field, history, promotions, select, stat, windowControls, windowOf } from './common.js';
+import { lineChart } from './chart.js';
+import { h } from './dom.js';
+import { ways } from './share.js';
+import { table } from './table.js';
+import { addDays, count, dayNumber, figure as shown, many } from './words.js';
+
+const MATURE = 0.9;
+const NO_FIGURES = new Set(['day', 'release', 'model', 'hour', 'maturity', 'definition_from', 'positive_label', 'keys', 'interval_level', 'costs', 'threshold']);
+const FIRST = ['accuracy', 'mae'];
+
+/** The figures that have a number in any of the rows. */
+const named = (all) => {
+  const names = new Set();
+  for (const row of all) for (const [key, value] of Object.entries(row)) if (typeof value === 'number' && !NO_FIGURES.has(key)) names.add(key);
+  return [...names];
+};
+
+const STEP = { day: 1, week: 7, month: 31 };
+
+/** The shades over days of which less than nine tenths are judged. */
+function immature(found, step) {
+  const most = new Map();
+  for (const row of found) if (typeof row.maturity === 'number') most.set(row.day, Math.max(most.get(row.day) ?? 0, row.maturity));
+  const days = [...most].filter(([, share]) => share < MATURE).map(([day]) => dayNumber(day)).sort((a, b) => a - b);
+  const shades = [];
+  for (const day of days) {
+    const last = shades.at(-1);
+    if (last && day - step / 2 <= last.to) last.to = day + step / 2;
+    else shades.push({ from: day - step / 2, to: day + step / 2, text: 'Less than nine tenths of the predictions are judged yet' });
+  }
+  return shades;
+}
+
+function lines(found, figure) {
+  const series = new Map();
+  for (const row of found) {
+    const all = series.get(row.release) ?? [];
+    all.push({ x: dayNumber(row.day), y: row[figure], low: row[`${figure}_low`], high: row[`${figure}_high`], hollow: row.maturity < MATURE, note: row.labelled === undefined ? null : `of ${count(row.labelled)}` });
+    series.set(row.release, all);
+  }
+  return [...series].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, points]) => ({ name, points: points.sort((a, b) => a.x - b.x) }));
+}
+
+async function known(context, window, asOf) {
+  const path = ofWorkspace(context.workspace, 'evaluations');
+  for (const from of [window.to, addDays(window.to, -6)]) {
+    const found = await rows(path, { from: from < window.from ? window.from : from, to: window.to, 'as-of': asOf }, { signal: context.signal });
+    const names = named(found);
+    if (names.includes('accuracy') || names.includes('mae')) return names;
+  }
+  return named(await rows(path, { from: window.from, to: window.to, 'group-by': 'all', 'as-of': asOf }, { signal: context.signal }));
+}
+
+/** The page. */
+export async function page(context) {
+  const { workspace, chosen, signal, go } = context;
+  const window = await windowOf(context);
+  const asOf = chosen.get('as-of');
+  const names = await known(context, window, asOf);
+  const figure = chosen.get('figure') ?? FIRST.find((one) => names.includes(one)) ?? names[0] ?? 'accuracy';
+  const group = chosen.get('group-by') ?? 'day';
+  const banded = chosen.get('interval') === 'true';
+  const band = banded ? `,${figure}_low,${figure}_high` : '';
+  const plain = ['predictions', 'labelled'].includes(figure) ? '' : `,${figure}${band}`;
+  const parameters = { from: window.from, to: window.to, release: chosen.get('release'), columns: `day,release,predictions,labelled,maturity${plain}`, ...(group !== 'day' && { 'group-by': group }), ...(asOf && { 'as-of': asOf }) };
+  const [found, entries] = await Promise.all([rows(ofWorkspace(workspace, 'evaluations'), parameters, { signal }), history(workspace, signal)]);
+  const series = lines(found, figure);
+  const marks = promotions(entries, window);
+  const shades = immature(found, STEP[group] ?? 1);
+  const chart = found.length ? lineChart({ title: `${figure} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: [dayNumber(window.from), dayNumber(window.to)] }) : null;
+  const columns = [
+    { key: 'day', text: { week: 'Week from', month: 'Month from' }[group] ?? 'Day', shows: (row) => row.day },
+    { key: 'release', text: 'Release' },
+    { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
+    { key: figure, text: figure, number: true },
+    ...(banded ? [{ key: `${figure}_low`, text: 'Low', number: true }, { key: `${figure}_high`, text: 'High', number: true }] : []),
+    { key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') },
+  ];
+  const latest = series.map((one) => ({ name: one.name, last: one.points.findLast((point) => typeof point.y === 'number') })).filter((one) => one.last);
+  const note = [asOf && `as known on ${asOf}`, shades.length && 'shaded: less than nine tenths are judged yet', marks.length && many(marks.length, 'promotion')].filter(Boolean).join('; ');
+  return [
+    controls(
+      field('Figure', select(figure, names.includes(figure) ? names : [figure, ...names], (value) => go({ figure: value }))),
+      field('By', select(group, ['day', 'week', 'month'], (value) => go({ 'group-by': value === 'day' ? null : value }))),
+      windowControls(context, window),
+      check('95% intervals (read from the events)', banded, (on) => go({ interval: on ? 'true' : null }))),
+    latest.length > 0 && h('dl', { class: 'stats' }, latest.slice(0, 6).map((one) => stat(`${one.name}, latest`, shown(one.last.y), one.last.note))),
+    card({
+      title: figure,
+      note: note || null,
+      chart,
+      side: table({ caption: `${figure} by ${group} and release`, columns, rows: [...found].reverse(), empty: 'No day of this window is evaluated. Choose other days, or wait for outcomes.' }),
+      ways: ways('evaluations', workspace, parameters),
+      data: { columns: parameters.columns.split(','), rows: found },
+      file: `${workspace.replace('/', '-')}-${figure}`,
+    }),
+  ];
+}

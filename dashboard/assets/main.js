@@ -1,0 +1,141 @@
+// The frame: which page is shown, who is signed in, light or dark.
+
+import { Problem, isSignedIn, json, keepToken } from './api.js';
+import { announce, fresh, h, name } from './dom.js';
+import { change, link, read } from './state.js';
+
+/** The pages of the server, and those of a workspace. */
+const SERVER = { workspaces: ['Workspaces', () => import('./workspaces.js')] };
+const OF_WORKSPACE = {
+  figures: ['Figures', () => import('./figures.js')],
+  compare: ['Compare', () => import('./compare.js')],
+  drift: ['Drift', () => import('./drift.js')],
+  alerts: ['Alerts', () => import('./alerts.js')],
+};
+
+const main = document.getElementById('main');
+const head = document.getElementById('head');
+let who = null;
+let shownPlace = null;
+let running = new AbortController();
+
+const THEMES = ['system', 'light', 'dark'];
+
+function theme(next) {
+  if (next) localStorage.setItem('almanac-theme', next);
+  const now = localStorage.getItem('almanac-theme') ?? 'system';
+  if (now === 'system') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = now;
+  return now;
+}
+
+function themeChoice() {
+  const id = fresh('theme');
+  const now = theme();
+  return h('div', { class: 'theme' }, h('label', { class: 'unseen', for: id }, 'Theme'),
+    h('select', { id, onchange: (event) => theme(event.target.value) }, THEMES.map((one) => h('option', { value: one, selected: one === now }, one[0].toUpperCase() + one.slice(1)))));
+}
+
+function drawHead(now) {
+  const kept = Object.fromEntries(['from', 'to', 'as-of'].map((key) => [key, now.chosen.get(key)]));
+  const tabs = now.workspace
+    ? Object.entries(OF_WORKSPACE).map(([page, [text]]) => [text, link(page, now.workspace, kept), page === now.page])
+    : Object.entries(SERVER).map(([page, [text]]) => [text, link(page, null), page === now.page]);
+  const signOut = () => {
+    keepToken(null);
+    who = null;
+    show();
+  };
+  head.replaceChildren(
+    h('div', { class: 'bar' },
+      h('a', { class: 'brand', href: '#/workspaces' }, h('img', { src: '/dashboard/icon.svg', alt: '', width: 26, height: 26 }), 'Almanac'),
+      now.workspace && h('span', { class: 'where' }, h('span', { class: 'quiet', 'aria-hidden': 'true' }, '/'), name(now.workspace)),
+      h('span', { class: 'space' }),
+      who && h('span', { class: 'quiet who' }, name(who)),
+      isSignedIn() && h('button', { type: 'button', onclick: signOut }, 'Sign out'),
+      themeChoice()),
+    h('nav', { 'aria-label': now.workspace ? 'Pages of the workspace' : 'Pages' },
+      h('ul', null, tabs.map(([text, href, here]) => h('li', null, h('a', { href, 'aria-current': here ? 'page' : null }, text))))),
+    h('p', { id: 'said', class: 'unseen', role: 'status' }));
+}
+
+function signIn(problem) {
+  const id = fresh('token');
+  const input = h('input', { id, type: 'password', autocomplete: 'off', spellcheck: 'false', required: true });
+  const submit = (event) => {
+    event.preventDefault();
+    keepToken(input.value.trim());
+    show();
+  };
+  document.title = 'Sign in · Almanac';
+  main.replaceChildren(h('form', { class: 'card sign-in', onsubmit: submit },
+    h('h1', null, 'Sign in'),
+    h('p', null, 'Callers of this server say who they are by a token. An administrator makes one for you with ', h('code', null, 'almanac token create'), '.'),
+    problem && h('p', { class: 'notice', role: 'alert' }, problem),
+    h('label', { for: id }, 'Token'), input,
+    h('button', { class: 'first', type: 'submit' }, 'Sign in'),
+    h('p', { class: 'quiet' }, 'It is kept for this tab alone, and forgotten when you sign out or close it.')));
+  input.focus();
+}
+
+function failed(error) {
+  if (error instanceof Problem && error.status === 401) {
+    const was = isSignedIn();
+    keepToken(null);
+    who = null;
+    drawHead(read());
+    signIn(was ? error.message : null);
+    return;
+  }
+  const text = error instanceof Problem ? error.message : 'The page has a mistake; the console of the browser says more.';
+  if (!(error instanceof Problem)) console.error(error);
+  main.replaceChildren(h('div', { class: 'card', role: 'alert' }, h('h1', null, 'This cannot be shown'), h('p', null, text), h('button', { type: 'button', onclick: show }, 'Try again')));
+}
+
+async function show() {
+  running.abort();
+  running = new AbortController();
+  const { signal } = running;
+  const now = read();
+  const known = now.workspace ? OF_WORKSPACE[now.page] : SERVER[now.page];
+  drawHead(now);
+  main.setAttribute('aria-busy', 'true');
+  const late = setTimeout(() => main.classList.add('waits'), 250);
+  const place = `${now.workspace}/${now.page}`;
+  const heading = () => now.workspace && known && h('h1', null, known[0], h('span', { class: 'quiet' }, ' of '), name(now.workspace));
+  if (shownPlace !== place) main.replaceChildren(heading() || h('h1', null, known?.[0] ?? 'Almanac'), h('p', { class: 'loading' }, 'Loading'));
+  shownPlace = place;
+  try {
+    if (!known) throw new Problem(404, 'There is no such page.');
+    if (who === null) who = (await json('/v1/whoami', {}, { signal })).principal ?? '';
+    const { page } = await known[1]();
+    const go = (choices) => {
+      location.hash = change(now, choices);
+    };
+    const made = await page({ ...now, signal, go });
+    if (signal.aborted) return;
+    const chosen = main.contains(document.activeElement) ? [...main.querySelectorAll('select, input, button')].indexOf(document.activeElement) : -1;
+    document.title = `${known[0]}${now.workspace ? ` of ${now.workspace}` : ''} · Almanac`;
+    main.replaceChildren(...[heading(), made].flat(Infinity).filter((one) => one instanceof Node));
+    drawHead(now);
+    announce(`${known[0]} shown`);
+    if (chosen >= 0) main.querySelectorAll('select, input, button')[chosen]?.focus();
+  } catch (error) {
+    if (signal.aborted || error.name === 'AbortError') return;
+    failed(error);
+  } finally {
+    clearTimeout(late);
+    if (!signal.aborted) {
+      main.classList.remove('waits');
+      main.removeAttribute('aria-busy');
+    }
+  }
+}
+
+document.getElementById('skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  main.focus();
+});
+theme();
+addEventListener('hashchange', show);
+show();

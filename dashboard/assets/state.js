@@ -1,0 +1,31 @@
+// The address of a page: which page, of which workspace, with what is chosen. All of it stands behind the `#`, so every page
+// can be shared, and no server sees or logs it.
+
+/** The parts of an address such as `#/w/flights/nyc/figures?figure=auc`. */
+export function read(hash = location.hash) {
+  const [path, query = ''] = hash.replace(/^#\/?/, '').split('?');
+  let parts = [];
+  try {
+    parts = path.split('/').filter((part) => part).map(decodeURIComponent);
+  } catch {
+    // An address that was cut is that of no page.
+  }
+  const chosen = new URLSearchParams(query);
+  if (parts[0] === 'w' && parts.length >= 3) {
+    return { page: parts[3] ?? 'figures', workspace: `${parts[1]}/${parts[2]}`, chosen };
+  }
+  return { page: parts[0] ?? 'workspaces', workspace: null, chosen };
+}
+
+/** The address of a page. */
+export function link(page, workspace, chosen = {}) {
+  const place = workspace === null ? page : `w/${workspace.split('/').map(encodeURIComponent).join('/')}/${page}`;
+  const given = Object.entries(chosen).filter(([, value]) => value !== null && value !== undefined && value !== '');
+  const query = new URLSearchParams(given).toString();
+  return `#/${place}${query && `?${query}`}`;
+}
+
+/** The same page with other choices. */
+export function change(now, choices) {
+  return link(now.page, now.workspace, { ...Object.fromEntries(now.chosen), ...choices });
+}

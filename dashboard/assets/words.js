@@ -1,0 +1,47 @@
+// Numbers and days, as people read them.
+
+const DAY = 86_400_000;
+const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
+
+/** A count. */
+export const count = (value) => (value === null || value === undefined ? '–' : whole.format(value));
+
+/** A count in little space. */
+export const compact = (value) => (value === null || value === undefined ? '–' : short.format(value));
+
+/** A figure, with four places, as the tables of the command line have it. */
+export function figure(value) {
+  if (value === null || value === undefined) return '–';
+  if (typeof value !== 'number') return String(value);
+  if (Number.isInteger(value) && Math.abs(value) >= 2) return whole.format(value);
+  const most = Math.abs(value);
+  if (most >= 1000) return whole.format(value);
+  if (most !== 0 && most < 0.00005) return value.toExponential(1);
+  return value.toFixed(4);
+}
+
+/** What a tick of an axis says. */
+export function tick(value, step) {
+  if (Math.abs(value) >= 10_000) return compact(value);
+  const places = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
+  return value.toFixed(places);
+}
+
+/** The number of a day. */
+export const dayNumber = (day) => Math.round(Date.parse(`${day}T00:00:00Z`) / DAY);
+
+/** The day of a number. */
+export const dayOf = (number) => new Date(number * DAY).toISOString().slice(0, 10);
+
+/** The day so many days after `day`. */
+export const addDays = (day, days) => dayOf(dayNumber(day) + days);
+
+/** Today, in UTC. */
+export const today = () => new Date().toISOString().slice(0, 10);
+
+/** An instant without what nobody reads. */
+export const instant = (text) => (text ? text.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC') : '–');
+
+/** A word with a number. */
+export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;

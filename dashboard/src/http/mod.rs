@@ -1,0 +1,120 @@
+//! The files over HTTP, with a policy that lets the pages load and run nothing but them.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use axum::{
+    body::Bytes,
+    extract::{Path, rejection::PathRejection},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use sha2::{Digest as _, Sha256};
+use web::{
+    Demand, Operation, Problem, Routes, answer, content, in_path,
+    openapi::{RefOr, ResponseBuilder, Schema},
+    schema,
+};
+
+use crate::{FILES, File, PAGE};
+
+/// What a page may do: run and load what this server has, and nothing that stands in a page itself.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+);
+
+/// A browser keeps the files, and asks each time whether they are still the same.
+const KEPT: HeaderValue = HeaderValue::from_static("no-cache");
+
+/// A file as it is sent.
+#[derive(Clone, Debug)]
+struct Sent {
+    file: File,
+    /// Changes when what is in it does.
+    tag: HeaderValue,
+}
+
+impl Sent {
+    fn new(file: File) -> Self {
+        let digest = Sha256::digest(file.text);
+        let hex = digest.iter().take(12).fold(String::new(), |mut hex, byte| {
+            // Text takes all that is written.
+            _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        let tag = HeaderValue::try_from(format!("\"{hex}\""));
+        Self { file, tag: tag.unwrap_or(HeaderValue::from_static("\"\"")) }
+    }
+
+    /// The answer to a request with these headers: nothing but that, where the client has the file already.
+    fn answer(&self, headers: &HeaderMap) -> Response {
+        let is_known = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| {
+            let known = known.to_str().unwrap_or_default();
+            let mut tags = known.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
+            tags.any(|tag| tag.as_bytes() == self.tag.as_bytes() || tag == "*")
+        });
+        let kept: [(HeaderName, HeaderValue); 3] = [
+            (header::ETAG, self.tag.clone()),
+            (header::CACHE_CONTROL, KEPT),
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+        ];
+        if is_known {
+            return (StatusCode::NOT_MODIFIED, kept).into_response();
+        }
+        let media = [(header::CONTENT_TYPE, HeaderValue::from_static(self.file.media_type()))];
+        (kept, media, Bytes::from_static(self.file.text.as_bytes())).into_response()
+    }
+}
+
+/// The page at `/`, and its files below `/dashboard/`. They are the same for everybody and say nothing of what is stored.
+pub fn routes() -> Routes {
+    let page = Sent::new(PAGE);
+    let files: BTreeMap<&str, Sent> = FILES.iter().map(|file| (file.name, Sent::new(*file))).collect();
+    Routes::new()
+        .add(page_operation(), Demand::nothing(), async move |headers: HeaderMap| page.answer(&headers))
+        .add(
+            file_operation(),
+            Demand::nothing(),
+            async move |path: Result<Path<String>, PathRejection>, headers: HeaderMap| match path {
+                Ok(Path(name)) => match files.get(&*name) {
+                    Some(file) => file.answer(&headers),
+                    None => {
+                        Problem::new(StatusCode::NOT_FOUND, "the dashboard has no such file").into_response()
+                    }
+                },
+                Err(rejection) => {
+                    Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()).into_response()
+                }
+            },
+        )
+}
+
+fn page_operation() -> Operation {
+    Operation::get("/", "dashboard")
+        .tag("service")
+        .summary("Show the dashboard")
+        .answers(StatusCode::OK, answer("A page for browsers.", "text/html", schema::string()))
+        .answers(
+            StatusCode::NOT_MODIFIED,
+            ResponseBuilder::new().description("The page is the one that the client has."),
+        )
+}
+
+fn file_operation() -> Operation {
+    let names: RefOr<Schema> = schema::one_of(FILES.iter().map(|file| file.name)).into();
+    let media: BTreeMap<&str, ()> =
+        FILES.iter().map(|file| (file.media_type().split(';').next().unwrap_or_default(), ())).collect();
+    let all = media.keys().fold(ResponseBuilder::new().description("The file."), |all, media| {
+        all.content(*media, content(schema::string(), None))
+    });
+    Operation::get("/dashboard/{file}", "dashboard_file")
+        .tag("service")
+        .summary("Get a file of the dashboard")
+        .takes(in_path("file", names, "main.js", "The name of the file."))
+        .answers(StatusCode::OK, all)
+        .answers(
+            StatusCode::NOT_MODIFIED,
+            ResponseBuilder::new().description("The file is the one that the client has."),
+        )
+        .fails(&[StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND])
+}
