@@ -7,7 +7,7 @@ use axum::{
 };
 use web::Problem;
 
-/// The headers of every answer. No answer is a page, so none may load or run anything or stand in a frame.
+/// The headers of every answer. Only the dashboard has pages, with a policy of their own: nothing else may load or run anything or stand in a frame.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
