@@ -101,8 +101,7 @@ async fn what_is_found_in_the_lanes_of_a_key_is_what_is_found_in_all(scene: Scen
 }
 
 /// Compares what is found of some keys, of all or of every second and so on, with what is found of all. Says how many rows
-/// that were, and how many segments were
-/// passed over by lanes and by filters.
+/// that were, and how many segments were passed over by lanes and by filters.
 pub(crate) async fn compare(scene: &Scene, every: usize) -> (usize, [u64; 2]) {
     let (mut rows, mut passed_over) = (0, [0; 2]);
     for (what, columns) in [
