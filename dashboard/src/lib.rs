@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// The most bytes that a browser loads for all pages together. The issue allows 150 KB of compressed JavaScript.
+    /// The most bytes that a browser loads for all pages together. Compressed they are less than a third of that.
     const MAX_BYTES: usize = 150_000;
 
     #[test]
