@@ -4,14 +4,14 @@ use std::{
     io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-/// How long a page may take until it shows what is waited for. Builds without optimisation are slow.
-const WITHIN: Duration = Duration::from_secs(90);
+/// How often a page is looked at until it shows what is waited for. Builds without optimisation are slow.
+const MAX_LOOKS: usize = 1_800;
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -98,15 +98,13 @@ impl Browser {
 
     /// Runs a script until what it returns is true.
     pub(crate) fn wait_for(&self, what: &str, args: &[Value]) {
-        let began = Instant::now();
-        while self.run(&format!("return Boolean({what})"), args) != true {
-            assert!(
-                began.elapsed() < WITHIN,
-                "it never was so: {what} {args:?}; the page says: {}",
-                self.text("body")
-            );
+        for _ in 0..MAX_LOOKS {
+            if self.run(&format!("return Boolean({what})"), args) == true {
+                return;
+            }
             std::thread::sleep(LOOK_EVERY);
         }
+        panic!("it never was so: {what} {args:?}; the page says: {}", self.text("body"));
     }
 
     /// The text of what a selector finds first, as it is read.
