@@ -119,7 +119,7 @@ function drawn(options, scale, size) {
     for (const piece of pieces(one.points)) {
       const places = piece.map((point) => [scale.x(point.x), scale.y(point.y)]);
       if (places.length > 1) parts.push(s('path', { class: `line ${one.dashed ? 'dashed' : ''} ${kind}`, d: line(places) }));
-      const dots = options.dots || places.length === 1;
+      const dots = (options.dots && !one.dashed) || places.length === 1;
       piece.forEach((point, n) => {
         if (dots || point.hollow) parts.push(s('circle', { class: `dot ${point.hollow ? 'hollow' : ''} ${kind}`, cx: places[n][0], cy: places[n][1], r: 3 }));
       });
@@ -265,7 +265,7 @@ export function barChart({ title, bars, lines = [], format = figure }) {
 /** Upright bars over numbers, one colour a series, side by side: `{ name, bins: [{ from, to, value }] }`. */
 export function histogram({ title, series, height = 240 }) {
   const stage = h('div', { class: 'stage', role: 'group', 'aria-label': title });
-  const legend = series.length > 1 && h('ul', { class: 'legend' }, series.map((one, at) => h('li', null, h('span', { class: `swatch block ${colour(at)}` }), h('bdi', { class: 'name' }, one.name))));
+  const legend = series.length > 1 && h('ul', { class: 'legend' }, series.map((one, at) => h('li', null, h('span', { class: `swatch block ${colour(one.colour ?? at)}` }), h('bdi', { class: 'name' }, one.name))));
   const draw = (width) => {
     const size = { width, height, left: 58, right: 16, head: 8, foot: 30 };
     const all = series.flatMap((one) => one.bins);
@@ -275,7 +275,7 @@ export function histogram({ title, series, height = 240 }) {
     const parts = axes({}, { reach: bounds, x, y }, size);
     series.forEach((one, at) => one.bins.forEach((bin) => {
       const each = (x(bin.to) - x(bin.from) - 2) / series.length;
-      parts.push(s('rect', { class: `bar ${colour(at)}`, x: x(bin.from) + 1 + at * each, width: Math.max(0.5, each), y: y(bin.value), height: height - size.foot - y(bin.value) }, s('title', null, `${one.name}, ${figure(bin.from)} to ${figure(bin.to)}: ${figure(bin.value)}`)));
+      parts.push(s('rect', { class: `bar ${colour(one.colour ?? at)}`, x: x(bin.from) + 1 + at * each, width: Math.max(0.5, each), y: y(bin.value), height: height - size.foot - y(bin.value) }, s('title', null, `${one.name}, ${figure(bin.from)} to ${figure(bin.to)}: ${figure(bin.value)}`)));
     }));
     stage.replaceChildren(s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title }, parts));
   };

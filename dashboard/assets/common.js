@@ -105,7 +105,6 @@ export const controls = (...all) => h('form', { class: 'controls', 'aria-label':
 
 /** A card: a heading, a chart with its table beside it, and what can be taken along. */
 export function card({ title, note, chart, side, ways, data, file, wide }) {
-  const id = fresh('card');
   const takeSvg = () => {
     const svg = chart.querySelector('svg');
     if (svg) save(svgFile(svg), 'image/svg+xml', `${file}.svg`);
@@ -113,8 +112,8 @@ export function card({ title, note, chart, side, ways, data, file, wide }) {
   const tools = h('div', { class: 'tools' },
     data && h('button', { type: 'button', onclick: () => save(csv(data.columns, data.rows), 'text/csv', `${file}.csv`) }, 'CSV'),
     chart && file && h('button', { type: 'button', onclick: takeSvg }, 'SVG'));
-  return h('section', { class: 'card', 'aria-labelledby': id },
-    h('div', { class: 'card-head' }, h('div', null, h('h2', { id }, title), note && h('p', { class: 'quiet' }, note)), (data || chart) && tools),
+  return h('section', { class: 'card' },
+    h('div', { class: 'card-head' }, h('div', null, h('h2', null, title), note && h('p', { class: 'quiet' }, note)), (data || chart) && tools),
     h('div', { class: chart && side && !wide ? 'beside' : 'stacked' }, chart, side),
     ways && shareMenu(ways));
 }

@@ -5,10 +5,13 @@ import { card, check, controls, field, history, promotions, select, stat, window
 import { lineChart } from './chart.js';
 import { h } from './dom.js';
 import { ways } from './share.js';
+import { link } from './state.js';
 import { table } from './table.js';
 import { addDays, count, dayNumber, figure as shown, many } from './words.js';
 
 const MATURE = 0.9;
+/** When new evaluations are looked for, in milliseconds. */
+const EVERY = 15_000;
 const NO_FIGURES = new Set(['day', 'release', 'model', 'hour', 'maturity', 'definition_from', 'positive_label', 'keys', 'interval_level', 'costs', 'threshold']);
 const FIRST = ['accuracy', 'mae'];
 
@@ -57,7 +60,7 @@ async function known(context, window, asOf) {
 
 /** The page. */
 export async function page(context) {
-  const { workspace, chosen, signal, go } = context;
+  const { workspace, chosen, signal, go, again } = context;
   const window = await windowOf(context);
   const asOf = chosen.get('as-of');
   const names = await known(context, window, asOf);
@@ -73,13 +76,15 @@ export async function page(context) {
   const shades = immature(found, STEP[group] ?? 1);
   const chart = found.length ? lineChart({ title: `${figure} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: [dayNumber(window.from), dayNumber(window.to)] }) : null;
   const columns = [
-    { key: 'day', text: { week: 'Week from', month: 'Month from' }[group] ?? 'Day', shows: (row) => row.day },
+    { key: 'day', text: { week: 'Week from', month: 'Month from' }[group] ?? 'Day', shows: (row) => (group === 'day' ? h('a', { class: 'plain', href: link('day', workspace, { day: row.day, release: row.release, 'as-of': asOf }) }, row.day) : row.day) },
     { key: 'release', text: 'Release' },
     { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
     { key: figure, text: figure, number: true },
     ...(banded ? [{ key: `${figure}_low`, text: 'Low', number: true }, { key: `${figure}_high`, text: 'High', number: true }] : []),
     { key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') },
   ];
+  // Intervals are computed from the events, so they are not asked for again and again.
+  if (!banded && !asOf) again(EVERY);
   const latest = series.map((one) => ({ name: one.name, last: one.points.findLast((point) => typeof point.y === 'number') })).filter((one) => one.last);
   const note = [asOf && `as known on ${asOf}`, shades.length && 'shaded: less than nine tenths are judged yet', marks.length && many(marks.length, 'promotion')].filter(Boolean).join('; ');
   return [

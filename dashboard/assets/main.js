@@ -5,18 +5,28 @@ import { announce, fresh, h, name } from './dom.js';
 import { change, link, read } from './state.js';
 
 /** The pages of the server, and those of a workspace. */
-const SERVER = { workspaces: ['Workspaces', () => import('./workspaces.js')] };
+const SERVER = {
+  workspaces: ['Workspaces', () => import('./workspaces.js')],
+  operate: ['Operate', () => import('./operate.js')],
+};
 const OF_WORKSPACE = {
   figures: ['Figures', () => import('./figures.js')],
+  day: ['Day', () => import('./day.js')],
   compare: ['Compare', () => import('./compare.js')],
   drift: ['Drift', () => import('./drift.js')],
   alerts: ['Alerts', () => import('./alerts.js')],
+  catalog: ['Catalog', () => import('./catalog.js')],
+  sql: ['SQL', () => import('./sql.js')],
 };
 
 const main = document.getElementById('main');
 const head = document.getElementById('head');
 let who = null;
 let shownPlace = null;
+let timer = null;
+
+/** When a page that was to be shown again is looked at once more, in milliseconds. */
+const LATER = 2_000;
 let running = new AbortController();
 
 const THEMES = ['system', 'light', 'dark'];
@@ -89,18 +99,26 @@ function failed(error) {
   }
   const text = error instanceof Problem ? error.message : 'The page has a mistake; the console of the browser says more.';
   if (!(error instanceof Problem)) console.error(error);
-  main.replaceChildren(h('div', { class: 'card', role: 'alert' }, h('h1', null, 'This cannot be shown'), h('p', null, text), h('button', { type: 'button', onclick: show }, 'Try again')));
+  main.replaceChildren(h('div', { class: 'card', role: 'alert' }, h('h1', null, 'This cannot be shown'), h('p', null, text), h('button', { type: 'button', onclick: () => show() }, 'Try again')));
 }
 
-async function show() {
+/** Shows the page again, unless nobody looks or somebody is using it just now. */
+function refresh() {
+  const isUsed = main.contains(document.activeElement) && document.activeElement !== main;
+  if (document.hidden || isUsed || main.querySelector('details[open]')) timer = setTimeout(refresh, LATER);
+  else show(true);
+}
+
+async function show(quietly = false) {
+  clearTimeout(timer);
   running.abort();
   running = new AbortController();
   const { signal } = running;
   const now = read();
   const known = now.workspace ? OF_WORKSPACE[now.page] : SERVER[now.page];
-  drawHead(now);
-  main.setAttribute('aria-busy', 'true');
-  const late = setTimeout(() => main.classList.add('waits'), 250);
+  if (!quietly) drawHead(now);
+  if (!quietly) main.setAttribute('aria-busy', 'true');
+  const late = setTimeout(() => !quietly && main.classList.add('waits'), 250);
   const place = `${now.workspace}/${now.page}`;
   const heading = () => now.workspace && known && h('h1', null, known[0], h('span', { class: 'quiet' }, ' of '), name(now.workspace));
   if (shownPlace !== place) main.replaceChildren(heading() || h('h1', null, known?.[0] ?? 'Almanac'), h('p', { class: 'loading' }, 'Loading'));
@@ -112,13 +130,18 @@ async function show() {
     const go = (choices) => {
       location.hash = change(now, choices);
     };
-    const made = await page({ ...now, signal, go });
+    const again = (after) => {
+      timer = setTimeout(refresh, after);
+    };
+    const made = await page({ ...now, signal, go, again });
     if (signal.aborted) return;
     const chosen = main.contains(document.activeElement) ? [...main.querySelectorAll('select, input, button')].indexOf(document.activeElement) : -1;
     document.title = `${known[0]}${now.workspace ? ` of ${now.workspace}` : ''} · Almanac`;
     main.replaceChildren(...[heading(), made].flat(Infinity).filter((one) => one instanceof Node));
-    drawHead(now);
-    announce(`${known[0]} shown`);
+    if (!quietly) {
+      drawHead(now);
+      announce(`${known[0]} shown`);
+    }
     if (chosen >= 0) main.querySelectorAll('select, input, button')[chosen]?.focus();
   } catch (error) {
     if (signal.aborted || error.name === 'AbortError') return;
@@ -137,5 +160,5 @@ document.getElementById('skip').addEventListener('click', (event) => {
   main.focus();
 });
 theme();
-addEventListener('hashchange', show);
+addEventListener('hashchange', () => show());
 show();

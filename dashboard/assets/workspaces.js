@@ -12,6 +12,8 @@ import { compact, count, many } from './words.js';
 const MOST = 200;
 const AT_ONCE = 4;
 const SPARK_DAYS = 120;
+/** When it is looked again, in milliseconds. */
+const EVERY = 30_000;
 
 /** Figures of the service itself, which only those may read who may read the server. */
 export async function service(signal) {
@@ -57,9 +59,10 @@ async function each(all, make) {
 const alerts = (one) => (one.firing ? badge('bad', many(one.firing, 'alert fires', 'alerts fire')) : badge('good', one.rules ? 'none fires' : 'no rules'));
 
 /** The page. */
-export async function page({ signal }) {
+export async function page({ signal, again }) {
   const [found, figures] = await Promise.all([json('/v1/workspaces', {}, { signal }).then((answer) => answer.workspaces.slice(0, MOST)), service(signal)]);
   const all = await each(found, (workspace) => about(workspace, signal));
+  again(EVERY);
   const lag = figures && (figures.almanac_projector_lag_segments ?? null);
   const columns = [
     { key: 'path', text: 'Workspace', shows: (row) => h('a', { class: 'strong', href: link('figures', row.path) }, name(row.path)) },

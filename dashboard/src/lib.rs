@@ -33,18 +33,22 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 16] = files![
+pub const FILES: [File; 20] = files![
     "alerts.js",
     "api.js",
+    "catalog.js",
     "chart.js",
     "common.js",
     "compare.js",
+    "day.js",
     "dom.js",
     "drift.js",
     "figures.js",
     "icon.svg",
     "main.js",
+    "operate.js",
     "share.js",
+    "sql.js",
     "state.js",
     "style.css",
     "table.js",

@@ -1,0 +1,67 @@
+// What belongs to a workspace, what happened to its releases, and who changed what.
+
+import { Problem, json, ofWorkspace, rows } from './api.js';
+import { badge, card, history, liveText, stat } from './common.js';
+import { h, name } from './dom.js';
+import { waysOfGet } from './share.js';
+import { table } from './table.js';
+import { addDays, count, instant, today } from './words.js';
+
+const RECORDS = 200;
+const MOST_LETTERS = 120;
+
+async function trail(workspace, signal) {
+  try {
+    return (await rows(ofWorkspace(workspace, 'audit'), { limit: RECORDS, from: addDays(today(), -3650) }, { signal })).reverse();
+  } catch (error) {
+    if (error instanceof Problem && [400, 403].includes(error.status)) return null;
+    throw error;
+  }
+}
+
+const attributes = (row) => {
+  const all = Object.entries(row.attributes ?? {});
+  return all.length ? h('ul', { class: 'pairs' }, all.slice(0, 20).map(([key, value]) => h('li', null, name(`${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)))) : '–';
+};
+
+const titled = { key: 'name', text: 'Name', shows: (row) => [name(row.name), row.archived_at ? [' ', badge('none', 'archived')] : null] };
+const predictions = { key: 'counts', text: 'Predictions', number: true, shows: (row) => count(row.counts?.predictions ?? 0) };
+
+/** The page. */
+export async function page({ workspace, signal }) {
+  const path = ofWorkspace(workspace);
+  const [all, entries, records] = await Promise.all([json(path, {}, { signal }), history(workspace, signal), trail(workspace, signal)]);
+  const file = workspace.replace('/', '-');
+  return [
+    h('dl', { class: 'stats' },
+      stat('Models', count(all.count_of_models)), stat('Releases', count(all.count_of_releases)), stat('Configurations', count(all.count_of_configurations)), stat('Snapshots', count(all.count_of_snapshots)),
+      stat('Predictions', count(all.counts.predictions ?? 0)), stat('Outcomes', count(all.counts.outcomes ?? 0))),
+    all.live.length > 0 && card({ title: 'Live', side: h('div', { class: 'lives' }, liveText(all.live)) }),
+    card({
+      title: 'Models',
+      side: table({ caption: 'Models', rows: all.models, empty: 'There are no models yet. `almanac model create` makes one.', columns: [titled, { key: 'task', text: 'Task' }, { key: 'positive_label', text: 'Positive label' }, predictions, { key: 'attributes', text: 'Attributes', shows: attributes }] }),
+      ways: waysOfGet(`almanac workspace show ${workspace}`, path),
+    }),
+    card({
+      title: 'Releases',
+      side: table({ caption: 'Releases', rows: [...all.releases].reverse(), empty: 'There are no releases yet. `almanac release create` makes one.', columns: [titled, { key: 'model', text: 'Model' }, { key: 'configuration', text: 'Configuration' }, predictions, { key: 'notes', text: 'Notes' }, { key: 'attributes', text: 'Attributes', shows: attributes }] }),
+      data: { columns: ['name', 'model', 'configuration', 'environment', 'author', 'commit', 'notes', 'created_at', 'archived_at'], rows: all.releases },
+      file: `${file}-releases`,
+    }),
+    card({
+      title: 'What happened',
+      side: table({ caption: 'History', rows: [...entries].reverse(), empty: 'Nothing was promoted yet.', columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'what', text: 'What' }, { key: 'about', text: 'About' }, { key: 'model', text: 'Model' }, { key: 'environment', text: 'Environment' }, { key: 'note', text: 'Note' }] }),
+      data: { columns: ['at', 'what', 'about', 'model', 'environment', 'note'], rows: entries },
+      file: `${file}-history`,
+      ways: waysOfGet(`almanac release history -w ${workspace}`, ofWorkspace(workspace, 'history')),
+    }),
+    records && card({
+      title: 'Who changed what',
+      note: 'Each record has the digest of the one before; `almanac verify` checks them.',
+      side: table({ caption: 'Audit', rows: records, columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'principal', text: 'Who' }, { key: 'action', text: 'Action' }, { key: 'name', text: 'About' }, { key: 'source', text: 'Source' }, { key: 'after', text: 'To', shows: (row) => (row.after ? name(row.after.length > MOST_LETTERS ? `${row.after.slice(0, MOST_LETTERS)}…` : row.after) : '–') }] }),
+      data: { columns: ['seq', 'at', 'principal', 'action', 'object', 'name', 'before', 'after', 'source', 'address', 'request'], rows: records },
+      file: `${file}-audit`,
+      ways: waysOfGet(`almanac audit -w ${workspace}`, ofWorkspace(workspace, 'audit')),
+    }),
+  ];
+}

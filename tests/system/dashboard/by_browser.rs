@@ -1,0 +1,271 @@
+//! The pages in chromium: what they show is what the API answers.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::{
+    browser::Browser,
+    support::{Answer, Place, Running, alone, ndjson, run_ok},
+};
+
+mod hostile;
+
+const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
+const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
+
+/// The pages: the name of the picture, the heading, and the address.
+const PAGES: [(&str, &str, &str); 12] = [
+    ("workspaces", "Workspaces", "#/"),
+    ("figures", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy"),
+    ("weeks", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=auc&group-by=week"),
+    ("interval", "Figures", "#/w/flights/nyc/figures?from=2013-07-01&to=2013-07-03&interval=true"),
+    ("day", "Day", "#/w/flights/nyc/day?day=2013-07-05&release=v2&bin=4"),
+    ("compare", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08"),
+    ("drift", "Drift", "#/w/flights/nyc/drift?from=2013-07-01&to=2013-07-08"),
+    ("alerts", "Alerts", "#/w/flights/nyc/alerts"),
+    ("catalog", "Catalog", "#/w/flights/nyc/catalog"),
+    ("sql", "SQL", "#/w/flights/nyc/sql"),
+    (
+        "asked",
+        "SQL",
+        "#/w/flights/nyc/sql?sql=select+day,+release,+auc+from+evaluations+where+day+>+'2013-07-01'+order+by+day,+release",
+    ),
+    ("operate", "Operate", "#/operate"),
+];
+
+/// Three months of the demo, made once for these tests.
+fn scene() -> &'static Place {
+    static SCENE: OnceLock<Place> = OnceLock::new();
+    SCENE.get_or_init(|| {
+        let place = Place::sqlite();
+        run_ok(&place, &["demo", "--until", "2013-07-09"]);
+        place
+    })
+}
+
+/// Waits until the page shows what it should.
+fn shown(browser: &Browser, heading: &str) {
+    browser.wait_for(
+        "!document.getElementById('main').hasAttribute('aria-busy') && document.querySelector('h1')?.innerText.startsWith(arguments[0])",
+        &[heading.into()],
+    );
+}
+
+/// The cells of the first table, by row.
+fn cells(browser: &Browser) -> Vec<Vec<String>> {
+    let script = "return [...document.querySelector('table').tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))";
+    serde_json::from_value(browser.run(script, &[])).unwrap()
+}
+
+/// Whether a number on a page is this one, by its four places.
+fn is_shown(text: &str, number: &Value) -> bool {
+    match number.as_f64() {
+        None => text == "–",
+        Some(number) => {
+            let text: f64 = text.replace(',', "").parse().unwrap_or_else(|_| panic!("{text} is no number"));
+            (text - number).abs() <= 0.000_050_1
+        }
+    }
+}
+
+#[test]
+fn every_page_shows_what_the_api_answers_in_both_themes() {
+    let _alone = alone();
+    let place = scene();
+    let service = Running::start(place, &[], &[]);
+    service.get_until("/readyz", |answer| answer.status == 200);
+    let base = format!("http://{}/", service.address());
+    let browser = Browser::start();
+    let mut looked_at = 0;
+    for (theme, width, height) in [("light", 1360, 1000), ("dark", 1360, 1000), ("dark", 500, 900)] {
+        browser.resize(width, height);
+        browser.open(&base);
+        browser.run("localStorage.setItem('almanac-theme', arguments[0])", &[theme.into()]);
+        for (name, heading, hash) in PAGES {
+            browser.open("about:blank");
+            browser.open(&format!("{base}{hash}"));
+            shown(&browser, heading);
+            browser.picture(&format!("{name}-{theme}-{width}"));
+            assert_eq!(browser.violations(), [""; 0], "{name} {theme} {width}");
+            assert_eq!(browser.console(), [""; 0], "{name} {theme} {width}");
+            let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+            assert_eq!(browser.run(wide, &[]), 0, "{name} is wider than the window of {width}");
+            looked_at += 1;
+        }
+    }
+    assert_eq!(looked_at, 3 * PAGES.len());
+}
+
+#[test]
+fn figures_are_those_of_the_api() {
+    let _alone = alone();
+    let place = scene();
+    let service = Running::start(place, &[], &[]);
+    service.get_until("/readyz", |answer| answer.status == 200);
+    let base = format!("http://{}/", service.address());
+    let browser = Browser::start();
+    browser.resize(1360, 1000);
+
+    // From the list of workspaces to a workspace, by a click.
+    browser.open(&base);
+    shown(&browser, "Workspaces");
+    let row = &cells(&browser)[0];
+    let rollups = ndjson(service.get(&format!("{WORKSPACE}/rollups?from=2013-01-01&to=2013-12-31")).text());
+    let total: u64 = rollups
+        .iter()
+        .filter(|row| row["release"].is_null())
+        .map(|row| row["predictions"].as_u64().unwrap())
+        .sum();
+    assert_eq!(row[0], "flights/nyc");
+    assert!(row[1].starts_with("v2 of late-arrival in production"), "{row:?}");
+    assert_eq!(row[3], "2013-07-09");
+    assert_eq!(row[4].replace(',', ""), total.to_string());
+    browser.click("td a.strong");
+    shown(&browser, "Figures of flights/nyc");
+
+    for (figure, group) in [("accuracy", "day"), ("auc", "day"), ("log_loss", "week"), ("mcc", "day")] {
+        let hash = format!("#/w/flights/nyc/figures?{WINDOW}&figure={figure}&group-by={group}");
+        browser.open("about:blank");
+        browser.open(&format!("{base}{hash}"));
+        shown(&browser, "Figures");
+        let rows = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{WINDOW}&group-by={group}")).text());
+        let shown = cells(&browser);
+        assert_eq!(shown.len(), rows.len());
+        for (shown, row) in shown.iter().zip(rows.iter().rev()) {
+            assert_eq!(shown[0], row["day"].as_str().unwrap());
+            assert_eq!(shown[1], row["release"].as_str().unwrap());
+            assert_eq!(shown[2].replace(',', ""), row["labelled"].to_string());
+            assert!(is_shown(&shown[3], &row[figure]), "{figure}: {shown:?}, {}", row[figure]);
+        }
+    }
+    // The line of a release has as many points as there are days with a figure; the promotion is marked.
+    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy"));
+    browser.wait_for("document.querySelector('h2')?.innerText === 'accuracy'", &[]);
+    let days = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{WINDOW}&release=v1")).text()).len();
+    let points = browser
+        .run("return document.querySelector('path.line.c0').getAttribute('d').split(/[ML]/).length - 1", &[]);
+    assert_eq!(points, days);
+    assert!(browser.text(".mark-text").starts_with("v2 live"), "{}", browser.text("svg"));
+
+    // As known on a day: by the address, and the same as the API.
+    let asked = format!("{WORKSPACE}/evaluations?{WINDOW}&as-of=2013-06-23");
+    let rows = ndjson(service.get(&asked).text());
+    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy&as-of=2013-06-23"));
+    browser.wait_for("document.querySelector('output')?.innerText === '2013-06-23' && !document.querySelector('[aria-busy]')", &[]);
+    let shown = cells(&browser);
+    assert_eq!(shown.len(), rows.len());
+    assert!(shown.iter().zip(rows.iter().rev()).all(|(shown, row)| is_shown(&shown[3], &row["accuracy"])));
+    assert_eq!(browser.console(), [""; 0]);
+}
+
+#[test]
+fn the_keyboard_does_what_the_pointer_does() {
+    let _alone = alone();
+    let place = scene();
+    let service = Running::start(place, &[], &[]);
+    let base = format!("http://{}/", service.address());
+    let browser = Browser::start();
+    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy"));
+    shown(&browser, "Figures");
+    browser.press("\u{E004}");
+    assert_eq!(browser.run("return document.activeElement.id", &[]), "skip");
+    browser.press("\u{E007}");
+    assert_eq!(browser.run("return document.activeElement.id", &[]), "main");
+    // On a chart the arrow keys read point after point.
+    browser.run("document.querySelector('.stage').focus()", &[]);
+    browser.press("\u{E014}");
+    browser.press("\u{E014}");
+    let first = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{WINDOW}&release=v1")).text()).remove(1);
+    let said = browser.text(".tip");
+    assert!(said.contains(first["day"].as_str().unwrap()), "{said}");
+    assert!(said.contains(&format!("{:.4}", first["accuracy"].as_f64().unwrap())), "{said}");
+    // The same request by other means; what curl would ask is answered with what is shown.
+    browser.click("details.share summary");
+    let ways = browser.text(".ways");
+    assert!(
+        ways.contains("almanac query evaluations -w flights/nyc --from 2013-06-20 --to 2013-07-08"),
+        "{ways}"
+    );
+    let curl = browser.run("return [...document.querySelectorAll('.way pre')].at(-1).innerText", &[]);
+    let path =
+        curl.as_str().unwrap().trim_matches(|sign| sign == '\'').split_once(&service.address()).unwrap().1;
+    let answer: Answer = service.get(path.trim_end_matches('\''));
+    assert_eq!((answer.status, ndjson(answer.text()).len()), (200, cells(&browser).len()));
+    assert_eq!(browser.console(), [""; 0]);
+}
+
+/// A day: what was taken for what, the bins of scores and the predictions behind one of them.
+#[test]
+fn a_day_and_a_comparison_are_those_of_the_api() {
+    let _alone = alone();
+    let place = scene();
+    let service = Running::start(place, &[], &[]);
+    service.get_until("/readyz", |answer| answer.status == 200);
+    let base = format!("http://{}/", service.address());
+    let browser = Browser::start();
+    browser.resize(1360, 1000);
+    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy"));
+    shown(&browser, "Figures");
+    // From a day in the table to the page of the day.
+    browser.click("td a[href*='2013-07-05']");
+    shown(&browser, "Day");
+    let all = ndjson(service.get(&format!("{WORKSPACE}/confusion?from=2013-07-05&to=2013-07-05")).text());
+    let read = "return [...document.querySelectorAll('.matrix')].map((one) => [one.caption.innerText, [...one.tHead.rows[0].cells].slice(1).map((cell) => cell.innerText), [...one.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))])";
+    let matrices: Vec<(String, Vec<String>, Vec<Vec<String>>)> =
+        serde_json::from_value(browser.run(read, &[])).unwrap();
+    let mut compared = 0;
+    for (release, predicted, rows) in &matrices {
+        for row in rows {
+            for (predicted, count) in predicted.iter().zip(&row[1..]) {
+                let is_it = |one: &&Value| {
+                    one["release"] == **release && one["truth"] == *row[0] && one["predicted"] == **predicted
+                };
+                let there = all.iter().find(is_it).map_or(0, |one| one["count"].as_u64().unwrap());
+                assert_eq!(
+                    count.replace(',', ""),
+                    there.to_string(),
+                    "{release}: {} for {predicted}",
+                    row[0]
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 8);
+    // All predictions of the release with a score are in a bin; behind a bin are as many as it says.
+    let row = &ndjson(
+        service.get(&format!("{WORKSPACE}/evaluations?from=2013-07-05&to=2013-07-05&release=v2")).text(),
+    )[0];
+    let bins = cells(&browser);
+    let sum: u64 = bins.iter().map(|bin| bin[1].replace(',', "").parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, row["predictions"]);
+    let bin =
+        bins.iter().find(|bin| bin[1].parse::<u64>().is_ok_and(|rows| (2..100).contains(&rows))).unwrap();
+    browser.run(
+        "[...document.querySelectorAll('td a')].find((one) => one.innerText === arguments[0]).click()",
+        &[bin[0].as_str().into()],
+    );
+    browser.wait_for("[...document.querySelectorAll('h2')].some((one) => one.innerText.startsWith('Predictions with a score')) && !document.querySelector('[aria-busy]')", &[]);
+    let behind =
+        "return document.querySelector('[aria-label=\"Predictions behind the bar\"] tbody').rows.length";
+    assert_eq!(browser.run(behind, &[]).to_string(), bin[1]);
+
+    let asked = format!("{WORKSPACE}/head-to-head?from=2013-07-01&to=2013-07-08&release=v2&against=v1");
+    let rows = ndjson(service.get(&asked).text());
+    browser.open(&format!("{base}#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08"));
+    browser.wait_for("document.querySelector('h2')?.innerText === 'Is v2 better than v1?'", &[]);
+    for (shown, row) in cells(&browser).iter().zip(rows.iter().rev()) {
+        assert_eq!(shown[0], row["day"].as_str().unwrap());
+        for (shown, column) in shown[1..4].iter().zip(["advantage_so_far", "low_so_far", "high_so_far"]) {
+            assert!(is_shown(shown, &row[column]), "{column}: {shown}, {}", row[column]);
+        }
+    }
+    let wins: u64 = rows.iter().map(|row| row["wins"].as_u64().unwrap()).sum();
+    assert!(
+        browser.text(".stats").replace(',', "").contains(&format!("v2 wins\n{wins}")),
+        "{}",
+        browser.text(".stats")
+    );
+    assert_eq!(browser.console(), [""; 0]);
+}

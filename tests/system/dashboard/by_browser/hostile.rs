@@ -1,0 +1,167 @@
+//! What the pages make of text that clients choose, of callers with tokens, and of what is new.
+
+use serde_json::{Value, json};
+
+use super::{cells, shown};
+use crate::{
+    browser::Browser,
+    support::{Place, Running, alone, ndjson, register, run_ok},
+};
+
+const HOSTILE: [&str; 5] = [
+    "<script>document.title='owned'</script>",
+    "<img src=x onerror=document.title='owned'>",
+    "\u{202e}gpj.exe \u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+    "👩‍🔬 \u{1f1fa}\u{1f1f3}",
+    "'; drop table --",
+];
+
+/// Posts events and notes in which every text that a client chooses is hostile.
+fn post_hostile(service: &Running) {
+    let (long, label) = ("x".repeat(256), "y".repeat(128));
+    let post = |path: &str, body: Value| {
+        let answer = service.post(path, "application/json", None, &body.to_string());
+        assert!((200..300).contains(&answer.status), "{path}: {}", answer.text());
+    };
+    post("/v1/workspaces", json!({"path": "credit/prod"}));
+    post(
+        "/v1/workspaces/credit/prod/models",
+        json!({"name": "risk", "task": "binary", "positive_label": HOSTILE[0]}),
+    );
+    let release = json!({"workspace": "credit/prod", "name": "v1", "model": "risk", "notes": HOSTILE[1], "author": HOSTILE[2],
+        "environment": "production", "attributes": {HOSTILE[0]: HOSTILE[1], "long": long}});
+    post("/v1/releases", release);
+    // A key may be longer than a label.
+    let texts: Vec<(&str, &str)> =
+        HOSTILE.map(|text| (text, text)).into_iter().chain([(&*long, &*label)]).collect();
+    let predictions: Vec<Value> = texts
+        .iter()
+        .map(|(key, text)| json!({"key": key, "predicted_at": "2026-06-01T02:00:00Z", "release": "v1", "score": 0.7, "label": text, "tags": {"where": text}}))
+        .collect();
+    post("/v1/workspaces/credit/prod/predictions", predictions.into());
+    let outcomes: Vec<Value> = texts
+        .iter()
+        .map(|(key, text)| json!({"key": key, "observed_at": "2026-06-02T02:00:00Z", "predicted_on": "2026-06-01", "label": text}))
+        .collect();
+    post("/v1/workspaces/credit/prod/outcomes", outcomes.into());
+}
+
+#[test]
+fn hostile_names_are_text() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    post_hostile(&service);
+    let judged = "/v1/workspaces/credit/prod/evaluations?from=2026-06-01&to=2026-06-01";
+    service.get_until(judged, |answer| ndjson(answer.text()).first().is_some_and(|row| row["labelled"] == 6));
+    let base = format!("http://{}/", service.address());
+    let browser = Browser::start();
+    browser.resize(1360, 1000);
+    let encode = |text: &str| {
+        browser.run("return encodeURIComponent(arguments[0])", &[text.into()]).as_str().unwrap().to_owned()
+    };
+    let safe = |what: &str| {
+        browser.wait_for("document.querySelector('h1') && !document.querySelector('[aria-busy]') && !document.querySelector('.loading')", &[]);
+        assert_eq!(
+            browser.run("return document.querySelectorAll('main script, main img, main iframe').length", &[]),
+            0,
+            "{what}"
+        );
+        assert_ne!(browser.run("return document.title", &[]), "owned", "{what}");
+        let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(browser.run(wide, &[]), 0, "{what} is wider than its window");
+    };
+    // Where they are shown, and which of them.
+    for (page, texts) in [
+        ("day?day=2026-06-01&bin=14", &HOSTILE[..]),
+        ("catalog", &HOSTILE[..2]),
+        ("sql?sql=select+*+from+joined+where+day='2026-06-01'", &HOSTILE[..]),
+        ("drift?from=2026-06-01&to=2026-06-01", &[]),
+        ("alerts", &[]),
+    ] {
+        browser.open("about:blank");
+        browser.open(&format!("{base}#/w/credit/prod/{page}"));
+        safe(page);
+        browser.picture(&format!("hostile-{}", page.split('?').next().unwrap()));
+        let said = browser.run("return document.querySelector('main').textContent", &[]);
+        for text in texts {
+            assert!(said.as_str().unwrap().contains(text), "{page} does not show {text}");
+        }
+        assert_eq!(browser.violations(), [""; 0], "{page}");
+        assert_eq!(browser.console(), [""; 0], "{page}");
+    }
+    // What is chosen by an address is text as well.
+    for text in HOSTILE {
+        let chosen = encode(text);
+        browser.open("about:blank");
+        browser.open(&format!("{base}#/w/credit/prod/figures?figure={chosen}&from=2026-06-01&to=2026-06-02"));
+        safe(text);
+        browser.open("about:blank");
+        browser.open(&format!("{base}#/w/{chosen}/{chosen}/figures"));
+        shown(&browser, "This cannot be shown");
+        safe(text);
+    }
+}
+
+#[test]
+fn a_new_evaluation_appears_without_a_reload() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    register(&service);
+    let path = "/v1/workspaces/credit/prod";
+    let prediction = r#"[{"key":"a","predicted_at":"2026-06-01T02:00:00Z","release":"v1","score":0.9}]"#;
+    assert_eq!(
+        service.post(&format!("{path}/predictions"), "application/json", None, prediction).status,
+        201
+    );
+    let browser = Browser::start();
+    browser.open(&format!(
+        "http://{}/#/w/credit/prod/figures?from=2026-06-01&to=2026-06-02&figure=accuracy",
+        service.address()
+    ));
+    shown(&browser, "Figures");
+    browser.run("document.kept = true", &[]);
+    let outcome =
+        r#"[{"key":"a","observed_at":"2026-06-02T02:00:00Z","predicted_on":"2026-06-01","label":"default"}]"#;
+    assert_eq!(service.post(&format!("{path}/outcomes"), "application/json", None, outcome).status, 201);
+    browser.wait_for("document.querySelector('td:nth-child(4)')?.innerText === '1.0000'", &[]);
+    assert_eq!(browser.run("return document.kept", &[]), true, "the page was not loaded again");
+}
+
+#[test]
+fn who_has_a_token_signs_in_and_out() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    run_ok(&place, &["workspace", "create", "credit/secret"]);
+    run_ok(&place, &["user", "create", "ann"]);
+    run_ok(&place, &["workspace", "grant", "credit/prod", "user:ann", "reader"]);
+    let token = run_ok(&place, &["token", "create", "--name", "laptop", "user:ann"]).trim().to_owned();
+    let admin = run_ok(&place, &["token", "generate"]).trim().to_owned();
+    let service = Running::start(&place, &[], &[("ALMANAC_ADMIN_TOKEN", &admin)]);
+    let browser = Browser::start();
+    browser.open(&format!("http://{}/#/w/credit/prod/alerts", service.address()));
+    shown(&browser, "Sign in");
+    assert_eq!(browser.violations(), [""; 0]);
+    browser.picture("sign-in");
+    browser.type_into("input[type=password]", "alm_wrong");
+    browser.click("button.first");
+    browser.wait_for("document.querySelector('[role=alert]')", &[]);
+    browser.type_into("input[type=password]", &token);
+    browser.click("button.first");
+    shown(&browser, "Alerts of credit/prod");
+    browser.open("about:blank");
+    browser.open(&format!("http://{}/", service.address()));
+    shown(&browser, "Workspaces");
+    let named: Vec<String> = cells(&browser).into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(named, ["credit/prod"], "a reader sees only what is theirs");
+    browser.run(
+        "[...document.querySelectorAll('button')].find((one) => one.innerText === 'Sign out').click()",
+        &[],
+    );
+    shown(&browser, "Sign in");
+    assert_eq!(browser.run("return sessionStorage.length", &[]), 0);
+    let kept = browser.run("return JSON.stringify(localStorage) + document.cookie + location.href", &[]);
+    assert!(!kept.as_str().unwrap().contains(&token));
+}
