@@ -11,7 +11,7 @@ use query::{Query, Request, What, Words};
 use table::{Table, sqlite::SqliteTable};
 use tokio::{sync::watch, time::Instant};
 
-use crate::author;
+use crate::{author, promotion};
 
 /// How often to look whether the projector has caught up, and how long it may make no progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -59,7 +59,7 @@ impl Embedded {
 
     /// On a table of any engine. `clock` says at what time events are appended; it must be near the engine's.
     pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
-        let ingest = Ingest::new(Arc::clone(&table), clock.clone());
+        let ingest = promotion::ingest(Arc::clone(&table), clock.clone());
         let query = Query::new(Arc::clone(&table), clock.clone());
         Self { table, clock, ingest, query }
     }

@@ -36,6 +36,7 @@ mod plot;
 mod probe;
 mod progress;
 mod projector;
+mod promotion;
 mod proxies;
 mod query;
 mod reach;

@@ -1,9 +1,8 @@
-//! `almanac release promote|rollback|retire|live|history|leaderboard`: the life of releases.
+//! `almanac release promote|approve|rollback|retire|live|history|leaderboard`: the life of releases.
 
 use catalog::{Action, Happening, HistoryOf, ReleaseChange};
 use clap::Subcommand;
 use event::{Clock, Error, Timestamp};
-use ingest::Ingest;
 use query::{BoardWords, Query};
 use serde_json::{Value, json};
 use table::Cursor;
@@ -12,13 +11,14 @@ use crate::{
     config::Config,
     named::{InWorkspace, release},
     open,
+    promotion::{self, ApproveArgs},
     shown::{ShowFormat, show},
 };
 
 /// What there is under `release` besides `create`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LifeCommand {
-    /// Make a release the live one of its model in an environment.
+    /// Make a release the live one of its model in an environment, if it passes the gates of the model.
     #[command(name = Action::Promote.name())]
     Promote {
         /// The release, by path or id, or by its name and -w.
@@ -32,7 +32,12 @@ pub(crate) enum LifeCommand {
         /// A remark.
         #[arg(long)]
         note: Option<String>,
+        /// Why it is to be live although it does not pass the gates of its model. The audit trail keeps that.
+        #[arg(long = "override", value_name = "REASON")]
+        overridden: Option<String>,
     },
+    /// Approve that a release is live in an environment, in your name. The gate of a second person asks for it.
+    Approve(ApproveArgs),
     /// Make the release live that was live in an environment before.
     #[command(name = Action::Rollback.name())]
     Rollback {
@@ -171,18 +176,20 @@ pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Re
             });
             leaderboard(config, &workspace, day.as_deref(), window, limit, format).await
         }
+        LifeCommand::Approve(args) => promotion::approve(config, args).await,
         change => self::change(config, change).await,
     }
 }
 
 /// Changes what is live, and says what was changed.
 async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
-    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let ingest = promotion::ingest(open::existing(config).await?, Clock::system());
     let changes: Vec<ReleaseChange> = match command {
-        LifeCommand::Promote { name, workspace, environment, note } => {
+        LifeCommand::Promote { name, workspace, environment, note, overridden } => {
             let (workspace, name) = release(ingest.catalog(), &name, workspace.as_deref()).await?;
             let workspace = ingest.catalog().workspace(&workspace).await?;
-            let change = ingest.promote(&workspace, &name, &environment, note.as_deref()).await?;
+            let (note, overridden) = (note.as_deref(), overridden.as_deref());
+            let change = ingest.promote_despite(&workspace, &name, &environment, note, overridden).await?;
             change.into_iter().collect()
         }
         LifeCommand::Rollback { workspace, environment, model, to, note } => {
@@ -195,9 +202,10 @@ async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
             let workspace = ingest.catalog().workspace(&workspace).await?;
             ingest.retire(&workspace, &name, environment.as_deref(), note.as_deref()).await?
         }
-        LifeCommand::Live { .. } | LifeCommand::History { .. } | LifeCommand::Leaderboard { .. } => {
-            Vec::new()
-        }
+        LifeCommand::Live { .. }
+        | LifeCommand::History { .. }
+        | LifeCommand::Leaderboard { .. }
+        | LifeCommand::Approve(_) => Vec::new(),
     };
     if changes.is_empty() {
         println!("it is live already");

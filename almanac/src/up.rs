@@ -30,6 +30,7 @@ use crate::{
     health::{self, Asked, READY_LAG, Readiness},
     listening::ListenArgs,
     open, openapi,
+    promotion::ByQuery,
     serve::{Listening, WRITE_WITHIN, serve},
     telemetry::{
         self, Exposition,
@@ -266,15 +267,16 @@ impl Services {
             Arc::new(query.within(options.queries))
         };
         let query = has(Role::Query).then(reader);
+        let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
         Self {
             catalog: (has(Role::Ingest) || has(Role::Query))
                 .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
-            ingest: has(Role::Ingest).then(|| {
-                let ingest = Ingest::new(belled(), clock());
+            ingest: snapshots.clone().map(|reader| {
+                let ingest = Ingest::new(belled(), clock()).measuring_by(Arc::new(ByQuery(reader)));
                 Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
             }),
             projector: has(Role::Projector).then(worker),
-            snapshots: has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader)),
+            snapshots,
             query,
             refusals: Refusals::new(Arc::clone(&table)),
             denials,

@@ -148,7 +148,7 @@ impl Catalog {
             }
             New::Model { workspace, definition } => {
                 let definition = Definition { from: None, ..definition.plain() };
-                AnyEntity::Model(Model { entity, workspace, definition })
+                AnyEntity::Model(Model { entity, workspace, definition, gates: None })
             }
             New::Configuration { workspace } => AnyEntity::Configuration(Configuration { entity, workspace }),
             New::Snapshot { workspace, content } => {
@@ -174,6 +174,8 @@ impl Catalog {
                     configuration_id,
                     environment,
                     details,
+                    created_by: Some(log::audit::current().principal.clone()),
+                    approvals: Vec::new(),
                 })
             }
         })

@@ -9,7 +9,8 @@ use table::{Item, item::Value};
 use super::{
     closing::CLOSING,
     definition::{definition, with_definition},
-    release::{Release, ReleaseDetails},
+    promotion::{PromotionGates, approvals_of, gates_of, with_gates},
+    release::{CREATED_BY, Release, ReleaseDetails},
     snapshot::{Snapshot, SnapshotContent},
 };
 
@@ -148,6 +149,8 @@ pub struct Model {
     /// How the predictions of its releases are judged, as it is for releases that come; those that are there have
     /// definitions of their own ([`super::Definitions`]).
     pub definition: Definition,
+    /// What its releases must pass before they are made live.
+    pub gates: Option<PromotionGates>,
 }
 
 /// How a model is set up.
@@ -263,7 +266,7 @@ impl AnyEntity {
             Self::Workspace(workspace) => {
                 item.with("category", workspace.category.as_str()).with("path", workspace.path.as_str())
             }
-            Self::Model(model) => with_definition(item, &model.definition),
+            Self::Model(model) => with_gates(with_definition(item, &model.definition), model.gates.as_ref()),
             Self::Snapshot(snapshot) => snapshot.content.to_item(item),
             Self::Release(release) => release.to_item(item),
             _ => item,
@@ -292,7 +295,8 @@ impl AnyEntity {
                 children: children(item, EntityKind::Workspace)?,
             }),
             EntityId::Model(workspace, _) => {
-                Self::Model(Model { entity, workspace, definition: definition(item)? })
+                let (definition, gates) = (definition(item)?, gates_of(item)?);
+                Self::Model(Model { entity, workspace, definition, gates })
             }
             EntityId::Configuration(workspace, _) => Self::Configuration(Configuration { entity, workspace }),
             EntityId::Snapshot(workspace, _) => {
@@ -308,6 +312,8 @@ impl AnyEntity {
                 configuration_id: item.optional_text("configuration_id").map(Id::parse).transpose()?,
                 environment: item.optional_text("environment").map(str::to_owned),
                 details: Box::new(ReleaseDetails::from_item(item)?),
+                created_by: item.optional_text(CREATED_BY).map(str::to_owned),
+                approvals: approvals_of(item)?,
             }),
             EntityId::User(_) => Self::User(entity),
             EntityId::Group(_) => Self::Group(entity),

@@ -56,6 +56,7 @@ mod names;
 pub mod new;
 mod page;
 mod place;
+mod promotion;
 mod quota;
 mod record;
 mod release;
@@ -109,6 +110,11 @@ pub use live_spans::LiveSpans;
 pub use member::{Grant, Membership};
 pub use page::{FreeCounters, UserPage, WorkspacePage};
 pub use place::Place;
+pub use promotion::{
+    AgainstChampion, Approval, Evidence, FailedGate, GATE_DAYS, GATE_KINDS, GateKind,
+    MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, MAX_GATE_DAYS, MAX_GATE_ENVIRONMENTS, Measured, PromotionGates,
+    PromotionGatesBody, ToMeasure,
+};
 pub use quota::{LIMIT_COUNT, LIMITS, Limit, MAX_QUOTA, Measure, Quota, Span, TokenQuota};
 pub use record::record;
 pub use release::{

@@ -11,8 +11,8 @@ use table::{
 };
 
 use super::{
-    AnyEntity, Attributes, Catalog, Entity, New, NewEntity, Secrets, WorkspacePage,
-    attributes::check_attributes, no_model, secret, unexpected,
+    AnyEntity, Approval, Attributes, Catalog, Entity, New, NewEntity, Secrets, WorkspacePage,
+    attributes::check_attributes, no_model, promotion::with_approvals, secret, unexpected,
 };
 
 /// The most bytes in the URI of an artefact.
@@ -47,7 +47,14 @@ pub struct Release {
     pub environment: Option<String>,
     /// Where it comes from.
     pub details: Box<ReleaseDetails>,
+    /// Who created it, as the audit trail names them; `None` of one that an older Almanac created.
+    pub created_by: Option<String>,
+    /// Who approves that it is live, and where; the latest last.
+    pub approvals: Vec<Approval>,
 }
+
+/// The attribute of who created a release.
+pub(super) const CREATED_BY: &str = "created_by";
 
 /// Where a release comes from: what is known of it once and for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -233,13 +240,14 @@ impl Release {
             ("configuration", self.configuration.as_deref()),
             ("configuration_id", self.configuration_id.as_ref().map(Id::as_str)),
             ("environment", self.environment.as_deref()),
+            (CREATED_BY, self.created_by.as_deref()),
         ];
         let item = item.with("model", self.model.as_str());
         let item = texts.into_iter().fold(item, |item, (name, text)| match text {
             Some(text) => item.with(name, text),
             None => item,
         });
-        self.details.to_item(item)
+        with_approvals(self.details.to_item(item), &self.approvals)
     }
 }
 

@@ -6,9 +6,10 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 29] = [
+const OTHERS: [&str; 31] = [
     "alert-rules",
     "alerts",
+    "approvals",
     "audit",
     "challengers",
     "classes",
@@ -30,6 +31,7 @@ const OTHERS: [&str; 29] = [
     "live",
     "maturity",
     "pins",
+    "promotion-gates",
     "quota",
     "retention",
     "rollups",

@@ -1,7 +1,8 @@
 //! The append service: from a request to a durable segment.
 //!
 //! In the order in which data flows: a format ([`mod@format`], [`mod@file`]) delivers rows or columns; the
-//! builder checks them and makes a [`batch`]; the `service` checks that its releases exist, [`releases`] puts them live and
+//! builder checks them and makes a [`batch`]; the `service` checks that its releases exist, [`releases`] puts them live, if they pass the gates of
+//! their model, and
 //! [`definitions`] says how they are judged; the [`append`] writes
 //! it to the logs exactly once. [`http`] is the way in from outside, [`limits`] says how much.
 //!
@@ -43,6 +44,8 @@ pub mod gate;
 pub mod http;
 pub mod json;
 pub mod limits;
+mod problems;
+mod promotion;
 pub mod quota;
 pub mod releases;
 mod runs;
@@ -51,4 +54,5 @@ mod service;
 pub use append::{Receipt, Remember};
 pub use batch::{Batch, Refused};
 pub use limits::BODY_WITHIN;
+pub use promotion::Measure;
 pub use service::{Ingest, SubmitError};

@@ -38,3 +38,6 @@ pub const REPEAT_SECONDS: i64 = 10 * 60;
 
 /// How long the body of a request may take to come, as a rule.
 pub const BODY_WITHIN: Duration = Duration::from_secs(120);
+
+/// The most release events of a batch that promotion gates judge.
+pub const MAX_GATED: usize = 16;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Batch, Ingest, Refused, Remember, SubmitError, batch::RowIssue, definitions::say, json::read_json_array,
-    limits::MAX_NOTE_BYTES,
+    limits::MAX_NOTE_BYTES, promotion::Gates,
 };
 
 /// The most releases that one batch may register by naming them.
@@ -74,7 +74,8 @@ impl Ingest {
     /// happens.
     ///
     /// # Errors
-    /// When there is no such release, the environment is no name, or the table fails.
+    /// `Conflict`, when it does not pass the promotion gates of its model, saying why of each; when there is no such release,
+    /// the environment is no name, or the table fails.
     pub async fn promote(
         &self,
         workspace: &Workspace,
@@ -82,18 +83,37 @@ impl Ingest {
         environment: &str,
         note: Option<&str>,
     ) -> Result<Option<ReleaseChange>, SubmitError> {
+        self.promote_despite(workspace, release, environment, note, None).await
+    }
+
+    /// The same, also where it does not pass its gates, if a reason is given to override them. The reason is recorded in the
+    /// audit trail with what failed, and is the remark of the event if that has none.
+    ///
+    /// # Errors
+    /// As [`Ingest::promote`]; `Invalid`, when the reason says nothing.
+    pub async fn promote_despite(
+        &self,
+        workspace: &Workspace,
+        release: &str,
+        environment: &str,
+        note: Option<&str>,
+        overridden: Option<&str>,
+    ) -> Result<Option<ReleaseChange>, SubmitError> {
         check_note(note)?;
-        let model = self.model_of(workspace, release).await?;
+        let page = self.catalog().page(workspace.id()).await?;
+        let model = model_of(&page, release)?;
         let now = self.clock().now();
         let live = self.catalog().live_at(workspace.id(), environment, now).await?;
         if live.get(&model).is_some_and(|live| live.release == release) {
             return Ok(None);
         }
-        self.change(workspace, (Action::Promote, release, &model), environment, note).await.map(Some)
+        let change = self.drafted((Action::Promote, release, &model), environment, note.or(overridden));
+        self.pass_gates(workspace, &page, &change, overridden).await?;
+        self.append_change(workspace, change).await.map(Some)
     }
 
     /// Puts the release back that was live in an environment before, or the one that is named. The model
-    /// need not be named where only one is live.
+    /// need not be named where only one is live. One that was never live there must pass the promotion gates of its model.
     ///
     /// # Errors
     /// `Conflict`, when none was live before or it is not clear of which model; those of
@@ -108,9 +128,10 @@ impl Ingest {
     ) -> Result<Option<ReleaseChange>, SubmitError> {
         check_note(note)?;
         let live = self.catalog().live_at(workspace.id(), environment, self.clock().now()).await?;
+        let page = self.catalog().page(workspace.id()).await?;
         let model = match (to, model) {
             (Some(to), model) => {
-                let of = self.model_of(workspace, to).await?;
+                let of = model_of(&page, to)?;
                 if model.is_some_and(|model| model != of) {
                     return Err(Error::invalid(format!("`{to}` is a release of `{of}`")).into());
                 }
@@ -144,7 +165,9 @@ impl Ingest {
         if live.get(&model).is_some_and(|live| live.release == release) {
             return Ok(None);
         }
-        self.change(workspace, (Action::Rollback, &release, &model), environment, note).await.map(Some)
+        let change = self.drafted((Action::Rollback, &release, &model), environment, note);
+        self.pass_gates(workspace, &page, &change, None).await?;
+        self.append_change(workspace, change).await.map(Some)
     }
 
     /// Takes a release out of an environment, or out of all in which it is live.
@@ -158,7 +181,7 @@ impl Ingest {
         environment: Option<&str>,
         note: Option<&str>,
     ) -> Result<Vec<ReleaseChange>, SubmitError> {
-        let model = self.model_of(workspace, release).await?;
+        let model = model_of(&self.catalog().page(workspace.id()).await?, release)?;
         let mut live = self.catalog().live_now(workspace.id()).await?;
         live.retain(|name, state| {
             let is_live = state.get(&model).is_some_and(|live| live.release == release);
@@ -171,44 +194,43 @@ impl Ingest {
         let mut changes = Vec::with_capacity(live.len());
         for environment in live.keys() {
             let what = (Action::Retire, release, model.as_str());
-            changes.push(self.change(workspace, what, environment, note).await?);
+            changes.push(self.append_change(workspace, self.drafted(what, environment, note)).await?);
         }
         Ok(changes)
     }
 
-    /// The model of a release.
-    async fn model_of(&self, workspace: &Workspace, release: &str) -> Result<String, Error> {
-        let page = self.catalog().page(workspace.id()).await?;
-        let found = page.releases.into_iter().find(|known| known.entity.name == release);
-        let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
-        found.map(|release| release.model).ok_or_else(missing)
-    }
-
-    async fn change(
+    /// A change that happens now.
+    fn drafted(
         &self,
-        workspace: &Workspace,
         (action, release, model): (Action, &str, &str),
         environment: &str,
         note: Option<&str>,
-    ) -> Result<ReleaseChange, SubmitError> {
-        let at = self.clock().now();
-        let change = ReleaseChange {
-            at,
+    ) -> ReleaseChange {
+        ReleaseChange {
+            at: self.clock().now(),
             action,
             release: release.to_owned(),
             model: model.to_owned(),
             environment: Some(environment.to_owned()),
             note: note.map(str::to_owned),
-        };
+        }
+    }
+
+    /// Appends a change whose gates have been asked.
+    async fn append_change(
+        &self,
+        workspace: &Workspace,
+        change: ReleaseChange,
+    ) -> Result<ReleaseChange, SubmitError> {
         let batch = batch(
             json!({
-                "release": release, "released_at": at.to_string(), "model": model, "action": action.name(),
-                "environment": environment, "note": note,
+                "release": change.release, "released_at": change.at.to_string(), "model": change.model,
+                "action": change.action.name(), "environment": change.environment, "note": change.note,
             }),
             self,
         )?;
         // Each call is a change of its own, also one that says the same as the last but one.
-        self.submit(workspace, batch, None, Remember::Never).await?;
+        self.submit_judged(workspace, (batch, Gates::Asked), None, Remember::Never).await?;
         Ok(change)
     }
 
@@ -311,6 +333,13 @@ impl Ingest {
         }
         Ok(event)
     }
+}
+
+/// The model of a release.
+fn model_of(page: &WorkspacePage, release: &str) -> Result<String, Error> {
+    let found = page.releases.iter().find(|known| known.entity.name == release);
+    let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
+    found.map(|release| release.model.clone()).ok_or_else(missing)
 }
 
 /// What the event says of where a release comes from: its notes, and the snapshot that it was tuned on.

@@ -1,26 +1,27 @@
 //! What the ingest service does, for requests over HTTP, for imported files and for the demo.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use catalog::{
-    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Noted, ReleaseChange, ReleaseSpec,
-    Workspace,
+    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Noted, ReleaseChange, Workspace,
 };
-use event::{Clock, Day, Error, ErrorKind, Id, Kind, RowProblem, Share, Window};
+use event::{Clock, Day, Error, Id, Kind, Share};
 use meter::Counter;
 use table::Table;
 
 use crate::{
     append::{Appender, ChunkRows, Receipt, Remember},
-    batch::{Batch, Refused, RowIssue, check_idempotency_key},
+    batch::{Batch, Refused, check_idempotency_key},
     defining,
     file::Origin,
     gate::{Bounds, Gate},
     limits::{BODY_WITHIN, MAX_LISTED_ERRORS},
+    problems::specs,
+    promotion::{Gates, Measure},
     quota::Quotas,
     runs,
 };
@@ -53,6 +54,8 @@ pub struct Ingest {
     runs: Cached<(Id, Id), ()>,
     gate: Arc<Gate>,
     pub(crate) quotas: Quotas,
+    /// What reads the figures that promotion gates ask for.
+    pub(crate) measure: Option<Arc<dyn Measure>>,
     unrecorded: Counter,
     body_within: Duration,
 }
@@ -88,6 +91,7 @@ impl Ingest {
             runs: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
             quotas: Quotas::new(table, clock),
+            measure: None,
             unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
             body_within: BODY_WITHIN,
         }
@@ -101,6 +105,13 @@ impl Ingest {
     /// The same, in which the body of a request may take so long to come.
     pub fn taking_bodies_within(self, body_within: Duration) -> Self {
         Self { body_within, ..self }
+    }
+
+    /// The same, in which `measure` reads the figures by which promotion gates judge. Without it a release whose gates
+    /// need figures is not made live.
+    #[must_use]
+    pub fn measuring_by(self, measure: Arc<dyn Measure>) -> Self {
+        Self { measure: Some(measure), ..self }
     }
 
     /// How long the body of a request may take to come.
@@ -135,12 +146,23 @@ impl Ingest {
     /// Stores a batch, whole or not at all; returns after it is durable.
     ///
     /// # Errors
-    /// When a row names a release that does not exist or a day that has expired, the idempotency key is no good or was used
-    /// for other events, or the table fails.
+    /// When a row names a release that does not exist or a day that has expired, or makes a release live that does not pass
+    /// its gates, the idempotency key is no good or was used for other events, or the table fails.
     pub async fn submit(
         &self,
         workspace: &Workspace,
         batch: Batch,
+        idempotency_key: Option<&str>,
+        remember: Remember,
+    ) -> Result<Receipt, SubmitError> {
+        self.submit_judged(workspace, (batch, Gates::Ask), idempotency_key, remember).await
+    }
+
+    /// The same, with promotion gates that are still to be asked, or were.
+    pub(crate) async fn submit_judged(
+        &self,
+        workspace: &Workspace,
+        (batch, gates): (Batch, Gates),
         idempotency_key: Option<&str>,
         remember: Remember,
     ) -> Result<Receipt, SubmitError> {
@@ -155,7 +177,7 @@ impl Ingest {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
-        let (lanes, recorded) = self.prepare(workspace, &batch).await?;
+        let (lanes, recorded) = self.prepare(workspace, &batch, gates).await?;
         let id = workspace.id();
         let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
         self.record(id, recorded).await;
@@ -186,7 +208,7 @@ impl Ingest {
         good: &[usize],
     ) -> Result<Receipt, SubmitError> {
         let (id, kind) = (workspace.id(), batch.kind);
-        let (lanes, recorded) = self.prepare(workspace, &batch.take(good)).await?;
+        let (lanes, recorded) = self.prepare(workspace, &batch.take(good), Gates::Ask).await?;
         let none = BTreeSet::new();
         let chunk = ChunkRows { origin, batch, good, old: &none };
         let is_new =
@@ -209,10 +231,15 @@ impl Ingest {
 
     /// Checks a batch and registers the releases that it brings; the lanes of its workspace, and what is to
     /// be recorded of it once it is stored.
-    async fn prepare(&self, workspace: &Workspace, batch: &Batch) -> Result<(Lanes, Recorded), SubmitError> {
+    async fn prepare(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+        gates: Gates,
+    ) -> Result<(Lanes, Recorded), SubmitError> {
         // By its id: the path that the caller resolved long ago may be another workspace's by now.
         self.workspace(workspace.id().as_str()).await?.check_open()?;
-        self.check(workspace, batch).await?;
+        self.check(workspace, batch, gates).await?;
         if batch.kind != Kind::Releases {
             self.register_unknown(workspace, batch).await?;
         } else {
@@ -231,113 +258,15 @@ impl Ingest {
     }
 
     /// Checks, without writing, that every release a batch names exists, or can be registered, and that
-    /// no event belongs to a day that has expired.
-    ///
-    /// # Errors
-    /// `Refused`, naming the rows; those of the table.
-    pub async fn check(&self, workspace: &Workspace, batch: &Batch) -> Result<(), SubmitError> {
-        let problems = self.problems(workspace, batch).await?;
+    /// no event belongs to a day that has expired or makes a release live that does not pass its gates.
+    async fn check(&self, workspace: &Workspace, batch: &Batch, gates: Gates) -> Result<(), SubmitError> {
+        let problems = self.problems_judged(workspace, batch, gates).await?;
         if problems.is_empty() {
             return Ok(());
         }
         let error_count = problems.len();
         let errors = problems.into_values().take(MAX_LISTED_ERRORS).collect();
         Err(Refused::Rows { errors, error_count }.into())
-    }
-
-    /// What [`Ingest::check`] finds, for every row, by its index in the batch.
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn problems(
-        &self,
-        workspace: &Workspace,
-        batch: &Batch,
-    ) -> Result<BTreeMap<usize, RowProblem>, Error> {
-        let issues = match batch.kind {
-            Kind::Releases => self.release_problems(workspace.id(), batch).await?,
-            _ => {
-                let mut issues = self.expired_days(workspace.id(), batch).await?;
-                issues.extend(self.unknown_releases(workspace.id(), batch).await?);
-                issues.extend(self.unknown_runs(workspace.id(), batch).await?);
-                issues
-            }
-        };
-        let problem = |(row, field, message): RowIssue| {
-            (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
-        };
-        Ok(issues.into_iter().map(problem).collect())
-    }
-
-    /// What is wrong with release events: by row, the field and the message.
-    async fn release_problems(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
-        let page = self.catalog.page(workspace).await?;
-        let known = self.catalog.definitions(workspace).await?;
-        let mut problems = Vec::new();
-        let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
-        for (row, spec) in specs(batch).into_iter().enumerate() {
-            let name = spec.release.name.clone();
-            let is_known = registered.contains_key(&name)
-                || page.releases.iter().any(|release| release.entity.name == name);
-            if let Some(problem) = defining::problem(batch, row, spec.action) {
-                problems.push(problem);
-            }
-            if spec.action != Some(Action::Register) {
-                if !is_known {
-                    problems.push((row, "release", unknown_release(&name)));
-                }
-                let found = page.releases.iter().find(|release| release.entity.name == name);
-                if let Some(known) = found.filter(|known| known.model != spec.release.model) {
-                    problems.push((
-                        row,
-                        "model",
-                        format!("is not that of `{name}`, which is `{}`", known.model),
-                    ));
-                }
-                if spec.release.environment.is_none() && spec.action.is_none_or(Action::is_of_live) {
-                    problems.push((row, "environment", "is missing; say where".to_owned()));
-                }
-                continue;
-            }
-            match (Catalog::check_release(&page, &spec.release), registered.get(&name)) {
-                (Err(error), _) if error.kind() == ErrorKind::NotFound => {
-                    problems.push((row, "model", error.to_string()))
-                }
-                (Err(error), _) => problems.push((row, "release", error.to_string())),
-                (Ok(()), Some(other)) if *other != spec.release => {
-                    problems.push((row, "release", format!("`{name}` is registered differently further up")));
-                }
-                (Ok(()), _) => {
-                    problems.extend(defining::differs(batch, row, &page, &known, &spec.release));
-                    registered.insert(name, spec.release);
-                }
-            }
-        }
-        Ok(problems)
-    }
-
-    /// The rows of days whose events have expired.
-    async fn expired_days(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
-        let now = self.clock.now();
-        let reading = self.catalog.keeping(workspace);
-        let keeping = self.keeping.get(workspace.clone(), now, reading).await?;
-        let (Some(from), Some(to)) = (batch.days.iter().min(), batch.days.iter().max()) else {
-            return Ok(Vec::new());
-        };
-        if keeping.is_young(*from, now) {
-            return Ok(Vec::new());
-        }
-        let kept = self.catalog.kept(workspace, Window::new(*from, *to)?, now).await?;
-        let field = match batch.kind {
-            // The day of an outcome is that of the prediction.
-            Kind::Outcomes => "predicted_at",
-            kind => kind.time_field(),
-        };
-        let issue = |(row, day): (usize, &Day)| {
-            let message = || format!("is of {day}, whose events have expired in this workspace");
-            (!kept.keeps(*day)).then(|| (row, field, message()))
-        };
-        Ok(batch.days.iter().enumerate().filter_map(issue).collect())
     }
 
     /// The definitions of a workspace, as they were some seconds ago at most.
@@ -349,6 +278,11 @@ impl Ingest {
     /// Counts what was appended and could not be recorded.
     pub(crate) fn unrecorded(&self) -> &Counter {
         &self.unrecorded
+    }
+
+    /// What workspaces keep, as it was some seconds ago at most.
+    pub(crate) fn known_keeping(&self) -> &Cached<Id, Keeping> {
+        &self.keeping
     }
 
     /// The runs that are known to be there.
@@ -366,28 +300,4 @@ struct Recorded {
     changes: Vec<ReleaseChange>,
     defines: BTreeSet<Day>,
     runs: Noted,
-}
-
-/// What a release event says.
-struct Change {
-    action: Option<Action>,
-    release: ReleaseSpec,
-}
-
-fn specs(batch: &Batch) -> Vec<Change> {
-    let text = |name: &str, row| batch.columns.column(name)?.text(row).map(str::to_owned);
-    let change = |row| Change {
-        action: text("action", row).as_deref().and_then(Action::from_name),
-        release: ReleaseSpec {
-            name: text("release", row).unwrap_or_default(),
-            model: text("model", row).unwrap_or_default(),
-            configuration: text("configuration", row),
-            environment: text("environment", row),
-        },
-    };
-    (0..batch.rows()).map(change).collect()
-}
-
-fn unknown_release(name: &str) -> String {
-    format!("`{name}` is no release of this workspace; register it first")
 }

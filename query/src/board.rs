@@ -1,4 +1,7 @@
-//! The leaderboard: of what is live, of a given day, out of its evaluation, and of a window, out of its events.
+//! The leaderboard: of what is live, of a given day, out of its evaluation, and of a window, out of its events; and the
+//! figures by which promotion gates judge.
+
+mod promotion;
 
 use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
 use event::{Day, Error, Id, Period, Result};
@@ -94,15 +97,24 @@ impl Query {
             event::id::check_name(environment)?;
             request.live = Some(LiveIn { environment: environment.to_owned(), is_live: true });
         }
+        let found = self.evaluated_window(workspace, &request).await?;
+        let places = ranked(found.iter().map(|(name, of)| (name, of)), &primary, min_n, limit);
+        Ok((primary, places))
+    }
+
+    /// The releases of a window by name, each evaluated over the events of all its days together.
+    pub(crate) async fn evaluated_window(
+        &self,
+        workspace: &Id,
+        request: &Request,
+    ) -> Result<Vec<(String, ReleaseEvaluation)>> {
         let (_turn, hold) = self.budget.enter().await?;
-        let (request, catalog) = (&request, &self.catalog);
+        let catalog = &self.catalog;
         let of_logs =
             |reading| async move { evaluations::computed_periods(&reading, catalog, request).await }.boxed();
         let ((periods, _), _) = self.out_of_logs(workspace, &Point::of(request), &hold, of_logs).await?;
         let found = periods.into_iter().flat_map(|period| period.buckets.buckets);
-        let found: Vec<_> = found.map(|(bucket, of)| (bucket.name, of)).collect();
-        let places = ranked(found.iter().map(|(name, of)| (name, of)), &primary, min_n, limit);
-        Ok((primary, places))
+        Ok(found.map(|(bucket, of)| (bucket.name, of)).collect())
     }
 
     /// The releases of a day, the best first, and what they are ranked by. All that were judged by this

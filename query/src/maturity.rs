@@ -27,7 +27,7 @@ use crate::{
 pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
 
 /// In place of an age: by all that is known.
-const LATEST: &str = "latest";
+pub(crate) const LATEST: &str = "latest";
 
 /// Where a row of maturity stands.
 #[derive(Clone, Copy, Debug)]

@@ -24,6 +24,7 @@ mod features;
 mod figures;
 mod follow;
 mod following;
+mod gates;
 mod head_to_head;
 mod identity;
 mod key_filters;

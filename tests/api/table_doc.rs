@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
-    AlertRuleBody, Catalog, CrossedRule, Delivery, Judged, New, NewEntity, NewRun, Noted, ReleaseDetails,
-    Role, Run, Webhook,
+    AlertRuleBody, Catalog, CrossedRule, Delivery, Judged, New, NewEntity, NewRun, Noted, PromotionGates,
+    PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
 };
 use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
 use fold::{
@@ -153,6 +153,14 @@ fn rule() -> AlertRuleBody {
     }
 }
 
+/// What releases of the model must pass, and that somebody approves of this one.
+async fn gate(catalog: &Catalog, model: &EntityId, release: &EntityId) {
+    let body = PromotionGatesBody { min_n: Some(500), second_person: true, ..PromotionGatesBody::default() };
+    let gates = PromotionGates::read(&body).unwrap();
+    catalog.set_promotion_gates(model, gates.as_ref(), now()).await.unwrap();
+    catalog.approve(release, ("production", Some("Read.")), false, now()).await.unwrap();
+}
+
 /// The alert rule, which fires.
 async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     let url = Some("https://alerts.example.com/almanac".to_owned());
@@ -258,6 +266,7 @@ async fn the_page_shows_what_is_stored() {
     catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
 
+    gate(&catalog, &model, &release).await;
     keep_stage(&table, workspace.id()).await;
     cross(&catalog, &*table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;

@@ -194,6 +194,13 @@ def narrow_catalog(path, method, operation):
             webhooks["items"] = {"enum": WEBHOOKS}
             webhooks["uniqueItems"] = True
             webhooks.pop("maxItems", None)
+        if path.endswith("/promotion-gates") and method == "put":
+            # JSON Schema cannot say that days and a margin are of a gate; and gates that hold would refuse promotions.
+            properties["environments"] = {"enum": [["regulated"]]}
+            schema["required"] = sorted({*schema.get("required", []), "environments", "min_n", "figure"})
+        if path.endswith("/approvals") and method == "post":
+            # Taking back what was not given is a conflict.
+            properties.pop("withdraw", None)
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}

@@ -11,6 +11,7 @@ mod dashboard;
 mod demo;
 mod documents;
 mod following;
+mod gates;
 mod import;
 mod mlflow;
 mod openapi;

@@ -26,7 +26,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 56] = [
+const STEPS: [(&str, &str, &str); 58] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -72,13 +72,11 @@ const STEPS: [(&str, &str, &str); 56] = [
     ("PUT", "WORKSPACE/lanes", r#"{"lanes":N}"#),
     ("PUT", "WORKSPACE/pins", r#"{"day":"2026-06-1N","pinned":true}"#),
     ("PUT", "WORKSPACE/retention", r#"{"days":999N}"#),
-    (
-        "PUT",
-        "WORKSPACE/settings",
-        r#"{"primary_metric":"auc","accept_unknown_releases":false,"board_days":N}"#,
-    ),
+    ("PUT", "WORKSPACE/settings", r#"{"primary_metric":"auc","board_days":N}"#),
     ("PUT", "WORKSPACE/quota", r#"{"rows_per_day":99999N}"#),
     ("POST", "WORKSPACE/definitions", r#"{"release":"v1","from":"2026-06-1N","threshold":0.N}"#),
+    ("PUT", "WORKSPACE/promotion-gates", r#"{"model":"risk","environments":["liveN"],"min_n":9}"#),
+    ("POST", "WORKSPACE/approvals", r#"{"release":"v1","environment":"liveN"}"#),
     ("POST", "WORKSPACE/promotions", r#"{"release":"v1","environment":"testN"}"#),
     ("POST", "WORKSPACE/promotions", r#"{"release":"v2","environment":"testN"}"#),
     ("POST", "WORKSPACE/rollbacks", r#"{"environment":"testN"}"#),

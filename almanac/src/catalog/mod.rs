@@ -4,6 +4,7 @@ pub(crate) mod configuration;
 pub(crate) mod counter;
 mod define;
 mod entity;
+mod gates;
 pub(crate) mod group;
 pub(crate) mod model;
 pub(crate) mod release;

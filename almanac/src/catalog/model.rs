@@ -11,6 +11,7 @@ use super::{
     define::{self, DefineArgs, JudgingArgs},
     entity::{EntityCommand, Noted, ReadCommand, change, parse_attributes, read},
     existing,
+    gates::{self, GatesArgs},
 };
 use crate::config::Config;
 
@@ -19,6 +20,8 @@ pub(crate) enum ModelCommand {
     /// Change how the predictions of all releases of a model are judged, from a day on. Earlier days
     /// keep their figures, later ones are evaluated again.
     Define(DefineArgs),
+    /// Show or set what a release of a model must pass before it is made live. All gates are set together.
+    Gates(GatesArgs),
     /// Create a model.
     Create {
         /// The model's name.
@@ -89,6 +92,7 @@ pub(crate) async fn command(config: &Config, command: ModelCommand) -> anyhow::R
             Ok(())
         }
         ModelCommand::Define(args) => define::model(config, args).await,
+        ModelCommand::Gates(args) => gates::command(config, args).await,
         ModelCommand::Read(command) => read(&service, EntityKind::Model, command).await,
         ModelCommand::Entity(command) => change(&service, EntityKind::Model, command).await,
     }

@@ -21,7 +21,7 @@ use log::audit::{Author, by, carried, current};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use self::rejects::{Bad, Rejects};
-use crate::{config::Config, open, progress::Progress};
+use crate::{config::Config, open, progress::Progress, promotion};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
@@ -127,7 +127,7 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
 async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
     let spec = spec(args)?;
     let (files, total_bytes) = paths::files(&args.paths)?;
-    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let ingest = promotion::ingest(open::existing(config).await?, Clock::system());
     let ingest = ingest.sampling_features(config.feature_sample.value);
     let workspace = ingest.catalog().workspace(&args.workspace).await?;
     let now = ingest.clock().now();

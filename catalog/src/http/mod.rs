@@ -20,6 +20,7 @@ mod judging;
 mod live;
 mod people;
 mod people_api;
+mod promotion;
 mod quota;
 mod retention;
 mod run;
@@ -32,6 +33,7 @@ pub use crate::json::crossing as crossing_json;
 pub use alert::{alert_rule_json, standing_json};
 pub use entity::{created, instant, parent_kind};
 pub use judging::{costs, judging};
+pub use promotion::{approval_json, gates_and_approvals, gates_json};
 pub use quota::{quota_json, quota_of, quota_schema};
 pub use retention::pinned_snapshots;
 pub use webhook::delivery_json;
@@ -102,6 +104,8 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(alert::delete_operation(named), maintain(), alert::delete)
                     .add(alert::crossings_operation(named), read(), alert::crossings)
                     .add(webhook::deliveries_operation(named), read(), webhook::deliveries)
+                    .add(promotion::set_operation(named), maintain(), promotion::set)
+                    .add(promotion::list_operation(named), read(), promotion::list)
                     .add(follow::followers_operation(named), read(), follow::followers)
                     .add(consumer::list_operation(named), read(), consumer::list)
                     .add(consumer::commit_operation(named), read(), consumer::commit)
@@ -117,6 +121,8 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes
         .schema("AlertRule", alert::rule_schema())
+        .schema("Approval", promotion::approval_schema())
+        .schema("PromotionGates", promotion::gates_schema())
         .schema("Crossing", alert::crossing_schema())
         .schema("Webhook", webhook::webhook_schema())
         .schema("Delivery", webhook::delivery_schema())

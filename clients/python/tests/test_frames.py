@@ -111,6 +111,20 @@ def test_a_model_has_figures_of_its_own(workspace: al.Workspace) -> None:
         workspace.define_model("priced", figures={"mean": "score"})
 
 
+def test_promotion_gates_refuse_and_are_overridden(workspace: al.Workspace) -> None:
+    set_ = workspace.set_promotion_gates("risk", min_n=5, environments=["production"])
+    assert (set_["min_n"], set_["days"], set_["environments"]) == (5, 7, ["production"])
+    with pytest.raises(al.RefusedError, match="min_n: 0 of its predictions"):
+        workspace.promote("v1", environment="production")
+    (approval,) = workspace.approve("v1", environment="production", note="Read.")
+    assert (approval["release"], approval["note"]) == ("v1", "Read.")
+    assert workspace.promotion_gates() == {"gates": [set_], "approvals": [approval]}
+    assert workspace.approve("v1", environment="production", withdraw=True) == []
+    (change,) = workspace.promote("v1", environment="production", override="the first one")
+    assert (change["action"], change["release"]) == ("promote", "v1")
+    assert workspace.set_promotion_gates("risk") == {"model": "risk"}
+
+
 def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) -> None:
     data = columns()
     workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="scored_at", tags=["branch"])

@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod api;
+mod approvals;
 mod body;
 mod event_schema;
 mod meters;
@@ -65,6 +66,7 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
     let mut changes = Routes::new();
     for named in Named::BOTH {
         changes = changes
+            .add(approvals::operation(named), maintain(), approvals::approve)
             .add(releases::promote_operation(named), maintain(), releases::promote)
             .add(releases::roll_back_operation(named), maintain(), releases::roll_back)
             .add(releases::retire_operation(named), maintain(), releases::retire)

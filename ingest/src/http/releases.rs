@@ -31,6 +31,8 @@ struct Promotion {
     release: String,
     environment: String,
     note: Option<String>,
+    #[serde(rename = "override")]
+    overridden: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -78,12 +80,19 @@ fn operation(named: Named, action: Action, id: &str) -> Operation {
 }
 
 pub(super) fn promote_operation(named: Named) -> Operation {
-    let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())]);
+    let reason = schema::nullable(schema::string().max_length(Some(MAX_NOTE_BYTES)).pattern(Some("[^\\s]")));
+    let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())])
+        .property("note", note())
+        .property(
+            "override",
+            reason
+                .description(Some("Why it is to be live although it does not pass the gates of its model.")),
+        );
     let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
     operation(named, Action::Promote, "promote")
         .summary("Make a release the live one of its model in an environment")
-        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered.")
-        .body("Which release, and where.", [(JSON, content(body.property("note", note()), Some(example)))])
+        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered. One that does not pass the promotion gates of its model is refused, with the reason of each, unless `override` says why it is to be live all the same; the audit trail records both.")
+        .body("Which release, and where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
 }
 
@@ -199,7 +208,8 @@ pub(super) async fn promote(
 ) -> Result<Response, Problem> {
     let new: Promotion = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
-    let change = ingest.promote(&workspace, &new.release, &new.environment, new.note.as_deref()).await?;
+    let (note, overridden) = (new.note.as_deref(), new.overridden.as_deref());
+    let change = ingest.promote_despite(&workspace, &new.release, &new.environment, note, overridden).await?;
     Ok(body(change))
 }
 

@@ -798,6 +798,67 @@ class Workspace:
         self._ensure("/v1/releases", {"workspace": self.path, **body})
         return self.release(name)
 
+    def promote(
+        self, release: str, *, environment: str, note: Optional[str] = None, override: Optional[str] = None
+    ) -> List[Dict[str, Any]]:
+        """Makes a release the live one of its model in an environment, and returns what changed.
+
+        One that does not pass the promotion gates of its model is refused (:class:`RefusedError`, status 409), with the
+        reason of each, unless ``override`` says why it is to be live all the same.
+        """
+        said = {"release": release, "environment": environment, "note": note, "override": override}
+        changes: List[Dict[str, Any]] = self._post(self._url("promotions"), said).json()["changes"]
+        return changes
+
+    def approve(
+        self, release: str, *, environment: str, note: Optional[str] = None, withdraw: bool = False
+    ) -> List[Dict[str, Any]]:
+        """Approves in the caller's name that a release is live in an environment, or takes that back.
+
+        Returns all approvals of the release.
+        """
+        said = {"release": release, "environment": environment, "note": note, "withdraw": withdraw}
+        approvals: List[Dict[str, Any]] = self._post(self._url("approvals"), said).json()["approvals"]
+        return approvals
+
+    def promotion_gates(self) -> Dict[str, List[Dict[str, Any]]]:
+        """What the releases of each model must pass before they are live (``gates``), and their ``approvals``."""
+        gates: Dict[str, List[Dict[str, Any]]] = self.client.transport.request(
+            "GET", self._url("promotion-gates")
+        ).json()
+        return gates
+
+    def set_promotion_gates(
+        self,
+        model: str,
+        *,
+        environments: Optional[Sequence[str]] = None,
+        days: Optional[int] = None,
+        min_n: Optional[int] = None,
+        figure: Optional[str] = None,
+        direction: Optional[str] = None,
+        margin: Optional[float] = None,
+        completeness: Optional[float] = None,
+        second_person: Optional[bool] = None,
+    ) -> Dict[str, Any]:
+        """Sets what the releases of a model must pass before they are live; a model alone takes its gates away.
+
+        The words are those of ``almanac model gates``.
+        """
+        said = {
+            "model": model,
+            "environments": None if environments is None else list(environments),
+            "days": days,
+            "min_n": min_n,
+            "figure": figure,
+            "direction": direction,
+            "margin": margin,
+            "completeness": completeness,
+            "second_person": second_person,
+        }
+        gates: Dict[str, Any] = self._send_json("PUT", self._url("promotion-gates"), said).json()
+        return gates
+
     def _ensure(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             self._post(path, body)
@@ -806,8 +867,11 @@ class Workspace:
                 raise
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Answer:
+        return self._send_json("POST", path, body)
+
+    def _send_json(self, method: str, path: str, body: Mapping[str, Any]) -> Answer:
         sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-        return self.client.transport.request("POST", path, body=sent, headers={"Content-Type": "application/json"})
+        return self.client.transport.request(method, path, body=sent, headers={"Content-Type": "application/json"})
 
     def _url(self, rest: str) -> str:
         return f"/v1/workspaces/{quote(self.path)}/{rest}"

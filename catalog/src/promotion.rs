@@ -1,0 +1,364 @@
+//! Promotion gates: what a release of a model must pass before it is made live.
+//!
+//! They stand with their model, in its item. Whether a release passes is a pure function of [`Evidence`]: of figures, which
+//! another room reads, and of approvals, which stand with the release, in its item. It is judged once, when it is asked for,
+//! by what is known then.
+
+mod item;
+mod kept;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use super::PrimaryMetric;
+use event::{Error, Result, Timestamp, Window, id::check_name};
+use fold::AnyFigure;
+use log::audit::Author;
+use serde::{Deserialize, Serialize};
+
+pub(super) use item::{approvals_of, gates_of, with_approvals, with_gates};
+
+/// Over how many days a release is judged, unless it is set.
+pub const GATE_DAYS: u32 = 7;
+
+/// The most days over which a release is judged.
+pub const MAX_GATE_DAYS: u32 = 31;
+
+/// The most environments that gates name.
+pub const MAX_GATE_ENVIRONMENTS: usize = 16;
+
+/// The most approvals that a release has at one time.
+pub const MAX_APPROVALS: usize = 16;
+
+/// The most bytes in the remark of an approval.
+pub const MAX_APPROVAL_NOTE_BYTES: usize = 512;
+
+/// Two figures that differ by this share of the greater one differ by rounding.
+const ROUNDING: f64 = 1e-12;
+
+/// The attributes of the items of a model and of a release.
+const GATES: &str = "gates";
+const APPROVALS: &str = "approvals";
+
+/// Promotion gates as they are written: in a request, in the item of a model, and in an answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PromotionGatesBody {
+    /// How many whole days (UTC) before today are judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub days: Option<u32>,
+    /// The environments in which the gates hold; all, when none is named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub environments: Vec<String>,
+    /// How many predictions of the release must be judged at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_n: Option<u64>,
+    /// The figure that must be as good as that of the live release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<String>,
+    /// Which way the figure is better, `max` or `min`, where that does not follow from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// By how much the figure may be worse.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
+    /// Which share of the predictions that will be judged in the end must be judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completeness: Option<f64>,
+    /// Whether somebody must have approved it who neither created the release nor asks for it to be live.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub second_person: bool,
+}
+
+/// What a release of a model must pass before it is made live. At least one gate is declared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromotionGates {
+    /// How many whole days (UTC) before today are judged, 1 to [`MAX_GATE_DAYS`].
+    pub days: u32,
+    /// The environments in which they hold; all, when it is empty.
+    pub environments: BTreeSet<String>,
+    /// How many predictions of the release must be judged at least.
+    pub min_n: Option<u64>,
+    /// The figure in which the live release is met.
+    pub champion: Option<AgainstChampion>,
+    /// Which share of the predictions that will be judged in the end must be judged.
+    pub completeness: Option<f64>,
+    /// Whether a second person must have approved it.
+    pub second_person: bool,
+}
+
+/// The figure that must be as good as that of the live release, but for a margin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgainstChampion {
+    /// The figure, and which way it is better.
+    pub metric: PrimaryMetric,
+    /// By how much it may be worse; 0 or more.
+    pub margin: f64,
+}
+
+/// That somebody approves a release for an environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// For which environment.
+    pub environment: String,
+    /// Who, as the audit trail names them.
+    pub principal: String,
+    /// When.
+    pub at: Timestamp,
+    /// A remark.
+    pub note: Option<String>,
+}
+
+/// What is to be read of the events for a release that is judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToMeasure {
+    /// The days.
+    pub window: Window,
+    /// The release, by name.
+    pub release: String,
+    /// The live release, if there is one.
+    pub champion: Option<String>,
+    /// The figure of both, if one is asked for.
+    pub figure: Option<AnyFigure>,
+    /// Whether completeness is asked for.
+    pub is_of_completeness: bool,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// How many predictions of the release are judged.
+    pub judged: u64,
+    /// The figure of the release, where it is defined.
+    pub value: Option<f64>,
+    /// That of the live release.
+    pub of_champion: Option<f64>,
+    /// Of the predictions of the release that will be judged in the end, the share that is; `None`, where that cannot be
+    /// told yet.
+    pub completeness: Option<f64>,
+}
+
+/// By what a release is judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence<'a> {
+    /// Where it is to be live.
+    pub environment: &'a str,
+    /// The days that were read.
+    pub window: Window,
+    /// What was read of them.
+    pub measured: Measured,
+    /// The live release, if there is one.
+    pub champion: Option<&'a str>,
+    /// Who asks for it.
+    pub asker: &'a str,
+    /// Who created the release, if that is known.
+    pub created_by: Option<&'a str>,
+    /// Who approved it.
+    pub approvals: &'a [Approval],
+}
+
+/// A gate that a release did not pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedGate {
+    /// The name of the gate.
+    pub gate: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// A kind of gate.
+#[derive(Debug)]
+pub struct GateKind {
+    /// Its name, which is that of the field that declares it.
+    pub name: &'static str,
+    /// What it asks for.
+    pub says: &'static str,
+    /// Whether gates have one of the kind.
+    is_declared: fn(&PromotionGates) -> bool,
+    /// Why a release does not pass; `None`, when it does or when the gate is not declared.
+    fails: fn(&PromotionGates, &Evidence<'_>) -> Option<String>,
+}
+
+/// All kinds of gates.
+pub const GATE_KINDS: [GateKind; 4] = [
+    GateKind {
+        name: "min_n",
+        says: "at least so many predictions of the release are judged",
+        is_declared: |gates| gates.min_n.is_some(),
+        fails: few,
+    },
+    GateKind {
+        name: "figure",
+        says: "this figure is as good as that of the live release, or worse by the margin at most; it passes where none is live",
+        is_declared: |gates| gates.champion.is_some(),
+        fails: worse,
+    },
+    GateKind {
+        name: "completeness",
+        says: "of the predictions of the release that will be judged in the end, at least this share is",
+        is_declared: |gates| gates.completeness.is_some(),
+        fails: immature,
+    },
+    GateKind {
+        name: "second_person",
+        says: "somebody has approved it who neither created the release nor asks for it to be live",
+        is_declared: |gates| gates.second_person,
+        fails: alone,
+    },
+];
+
+fn few(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
+    let (min, judged, window) = (gates.min_n?, of.measured.judged, of.window);
+    let (from, to) = (window.from(), window.to());
+    (judged < min).then(|| {
+        format!("{judged} of its predictions of {from} to {to} are judged, and at least {min} are asked for")
+    })
+}
+
+fn worse(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
+    let AgainstChampion { metric, margin } = gates.champion.as_ref()?;
+    let (name, champion) = (metric.metric.name(), of.champion?);
+    let (from, to) = (of.window.from(), of.window.to());
+    let Some(value) = of.measured.value else {
+        return Some(format!("it has no {name} of {from} to {to}"));
+    };
+    let Some(other) = of.measured.of_champion else {
+        return Some(format!(
+            "the live release `{champion}` has no {name} of {from} to {to} to compare with"
+        ));
+    };
+    let worse_by = metric.score(other) - metric.score(value);
+    // What is no number is not as good as anything.
+    let is_as_good = worse_by <= margin + ROUNDING * value.abs().max(other.abs());
+    (!is_as_good).then(|| {
+        let direction = metric.direction.name();
+        format!(
+            "its {name} of {from} to {to} is {value}, that of the live release `{champion}` is {other} \
+             (better is {direction}), and at most {margin} worse is taken"
+        )
+    })
+}
+
+fn immature(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
+    let least = gates.completeness?;
+    let (from, to) = (of.window.from(), of.window.to());
+    match of.measured.completeness {
+        Some(share) if share >= least => None,
+        Some(share) => Some(format!(
+            "{share:.4} of its predictions of {from} to {to} that will be judged are, and at least {least} is asked for"
+        )),
+        None => Some(format!(
+            "how many of its predictions of {from} to {to} will be judged in the end cannot be told yet, and at \
+             least {least} of them are to be"
+        )),
+    }
+}
+
+fn alone(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
+    if !gates.second_person {
+        return None;
+    }
+    let is_second = |approval: &&Approval| {
+        approval.environment == of.environment
+            && approval.principal != of.asker
+            // Nobody knows who that was.
+            && approval.principal != Author::anonymous().principal
+            && Some(&*approval.principal) != of.created_by
+    };
+    let created = of.created_by.map(|who| format!("{who}, who created it, or ")).unwrap_or_default();
+    let (asker, environment) = (of.asker, of.environment);
+    of.approvals.iter().find(is_second).is_none().then(|| {
+        format!("nobody has approved it for {environment} other than {created}{asker}, who asks for it")
+    })
+}
+
+impl PromotionGates {
+    /// Checks gates as they were written; `None`, when they say nothing, and so nothing is asked for.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the field.
+    pub fn read(body: &PromotionGatesBody) -> Result<Option<Self>> {
+        if *body == PromotionGatesBody::default() {
+            return Ok(None);
+        }
+        let days = body.days.unwrap_or(GATE_DAYS);
+        if !(1..=MAX_GATE_DAYS).contains(&days) {
+            return Err(Error::invalid(format!("days: gates judge 1 to {MAX_GATE_DAYS} days, not {days}")));
+        }
+        if body.environments.len() > MAX_GATE_ENVIRONMENTS {
+            let message = format!("environments: gates name at most {MAX_GATE_ENVIRONMENTS}");
+            return Err(Error::invalid(message));
+        }
+        for name in &body.environments {
+            check_name(name).map_err(|error| Error::invalid(format!("environments: {error}")))?;
+        }
+        let metric = PrimaryMetric::parse(body.figure.as_deref(), body.direction.as_deref())
+            .map_err(|error| Error::invalid(format!("figure: {error}")))?;
+        let margin = body.margin.unwrap_or_default();
+        let champion = match metric {
+            Some(metric) if (0.0..=1e15).contains(&margin) => Some(AgainstChampion { metric, margin }),
+            Some(_) => return Err(Error::invalid(format!("margin: {margin} is not a number from 0 on"))),
+            None if body.margin.is_some() => {
+                return Err(Error::invalid("margin: it is of a figure; name that as well"));
+            }
+            None => None,
+        };
+        if let Some(share) = body.completeness.filter(|share| !(0.0..=1.0).contains(share)) {
+            return Err(Error::invalid(format!("completeness: {share} is not a share from 0 to 1")));
+        }
+        let gates = Self {
+            days,
+            environments: body.environments.iter().cloned().collect(),
+            min_n: body.min_n,
+            champion,
+            completeness: body.completeness,
+            second_person: body.second_person,
+        };
+        match GATE_KINDS.iter().any(|kind| (kind.is_declared)(&gates)) {
+            true => Ok(Some(gates)),
+            false => {
+                let kinds = GATE_KINDS.map(|kind| kind.name).join(", ");
+                Err(Error::invalid(format!("gates say at least one of {kinds}")))
+            }
+        }
+    }
+
+    /// As they are written.
+    pub fn body(&self) -> PromotionGatesBody {
+        let champion = self.champion.as_ref();
+        PromotionGatesBody {
+            days: Some(self.days),
+            environments: self.environments.iter().cloned().collect(),
+            min_n: self.min_n,
+            figure: champion.map(|of| of.metric.metric.name().to_owned()),
+            direction: champion.map(|of| of.metric.direction.name().to_owned()),
+            margin: champion.map(|of| of.margin),
+            completeness: self.completeness,
+            second_person: self.second_person,
+        }
+    }
+
+    /// Whether they hold in an environment.
+    pub fn hold_in(&self, environment: &str) -> bool {
+        self.environments.is_empty() || self.environments.contains(environment)
+    }
+
+    /// Whether anything must be read of the events to judge a release.
+    pub fn need_figures(&self) -> bool {
+        self.min_n.is_some() || self.champion.is_some() || self.completeness.is_some()
+    }
+
+    /// The whole days before now that are judged.
+    pub fn window(&self, now: Timestamp) -> Result<Window> {
+        const DAY_SECONDS: i64 = 86_400;
+        let before = |days: u32| now.plus_seconds(-DAY_SECONDS * i64::from(days)).day();
+        Window::new(before(self.days), before(1))
+    }
+
+    /// The gates that a release does not pass, in the order of [`GATE_KINDS`].
+    pub fn judge(&self, of: &Evidence<'_>) -> Vec<FailedGate> {
+        let failed = |kind: &GateKind| Some(FailedGate { gate: kind.name, reason: (kind.fails)(self, of)? });
+        GATE_KINDS.iter().filter_map(failed).collect()
+    }
+}

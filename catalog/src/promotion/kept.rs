@@ -1,0 +1,174 @@
+//! Changing promotion gates, approving releases, and what is noted of promotions.
+
+use event::{Error, Id, Result, Timestamp, id::check_name};
+use log::{
+    audit,
+    key::{self, EntityId, Trail},
+};
+use table::{Policy, Query, Update, Write, unless_overtaken};
+
+use super::{APPROVALS, Approval, FailedGate, GATES, MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, PromotionGates};
+use crate::{AnyEntity, Catalog, ReleaseChange, change::update, live::state_of};
+
+/// How many changes of an environment are looked through for a release that was live in it.
+const MAX_LOOK_BACK: usize = 1_000;
+
+/// How many are read at once.
+const PAGE: usize = 100;
+
+impl Catalog {
+    /// Says what the releases of a model must pass before they are made live; nothing, when it is `None`.
+    ///
+    /// # Errors
+    /// `NotFound`; those of the table.
+    pub async fn set_promotion_gates(
+        &self,
+        at: &EntityId,
+        gates: Option<&PromotionGates>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let change = |any: &mut AnyEntity| match any {
+            AnyEntity::Model(model) => {
+                model.gates = gates.cloned();
+                Ok(())
+            }
+            _ => Err(Error::invalid(format!("`{at}` is no model"))),
+        };
+        self.change_own(at, (&[GATES], now), change).await.map(drop)
+    }
+
+    /// Notes that who does this approves a release for an environment, or does not any more. An approval that is given
+    /// again takes the place of the one before. Returns all that the release has then.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid`, when the environment is no name or the remark too long; `Conflict`, when it has
+    /// [`MAX_APPROVALS`], or is to be taken back and was not given; those of the table.
+    pub async fn approve(
+        &self,
+        at: &EntityId,
+        (environment, note): (&str, Option<&str>),
+        is_withdrawn: bool,
+        now: Timestamp,
+    ) -> Result<Vec<Approval>> {
+        check_name(environment)?;
+        if note.is_some_and(|note| note.len() > MAX_APPROVAL_NOTE_BYTES) {
+            let message = format!("note: an approval takes at most {MAX_APPROVAL_NOTE_BYTES} bytes");
+            return Err(Error::invalid(message));
+        }
+        let principal = audit::current().principal.clone();
+        let is_own = |of: &Approval| of.environment == environment && of.principal == principal;
+        let change = |any: &mut AnyEntity| {
+            let AnyEntity::Release(release) = any else {
+                return Err(Error::invalid(format!("`{at}` is no release")));
+            };
+            let name = &release.entity.name;
+            let known = release.approvals.iter().position(is_own);
+            match (known, is_withdrawn) {
+                (None, true) => {
+                    return Err(Error::conflict(format!(
+                        "{principal} has not approved `{name}` for {environment}"
+                    )));
+                }
+                (None, false) if release.approvals.len() == MAX_APPROVALS => {
+                    return Err(Error::conflict(format!(
+                        "`{name}` has {MAX_APPROVALS} approvals, and no more are kept"
+                    )));
+                }
+                (Some(known), _) => _ = release.approvals.remove(known),
+                (None, false) => {}
+            }
+            if !is_withdrawn {
+                let (environment, note) = (environment.to_owned(), note.map(str::to_owned));
+                release.approvals.push(Approval { environment, principal: principal.clone(), at: now, note });
+            }
+            Ok(())
+        };
+        match self.change_own(at, (&[APPROVALS], now), change).await? {
+            AnyEntity::Release(release) => Ok(release.approvals),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Changes what an entity has of its own, in the attributes that are named, by one conditional write.
+    async fn change_own(
+        &self,
+        at: &EntityId,
+        (attributes, now): (&[&str], Timestamp),
+        change: impl Fn(&mut AnyEntity) -> Result<()>,
+    ) -> Result<AnyEntity> {
+        let mut tries = Policy::of(&"the entity").tries();
+        loop {
+            tries.next().await?;
+            let before = self.get(at).await?;
+            let mut after = before.clone();
+            change(&mut after)?;
+            if after == before {
+                return Ok(after);
+            }
+            let entity = after.entity_mut();
+            entity.version += 1;
+            entity.updated_at = now;
+            let write: Update = update(&before, &after, attributes);
+            if unless_overtaken(self.table.transact(vec![Write::Update(write)]).await)?.is_some() {
+                return Ok(after);
+            }
+        }
+    }
+
+    /// Records in the audit trail that a release was not made live, for gates that it did not pass, or was all the same,
+    /// for a reason that somebody gave.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn note_promotion(
+        &self,
+        workspace: &Id,
+        (release, environment): (&str, &str),
+        failed: &[FailedGate],
+        overridden: Option<&str>,
+    ) -> Result<()> {
+        let action = if overridden.is_some() { "promotion.override" } else { "promotion.refuse" };
+        let said = serde_json::json!({
+            "release": release, "environment": environment, "failed": failed, "override": overridden,
+        });
+        let (trail, author) = (Trail::Workspace(workspace.clone()), audit::current());
+        audit::note(&*self.table, &trail, &author, (action, release), Some(said.to_string())).await
+    }
+
+    /// Whether a release event was recorded as a change of what is live.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn is_recorded(&self, workspace: &Id, change: &ReleaseChange) -> Result<bool> {
+        let Some(environment) = &change.environment else { return Ok(false) };
+        let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
+        Ok(self.table.get(&key).await?.is_some())
+    }
+
+    /// Whether a release of a model was live in an environment, as far as its latest 1,000 changes tell.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn was_live(
+        &self,
+        workspace: &Id,
+        environment: &str,
+        (model, release): (&str, &str),
+    ) -> Result<bool> {
+        let mut query = Query::table(key::live_changes(workspace, environment)).backward().limit(PAGE);
+        let mut seen = 0;
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                if state_of(item)?.get(model).is_some_and(|live| live.release == release) {
+                    return Ok(true);
+                }
+            }
+            seen += page.items.len();
+            match page.next {
+                Some(next) if seen < MAX_LOOK_BACK => query.after = Some(next),
+                _ => return Ok(false),
+            }
+        }
+    }
+}

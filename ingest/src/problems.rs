@@ -1,0 +1,154 @@
+//! What is wrong with the events of a batch, so that it is not stored.
+
+use std::collections::BTreeMap;
+
+use catalog::{Action, Catalog, ReleaseSpec, Workspace};
+use event::{Day, Error, ErrorKind, Id, Kind, RowProblem, Window};
+
+use crate::{
+    batch::{Batch, RowIssue},
+    defining,
+    promotion::Gates,
+    service::Ingest,
+};
+
+impl Ingest {
+    /// What is wrong with a batch, for every row, by its index in the batch: what [`Ingest::submit`] refuses it for.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn problems(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+    ) -> Result<BTreeMap<usize, RowProblem>, Error> {
+        self.problems_judged(workspace, batch, Gates::Ask).await
+    }
+
+    /// The same, with promotion gates that are still to be asked, or were.
+    pub(crate) async fn problems_judged(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+        gates: Gates,
+    ) -> Result<BTreeMap<usize, RowProblem>, Error> {
+        let issues = match batch.kind {
+            Kind::Releases => self.release_problems(workspace.id(), batch, gates).await?,
+            _ => {
+                let mut issues = self.expired_days(workspace.id(), batch).await?;
+                issues.extend(self.unknown_releases(workspace.id(), batch).await?);
+                issues.extend(self.unknown_runs(workspace.id(), batch).await?);
+                issues
+            }
+        };
+        let problem = |(row, field, message): RowIssue| {
+            (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
+        };
+        Ok(issues.into_iter().map(problem).collect())
+    }
+
+    /// What is wrong with release events: by row, the field and the message.
+    async fn release_problems(
+        &self,
+        workspace: &Id,
+        batch: &Batch,
+        gates: Gates,
+    ) -> Result<Vec<RowIssue>, Error> {
+        let page = self.catalog().page(workspace).await?;
+        let known = self.catalog().definitions(workspace).await?;
+        let mut problems = Vec::new();
+        let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
+        for (row, spec) in specs(batch).into_iter().enumerate() {
+            let name = spec.release.name.clone();
+            let is_known = registered.contains_key(&name)
+                || page.releases.iter().any(|release| release.entity.name == name);
+            if let Some(problem) = defining::problem(batch, row, spec.action) {
+                problems.push(problem);
+            }
+            if spec.action != Some(Action::Register) {
+                if !is_known {
+                    problems.push((row, "release", unknown_release(&name)));
+                }
+                let found = page.releases.iter().find(|release| release.entity.name == name);
+                if let Some(known) = found.filter(|known| known.model != spec.release.model) {
+                    problems.push((
+                        row,
+                        "model",
+                        format!("is not that of `{name}`, which is `{}`", known.model),
+                    ));
+                }
+                if spec.release.environment.is_none() && spec.action.is_none_or(Action::is_of_live) {
+                    problems.push((row, "environment", "is missing; say where".to_owned()));
+                }
+                continue;
+            }
+            match (Catalog::check_release(&page, &spec.release), registered.get(&name)) {
+                (Err(error), _) if error.kind() == ErrorKind::NotFound => {
+                    problems.push((row, "model", error.to_string()))
+                }
+                (Err(error), _) => problems.push((row, "release", error.to_string())),
+                (Ok(()), Some(other)) if *other != spec.release => {
+                    problems.push((row, "release", format!("`{name}` is registered differently further up")));
+                }
+                (Ok(()), _) => {
+                    problems.extend(defining::differs(batch, row, &page, &known, &spec.release));
+                    registered.insert(name, spec.release);
+                }
+            }
+        }
+        if gates == Gates::Ask {
+            let gated = self.gated_rows(workspace, &page, batch, &problems).await?;
+            problems.extend(gated);
+        }
+        Ok(problems)
+    }
+
+    /// The rows of days whose events have expired.
+    async fn expired_days(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
+        let now = self.clock().now();
+        let reading = self.catalog().keeping(workspace);
+        let keeping = self.known_keeping().get(workspace.clone(), now, reading).await?;
+        let (Some(from), Some(to)) = (batch.days.iter().min(), batch.days.iter().max()) else {
+            return Ok(Vec::new());
+        };
+        if keeping.is_young(*from, now) {
+            return Ok(Vec::new());
+        }
+        let kept = self.catalog().kept(workspace, Window::new(*from, *to)?, now).await?;
+        let field = match batch.kind {
+            // The day of an outcome is that of the prediction.
+            Kind::Outcomes => "predicted_at",
+            kind => kind.time_field(),
+        };
+        let issue = |(row, day): (usize, &Day)| {
+            let message = || format!("is of {day}, whose events have expired in this workspace");
+            (!kept.keeps(*day)).then(|| (row, field, message()))
+        };
+        Ok(batch.days.iter().enumerate().filter_map(issue).collect())
+    }
+}
+
+/// What a release event says.
+pub(crate) struct Change {
+    pub(crate) action: Option<Action>,
+    pub(crate) release: ReleaseSpec,
+}
+
+/// What the release events of a batch say, by row.
+pub(crate) fn specs(batch: &Batch) -> Vec<Change> {
+    let text = |name: &str, row| batch.columns.column(name)?.text(row).map(str::to_owned);
+    let change = |row| Change {
+        action: text("action", row).as_deref().and_then(Action::from_name),
+        release: ReleaseSpec {
+            name: text("release", row).unwrap_or_default(),
+            model: text("model", row).unwrap_or_default(),
+            configuration: text("configuration", row),
+            environment: text("environment", row),
+        },
+    };
+    (0..batch.rows()).map(change).collect()
+}
+
+fn unknown_release(name: &str) -> String {
+    format!("`{name}` is no release of this workspace; register it first")
+}

@@ -1,0 +1,199 @@
+//! Promotion gates: whether a release may go live, judged before the event that makes it so is stored.
+//!
+//! Every event that makes a release live comes by here: what a request to promote or to roll back appends, and release
+//! events that are posted or imported. A gate is not asked where it has nothing to decide: the release is live already, the
+//! event is one that is recorded, or it puts back a release that was live in the environment before.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
+
+use catalog::{
+    Action, Effect, Evidence, FailedGate, Measured, PromotionGates, ReleaseChange, ToMeasure, Workspace,
+    WorkspacePage,
+};
+use event::{Error, Id, Kind, Result, Timestamp};
+use futures::future::BoxFuture;
+
+use crate::{
+    Ingest, SubmitError,
+    batch::{Batch, RowIssue},
+    limits::{MAX_GATED, MAX_NOTE_BYTES},
+};
+
+/// What reads the figures by which gates judge a release: a service that knows evaluations, as this room does not.
+pub trait Measure: Debug + Send + Sync {
+    /// Reads them.
+    fn measure<'a>(&'a self, workspace: &'a Id, of: &'a ToMeasure) -> BoxFuture<'a, Result<Measured>>;
+}
+
+/// Whether promotion gates are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gates {
+    /// They are asked.
+    Ask,
+    /// They were.
+    Asked,
+}
+
+impl Ingest {
+    /// Asks the gates of a release that is to be live, and records a refusal, or that somebody overrode it for a reason.
+    pub(crate) async fn pass_gates(
+        &self,
+        workspace: &Workspace,
+        page: &WorkspacePage,
+        change: &ReleaseChange,
+        overridden: Option<&str>,
+    ) -> Result<(), SubmitError> {
+        match overridden.map(|reason| reason.trim().len()) {
+            Some(0) => return Err(Error::invalid("override: say why the gates are overridden").into()),
+            Some(bytes) if bytes > MAX_NOTE_BYTES => {
+                let message =
+                    format!("override: the reason has {bytes} bytes; at most {MAX_NOTE_BYTES} are taken");
+                return Err(Error::invalid(message).into());
+            }
+            _ => {}
+        }
+        let (id, release) = (workspace.id(), change.release.as_str());
+        let failed = self.failed_gates(id, page, change).await?;
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let environment = change.environment.as_deref().unwrap_or_default();
+        self.catalog().note_promotion(id, (release, environment), &failed, overridden).await?;
+        match overridden {
+            Some(_) => Ok(()),
+            None => {
+                let why = told(&failed);
+                Err(Error::conflict(format!("`{release}` may not be live in {environment}: {why}")).into())
+            }
+        }
+    }
+
+    /// The rows whose events would make a release live that does not pass its gates, but for those that are wrong anyway.
+    pub(crate) async fn gated_rows(
+        &self,
+        workspace: &Id,
+        page: &WorkspacePage,
+        batch: &Batch,
+        wrong: &[RowIssue],
+    ) -> Result<Vec<RowIssue>> {
+        if batch.kind != Kind::Releases || page.models.iter().all(|model| model.gates.is_none()) {
+            return Ok(Vec::new());
+        }
+        let wrong: BTreeSet<usize> = wrong.iter().map(|(row, ..)| *row).collect();
+        let (mut asked, mut issues) = (BTreeMap::<ReleaseChange, Option<String>>::new(), Vec::new());
+        for (row, change) in ReleaseChange::of(&batch.columns)?.into_iter().enumerate() {
+            if gates_of(page, &change).is_none() || wrong.contains(&row) {
+                continue;
+            }
+            let why = match asked.get(&change) {
+                Some(known) => known.clone(),
+                None if asked.len() == MAX_GATED => {
+                    Some(format!("is one of more than {MAX_GATED} that gates judge; send fewer at once"))
+                }
+                None => {
+                    let why = self.refused(workspace, page, &change).await?;
+                    asked.insert(change, why.clone());
+                    why
+                }
+            };
+            issues.extend(why.map(|why| (row, "release", why)));
+        }
+        Ok(issues)
+    }
+
+    /// Why an event is refused, which is recorded.
+    async fn refused(
+        &self,
+        workspace: &Id,
+        page: &WorkspacePage,
+        change: &ReleaseChange,
+    ) -> Result<Option<String>> {
+        let failed = self.failed_gates(workspace, page, change).await?;
+        if failed.is_empty() {
+            return Ok(None);
+        }
+        let environment = change.environment.as_deref().unwrap_or_default();
+        self.catalog().note_promotion(workspace, (&change.release, environment), &failed, None).await?;
+        let why = told(&failed);
+        Ok(Some(format!(
+            "may not be live in {environment}: {why}; a promotion may override that, an event may not"
+        )))
+    }
+
+    /// The gates that a release does not pass which an event would make live.
+    async fn failed_gates(
+        &self,
+        workspace: &Id,
+        page: &WorkspacePage,
+        change: &ReleaseChange,
+    ) -> Result<Vec<FailedGate>> {
+        let Some((gates, environment)) = gates_of(page, change) else { return Ok(Vec::new()) };
+        let now = self.clock().now();
+        let (release, model) = (change.release.as_str(), change.model.as_str());
+        let live = self.catalog().live_at(workspace, environment, now).await?.remove(model);
+        let champion = live.map(|live| live.release);
+        if champion.as_deref() == Some(release) || self.catalog().is_recorded(workspace, change).await? {
+            return Ok(Vec::new());
+        }
+        let is_back = change.action == Action::Rollback
+            && self.catalog().was_live(workspace, environment, (model, release)).await?;
+        if is_back {
+            return Ok(Vec::new());
+        }
+        let measured = self.measured(workspace, gates, (release, champion.as_deref()), now).await?;
+        let known = page.releases.iter().find(|known| known.entity.name == release && known.model == model);
+        let author = log::audit::current();
+        let evidence = Evidence {
+            environment,
+            window: gates.window(now)?,
+            measured,
+            champion: champion.as_deref(),
+            asker: &author.principal,
+            created_by: known.and_then(|known| known.created_by.as_deref()),
+            approvals: known.map(|known| known.approvals.as_slice()).unwrap_or_default(),
+        };
+        Ok(gates.judge(&evidence))
+    }
+
+    /// Reads the figures that gates need.
+    async fn measured(
+        &self,
+        workspace: &Id,
+        gates: &PromotionGates,
+        (release, champion): (&str, Option<&str>),
+        now: Timestamp,
+    ) -> Result<Measured> {
+        if !gates.need_figures() {
+            return Ok(Measured::default());
+        }
+        let measure = self.measure.as_ref().ok_or_else(|| {
+            Error::conflict(format!(
+                "`{release}` may not be live: this service reads no figures, which its gates ask for"
+            ))
+        })?;
+        let of = ToMeasure {
+            window: gates.window(now)?,
+            release: release.to_owned(),
+            champion: champion.map(str::to_owned),
+            figure: gates.champion.as_ref().map(|of| of.metric.metric.clone()),
+            is_of_completeness: gates.completeness.is_some(),
+        };
+        measure.measure(workspace, &of).await
+    }
+}
+
+/// The gates of an event that makes a release live, and where it does.
+fn gates_of<'a>(page: &'a WorkspacePage, change: &'a ReleaseChange) -> Option<(&'a PromotionGates, &'a str)> {
+    let environment = change.environment.as_deref()?;
+    let model = page.models.iter().find(|model| model.entity.name == change.model)?;
+    let gates = model.gates.as_ref().filter(|gates| gates.hold_in(environment))?;
+    (change.action.effect() == Effect::GoesLive).then_some((gates, environment))
+}
+
+fn told(failed: &[FailedGate]) -> String {
+    let one = |failed: &FailedGate| format!("{}: {}", failed.gate, failed.reason);
+    failed.iter().map(one).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,73 @@
+//! What promotion gates ask of the events: the figures of a release and of the live one, and how much of the truth has come.
+
+use catalog::{Measured, ToMeasure};
+use event::{Error, Id, Period, Result, Window};
+use fold::AnyFigure;
+use polars::prelude::{AnyValue, DataFrame};
+
+use crate::{Query, Request, What, Words, breakdown::Breakdown};
+
+/// How many days before a window completeness is learned from: a day is told by those that have reached the last age of
+/// [`fold::maturity::AGES`], which is 30 days after their end.
+const LEARNED_FROM_DAYS: i64 = 31;
+
+const DAY_SECONDS: i64 = 86_400;
+
+impl Query {
+    /// Reads what promotion gates ask for: figures computed of the events of all days together, and completeness as
+    /// [`What::Maturity`] tells it, of the days of the window together.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub async fn measure_promotion(&self, workspace: &Id, of: &ToMeasure) -> Result<Measured> {
+        let mut request = Request::of(What::Evaluations, of.window, Vec::new());
+        request.period = Period::All;
+        request.breakdown = Breakdown { by_release: true, ..Breakdown::default() };
+        let found = self.evaluated_window(workspace, &request).await?;
+        let named = |name: &str| found.iter().find(|(release, _)| release == name).map(|(_, of)| of);
+        let value = |name: &str, figure: &AnyFigure| figure.of(named(name)?);
+        let (release, figure) = (of.release.as_str(), of.figure.as_ref());
+        let completeness = match of.is_of_completeness {
+            true => self.completeness(workspace, of.window, release).await?,
+            false => None,
+        };
+        Ok(Measured {
+            judged: named(release).map_or(0, |of| of.judged()),
+            value: figure.and_then(|figure| value(release, figure)),
+            of_champion: figure.zip(of.champion.as_deref()).and_then(|(figure, name)| value(name, figure)),
+            completeness,
+        })
+    }
+
+    /// Of the predictions of a release in a window that will be judged in the end, the share that is.
+    async fn completeness(&self, workspace: &Id, window: Window, release: &str) -> Result<Option<f64>> {
+        let from = window.from().start().plus_seconds(-DAY_SECONDS * LEARNED_FROM_DAYS).day();
+        let (from, to) = (from.to_string(), window.to().to_string());
+        let columns = Some("day,release,age,labelled,expected_labelled");
+        let words = Words { from: &from, to: &to, columns, ..Words::default() };
+        let answer = self.run(workspace, &Request::parse(What::Maturity, &words)?).await?;
+        share(&answer.frame, window, release)
+    }
+}
+
+/// The share of the days of a window together; `None`, where a day cannot be told or none has anything to expect.
+fn share(frame: &DataFrame, window: Window, release: &str) -> Result<Option<f64>> {
+    let value = |name: &str, row: usize| {
+        let value = frame.column(name).and_then(|column| column.get(row));
+        value.map_err(|error| Error::corrupt(format!("maturity: {error}")))
+    };
+    let (mut judged, mut expected) = (0.0, 0.0);
+    for row in 0..frame.height() {
+        let AnyValue::Date(day) = value("day", row)? else { continue };
+        let is_of = |name: &str, wanted: &str| Ok::<_, Error>(value(name, row)? == AnyValue::String(wanted));
+        let is_in = (window.from().number()..=window.to().number()).contains(&day);
+        if !is_in || !is_of("release", release)? || !is_of("age", crate::maturity::LATEST)? {
+            continue;
+        }
+        let number = |name: &str| Ok::<_, Error>(value(name, row)?.extract::<f64>());
+        let Some(of_day) = number("expected_labelled")? else { return Ok(None) };
+        judged += number("labelled")?.unwrap_or_default();
+        expected += of_day;
+    }
+    Ok((expected > 0.0).then(|| judged / expected))
+}

@@ -1,0 +1,292 @@
+//! Promotion gates: what a release of a model must pass before it is live, at every door. Each on a SQLite file and on
+//! DynamoDB Local.
+
+use std::sync::Arc;
+
+use catalog::{Action, Measured, PromotionGates, PromotionGatesBody, ToMeasure};
+use event::{Clock, Id, Kind, Window};
+use futures::future::BoxFuture;
+use ingest::{Ingest, Measure, Receipt, Remember, SubmitError, json::read_json_array};
+use log::{
+    audit::{Author, by},
+    key::{EntityId, Trail},
+};
+use query::{Answer, AuditRequest, AuditWords, Query};
+use serde_json::{Value, json};
+use tests::{
+    on_both_engines,
+    register::release_of,
+    scene::{Scene, csv},
+    world::at,
+};
+
+on_both_engines!(
+    Scene::on:
+    a_release_that_is_worse_goes_live_by_no_door,
+    an_override_says_why_and_stands_in_the_trail,
+    what_was_let_through_is_let_through_again,
+    a_second_person_is_neither_who_created_nor_who_asks,
+    figures_are_those_that_queries_answer,
+    a_batch_has_at_most_so_many_promotions_that_gates_judge,
+);
+
+const NOW: &str = "2026-06-10T00:00:00Z";
+
+#[derive(Debug)]
+struct Figures(Query);
+
+impl Measure for Figures {
+    fn measure<'a>(&'a self, workspace: &'a Id, of: &'a ToMeasure) -> BoxFuture<'a, event::Result<Measured>> {
+        Box::pin(self.0.measure_promotion(workspace, of))
+    }
+}
+
+/// The append service of a process that reads figures.
+fn judging(scene: &Scene, now: &str) -> Ingest {
+    scene.ingest(at(now)).measuring_by(Arc::new(Figures(scene.query(at(now)))))
+}
+
+async fn post(scene: &Scene, ingest: &Ingest, events: &Value) -> Result<Receipt, SubmitError> {
+    let batch = read_json_array(Kind::Releases, events.to_string().as_bytes(), ingest.clock().now())?;
+    ingest.submit(&scene.workspace, batch, None, Remember::Never).await
+}
+
+fn event(action: Action, release: &str, environment: &str, time: &str) -> Value {
+    json!({ "release": release, "released_at": time, "model": "m", "action": action.name(), "environment": environment })
+}
+
+async fn declare(scene: &Scene, body: PromotionGatesBody) {
+    let catalog = &scene.world.catalog;
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    let gates = PromotionGates::read(&body).unwrap();
+    let model = EntityId::Model(scene.id().clone(), model);
+    catalog.set_promotion_gates(&model, gates.as_ref(), at(NOW)).await.unwrap();
+}
+
+/// Eight predictions of each on a day, of which `v1` is right in six and `v2` in four; and `v1` is live in production.
+async fn predicted(scene: &Scene) {
+    for (release, wrong) in [("v1", 2), ("v2", 4)] {
+        let event = |n: usize| {
+            let is_one = n.is_multiple_of(2) != (n < wrong);
+            json!({ "key": format!("k{n}"), "predicted_at": "2026-06-05T01:00:00Z", "release": release,
+                    "score": if is_one { 0.9 } else { 0.1 } })
+        };
+        scene.append(Kind::Predictions, (0..8).map(event).collect(), "2026-06-05T02:00:00Z").await.unwrap();
+    }
+    scene.observe_many("2026-06-05", "1", 8, "2026-06-06T00:00:00Z").await;
+    let ingest = judging(scene, "2026-06-07T00:00:00Z");
+    ingest.promote(&scene.workspace, "v1", "production", None).await.unwrap();
+}
+
+fn by_accuracy() -> PromotionGatesBody {
+    PromotionGatesBody {
+        environments: vec!["production".into()],
+        min_n: Some(8),
+        figure: Some("accuracy".into()),
+        margin: Some(0.1),
+        ..PromotionGatesBody::default()
+    }
+}
+
+async fn live(scene: &Scene, environment: &str) -> Option<String> {
+    let mut live = scene.world.catalog.live_now(scene.id()).await.unwrap();
+    live.remove(environment)?.remove("m").map(|live| live.release)
+}
+
+/// The records of an action. They have the time of the engine.
+async fn trail(scene: &Scene, action: &str) -> Answer {
+    let now = Clock::system().now();
+    let words = AuditWords { action: Some(action), ..AuditWords::default() };
+    let request = AuditRequest::parse(&words, now).unwrap();
+    scene.query(now).audit(&Trail::Workspace(scene.id().clone()), &request).await.unwrap().0
+}
+
+/// What the trail says of promotions: by whom, the action, and what it says.
+async fn told(scene: &Scene) -> Vec<String> {
+    let mut answer = trail(scene, "promotion").await;
+    let columns = ["principal", "action", "object", "after"];
+    answer.frame = answer.frame.select(columns).unwrap();
+    csv(answer).lines().skip(1).map(str::to_owned).collect()
+}
+
+async fn a_release_that_is_worse_goes_live_by_no_door(scene: Scene) {
+    predicted(&scene).await;
+    declare(&scene, by_accuracy()).await;
+    let (ingest, workspace) = (judging(&scene, NOW), &scene.workspace);
+    let why = "figure: its accuracy of 2026-06-03 to 2026-06-09 is 0.5, that of the live release `v1` is 0.75 \
+               (better is max), and at most 0.1 worse is taken";
+    let ann = Arc::new(Author::named("user:ann"));
+    let asked = ingest.promote(workspace, "v2", "production", None);
+    let refused = by(Arc::clone(&ann), asked).await.unwrap_err().to_string();
+    assert_eq!(refused, format!("`v2` may not be live in production: {why}"));
+    let back = by(Arc::clone(&ann), ingest.roll_back(workspace, "production", None, Some("v2"), None)).await;
+    assert_eq!(back.unwrap_err().to_string(), refused);
+    for action in [Action::Promote, Action::Rollback] {
+        // Neither now nor in the past, where it would have been live for a time.
+        for time in [NOW, "2026-06-01T00:00:00Z"] {
+            let events = json!([event(action, "v2", "production", time)]);
+            let posted = by(Arc::clone(&ann), post(&scene, &ingest, &events)).await.unwrap_err().to_string();
+            assert!(
+                posted.contains("`release` may not be live in production") && posted.contains(why),
+                "{posted}"
+            );
+        }
+    }
+    // A file that is imported is asked row by row.
+    let events = json!([
+        event(Action::Promote, "v2", "production", NOW),
+        event(Action::Promote, "v2", "test", NOW),
+        event(Action::Retire, "v2", "production", NOW),
+    ]);
+    let batch = read_json_array(Kind::Releases, events.to_string().as_bytes(), at(NOW)).unwrap();
+    let problems = by(Arc::clone(&ann), ingest.problems(workspace, &batch)).await.unwrap();
+    assert_eq!(problems.keys().collect::<Vec<_>>(), [&0]);
+    assert_eq!(live(&scene, "production").await.as_deref(), Some("v1"));
+    // A process that reads no figures lets nothing through that needs them.
+    let blind = scene.ingest(at(NOW)).promote(workspace, "v2", "production", None).await.unwrap_err();
+    assert!(blind.to_string().contains("reads no figures"), "{blind}");
+    let told = told(&scene).await;
+    assert_eq!(told.len(), 7, "{told:#?}");
+    assert!(
+        told.iter().all(|one| one.starts_with("user:ann,promotion.refuse,v2,") && one.contains("0.75")),
+        "{told:#?}"
+    );
+
+    // Elsewhere they do not hold.
+    ingest.promote(workspace, "v2", "test", None).await.unwrap().unwrap();
+    // It is as good, but for the margin.
+    declare(&scene, PromotionGatesBody { margin: Some(0.25), ..by_accuracy() }).await;
+    ingest.promote(workspace, "v2", "production", None).await.unwrap().unwrap();
+    assert_eq!(live(&scene, "production").await.as_deref(), Some("v2"));
+    declare(&scene, PromotionGatesBody { min_n: Some(9), ..PromotionGatesBody::default() }).await;
+    let few = ingest.promote(workspace, "v1", "test", None).await.unwrap_err().to_string();
+    assert!(
+        few.ends_with(
+            "min_n: 8 of its predictions of 2026-06-03 to 2026-06-09 are judged, and at least 9 are asked for"
+        ),
+        "{few}"
+    );
+    scene.project().await;
+    scene.assert_verified().await;
+}
+
+async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
+    predicted(&scene).await;
+    declare(&scene, by_accuracy()).await;
+    let (ingest, workspace) = (judging(&scene, NOW), &scene.workspace);
+    let empty = ingest.promote_despite(workspace, "v2", "production", None, Some(" ")).await.unwrap_err();
+    assert_eq!(empty.to_string(), "override: say why the gates are overridden");
+    let ann = Arc::new(Author::named("user:ann"));
+    let asked = ingest.promote_despite(workspace, "v2", "production", None, Some("v1 leaks"));
+    let done = by(ann, asked).await.unwrap().unwrap();
+    assert_eq!(done.note.as_deref(), Some("v1 leaks"));
+    assert_eq!(live(&scene, "production").await.as_deref(), Some("v2"));
+    let said = told(&scene).await;
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].starts_with("user:ann,promotion.override,v2,"), "{said:#?}");
+    assert!(["v1 leaks", "0.75", "production"].iter().all(|text| said[0].contains(text)), "{said:#?}");
+    // Where nothing fails there is nothing to override.
+    ingest.promote_despite(workspace, "v1", "production", None, Some("back")).await.unwrap().unwrap();
+    assert_eq!(told(&scene).await, said);
+    scene.project().await;
+    scene.assert_verified().await;
+}
+
+async fn what_was_let_through_is_let_through_again(scene: Scene) {
+    predicted(&scene).await;
+    let ingest = judging(&scene, "2026-06-08T00:00:00Z");
+    let events = json!([event(Action::Promote, "v2", "production", "2026-06-08T00:00:00Z")]);
+    let batch = || read_json_array(Kind::Releases, events.to_string().as_bytes(), at(NOW)).unwrap();
+    let stored =
+        ingest.submit(&scene.workspace, batch(), Some("v2-goes-live"), Remember::Forever).await.unwrap();
+    assert_eq!(stored.appended, 1);
+    ingest.roll_back(&scene.workspace, "production", None, None, None).await.unwrap().unwrap();
+    declare(&scene, by_accuracy()).await;
+    // The client that had no answer asks again, and it has happened already.
+    let ingest = judging(&scene, NOW);
+    let again =
+        ingest.submit(&scene.workspace, batch(), Some("v2-goes-live"), Remember::Forever).await.unwrap();
+    assert_eq!((again.appended, again.replayed), (0, true));
+    assert_eq!(live(&scene, "production").await.as_deref(), Some("v1"));
+    // What was live there can be put back, however it fares now.
+    let back = ingest.roll_back(&scene.workspace, "production", None, Some("v2"), None).await.unwrap();
+    assert_eq!(back.unwrap().release, "v2");
+    assert_eq!(told(&scene).await, [""; 0]);
+    let again = ingest.promote(&scene.workspace, "v2", "production", None).await.unwrap();
+    assert_eq!(again, None, "it is live already");
+}
+
+async fn a_second_person_is_neither_who_created_nor_who_asks(scene: Scene) {
+    let catalog = &scene.world.catalog;
+    let as_ = |who: &str| Arc::new(Author::named(format!("user:{who}")));
+    let third = release_of("m", "v3");
+    let created = catalog.ensure_release(scene.id(), &third, at(NOW));
+    by(as_("bob"), created).await.unwrap();
+    declare(&scene, PromotionGatesBody { second_person: true, ..PromotionGatesBody::default() }).await;
+    // No figure is read for it, so a process that reads none can judge it.
+    let ingest = scene.ingest(at(NOW));
+    let release = scene.release("v3").await;
+    let promote = async || by(as_("ann"), ingest.promote(&scene.workspace, "v3", "production", None)).await;
+    let approve = async |who: &str, environment: &str, is_withdrawn: bool| {
+        by(as_(who), catalog.approve(&release, (environment, None), is_withdrawn, at(NOW))).await.unwrap();
+    };
+    let refused = promote().await.unwrap_err().to_string();
+    let why = "second_person: nobody has approved it for production other than user:bob, who created it, or user:ann, who \
+               asks for it";
+    assert_eq!(refused, format!("`v3` may not be live in production: {why}"));
+    approve("bob", "production", false).await;
+    approve("ann", "production", false).await;
+    approve("eve", "test", false).await;
+    approve("eve", "production", false).await;
+    approve("eve", "production", true).await;
+    assert_eq!(promote().await.unwrap_err().to_string(), refused);
+    approve("eve", "production", false).await;
+    assert_eq!(promote().await.unwrap().unwrap().release, "v3");
+    let text = csv(trail(&scene, "release.change").await);
+    assert_eq!(text.matches("user:eve,").count(), 4, "each approval stands in the trail: {text}");
+}
+
+async fn figures_are_those_that_queries_answer(scene: Scene) {
+    // A day that has all its truth tells what is to come of a later one: 4 of 10 after three days.
+    let predict = async |day: &str, release: &str| {
+        scene.predict_many(day, release, 10, &format!("{day}T02:00:00Z")).await;
+    };
+    predict("2026-05-01", "v1").await;
+    scene.observe_many("2026-05-01", "1", 5, "2026-05-02T12:00:00Z").await;
+    scene.observe_many("2026-05-01", "1", 9, "2026-05-07T12:00:00Z").await;
+    predict("2026-06-01", "v2").await;
+    scene.observe_many("2026-06-01", "1", 5, "2026-06-02T12:00:00Z").await;
+    let window = |from: &str, to: &str| Window::new(from.parse().unwrap(), to.parse().unwrap()).unwrap();
+    let of = |release: &str, window| ToMeasure {
+        window,
+        release: release.into(),
+        champion: Some("v1".into()),
+        figure: fold::AnyFigure::named("accuracy"),
+        is_of_completeness: true,
+    };
+    let query = scene.query(at("2026-06-03T12:00:00Z"));
+    let measured = async |of: ToMeasure| query.measure_promotion(scene.id(), &of).await.unwrap();
+    let found = measured(of("v2", window("2026-05-27", "2026-06-02"))).await;
+    // Scores of 0.1 to 0.5, of which every other one came true: only that of 0.5 is taken as positive, and did.
+    let expected = Measured { judged: 5, value: Some(0.6), of_champion: None, completeness: Some(5.0 / 9.0) };
+    assert_eq!(found, expected);
+    // So it is when they are read from what is stored.
+    scene.project().await;
+    scene.keep_stages(at("2026-06-03T12:00:00Z")).await;
+    assert_eq!(measured(of("v2", window("2026-05-27", "2026-06-02"))).await, expected);
+    let both = measured(of("v2", window("2026-05-01", "2026-06-02"))).await;
+    assert_eq!((both.completeness, both.of_champion.is_some()), (Some(5.0 / 9.0), true));
+    // One that predicted nothing has nothing to show, and so passes no gate.
+    let none = measured(of("v3", window("2026-05-27", "2026-06-02"))).await;
+    assert_eq!(none, Measured::default());
+}
+
+async fn a_batch_has_at_most_so_many_promotions_that_gates_judge(scene: Scene) {
+    declare(&scene, PromotionGatesBody { second_person: true, ..PromotionGatesBody::default() }).await;
+    let events: Value = (0..20).map(|n| event(Action::Promote, "v1", &format!("e{n}"), NOW)).collect();
+    let batch = read_json_array(Kind::Releases, events.to_string().as_bytes(), at(NOW)).unwrap();
+    let problems = scene.ingest(at(NOW)).problems(&scene.workspace, &batch).await.unwrap();
+    assert_eq!(problems.len(), 20);
+    let many = problems.values().filter(|problem| problem.message.contains("more than 16")).count();
+    assert_eq!((many, told(&scene).await.len()), (4, 16));
+}

@@ -1,0 +1,106 @@
+//! Promotion gates from the command line and over HTTP.
+
+use crate::support::{Place, Service, run, run_ok};
+use serde_json::{Value, json};
+
+/// Shows the gates of the model, and with more words sets them.
+const GATES: [&str; 5] = ["model", "gates", "credit/prod/risk", "--format", "json"];
+
+fn json_of(place: &Place, args: &[&str]) -> Value {
+    serde_json::from_str(&run_ok(place, args)).unwrap()
+}
+
+fn refused(place: &Place, args: &[&str]) -> String {
+    let output = run(place, args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    String::from_utf8(output.stderr).unwrap().trim().to_owned()
+}
+
+/// A workspace with a model and a release.
+fn registered(place: &Place) {
+    run_ok(place, &["workspace", "create", "credit/prod"]);
+    run_ok(place, &["model", "create", "risk", "-w", "credit/prod"]);
+    run_ok(place, &["release", "create", "v1", "-w", "credit/prod", "--model", "risk"]);
+}
+
+#[test]
+fn promotion_gates_are_set_and_asked_by_commands_and_over_http() {
+    let place = Place::sqlite();
+    let service = Service::start(&place);
+    let ok = |args: &[&str]| run_ok(&place, args);
+    registered(&place);
+    assert_eq!(json_of(&place, &GATES), json!({ "model": "risk" }));
+    let set = [
+        "--min-n",
+        "5",
+        "--figure",
+        "auc",
+        "--margin",
+        "0.01",
+        "--second-person",
+        "--environment",
+        "production",
+    ];
+    let shown = json_of(&place, &[&GATES[..], &set].concat());
+    let expected = json!({
+        "model": "risk", "days": 7, "min_n": 5, "figure": "auc", "direction": "max", "margin": 0.01, "second_person": true,
+        "environments": ["production"],
+    });
+    assert_eq!((&shown, &json_of(&place, &GATES)), (&expected, &expected));
+    let promote = ["release", "promote", "v1", "-w", "credit/prod", "--environment", "production"];
+    let said = refused(&place, &promote);
+    assert!(
+        said.contains("min_n: 0 of its predictions")
+            && said.contains("second_person: nobody has approved it"),
+        "{said}"
+    );
+    let post = |path: &str, body: &Value| {
+        service.post(
+            &format!("/v1/workspaces/credit/prod/{path}"),
+            "application/json",
+            None,
+            &body.to_string(),
+        )
+    };
+    let body = json!({ "release": "v1", "environment": "production" });
+    let answer = post("promotions", &body);
+    assert_eq!(
+        (answer.status, answer.text().contains("min_n: 0 of its predictions")),
+        (409, true),
+        "{}",
+        answer.text()
+    );
+    // A service that asks nobody who they are calls its callers `anonymous`, who are no second person.
+    let answer = post("approvals", &body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json()["approvals"][0]["principal"], "anonymous");
+    let said = refused(&place, &promote);
+    assert!(said.contains("min_n") && said.contains("second_person"), "{said}");
+    let listed = service.get("/v1/workspaces/credit/prod/promotion-gates").json();
+    assert_eq!((&listed["gates"], &listed["approvals"][0]["release"]), (&json!([expected]), &json!("v1")));
+    let approve = ["release", "approve", "v1", "-w", "credit/prod", "--environment", "production"];
+    assert!(ok(&approve).contains("anonymous"));
+    assert!(!ok(&[&approve[..], &["--withdraw"]].concat()).contains("local:"));
+    let done = ok(&[&promote[..], &["--override", "the first one"]].concat());
+    assert!(done.starts_with("promoted v1 in production"), "{done}");
+    let trail = ok(&["audit", "-w", "credit/prod", "--action", "promotion", "--format", "csv"]);
+    assert_eq!(
+        (trail.matches("promotion.refuse").count(), trail.matches("promotion.override").count()),
+        (3, 1)
+    );
+}
+
+#[test]
+fn promotion_gates_that_cannot_be_are_refused_by_name() {
+    let place = Place::sqlite();
+    registered(&place);
+    for (args, why) in [
+        (&["--margin", "0.1"][..], "--figure"),
+        (&["--days", "3"], "gates say at least one of min_n, figure, completeness, second_person"),
+        (&["--none", "--min-n", "3"], "none: it stands alone"),
+    ] {
+        let said = refused(&place, &[&GATES[..], args].concat());
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    assert_eq!(json_of(&place, &[&GATES[..], &["--none"]].concat()), json!({ "model": "risk" }));
+}
