@@ -80,8 +80,7 @@ export async function page(context) {
     { key: 'release', text: 'Release' },
     { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
     { key: figure, text: figure, number: true },
-    ...(banded ? [{ key: `${figure}_low`, text: 'Low', number: true }, { key: `${figure}_high`, text: 'High', number: true }] : []),
-    { key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') },
+    ...(banded ? [{ key: `${figure}_low`, text: 'Low', number: true }, { key: `${figure}_high`, text: 'High', number: true }] : [{ key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') }]),
   ];
   // Intervals are computed from the events, so they are not asked for again and again.
   if (!banded && !asOf) again(EVERY);

@@ -197,7 +197,7 @@ fn the_keyboard_does_what_the_pointer_does() {
 
 /// A day: what was taken for what, the bins of scores and the predictions behind one of them.
 #[test]
-fn a_day_and_a_comparison_are_those_of_the_api() {
+fn a_day_is_that_of_the_api() {
     let _alone = alone();
     let place = scene();
     let service = Running::start(place, &[], &[]);
@@ -250,7 +250,16 @@ fn a_day_and_a_comparison_are_those_of_the_api() {
     let behind =
         "return document.querySelector('[aria-label=\"Predictions behind the bar\"] tbody').rows.length";
     assert_eq!(browser.run(behind, &[]).to_string(), bin[1]);
+    assert_eq!(browser.console(), [""; 0]);
+}
 
+#[test]
+fn a_comparison_is_that_of_the_api() {
+    let _alone = alone();
+    let place = scene();
+    let service = Running::start(place, &[], &[]);
+    let base = format!("http://{}/", service.address());
+    let browser = Browser::start();
     let asked = format!("{WORKSPACE}/head-to-head?from=2013-07-01&to=2013-07-08&release=v2&against=v1");
     let rows = ndjson(service.get(&asked).text());
     browser.open(&format!("{base}#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08"));
