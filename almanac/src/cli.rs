@@ -28,6 +28,7 @@ use crate::{
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
     lineage::{self, LineageArgs},
+    moved::{self, BackupArgs, ExportArgs, RestoreArgs},
     plot::{self, PlotArgs},
     probe, projector,
     query::{self, QueryArgs},
@@ -161,6 +162,12 @@ enum Command {
     /// Create, describe, read or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
+    /// Write all of the table to files, from which `restore` makes it again, on any engine.
+    Export(ExportArgs),
+    /// Fill a new table from what `export` wrote.
+    Restore(RestoreArgs),
+    /// Copy the SQLite file while services go on.
+    Backup(BackupArgs),
     /// Show the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -238,6 +245,9 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Audit(args) => audit::command(config, &args).await?,
         Command::Lineage(args) => lineage::command(config, &args).await?,
         Command::Table(command) => table::command(config, command).await?,
+        Command::Export(args) => moved::export(config, &args).await?,
+        Command::Restore(args) => moved::restore(config, &args).await?,
+        Command::Backup(args) => moved::backup(config, &args).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -27,6 +27,7 @@ mod life;
 mod lineage;
 mod lines;
 mod listening;
+mod moved;
 mod named;
 mod open;
 mod openapi;

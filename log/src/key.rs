@@ -304,7 +304,7 @@ mod tests {
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
             format!("{}\n{}", sweep_cursor(), full_sweep()),
-            write_probe().to_string(),
+            format!("{}\n{}", write_probe(), restored()),
             EntityId::User(w.clone()).key().to_string(),
             EntityId::Group(w.clone()).key().to_string(),
             EntityId::System(w.clone()).key().to_string(),
@@ -329,6 +329,23 @@ mod tests {
             format!("{:?}", entity_index(EntityKind::Workspace, Some(&category), &other)),
         ];
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn an_export_leaves_behind_only_what_is_of_processes() {
+        let w = log().workspace;
+        for key in [lease("s", "1"), worker("w"), sweep_cursor(), full_sweep(), write_probe(), restored()] {
+            assert!(stays_behind(&key), "{key}");
+        }
+        for key in [
+            segment(&log(), 1),
+            rollup(&w, 1, log().day),
+            counted_time(),
+            access(),
+            audit_record(&Trail::Server, 1),
+        ] {
+            assert!(!stays_behind(&key), "{key}");
+        }
     }
 
     #[test]

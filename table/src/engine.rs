@@ -24,6 +24,9 @@ pub struct Surroundings {
 /// What a description of a table says: a label and a value a line.
 pub type Lines = Vec<(&'static str, String)>;
 
+/// What hears how many of how many bytes are done.
+pub type Tell = Box<dyn FnMut(u64, u64) + Send>;
+
 /// An engine. Its tables are called `SCHEME:PLACE`.
 #[async_trait]
 pub trait Engine: fmt::Debug + Send + Sync {
@@ -56,6 +59,20 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`Engine::open`].
     async fn open_whole(&self, place: &OsStr, around: &Surroundings) -> Result<Box<dyn Whole>>;
+
+    /// Opens a table to go through all of its items as they stand at one instant, whatever is written meanwhile; `None`,
+    /// when the engine has no such reading.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    async fn open_still(&self, place: &OsStr, around: &Surroundings) -> Result<Option<Box<dyn Whole>>>;
+
+    /// Copies a table, as it stands at one instant, into the new file `to`, from which the same engine can go on. `tell`
+    /// hears how many of how many bytes are copied. What an interrupted copy left is taken away first.
+    ///
+    /// # Errors
+    /// `Invalid`, when `to` is there already, or when the engine keeps its table in no file; those of reading and writing.
+    async fn backup(&self, place: &OsStr, to: &Path, tell: Tell) -> Result<()>;
 
     /// Creates a table with its indexes, its change feed and its expiry; safe to repeat.
     ///

@@ -35,6 +35,7 @@ mod layer;
 mod measured;
 mod probe;
 pub mod sqlite;
+pub mod text;
 mod update;
 
 pub use denials::Denials;

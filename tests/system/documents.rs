@@ -42,7 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
 /// The pages, and how many blocks of each do not run.
-const PAGES: [(&str, usize); 8] = [
+const PAGES: [(&str, usize); 9] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
     ("docs/posting.md", 0),
@@ -50,6 +50,7 @@ const PAGES: [(&str, usize); 8] = [
     ("docs/following.md", 0),
     ("docs/catalog.md", 0),
     ("docs/operating.md", 10),
+    ("docs/operations.md", 0),
     ("docs/security.md", 0),
 ];
 
@@ -260,6 +261,11 @@ fn security_runs() {
 #[test]
 fn operating_runs() {
     run("docs/operating.md");
+}
+
+#[test]
+fn operations_run() {
+    run("docs/operations.md");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod following;
 mod gates;
 mod import;
 mod mlflow;
+mod moving;
 mod openapi;
 mod operate;
 mod pressure;

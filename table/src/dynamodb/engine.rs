@@ -3,12 +3,12 @@
 use std::{ffi::OsStr, path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use event::Result;
+use event::{Error, Result};
 
 use super::{DynamoConfig, DynamoTable, TableDescription, manage};
 use crate::{
     Page, Scan, Table,
-    engine::{Engine, Lines, Surroundings, Whole},
+    engine::{Engine, Lines, Surroundings, Tell, Whole},
 };
 
 /// How long the name of a table may be.
@@ -65,6 +65,18 @@ impl Engine for DynamoDb {
 
     async fn open_whole(&self, place: &OsStr, around: &Surroundings) -> Result<Box<dyn Whole>> {
         Ok(Box::new(DynamoTable::connect(config(place, around)).await?))
+    }
+
+    /// DynamoDB reads page by page, and shows in each what is written by then.
+    async fn open_still(&self, _: &OsStr, _: &Surroundings) -> Result<Option<Box<dyn Whole>>> {
+        Ok(None)
+    }
+
+    async fn backup(&self, place: &OsStr, _: &Path, _: Tell) -> Result<()> {
+        Err(Error::invalid(format!(
+            "dynamodb:{} is no file; point-in-time recovery restores it to any second, and `almanac export` copies it",
+            self.name(place)
+        )))
     }
 
     async fn create(&self, place: &OsStr, around: &Surroundings) -> Result<()> {

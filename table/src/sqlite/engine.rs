@@ -1,14 +1,18 @@
 //! The engine as the program around it sees it: `sqlite:PATH`.
 
-use std::{ffi::OsStr, path::Path, sync::Arc};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
-use event::Result;
+use event::{Error, Result};
 
-use super::{SqliteTable, manage};
+use super::{SqliteTable, backup, manage, still::Still};
 use crate::{
     Page, Scan, Table,
-    engine::{Engine, Lines, Surroundings, Whole},
+    engine::{Engine, Lines, Surroundings, Tell, Whole},
 };
 
 /// Tables in SQLite files.
@@ -50,6 +54,16 @@ impl Engine for Sqlite {
 
     async fn open_whole(&self, place: &OsStr, around: &Surroundings) -> Result<Box<dyn Whole>> {
         Ok(Box::new(SqliteTable::open_existing(Path::new(place), around.clock.clone())?))
+    }
+
+    async fn open_still(&self, place: &OsStr, around: &Surroundings) -> Result<Option<Box<dyn Whole>>> {
+        Ok(Some(Box::new(Still::open(Path::new(place), around.clock.now())?)))
+    }
+
+    async fn backup(&self, place: &OsStr, to: &Path, tell: Tell) -> Result<()> {
+        let (from, to) = (PathBuf::from(place), to.to_owned());
+        let copied = tokio::task::spawn_blocking(move || backup::backup(&from, &to, tell)).await;
+        copied.map_err(|error| Error::unavailable("the backup was broken off").because(error))?
     }
 
     async fn create(&self, place: &OsStr, around: &Surroundings) -> Result<()> {

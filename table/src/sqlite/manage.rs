@@ -139,7 +139,7 @@ fn unremovable(path: &Path, error: io::Error) -> Error {
 }
 
 /// The file beside `path` whose name is longer by `ending`.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)

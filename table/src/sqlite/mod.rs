@@ -29,7 +29,7 @@ pub use self::{
     manage::{FileDescription, FileIndex, delete, describe, file_bytes},
 };
 
-mod codec;
+mod backup;
 mod cursor;
 mod engine;
 mod fault;
@@ -41,6 +41,7 @@ mod readers;
 mod row;
 mod scan;
 mod schema;
+mod still;
 mod upkeep;
 mod write;
 mod writer;

@@ -3,11 +3,12 @@
 use event::{Error, Result, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{
-    codec::{self, Attributes},
-    fault::Attempt,
+use super::fault::Attempt;
+use crate::{
+    Item, Key, check,
+    item::Value,
+    text::{self as codec, Attributes},
 };
-use crate::{Item, Key, check, item::Value};
 
 /// The attribute whose bytes stand in a column of their own, outside of the JSON.
 pub(super) const DATA: &str = "data";

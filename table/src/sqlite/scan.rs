@@ -19,13 +19,13 @@ impl SqliteTable {
     /// `Invalid`, when the cursor is of something else; those of reading.
     pub async fn scan(&self, scan: &Scan) -> Result<Page> {
         let (scan, now) = (scan.clone(), self.clock.now());
-        self.readers.run(move |connection| page(connection, &scan, now)).await
+        // Keys and items must come from one state of the file.
+        self.readers.run(move |connection| page(&*connection.transaction()?, &scan, now)).await
     }
 }
 
-fn page(connection: &mut Connection, scan: &Scan, now: Timestamp) -> Attempt<Page> {
-    // Keys and items must come from one state of the file.
-    let transaction = connection.transaction()?;
+/// A page of the state that the transaction of the connection sees.
+pub(super) fn page(connection: &Connection, scan: &Scan, now: Timestamp) -> Attempt<Page> {
     let after = match &scan.after {
         None => Key::new(&scan.prefix, ""),
         Some(cursor) => match cursor.0.as_slice() {
@@ -37,7 +37,7 @@ fn page(connection: &mut Connection, scan: &Scan, now: Timestamp) -> Attempt<Pag
     let sql = "SELECT pk, sk FROM item WHERE (pk, sk) > (?1, ?2) AND pk <= ?3
         AND (expires_at IS NULL OR expires_at > ?4) ORDER BY pk, sk LIMIT ?5";
     let most = MAX_ITEMS as i64 + 1;
-    let mut statement = transaction.prepare_cached(sql)?;
+    let mut statement = connection.prepare_cached(sql)?;
     let keys = statement
         .query_map(params![after.pk, after.sk, end, row::seconds(now), most], |row| {
             Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
@@ -48,7 +48,7 @@ fn page(connection: &mut Connection, scan: &Scan, now: Timestamp) -> Attempt<Pag
     for key in keys {
         let item = match scan.keys_only {
             true => Some(Item::new(key)),
-            false => row::load(&transaction, &key, now, None)?,
+            false => row::load(connection, &key, now, None)?,
         };
         let Some(item) = item else { continue };
         bytes += item.size();

@@ -1,5 +1,5 @@
-//! Attributes as text: the JSON in which DynamoDB itself writes items
-//! (`{"name":{"S":"late-arrival"},"n":{"N":"3"}}`), so that the file can be read by hand and moved
+//! Items as text: the JSON in which DynamoDB itself writes attributes
+//! (`{"name":{"S":"late-arrival"},"n":{"N":"3"}}`), so that a SQLite file and an export can be read by hand and moved
 //! to DynamoDB without a translation.
 
 use std::{
@@ -14,20 +14,70 @@ use serde::{
     ser::SerializeMap,
 };
 
-use crate::item::{Number, Value};
+use event::{Error, Result as Checked};
+use serde_json::value::RawValue;
+
+use crate::{
+    Item, Key,
+    item::{Number, Value},
+};
+
+/// A line of an export, as DynamoDB's own exports have it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    #[serde(rename = "Item", borrow)]
+    item: &'a RawValue,
+}
+
+/// An item as a line, without its end: `{"Item":{"PK":{"S":"..."},...}}`, attributes by name. Equal items have equal lines.
+///
+/// # Errors
+/// `Corrupt`, when an attribute is called as a part of the key is.
+pub fn line(item: &Item) -> Checked<String> {
+    let key = [("PK", &item.key.pk), ("SK", &item.key.sk)];
+    let mut attributes: BTreeMap<&str, Value> =
+        key.into_iter().map(|(name, value)| (name, Value::S(value.clone()))).collect();
+    if key.iter().any(|(name, _)| item.attributes.contains_key(*name)) {
+        return Err(item.corrupt("an attribute is called as a part of its key is"));
+    }
+    attributes.extend(item.attributes.iter().map(|(name, value)| (name.as_str(), value.clone())));
+    let wire: BTreeMap<&str, Wire<'_>> =
+        attributes.iter().map(|(name, value)| (*name, Wire(value))).collect();
+    let text = serde_json::to_string(&wire).map_err(|error| {
+        Error::corrupt(format!("item {} cannot be written as text", item.key)).because(error)
+    })?;
+    Ok(format!(r#"{{"Item":{text}}}"#))
+}
+
+/// The item of a line.
+///
+/// # Errors
+/// `Corrupt`, when it is not the line of an item.
+pub fn item(line: &str) -> Checked<Item> {
+    let wrong = |error| Error::corrupt("this is not the line of an item").because(error);
+    let inner: Line<'_> = serde_json::from_str(line).map_err(wrong)?;
+    let mut attributes = decode(inner.item.get(), None).map_err(wrong)?;
+    let mut key = |name: &str| match attributes.remove(name) {
+        Some(Value::S(text)) => Ok(text),
+        _ => Err(Error::corrupt(format!("the item of this line has no text {name}"))),
+    };
+    let key = Key::new(key("PK")?, key("SK")?);
+    Ok(Item { key, attributes })
+}
 
 /// The attributes of an item.
-pub(super) type Attributes = BTreeMap<String, Value>;
+pub(crate) type Attributes = BTreeMap<String, Value>;
 
 /// Attributes as text.
-pub(super) fn encode(attributes: &Attributes) -> serde_json::Result<String> {
+pub(crate) fn encode(attributes: &Attributes) -> serde_json::Result<String> {
     let wire: BTreeMap<&str, Wire<'_>> =
         attributes.iter().map(|(name, value)| (name.as_str(), Wire(value))).collect();
     serde_json::to_string(&wire)
 }
 
 /// The attributes of a text: all, or only those of `wanted`.
-pub(super) fn decode(text: &str, wanted: Option<&[String]>) -> serde_json::Result<Attributes> {
+pub(crate) fn decode(text: &str, wanted: Option<&[String]>) -> serde_json::Result<Attributes> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let attributes = Wanted(wanted).deserialize(&mut deserializer)?;
     deserializer.end()?;
@@ -166,6 +216,25 @@ mod tests {
     use super::*;
     use crate::check::MAX_DEPTH;
 
+    /// Exports are kept, so what is written here is read for ever.
+    #[test]
+    fn golden_line() {
+        let text = r#"{"Item":{"PK":{"S":"w#1"},"SK":{"S":"m#2"},"data":{"B":"AQ=="},"n":{"N":"3"}}}"#;
+        let one = Item::new(Key::new("w#1", "m#2")).with("n", 3).with("data", vec![1]);
+        assert_eq!(line(&one).unwrap(), text);
+        assert_eq!(item(text).unwrap(), one);
+        assert!(line(&one.with("PK", "w#3")).is_err(), "the key would be lost");
+        for wrong in [
+            "",
+            r#"{"Item":{"PK":{"S":"w#1"},"n":{"N":"3"}}}"#,
+            r#"{"Item":{"PK":{"N":"1"},"SK":{"S":"m#2"}}}"#,
+            r#"{"Item":{"PK":{"S":"w#1"},"SK":{"S":"m#2"}},"more":1}"#,
+            r#"{"PK":{"S":"w#1"},"SK":{"S":"m#2"}}"#,
+        ] {
+            assert!(item(wrong).is_err(), "{wrong}");
+        }
+    }
+
     #[test]
     fn golden_text() {
         let attributes = Attributes::from([
@@ -229,6 +298,12 @@ mod tests {
         #[test]
         fn attributes_round_trip(attributes in collection::btree_map(any::<String>(), value(), 0..6)) {
             prop_assert_eq!(decode(&encode(&attributes).unwrap(), None).unwrap(), attributes);
+        }
+
+        #[test]
+        fn items_round_trip(attributes in collection::btree_map("[a-z]{1,4}", value(), 0..6)) {
+            let one = Item { key: Key::new("p", "s"), attributes };
+            prop_assert_eq!(item(&line(&one).unwrap()).unwrap(), one);
         }
 
         #[test]

@@ -1,0 +1,67 @@
+//! The whole file as it stands at one instant: a transaction that reads, and that stays open.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use event::{Error, Result, Timestamp};
+use rusqlite::Connection;
+
+use super::{
+    fault::Attempt,
+    open::{self, BUSY_TIMEOUT, Create},
+    scan,
+};
+use crate::{Page, Scan, engine::Whole};
+
+/// One state of the file. Others go on writing; while it is open, the write-ahead log keeps what they write.
+#[derive(Debug)]
+pub(super) struct Still {
+    path: PathBuf,
+    now: Timestamp,
+    connection: Arc<Mutex<Connection>>,
+}
+
+impl Still {
+    /// The state of the file at `path` now. What has expired by `now` is not in it.
+    ///
+    /// # Errors
+    /// Those of opening the file.
+    pub(super) fn open(path: &Path, now: Timestamp) -> Result<Self> {
+        let connection = connection(path)?;
+        Ok(Self { path: path.to_owned(), now, connection: Arc::new(Mutex::new(connection)) })
+    }
+}
+
+/// A connection whose transaction sees the file as it is now.
+///
+/// # Errors
+/// Those of opening the file.
+pub(super) fn connection(path: &Path) -> Result<Connection> {
+    // It looks whether the file is ours.
+    drop(open::writer(path, Create::Never, BUSY_TIMEOUT)?);
+    begin(path).map_err(|fault| fault.at(path))
+}
+
+fn begin(path: &Path) -> Attempt<Connection> {
+    let connection = open::reader(path, BUSY_TIMEOUT)?;
+    connection.execute_batch("BEGIN")?;
+    // What a transaction sees is what stands there when it first reads.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
+    Ok(connection)
+}
+
+#[async_trait]
+impl Whole for Still {
+    async fn page(&self, scan: &Scan) -> Result<Page> {
+        let (connection, scan, now) = (Arc::clone(&self.connection), scan.clone(), self.now);
+        let read = tokio::task::spawn_blocking(move || {
+            scan::page(&connection.lock().unwrap_or_else(PoisonError::into_inner), &scan, now)
+        });
+        let read =
+            read.await.map_err(|error| Error::unavailable("the read was broken off").because(error))?;
+        read.map_err(|fault| fault.at(&self.path))
+    }
+}

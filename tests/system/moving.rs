@@ -1,0 +1,243 @@
+//! A table leaves as files and comes back, on another engine too; it is backed up while events arrive; and each of it is
+//! killed at any moment and run again. `ALMANAC_CHAOS_ROUNDS` asks for more kills than the few of a test run.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::support::{Located, Place, Running, Store, almanac, run, run_ok};
+
+const WORKSPACE: &str = "/v1/workspaces/credit/prod";
+
+/// How many kills, unless more are asked for.
+const KILLS: u64 = 3;
+
+fn kills() -> u64 {
+    let asked = std::env::var("ALMANAC_CHAOS_ROUNDS").ok();
+    asked.map_or(KILLS, |rounds| rounds.parse().expect("ALMANAC_CHAOS_ROUNDS is a number"))
+}
+
+fn export(place: &(impl Located + ?Sized), to: &Path) -> Value {
+    run_ok(place, &["export", "--to", to.to_str().unwrap()]);
+    serde_json::from_str(&fs::read_to_string(to.join("manifest.json")).unwrap()).unwrap()
+}
+
+fn restore(place: &(impl Located + ?Sized), from: &Path) -> String {
+    run_ok(place, &["restore", "--from", from.to_str().unwrap()])
+}
+
+fn error(output: &Output) -> String {
+    assert!(!output.status.success(), "it should fail");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A table with events, projections, an audit trail and a token.
+fn filled() -> Place {
+    let place = Place::sqlite();
+    run_ok(&place, &["demo", "--until", "2013-04-10"]);
+    run_ok(&place, &["init", "--user", "ann"]);
+    place
+}
+
+fn all_as_the_log_says(place: &(impl Located + ?Sized)) -> String {
+    let verified = run_ok(place, &["verify"]);
+    assert!(verified.contains("all as the log says") && !verified.contains("FAULT"), "{verified}");
+    verified
+}
+
+/// Runs a command, kills it after so many milliseconds, and says whether it was killed.
+fn kill_after(place: &Place, args: &[&str], millis: u64) -> bool {
+    let mut process = almanac(place, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(millis));
+    let was_running = process.try_wait().unwrap().is_none();
+    _ = process.kill();
+    process.wait().unwrap();
+    was_running
+}
+
+/// Exports and restores, each killed at several moments first, and compares what was exported with what came back.
+fn killed_and_run_again(to: impl Fn() -> Place) {
+    let (from, folder) = (filled(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    let mut killed = 0;
+    for round in 0..kills() {
+        let export = ["export", "--to", out.to_str().unwrap()];
+        killed += u64::from(kill_after(&from, &export, 10 + round * 13 % 90));
+        if out.join("manifest.json").exists() {
+            fs::remove_dir_all(&out).unwrap();
+        }
+    }
+    let exported = export(&from, &out);
+    let target = to();
+    for round in 0..kills() {
+        let restore = ["restore", "--from", out.to_str().unwrap()];
+        killed += u64::from(kill_after(&target, &restore, 15 + round * 37 % 400));
+    }
+    assert!(killed > 0, "nothing was killed");
+    restore(&target, &out);
+    let again = export(&target, &folder.path().join("again"));
+    assert_eq!(again["lasting"], exported["lasting"]);
+    assert_eq!(all_as_the_log_says(&target), all_as_the_log_says(&from));
+}
+
+#[test]
+fn an_export_and_a_restore_that_are_killed_end_right() {
+    killed_and_run_again(Place::sqlite);
+}
+
+#[test]
+fn a_restore_is_repeated_without_harm_and_overwrites_nothing() {
+    let (from, folder) = (filled(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    let exported = export(&from, &out);
+    assert!(exported["events"].as_u64().unwrap() > 1_000 && exported["segments"].as_u64().unwrap() > 10);
+    let target = Place::sqlite();
+    assert!(restore(&target, &out).contains("as they were at"));
+    assert!(restore(&target, &out).contains("nothing was changed"));
+    // Neither what is in use, nor what came from another export, is written to.
+    let args =
+        |folder: &Path| ["restore".to_owned(), "--from".to_owned(), folder.to_str().unwrap().to_owned()];
+    let refused =
+        |place: &Place, folder: &Path| error(&run(place, &args(folder).each_ref().map(String::as_str)));
+    assert!(refused(&from, &out).contains("the table holds something"), "{}", refused(&from, &out));
+    let other = folder.path().join("other");
+    run_ok(&from, &["category", "create", "late"]);
+    export(&from, &other);
+    assert!(refused(&target, &other).contains("restored from another export"));
+    let taken = error(&run(&from, &["export", "--to", out.to_str().unwrap()]));
+    assert!(taken.contains("holds an export already"), "{taken}");
+    // A file that is not as it was is found before anything is written.
+    let file = out.join("items-00001.ndjson.zst");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let fresh = Place::sqlite();
+    assert!(refused(&fresh, &out).contains("its SHA-256 differs"));
+    assert!(restore(&fresh, &other).contains("as they were at"), "nothing was written to it");
+}
+
+/// Posts predictions until it is told to stop; how many.
+fn post(service: &Running, stop: &AtomicBool) -> usize {
+    let mut posted = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let day = posted % 3 + 1;
+        let body = format!(
+            r#"{{"key":"k{posted}","predicted_at":"2026-06-0{day}T04:30:00Z","release":"v1","score":0.5}}"#
+        );
+        let path = format!("{WORKSPACE}/predictions");
+        let answer = service.post(&path, "application/x-ndjson", Some(&format!("b{posted}")), &body);
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        posted += 1;
+    }
+    posted
+}
+
+/// What is copied while events are appended and projected is one state: every projection is the fold of the logs beside it.
+fn copied_while_events_arrive(copy: impl Fn(&Place, &Path, usize) -> Place) {
+    let place = Place::sqlite();
+    for args in [
+        &["workspace", "create", "credit/prod"][..],
+        &["model", "create", "m", "-w", "credit/prod", "--task", "binary", "--positive-label", "yes"],
+        &["release", "create", "v1", "-w", "credit/prod", "--model", "m"],
+    ] {
+        run_ok(&place, args);
+    }
+    let service = Running::start(&place, &[], &[]);
+    let (stop, folder) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
+    let events = |place: &Place, round: usize| {
+        all_as_the_log_says(place);
+        export(place, &folder.path().join(format!("{round}-counted")))["events"].as_u64().unwrap() as usize
+    };
+    thread::scope(|scope| {
+        let posting = scope.spawn(|| post(&service, &stop));
+        // However this ends, the posting does.
+        let stopping = Stopping(&stop);
+        let mut last = 0;
+        for round in 0..4 {
+            thread::sleep(Duration::from_millis(300));
+            let found = events(&copy(&place, folder.path(), round), round);
+            assert!(found >= last, "{found} events after {last}");
+            last = found;
+        }
+        drop(stopping);
+        assert!(posting.join().unwrap() > last && last > 0, "events came all the time");
+    });
+}
+
+/// Ends what looks at it.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_export_is_of_one_instant_while_events_arrive() {
+    copied_while_events_arrive(|place, folder, round| {
+        let out: PathBuf = folder.join(round.to_string());
+        let exported = export(place, &out);
+        let target = Place::sqlite();
+        restore(&target, &out);
+        assert_eq!(export(&target, &folder.join(format!("{round}-again")))["lasting"], exported["lasting"]);
+        target
+    });
+}
+
+#[test]
+fn a_backup_is_of_one_instant_while_events_arrive_and_replaces_nothing() {
+    copied_while_events_arrive(|place, _, round| {
+        let target = Place::sqlite();
+        let Store::Sqlite(data) = target.store() else { panic!("it is a file") };
+        let file = data.join("almanac.db");
+        let args = ["backup", "--to", file.to_str().unwrap()];
+        if round % 2 == 0 {
+            kill_after(place, &args, 12);
+        }
+        if !file.exists() {
+            run_ok(place, &args);
+        }
+        assert!(error(&run(place, &args)).contains("is there already"));
+        target
+    });
+}
+
+mod dynamodb_local {
+    use super::*;
+
+    #[test]
+    fn a_table_moves_there_and_back_with_the_same_bytes() {
+        let (from, folder) = (filled(), tempfile::tempdir().unwrap());
+        let outs = ["one", "two", "three"].map(|name| folder.path().join(name));
+        let (there, back) = (Place::dynamodb_local(), Place::sqlite());
+        let first = export(&from, &outs[0]);
+        restore(&there, &outs[0]);
+        let second = export(&there, &outs[1]);
+        restore(&back, &outs[1]);
+        let third = export(&back, &outs[2]);
+        for other in [&second, &third] {
+            for what in ["items", "segments", "events", "lasting"] {
+                assert_eq!(other[what], first[what], "{what}");
+            }
+        }
+        // SQLite gives items in the order of their keys, so there even the files are the same.
+        assert_eq!(third["files"], first["files"]);
+        let verified = all_as_the_log_says(&from);
+        assert_eq!([&there, &back].map(all_as_the_log_says), [verified.clone(), verified]);
+        let refused = error(&run(&there, &["backup", "--to", folder.path().join("x.db").to_str().unwrap()]));
+        assert!(refused.contains("point-in-time recovery"), "{refused}");
+    }
+
+    #[test]
+    fn an_export_and_a_restore_that_are_killed_end_right() {
+        killed_and_run_again(Place::dynamodb_local);
+    }
+}
