@@ -20,6 +20,7 @@ use tests::{
 on_both_engines!(
     Scene::on:
     statements_answer_what_queries_read,
+    the_first_rows_of_an_order_are_those_of_the_whole_order,
     a_statement_reads_only_the_days_that_it_names,
     a_statement_is_answered_as_of_then_and_again_by_its_cut,
 );
@@ -94,6 +95,28 @@ async fn statements_answer_what_queries_read(scene: Scene) {
     let answer = scene.query(at(NOW)).sql(scene.id(), &all).await.unwrap();
     assert!(answer.cut.is_some() && answer.warnings.is_empty());
     assert_eq!(csv(answer), "n\n12\n");
+}
+
+async fn the_first_rows_of_an_order_are_those_of_the_whole_order(scene: Scene) {
+    filled(&scene).await;
+    for (table, order) in [
+        ("predictions", "score desc, key"),
+        ("predictions", "key"),
+        ("outcomes", "key desc"),
+        ("joined", "key"),
+        ("joined", "score, key"),
+    ] {
+        let statement = format!(
+            "select day, key, label from {table} where day between '2026-06-01' and '2026-06-03' order by {order}, day"
+        );
+        let whole = csv(ask(&scene, &statement).await.unwrap());
+        let lines = |text: &str, n: usize| text.lines().take(n + 1).map(str::to_owned).collect::<Vec<_>>();
+        for n in [1, 3, 100] {
+            let first = csv(ask(&scene, &format!("{statement} limit {n}")).await.unwrap());
+            assert_eq!(lines(&first, n), lines(&whole, n), "{statement} limit {n}");
+        }
+        assert!(whole.lines().count() > 4, "{whole}");
+    }
 }
 
 async fn a_statement_reads_only_the_days_that_it_names(scene: Scene) {

@@ -96,7 +96,7 @@ impl AnonymousScan for Source {
         let Some(frame) = self.rows.get().cloned() else {
             return Err(PolarsError::ComputeError(format!("{} was not read", self.what.name()).into()));
         };
-        let frame = match args.predicate {
+        let frame = match args.predicate.as_ref().and_then(fixed) {
             Some(predicate) => frame.lazy().filter(predicate).collect()?,
             None => frame,
         };
@@ -235,6 +235,7 @@ fn needs(plan: &IRPlan) -> Result<Vec<Need>> {
         };
         let Some(source) = function.as_any().downcast_ref::<Source>() else { continue };
         let predicate = predicate.as_ref().map(|predicate| predicate.to_expr(&plan.expr_arena));
+        let predicate = predicate.as_ref().and_then(fixed);
         let need = need(source, unified_scan_args.projection.as_deref(), predicate)?;
         let name = source.what.name();
         let need = match needs.remove(name) {
@@ -320,6 +321,15 @@ fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
         }
         part => parts.push(part),
     }
+}
+
+/// What is fixed of a predicate. Where a statement sorts and limits, polars adds a part that gets narrower while it sorts, only
+/// to spare work; as an expression this part can be shown and not computed.
+fn fixed(predicate: &Expr) -> Option<Expr> {
+    let mut parts = Vec::new();
+    conjuncts(predicate, &mut parts);
+    let is_moving = |part: &Expr| part.into_iter().any(|expr| matches!(expr, Expr::Display { .. }));
+    parts.into_iter().filter(|part| !is_moving(part)).cloned().reduce(Expr::and)
 }
 
 /// What must hold for the day of a row where `expr` holds; `None`, when it may be any day.
