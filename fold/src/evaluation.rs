@@ -47,7 +47,7 @@ pub use duel::Duels;
 pub use evaluator::Evaluator;
 pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;
-pub use interval::{Estimate, Intervals, MAX_ROWS};
+pub use interval::{Estimate, Intervals, IntervalsOf, MAX_ROWS};
 pub use partition::Partition;
 pub use splits::{MAX_SPLIT_VALUES, SplitRow, Splits};
 pub use survey::{MAX_VALUES, Survey, Wanted};

@@ -23,7 +23,7 @@ use table::{Item, Query, Table};
 use crate::{
     budget::Hold,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
-    head_to_head, meters,
+    head_to_head, intervals, meters,
     read::Reading,
     request::{LiveIn, Request, What},
     series::{active_items, held_items},
@@ -235,7 +235,7 @@ pub(crate) async fn evaluate_part(
     let mut evaluator = Evaluator::new(BTreeMap::new())
         .at_threshold(request.threshold)
         .at_costs(request.costs)
-        .with_intervals(request.has_intervals)
+        .with_intervals(intervals::asked(request))
         .grouped(Arc::new(grouping))
         .dealt_by(way.more)
         .between(way.pairs);

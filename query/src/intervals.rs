@@ -7,11 +7,11 @@ use event::{
     fields::FieldType,
 };
 use fold::{
-    evaluation::CustomValue,
+    evaluation::{CustomValue, IntervalsOf},
     figure::{FIGURES, Figure, Row},
 };
 
-use crate::column_type::ColumnType;
+use crate::{column_type::ColumnType, request::Request};
 
 /// A column of a figure's interval, or that of how many keys there are.
 pub(crate) struct IntervalColumn {
@@ -99,6 +99,24 @@ impl CustomInterval {
 /// The names of the columns of the interval of a custom figure, of which this is the column.
 pub(crate) fn of_custom(column: &str) -> impl Iterator<Item = String> {
     INTERVAL_ENDS.iter().map(move |end| format!("{column}{end}"))
+}
+
+/// Of which figures a request needs intervals: of those whose columns it names, or of all. A bootstrap of all takes as long as
+/// most queries.
+pub(crate) fn asked(request: &Request) -> Option<IntervalsOf> {
+    let names = match &request.columns {
+        _ if !request.has_intervals => return None,
+        None => return Some(IntervalsOf::ALL),
+        Some(names) => names,
+    };
+    let of =
+        names.iter().fold(IntervalsOf::default(), |of, name| match named(name).map(|column| column.part) {
+            Some(Part::Of(figure, _)) => of.and(figure),
+            Some(Part::Keys) => of,
+            None if CustomInterval::named(name).is_some() => of.and_customs(),
+            None => of,
+        });
+    Some(of)
 }
 
 /// Whether a name is that of a column of any interval, which to name is to ask for.

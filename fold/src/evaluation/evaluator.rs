@@ -12,7 +12,7 @@ use super::{
     duel::Duel,
     fields::{Fields, View},
     head_to_head::{self, Contender},
-    interval::{self, GoOn},
+    interval::{self, GoOn, IntervalsOf},
     judge::{BinaryJudge, Instead},
     release::Release,
     splits,
@@ -53,7 +53,7 @@ struct Table {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) instead: Instead,
-    pub(super) has_intervals: bool,
+    pub(super) intervals: Option<IntervalsOf>,
 }
 
 impl Evaluator {
@@ -142,8 +142,8 @@ impl Evaluator {
 
     /// The same, and with or without [intervals](super::Intervals).
     #[must_use]
-    pub fn with_intervals(self, has_intervals: bool) -> Self {
-        Self { options: Options { has_intervals, ..self.options }, ..self }
+    pub fn with_intervals(self, intervals: Option<IntervalsOf>) -> Self {
+        Self { options: Options { intervals, ..self.options }, ..self }
     }
 
     /// Goes on with the next day of a window, on which releases are judged by these definitions. The results are of all

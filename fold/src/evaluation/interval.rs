@@ -35,6 +35,47 @@ const SEED: u64 = 0x416c_6d61_6e61_6373;
 /// Asked again and again whether to go on, with how many rows are judged next.
 pub(super) type GoOn<'a, E> = &'a mut dyn FnMut(u64) -> Result<(), E>;
 
+/// Of which figures an evaluation has intervals. What one of them is does not depend on which others are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IntervalsOf {
+    /// A bit for each of [`FIGURES`], by its place.
+    figures: u128,
+    /// Those of custom figures.
+    has_customs: bool,
+}
+
+impl IntervalsOf {
+    /// Of all figures.
+    pub const ALL: Self = Self { figures: u128::MAX, has_customs: true };
+
+    /// Also of this figure.
+    #[must_use]
+    pub fn and(self, figure: &Figure) -> Self {
+        let place = FIGURES.iter().position(|other| other.name == figure.name);
+        Self { figures: self.figures | place.map_or(0, bit), ..self }
+    }
+
+    /// Also of the custom figures.
+    #[must_use]
+    pub fn and_customs(self) -> Self {
+        Self { has_customs: true, ..self }
+    }
+
+    /// Whether they are of custom figures too.
+    pub(super) fn has_customs(self) -> bool {
+        self.has_customs
+    }
+
+    fn has(self, place: usize) -> bool {
+        self.figures & bit(place) != 0
+    }
+}
+
+/// The bit of a figure. Were there more figures than bits, some would share one, and be computed unasked.
+fn bit(place: usize) -> u128 {
+    1 << (place % 128)
+}
+
 /// The intervals of the figures of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervals {
@@ -87,6 +128,7 @@ pub(super) struct Rows {
     by: Definitions,
     /// The place of the definition by which what comes is judged.
     current: usize,
+    asked: IntervalsOf,
 }
 
 /// By what rows are judged.
@@ -117,10 +159,10 @@ impl Definitions {
 }
 
 impl Rows {
-    pub(super) fn new(definition: &Definition, instead: Instead) -> Self {
+    pub(super) fn new(definition: &Definition, instead: Instead, asked: IntervalsOf) -> Self {
         let (definitions, fresh) = (vec![definition.clone()], Judge::new(definition, instead));
         let by = Definitions { definitions, instead, fresh };
-        Self { rows: Some(Vec::new()), work: 0, by, current: 0 }
+        Self { rows: Some(Vec::new()), work: 0, by, current: 0, asked }
     }
 
     /// Judges what comes by another definition.
@@ -152,20 +194,21 @@ impl Rows {
         rows.push(Row { key: hash(key.as_bytes()), by: self.current, prediction, outcome });
     }
 
-    /// The intervals of the figures that an evaluation of them has.
+    /// The intervals of the figures that an evaluation of them has and that are asked for.
     pub(super) fn intervals<E>(
         self,
         of: &ReleaseEvaluation,
         go_on: GoOn<'_, E>,
     ) -> Result<Option<Intervals>, E> {
-        let Self { rows, work, by, .. } = self;
+        let Self { rows, work, by, asked, .. } = self;
         let Some(mut rows) = rows else { return Ok(None) };
         // The order in which they came leaves no trace.
         rows.sort_unstable_by(Row::cmp);
         let keys: Vec<&[Row]> = rows.chunk_by(|one, other| one.key == other.key).collect();
         let repeats = keys.len() < rows.len();
+        let figures = FIGURES.iter().enumerate().filter(|(place, _)| asked.has(*place));
         let figures: Vec<_> =
-            FIGURES.iter().filter_map(|figure| Some((figure, method_of(figure, of)?))).collect();
+            figures.filter_map(|(_, figure)| Some((figure, method_of(figure, of)?))).collect();
         go_on(work as u64)?;
         let alone = Alone::of(&rows, &by, &figures);
         let is_drawn = |method: Method| repeats || method == Method::Bootstrap;

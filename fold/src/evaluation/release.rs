@@ -7,7 +7,7 @@ use super::{
     custom::Customs,
     evaluator::Options,
     fields::Fields,
-    interval::{GoOn, Rows},
+    interval::{GoOn, IntervalsOf, Rows},
     judge::Judge,
 };
 use crate::{ExactSum, Result, metrics::mean};
@@ -35,8 +35,8 @@ pub(super) struct Release {
 impl Release {
     pub(super) fn new(definition: Option<&Definition>, options: Options) -> Self {
         let judge = definition.map(|definition| Judge::new(definition, options.instead));
-        let rows = definition.filter(|_| options.has_intervals);
-        let rows = rows.map(|definition| Rows::new(definition, options.instead));
+        let rows = definition.zip(options.intervals);
+        let rows = rows.map(|(definition, asked)| Rows::new(definition, options.instead, asked));
         Self {
             predictions: 0,
             repeated: 0,
@@ -45,7 +45,7 @@ impl Release {
             record: Record::default(),
             defined_from: definition.and_then(|definition| definition.from),
             judge,
-            customs: Customs::new(options.has_intervals),
+            customs: Customs::new(options.intervals.is_some_and(IntervalsOf::has_customs)),
             rows,
             judged_by: None,
             last_pooled: None,

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     ExactSum,
     evaluation::{
-        Evaluation, Evaluator, MAX_ROWS, Partition, ReleaseEvaluation,
+        Evaluation, Evaluator, IntervalsOf, MAX_ROWS, Partition, ReleaseEvaluation,
         grouping::tests::{definitions, fed, in_segments, outcomes, rows},
     },
     testing::{Outcome, Prediction},
@@ -168,7 +168,8 @@ fn sure(figures: &str, is_reversed: bool, partition: Partition) -> ReleaseEvalua
     }
     let figures = CustomFigure::parse_all(figures).unwrap();
     let definition = Definition { figures, ..Definition::of(Task::Regression) };
-    let evaluator = Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(true);
+    let evaluator =
+        Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
     let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, partition).unwrap();
     evaluator.finish().releases.remove("v1").unwrap()
 }
@@ -214,7 +215,8 @@ fn where_every_key_has_an_outcome_the_draws_are_those_of_the_table() {
         |key: &'static str| Outcome { key, value: Some(key.len() as f64 + 3.0), ..Outcome::default() };
     let figures = CustomFigure::parse_all("own=sqrt(avg(pow(value - outcome_value, 2)))").unwrap();
     let definition = Definition { figures, ..Definition::of(Task::Regression) };
-    let evaluator = Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(true);
+    let evaluator =
+        Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
     let (predictions, outcomes): (Vec<_>, Vec<_>) =
         ((0..21).map(row).collect(), ["a", "b", "c", "d", "e", "f", "g"].map(outcome).into());
     let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, Partition::ALL).unwrap();

@@ -6,7 +6,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use super::*;
 use crate::{
     FoldError,
-    evaluation::{Buckets, Evaluator, Partition, ReleaseEvaluation},
+    evaluation::{Buckets, Evaluator, IntervalsOf, Partition, ReleaseEvaluation},
     testing::{self, Outcome, Prediction},
 };
 
@@ -41,7 +41,9 @@ fn evaluated_with(
     has_intervals: bool,
 ) -> crate::Result<Buckets> {
     let grouping = Arc::new(grouping);
-    let evaluator = Evaluator::new(definitions()).grouped(grouping).with_intervals(has_intervals);
+    let evaluator = Evaluator::new(definitions())
+        .grouped(grouping)
+        .with_intervals(has_intervals.then_some(IntervalsOf::ALL));
     Ok(fed(evaluator, &in_segments(predictions), outcomes, partition)?.finish_buckets())
 }
 

@@ -1,3 +1,5 @@
+use std::convert::Infallible;
+
 use event::{Columns, Definition, Task, lane::Place};
 
 use super::*;
@@ -15,7 +17,7 @@ fn intervals(task: Task, predictions: &[Prediction], outcomes: &[Outcome], halvi
     let by = BTreeMap::from([("v1".to_owned(), Definition::of(task))]);
     let (predictions, outcomes) =
         (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
-    let mut evaluator = Evaluator::new(by).with_intervals(true);
+    let mut evaluator = Evaluator::new(by).with_intervals(Some(IntervalsOf::ALL));
     let mut partition = Some((0..halvings).fold(Partition::ALL, |partition, _| partition.half()));
     while let Some(this) = partition {
         let take = |columns: &Columns| this.take(columns.clone()).unwrap();
@@ -107,7 +109,7 @@ fn a_bootstrap_of_equal_errors_has_no_width() {
 #[test]
 fn a_release_with_too_many_predictions_has_no_intervals() {
     let fields = Fields { value: Some(1.0), ..Fields::default() };
-    let mut rows = Rows::new(&Definition::of(Task::Regression), Instead::default());
+    let mut rows = Rows::new(&Definition::of(Task::Regression), Instead::default(), IntervalsOf::ALL);
     for _ in 0..MAX_ROWS {
         rows.keep("a", &fields, &fields);
     }
@@ -115,7 +117,8 @@ fn a_release_with_too_many_predictions_has_no_intervals() {
     rows.keep("a", &fields, &Fields { value: None, ..fields });
     assert!(rows.rows.is_some(), "it is not judged");
     let labelled = Fields { label: Some("late"), ..fields };
-    let mut some = Rows { rows: Some(Vec::new()), work: 0, by: rows.by.clone(), current: 0 };
+    let mut some =
+        Rows { rows: Some(Vec::new()), work: 0, by: rows.by.clone(), current: 0, asked: rows.asked };
     some.keep("a", &fields, &labelled);
     assert_eq!(some.bytes(), size_of::<Row>() + 4);
     assert_eq!(rows.bytes(), MAX_ROWS * size_of::<Row>());
@@ -136,7 +139,7 @@ fn keys_of_several_days_are_judged_by_the_definition_of_their_day() {
         let task = Task::Binary { positive_label: label.into() };
         BTreeMap::from([("v1".to_owned(), Definition::of(task))])
     };
-    let mut evaluator = Evaluator::new(by("late")).with_intervals(true);
+    let mut evaluator = Evaluator::new(by("late")).with_intervals(Some(IntervalsOf::ALL));
     evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
     let before = evaluator.bytes();
     evaluator.next_day(by("on time")).unwrap();
@@ -151,6 +154,34 @@ fn keys_of_several_days_are_judged_by_the_definition_of_their_day() {
 }
 
 #[test]
+fn an_interval_is_the_same_whatever_else_is_asked_for() {
+    let (predictions, outcomes) = days(1);
+    let (predictions, outcomes) =
+        (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
+    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let asked = |of: IntervalsOf| {
+        let by = BTreeMap::from([("v1".to_owned(), Definition::of(binary()))]);
+        let mut evaluator = Evaluator::new(by).with_intervals(Some(of));
+        evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+        let mut steps = 0;
+        let count = &mut |_| {
+            steps += 1;
+            Ok::<_, Infallible>(())
+        };
+        let Ok(found) = evaluator.finish_while(count);
+        let (_, release) = found.buckets.into_iter().next().unwrap();
+        (release.intervals.unwrap(), steps)
+    };
+    let (all, _) = asked(IntervalsOf::ALL);
+    for (figure, draws) in [("accuracy", 0), ("auc", 0), ("f1", MAX_DRAWS)] {
+        let (of_one, steps) = asked(IntervalsOf::default().and(Figure::named(figure).unwrap()));
+        assert_eq!(of_one.estimates, BTreeMap::from([(figure, all.estimates[figure])]));
+        assert_eq!((of_one.keys, steps), (all.keys, 1 + draws), "{figure}");
+    }
+    assert_eq!(asked(IntervalsOf::default()).0, Intervals { keys: 20, estimates: BTreeMap::new() });
+}
+
+#[test]
 fn drawing_ends_when_it_is_told_to() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
@@ -158,7 +189,7 @@ fn drawing_ends_when_it_is_told_to() {
     let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
     let asked_before_it_ends = |most: usize| {
         let by = BTreeMap::from([("v1".to_owned(), Definition::of(binary()))]);
-        let mut evaluator = Evaluator::new(by).with_intervals(true);
+        let mut evaluator = Evaluator::new(by).with_intervals(Some(IntervalsOf::ALL));
         evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
         let mut asked = Vec::new();
         let finished = evaluator.finish_while(&mut |rows| {
@@ -193,7 +224,7 @@ fn scores_of_classes_are_judged_again_and_make_draws_dear() {
         let estimate = found.estimates[figure];
         assert!(estimate.n == 20 && estimate.interval.is_some_and(|(low, high)| low < high), "{figure}");
     }
-    let mut rows = Rows::new(&Definition::of(Task::Multiclass), Instead::default());
+    let mut rows = Rows::new(&Definition::of(Task::Multiclass), Instead::default(), IntervalsOf::ALL);
     let (columns, outcomes) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
     let segment = |columns| LogSegment { place: Place::of(0, 1), columns };
     let (left, right) = (View::read(&segment(&columns)).unwrap(), View::read(&segment(&outcomes)).unwrap());

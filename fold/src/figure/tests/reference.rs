@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     LogSegment,
-    evaluation::Evaluator,
+    evaluation::{Evaluator, IntervalsOf},
     testing::{self, Outcome, Prediction},
 };
 
@@ -87,7 +87,9 @@ impl Case {
         let (predictions, outcomes) =
             (testing::predictions(&self.predictions, true), testing::outcomes(&self.outcomes, false));
         let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
-        let mut evaluator = Evaluator::new(by).at_threshold(threshold).with_intervals(self.has_intervals);
+        let mut evaluator = Evaluator::new(by)
+            .at_threshold(threshold)
+            .with_intervals(self.has_intervals.then_some(IntervalsOf::ALL));
         evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
         evaluator.finish()
     }
