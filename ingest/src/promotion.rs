@@ -37,6 +37,17 @@ pub(crate) enum Gates {
     Asked,
 }
 
+/// Checks the reason for which gates are overridden, where there is one.
+pub(crate) fn check_reason(overridden: Option<&str>) -> Result<(), Error> {
+    match overridden.map(|reason| reason.trim().len()) {
+        Some(0) => Err(Error::invalid("override: say why the gates are overridden")),
+        Some(bytes) if bytes > MAX_NOTE_BYTES => Err(Error::invalid(format!(
+            "override: the reason has {bytes} bytes; at most {MAX_NOTE_BYTES} are taken"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Ingest {
     /// Asks the gates of a release that is to be live, and records a refusal, or that somebody overrode it for a reason.
     pub(crate) async fn pass_gates(
@@ -46,15 +57,6 @@ impl Ingest {
         change: &ReleaseChange,
         overridden: Option<&str>,
     ) -> Result<(), SubmitError> {
-        match overridden.map(|reason| reason.trim().len()) {
-            Some(0) => return Err(Error::invalid("override: say why the gates are overridden").into()),
-            Some(bytes) if bytes > MAX_NOTE_BYTES => {
-                let message =
-                    format!("override: the reason has {bytes} bytes; at most {MAX_NOTE_BYTES} are taken");
-                return Err(Error::invalid(message).into());
-            }
-            _ => {}
-        }
         let (id, release) = (workspace.id(), change.release.as_str());
         let failed = self.failed_gates(id, page, change).await?;
         if failed.is_empty() {

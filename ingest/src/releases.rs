@@ -10,8 +10,12 @@ use event::{Error, Id, Kind, id::check_name};
 use serde_json::{Value, json};
 
 use crate::{
-    Batch, Ingest, Refused, Remember, SubmitError, batch::RowIssue, definitions::say, json::read_json_array,
-    limits::MAX_NOTE_BYTES, promotion::Gates,
+    Batch, Ingest, Refused, Remember, SubmitError,
+    batch::RowIssue,
+    definitions::say,
+    json::read_json_array,
+    limits::MAX_NOTE_BYTES,
+    promotion::{Gates, check_reason},
 };
 
 /// The most releases that one batch may register by naming them.
@@ -100,6 +104,7 @@ impl Ingest {
         overridden: Option<&str>,
     ) -> Result<Option<ReleaseChange>, SubmitError> {
         check_note(note)?;
+        check_reason(overridden)?;
         let page = self.catalog().page(workspace.id()).await?;
         let model = model_of(&page, release)?;
         let now = self.clock().now();

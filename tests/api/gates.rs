@@ -176,6 +176,9 @@ async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
     let (ingest, workspace) = (judging(&scene, NOW), &scene.workspace);
     let empty = ingest.promote_despite(workspace, "v2", "production", None, Some(" ")).await.unwrap_err();
     assert_eq!(empty.to_string(), "override: say why the gates are overridden");
+    // Also where it is live already, and there is nothing to override.
+    let empty = ingest.promote_despite(workspace, "v1", "production", None, Some("")).await.unwrap_err();
+    assert_eq!(empty.to_string(), "override: say why the gates are overridden");
     let ann = Arc::new(Author::named("user:ann"));
     let asked = ingest.promote_despite(workspace, "v2", "production", None, Some("v1 leaks"));
     let done = by(ann, asked).await.unwrap().unwrap();
