@@ -197,7 +197,7 @@ def narrow_catalog(path, method, operation):
         if path.endswith("/promotion-gates") and method == "put":
             # JSON Schema cannot say that days and a margin are of a gate; and gates that hold would refuse promotions.
             properties["environments"] = {"enum": [["regulated"]]}
-            schema["required"] = sorted({*schema.get("required", []), "environments", "min_n", "figure"})
+            schema["required"] = sorted({*schema.get("required", []), "environments", "figure"})
         if path.endswith("/approvals") and method == "post":
             # Taking back what was not given is a conflict.
             properties.pop("withdraw", None)
