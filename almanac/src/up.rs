@@ -366,8 +366,7 @@ impl Services {
             routes = routes.merge(query::http::creation(Arc::clone(query)));
         }
         if let Some(query) = &self.query {
-            routes = routes.merge(query::http::routes(Arc::clone(query)));
-            routes = routes.merge(dashboard::http::routes());
+            routes = routes.merge(query::http::routes(Arc::clone(query))).merge(dashboard::http::routes());
         }
         in_the_name_of_callers(routes)
     }

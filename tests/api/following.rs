@@ -31,6 +31,7 @@ on_both_engines!(
     who_waits_is_woken_by_this_process_and_by_others,
     nobody_waits_for_a_service_that_stops,
     a_consumer_goes_on_where_it_was_and_never_back,
+    of_many_consumers_the_log_is_looked_at_once,
     what_never_comes_is_told_once,
     what_cannot_be_followed_is_refused_and_the_refusal_says_why,
 );
@@ -230,22 +231,6 @@ async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
     let consumer = catalog.consumer(scene.id(), "billing").await.unwrap().unwrap();
     let lag = catalog.lag(&consumer).await.unwrap();
     assert_eq!((lag.segments, lag.since), (4, Some(at(NOW))), "two were read");
-    let fresh = catalog::Consumer {
-        cut: Cut::begin(scene.id(), Kind::Predictions, consumer.cut.window.from()),
-        ..consumer.clone()
-    };
-    let lags = catalog.lags(&[fresh.clone(), consumer, fresh.clone()]).await.unwrap();
-    assert_eq!(
-        lags.iter().map(|lag| lag.segments).collect::<Vec<_>>(),
-        [7, 4, 7],
-        "of six with a row and one that fixes lanes"
-    );
-    let counted = Arc::new(Counted::new(Arc::clone(&scene.table)));
-    let catalog_counted = Catalog::new(Arc::<Counted>::clone(&counted));
-    catalog_counted.lag(&fresh).await.unwrap();
-    let of_one = counted.take_reads();
-    catalog_counted.lags(&vec![fresh; 20]).await.unwrap();
-    assert_eq!(counted.take_reads(), of_one, "twenty that stand at one place are one look");
 
     // One that died goes on behind what was committed.
     let (rest, end) = drained(&query, &scene, resumed().await).await;
@@ -293,6 +278,30 @@ async fn copy(scene: &Scene, log: &LogId, from: u64, to: u64) {
     let item = scene.table.get(&key::segment(log, from)).await.unwrap().unwrap();
     let copied = Item { key: key::segment(log, to), ..item };
     scene.table.put(copied, Condition::Absent).await.unwrap();
+}
+
+async fn of_many_consumers_the_log_is_looked_at_once(scene: Scene) {
+    let catalog = &scene.world.catalog;
+    for n in 0..3 {
+        let events = json!([prediction("2026-06-01", &format!("k{n}"), f64::from(n) / 10.0)]);
+        scene.append(Kind::Predictions, events, NOW).await.unwrap();
+    }
+    let day = "2026-06-01".parse().unwrap();
+    let begin = Cut::begin(scene.id(), Kind::Predictions, day);
+    let fresh = catalog.commit(scene.id(), "fresh", &begin, at(NOW)).await.unwrap();
+    let mut read = begin.clone();
+    let log = LogId { workspace: scene.id().clone(), day, kind: Kind::Predictions, lane: 0 };
+    read.heads.insert(log, 1);
+    let ahead = catalog::Consumer { cut: read, ..fresh.clone() };
+    let lags = catalog.lags(&[fresh.clone(), ahead, fresh.clone()]).await.unwrap();
+    let segments: Vec<u64> = lags.iter().map(|lag| lag.segments).collect();
+    assert_eq!(segments, [3, 2, 3], "each by its own cut");
+    let counted = Arc::new(Counted::new(Arc::clone(&scene.table)));
+    let catalog = Catalog::new(Arc::<Counted>::clone(&counted));
+    catalog.lag(&fresh).await.unwrap();
+    let of_one = counted.take_reads();
+    catalog.lags(&vec![fresh; 20]).await.unwrap();
+    assert_eq!(counted.take_reads(), of_one, "twenty that stand at one place are one look");
 }
 
 async fn what_never_comes_is_told_once(scene: Scene) {

@@ -147,13 +147,16 @@ fn every_key_is_somebodys_to_write() {
     let keys: Vec<&str> = golden.lines().filter_map(|line| Some(line.split_once(" / ")?.0)).collect();
     assert!(keys.len() > 20, "only {} keys were found", keys.len());
     for partition in keys {
+        // No service restores a table: its operator does, with rights of its own.
+        let is_operators = partition == "sys/restore";
+        assert!(!is_operators || writers.is_empty(), "{writers:?} may write {partition}");
         // Partitions of indexes are written with their items.
         let is_index =
             partition == "follow" || ["/r", "/w", "/g"].iter().any(|ending| partition.ends_with(ending));
         let writers: Vec<&str> =
             ["ingest", "projector"].into_iter().filter(|role| may(role, "PutItem", partition)).collect();
         assert!(
-            is_index || !writers.is_empty(),
+            is_index || is_operators || !writers.is_empty(),
             "nobody may write {partition}; see terraform/modules/almanac/iam.tf"
         );
     }

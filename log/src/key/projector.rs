@@ -348,7 +348,7 @@ pub fn parse_undone(key: &Key) -> Option<(Id, u32, OfWorkspace)> {
     Some((Id::parse(workspace).ok()?, version.parse().ok()?, what))
 }
 
-fn lease_partition(stream: &str) -> String {
+pub(super) fn lease_partition(stream: &str) -> String {
     format!("sys/lease#{stream}")
 }
 
@@ -384,18 +384,4 @@ pub const WORKERS: &str = "sys/worker";
 /// The heartbeat of a worker.
 pub fn worker(id: &str) -> Key {
     Key::new(WORKERS, id)
-}
-
-/// What says that the table was restored from an export, or is being restored.
-pub fn restored() -> Key {
-    Key::new("sys/restore", "export")
-}
-
-/// Whether a key is of an item that speaks of the processes at work on one table, and not of what the table holds: leases
-/// with the positions of their feeds, heartbeats, demands for sweeps, probes. An export leaves it behind.
-pub fn stays_behind(key: &Key) -> bool {
-    let is_of = |other: &Key| other.pk == key.pk;
-    key.pk.starts_with(&lease_partition(""))
-        || key.pk == WORKERS
-        || [full_sweep(), super::write_probe(), restored()].iter().any(is_of)
 }
