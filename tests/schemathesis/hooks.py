@@ -64,6 +64,8 @@ UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins", "mat
 CREATED = ("/v1/models", "/v1/releases")
 # What is asked of a snapshot beside its name; JSON Schema cannot say what goes together.
 OF_SNAPSHOT = ("what", "columns", "attributes", "workspace", "name")
+# Gates of which each stands alone.
+OF_GATES = {"model": "risk", "min_n": 500, "completeness": 0.9, "second_person": True}
 # Columns that rollups have only by metric or by feature.
 NOT_BY_RELEASE = ("metric", "value_last", "feature")
 # What is queried by a window.
@@ -195,9 +197,10 @@ def narrow_catalog(path, method, operation):
             webhooks["uniqueItems"] = True
             webhooks.pop("maxItems", None)
         if path.endswith("/promotion-gates") and method == "put":
-            # JSON Schema cannot say that days and a margin are of a gate; and gates that hold would refuse promotions.
-            properties["environments"] = {"enum": [["regulated"]]}
-            schema["required"] = sorted({*schema.get("required", []), "environments", "figure"})
+            # JSON Schema cannot say that days, environments, a direction and a margin are of a gate.
+            for name in [name for name in properties if name not in OF_GATES]:
+                del properties[name]
+            operation["requestBody"]["content"]["application/json"]["example"] = OF_GATES
         if path.endswith("/approvals") and method == "post":
             # Taking back what was not given is a conflict.
             properties.pop("withdraw", None)
