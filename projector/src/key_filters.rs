@@ -76,7 +76,11 @@ pub(crate) async fn make_day(
     if !is_over(day.day, now) || expired::load(table, &day.workspace, day.day).await?.is_some() {
         return Ok(0);
     }
-    let (stored, rollup) = read(table, version, day).await?;
+    let (stored, rollup) = match read(table, version, day).await {
+        // Of a rollup that cannot be read there is a dead letter, and until it is written again its day has no filter.
+        Err(error) if !error.may_pass() => return Ok(0),
+        read => read?,
+    };
     let mut made = 0;
     for kind in KINDS {
         let at = At { workspace: &day.workspace, version, day: day.day, kind };
