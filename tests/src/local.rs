@@ -8,8 +8,9 @@ use table::dynamodb::DynamoConfig;
 /// The variable that holds its address.
 const ADDRESS: &str = "ALMANAC_TEST_DYNAMODB";
 
-/// Any region will do.
-pub const REGION: &str = "eu-west-1";
+/// How many databases the tables of a process share. DynamoDB Local looks through all streams of a
+/// database for each request, and has one queue for it, so tests of one database wait for each other.
+const DATABASES: u32 = 16;
 
 /// Where it listens.
 ///
@@ -21,13 +22,14 @@ pub fn endpoint() -> String {
     })
 }
 
-/// The configuration of a table that no other test uses. It does not exist yet.
+/// The configuration of a table that no other test uses. It does not exist yet. Each region is a
+/// database of its own.
 pub fn fresh_table(clock: Clock) -> DynamoConfig {
     static TABLES: AtomicU32 = AtomicU32::new(0);
     let number = TABLES.fetch_add(1, Ordering::Relaxed);
     DynamoConfig {
         table: format!("test-{}-{number}", std::process::id()),
-        region: Some(REGION.to_owned()),
+        region: Some(format!("test-{}-{}", std::process::id(), number % DATABASES)),
         endpoint: Some(endpoint()),
         clock,
     }
