@@ -223,8 +223,6 @@ fn row(rule: &AlertRule, whole: Value, format: ShowFormat) -> Value {
     if let ShowFormat::Json = format {
         return whole;
     }
-    let missing = body.missing.as_ref().map(|kind| format!("no {kind}"));
-    let watches = body.figure.clone().or_else(|| body.count.clone()).or(missing);
     let limits = [("above", body.above), ("below", body.below), ("moved", body.moved)];
     let fires = limits.into_iter().find_map(|(name, limit)| Some(format!("{name} {}", limit?)));
     let by = body.by.as_deref().unwrap_or("24:00");
@@ -232,7 +230,7 @@ fn row(rule: &AlertRule, whole: Value, format: ShowFormat) -> Value {
     let of = body.release.clone().or_else(|| live.map(|(model, place)| format!("{model} in {place}")));
     json!({
         "name": body.name,
-        "watches": watches,
+        "watches": rule.watched.named(),
         "of": of.unwrap_or_else(|| "the workspace".to_owned()),
         "fires": fires.unwrap_or_else(|| format!("at {by}")),
         "for": rule.rule.for_days,

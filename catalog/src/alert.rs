@@ -6,20 +6,19 @@ mod crossing;
 mod delivery;
 mod item;
 mod read;
+mod watched;
 mod webhook;
 mod words;
 
-use event::{Day, Error, Kind, Result, Timestamp, id::check_name};
-use fold::{
-    AnyFigure,
-    alert::{Rule, Test},
-};
+use event::{Day, Error, Result, Timestamp, id::check_name};
+use fold::alert::{Rule, Test};
 use serde::{Deserialize, Serialize};
 
 pub use apply::Alerts;
 pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
 pub use delivery::{Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
 pub use read::MAX_TEST_DAYS;
+pub use watched::{DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
 pub use webhook::{MAX_SECRET_NAME, MAX_URL_BYTES, MAX_WEBHOOKS, Webhook, WebhookFormat, check_webhook_url};
 
 /// The most alert rules of a workspace.
@@ -52,6 +51,21 @@ pub struct AlertRuleBody {
     /// By which time (UTC) of the day there must be some, such as `06:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// It watches how far this column of predictions is from that of the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<String>,
+    /// By this statistic of drift.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statistic: Option<String>,
+    /// From these days, as `FROM..TO`, or one day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Of the predictions with this tag alone, as `NAME=VALUE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Which share of the predictions must be judged for a figure to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mature: Option<f64>,
     /// Of this release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
@@ -88,17 +102,6 @@ pub struct AlertRuleBody {
     /// To which webhooks of the workspace it is posted when it crosses; to all unless it is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<Vec<String>>,
-}
-
-/// What a rule watches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Watched {
-    /// A figure of the evaluations of a release.
-    Figure(AnyFigure),
-    /// How many events of a kind there are of a day.
-    Count(Kind),
-    /// Whether there are events of a kind of a day, by so many seconds after it began.
-    Missing(Kind, i64),
 }
 
 /// Of what.
@@ -142,7 +145,7 @@ impl AlertRule {
     pub fn of(body: AlertRuleBody, created_at: Timestamp) -> Result<Self> {
         check_name(&body.name)?;
         let wrong = |what: &str| Error::invalid(format!("alert rule `{}`: {what}", body.name));
-        let watched = watched(&body).map_err(|error| wrong(&error.to_string()))?;
+        let watched = Watched::of(&body).map_err(|error| wrong(&error.to_string()))?;
         let scope = scope(&body, &watched).map_err(|error| wrong(&error.to_string()))?;
         let rule = rule(&body, &watched).map_err(|error| wrong(&error.to_string()))?;
         for (at, webhook) in body.notify.iter().flatten().enumerate() {
@@ -168,7 +171,7 @@ impl AlertRule {
         let delay = i64::from(self.delay_days) * DAY_SECONDS;
         let seconds = match self.watched {
             Watched::Missing(_, by) => by,
-            Watched::Figure(_) | Watched::Count(_) => DAY_SECONDS,
+            Watched::Figure(_) | Watched::Count(_) | Watched::Drift(_) => DAY_SECONDS,
         };
         day.start().plus_seconds(seconds + delay)
     }
@@ -188,47 +191,6 @@ impl AlertRule {
 }
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
-
-fn kind(field: &str, name: &str) -> Result<Kind> {
-    Kind::from_name(name).ok_or_else(|| {
-        let known = Kind::ALL.map(Kind::name).join(", ");
-        Error::invalid(format!("`{field}` is one of {known}, not `{name}`"))
-    })
-}
-
-fn watched(body: &AlertRuleBody) -> Result<Watched> {
-    let watched = match (&body.figure, &body.count, &body.missing) {
-        (Some(name), None, None) => Watched::Figure(AnyFigure::named(name).ok_or_else(|| {
-            Error::invalid(format!("`{name}` is no figure of evaluations, such as auc or custom.NAME"))
-        })?),
-        (None, Some(name), None) => Watched::Count(kind("count", name)?),
-        (None, None, Some(name)) => {
-            let by = body.by.as_deref().unwrap_or("24:00");
-            Watched::Missing(kind("missing", name)?, seconds_of(by)?)
-        }
-        _ => return Err(Error::invalid("say what it watches by one of `figure`, `count` and `missing`")),
-    };
-    match (&watched, &body.by) {
-        (Watched::Figure(_) | Watched::Count(_), Some(_)) => Err(Error::invalid("`by` belongs to `missing`")),
-        _ => Ok(watched),
-    }
-}
-
-/// The seconds from the beginning of a day to a time such as `06:00`.
-fn seconds_of(time: &str) -> Result<i64> {
-    let wrong =
-        || Error::invalid(format!("`by` is a time of the day (UTC) from 00:01 to 24:00, not `{time}`"));
-    let two = |text: &str| -> Option<i64> {
-        (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
-    };
-    let (hour, minute) = time.split_once(':').ok_or_else(wrong)?;
-    let (hour, minute) = (two(hour).ok_or_else(wrong)?, two(minute).ok_or_else(wrong)?);
-    let minutes = hour * 60 + minute;
-    match minute < 60 && (1..=24 * 60).contains(&minutes) {
-        true => Ok(minutes * 60),
-        false => Err(wrong()),
-    }
-}
 
 fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
     for name in [&body.release, &body.model, &body.environment].into_iter().flatten() {
@@ -250,6 +212,12 @@ fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
         (Watched::Figure(_), Scope::Workspace) => Err(Error::invalid(
             "a figure is of a release: name a `release`, or a `model` and an `environment`",
         )),
+        (Watched::Drift(_), Scope::Live { .. }) => Err(Error::invalid(
+            "the reference of `drift` is of the same release: name a `release`, or none for all predictions",
+        )),
+        (Watched::Drift(drift), Scope::Release(_)) if drift.column.starts_with(event::fields::TAG_PREFIX) => {
+            Err(Error::invalid("values of tags are not counted by release: name no `release`"))
+        }
         (Watched::Missing(..), Scope::Release(_) | Scope::Live { .. }) => Err(Error::invalid(
             "`missing` is of the whole workspace; of a release take `count` and `below = 1`",
         )),
@@ -286,8 +254,8 @@ fn rule(body: &AlertRuleBody, watched: &Watched) -> Result<Rule> {
     if body.window.is_some() && body.moved.is_none() {
         return Err(Error::invalid("`window` belongs to `moved`"));
     }
-    if body.min_n.is_some() && !matches!(watched, Watched::Figure(_)) {
-        return Err(Error::invalid("`min_n` belongs to `figure`"));
+    if body.min_n.is_some() && !matches!(watched, Watched::Figure(_) | Watched::Drift(_)) {
+        return Err(Error::invalid("`min_n` belongs to `figure` and `drift`"));
     }
     let [least, usual, most] = WINDOW_DAYS;
     let window_days = body.window.unwrap_or(usual);

@@ -56,6 +56,7 @@ mod names;
 pub mod new;
 mod page;
 mod place;
+mod profile;
 mod promotion;
 mod quota;
 mod record;
@@ -82,10 +83,10 @@ use table::{Index, Query, Table, query_all};
 pub use action::{Action, Effect};
 pub use activity::Activity;
 pub use alert::{
-    AlertRule, AlertRuleBody, Alerts, CrossedRule, Delivery, DeliveryState, Judged, MAX_ALERT_RULES,
-    MAX_CROSSINGS, MAX_DELAY_DAYS, MAX_DELIVERIES, MAX_FOR_DAYS, MAX_SECRET_NAME, MAX_TEST_DAYS,
-    MAX_URL_BYTES, MAX_WEBHOOKS, Scope as AlertScope, TRIED_FOR_SECONDS, Tried, WINDOW_DAYS, Watched,
-    Webhook, WebhookFormat, check_webhook_url, judged_rules,
+    AlertRule, AlertRuleBody, Alerts, CrossedRule, Delivery, DeliveryState, DriftOf, FigureOf, Judged,
+    MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS, MAX_DELIVERIES, MAX_FOR_DAYS, MAX_REFERENCE_DAYS,
+    MAX_SECRET_NAME, MAX_TEST_DAYS, MAX_URL_BYTES, MAX_WEBHOOKS, Scope as AlertScope, TRIED_FOR_SECONDS,
+    Tried, WINDOW_DAYS, Watched, Webhook, WebhookFormat, check_webhook_url, judged_rules,
 };
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
@@ -110,6 +111,7 @@ pub use live_spans::LiveSpans;
 pub use member::{Grant, Membership};
 pub use page::{FreeCounters, UserPage, WorkspacePage};
 pub use place::Place;
+pub use profile::{profile_queries, profiles};
 pub use promotion::{
     AgainstChampion, Approval, Evidence, FailedGate, GATE_DAYS, GATE_KINDS, GateKind,
     MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, MAX_GATE_DAYS, MAX_GATE_ENVIRONMENTS, Measured, PromotionGates,

@@ -171,6 +171,25 @@ impl Window {
     }
 }
 
+/// `FROM..TO`, or the day when it is one.
+impl fmt::Display for Window {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.from == self.to {
+            true => write!(out, "{}", self.from),
+            false => write!(out, "{}..{}", self.from, self.to),
+        }
+    }
+}
+
+impl FromStr for Window {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        Self::new(from.parse()?, to.parse()?)
+    }
+}
+
 /// Tells the time. Only the rim holds one; everything below takes `now` as an argument.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);

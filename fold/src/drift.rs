@@ -10,6 +10,7 @@
 
 mod names;
 mod numbers;
+mod profile;
 mod tail;
 
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 pub use self::{
     names::{Counted, Names},
     numbers::Spread,
+    profile::{Compared, Profile},
 };
 
 /// The least share of a bin or name in the population stability index, which would be infinite for one that a side does not have.
@@ -51,31 +53,51 @@ pub struct Drift {
     pub l_infinity: Option<f64>,
 }
 
+/// Of which columns there is a statistic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Of all.
+    Any,
+    /// Of numbers: scores, values, latencies, features.
+    Numbers,
+    /// Of names: labels, tags.
+    Names,
+}
+
 /// A statistic of drift.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistic {
     /// Its name, that of the column.
     pub name: &'static str,
+    /// Of which columns it is.
+    pub sort: Sort,
     /// How it is read.
     pub read: fn(&Drift) -> Option<f64>,
 }
 
 /// Every statistic, in the order of the columns.
 pub static STATISTICS: &[Statistic] = &[
-    statistic("js_distance", |of| of.js_distance),
-    statistic("psi", |of| of.psi),
-    statistic("wasserstein", |of| of.wasserstein),
-    statistic("wasserstein_error", |of| of.wasserstein_error),
-    statistic("wasserstein_scaled", |of| of.wasserstein_scaled),
-    statistic("ks", |of| of.ks),
-    statistic("ks_error", |of| of.ks_error),
-    statistic("chi2", |of| of.chi2),
-    statistic("l_infinity", |of| of.l_infinity),
-    statistic("p_value", Drift::p_value),
+    statistic("js_distance", Sort::Any, |of| of.js_distance),
+    statistic("psi", Sort::Any, |of| of.psi),
+    statistic("wasserstein", Sort::Numbers, |of| of.wasserstein),
+    statistic("wasserstein_error", Sort::Numbers, |of| of.wasserstein_error),
+    statistic("wasserstein_scaled", Sort::Numbers, |of| of.wasserstein_scaled),
+    statistic("ks", Sort::Numbers, |of| of.ks),
+    statistic("ks_error", Sort::Numbers, |of| of.ks_error),
+    statistic("chi2", Sort::Names, |of| of.chi2),
+    statistic("l_infinity", Sort::Names, |of| of.l_infinity),
+    statistic("p_value", Sort::Any, Drift::p_value),
 ];
 
-const fn statistic(name: &'static str, read: fn(&Drift) -> Option<f64>) -> Statistic {
-    Statistic { name, read }
+const fn statistic(name: &'static str, sort: Sort, read: fn(&Drift) -> Option<f64>) -> Statistic {
+    Statistic { name, sort, read }
+}
+
+impl Statistic {
+    /// The statistic of a name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        STATISTICS.iter().find(|statistic| statistic.name == name)
+    }
 }
 
 impl Drift {

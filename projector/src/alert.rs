@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use catalog::{Alert, AlertRule, Alerts, Catalog, CrossedRule, Judged, Watched, alert_item, judged_rules};
-use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
 use fold::alert::{Standing, State, replay};
 use log::{
     active,
@@ -15,7 +15,7 @@ use log::{
     scan,
     segment_item::CLOSED_AFTER_SECONDS,
 };
-use table::{Condition, Table, Write, unless_overtaken};
+use table::{Condition, Key, Table, Write, unless_overtaken};
 
 use crate::{WorkspaceDay, deliver, shared::Shared};
 
@@ -191,9 +191,14 @@ impl Judge<'_> {
             }
             Watched::Count(kind) => {
                 let key = log::key::rollup(self.workspace, version, day);
-                let item = self.table.get(&key).await?;
-                let applied = item.as_ref().map(Projected::applied_of).transpose()?;
-                (std::slice::from_ref(kind), applied.unwrap_or_default())
+                (std::slice::from_ref(kind), self.applied_of(&key).await?)
+            }
+            Watched::Drift(drift) => {
+                let key = match drift.column.starts_with(FEATURE_PREFIX) {
+                    true => log::key::features(self.workspace, version, day),
+                    false => log::key::rollup(self.workspace, version, day),
+                };
+                (&[Kind::Predictions], self.applied_of(&key).await?)
             }
             // It reads the log itself.
             Watched::Missing(..) => return Ok(Some(Applied::new())),
@@ -217,5 +222,11 @@ impl Judge<'_> {
         }
         let logs: BTreeMap<_, _> = applied.into_iter().filter(|(log, _)| log.contains('/')).collect();
         Ok(Some(logs))
+    }
+
+    /// Up to where a projection covers the logs.
+    async fn applied_of(&self, key: &Key) -> Result<Applied> {
+        let item = self.table.get(key).await?;
+        Ok(item.as_ref().map(Projected::applied_of).transpose()?.unwrap_or_default())
     }
 }

@@ -1,22 +1,19 @@
 //! How far each period of a window is from a reference. Made of rollups: no event is read.
 
-mod side;
-
 use std::{cmp::Ordering, sync::Arc};
 
+use catalog::{profile_queries, profiles};
 use event::{Error, Id, Result, Window, fields::FieldType};
-use fold::drift::{Drift, STATISTICS, adjusted};
-use log::key;
+use fold::drift::{Compared, Drift, Profile, STATISTICS, adjusted};
 use polars::prelude::DataFrame;
-use table::{Item, Query, Table};
+use table::{Item, Table};
 
-use self::side::{Compared, Side};
 use crate::{
     budget::Hold,
     column_type::ColumnType,
     request::{Request, What},
     series::{Cell, Row, held_items, of_active, series},
-    window::days_between,
+    window::not_too_long,
 };
 
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
@@ -110,16 +107,7 @@ pub(crate) fn reference_of(what: What, word: &str) -> Result<Window> {
     if !what.takes("reference") {
         return Err(Error::invalid("reference: only drift and estimates have one"));
     }
-    let (from, to) = word.split_once("..").unwrap_or((word, word));
-    days_between(from, to).map_err(|error| Error::invalid(format!("reference: {error}")))
-}
-
-/// A reference as rows name it.
-pub(crate) fn named(reference: Window) -> String {
-    match (reference.from(), reference.to()) {
-        (day, to) if day == to => day.to_string(),
-        (from, to) => format!("{from}..{to}"),
-    }
+    word.parse().and_then(not_too_long).map_err(|error| Error::invalid(format!("reference: {error}")))
 }
 
 /// How far the columns of each period are from those of the reference: in each period the farthest first. Without predictions in the
@@ -144,14 +132,14 @@ pub(crate) async fn drift(
     };
     let (_, (of_reference, of_window)) = of_active(table, workspace, read).await?;
     let release = request.release.as_deref();
-    let (of_reference, of_window) = (side::days(&of_reference, release)?, side::days(&of_window, release)?);
-    let reference = Side::of(of_reference.values());
-    let named = named(asked);
+    let (of_reference, of_window) = (profiles(&of_reference, release)?, profiles(&of_window, release)?);
+    let reference = Profile::of(of_reference.values());
+    let named = asked.to_string();
     let days_of_reference = with_predictions(of_reference.values());
     let mut rows = Vec::<Row>::new();
     for period in request.period.parts(request.window) {
         let days = || of_window.range(period.from()..=period.to()).map(|(_, day)| day);
-        let window = Side::of(days());
+        let window = Profile::of(days());
         if window.predictions() == 0 {
             continue;
         }
@@ -167,12 +155,12 @@ pub(crate) async fn drift(
 }
 
 /// How many of these days have predictions.
-fn with_predictions<'a>(days: impl Iterator<Item = &'a Side>) -> usize {
+fn with_predictions<'a>(days: impl Iterator<Item = &'a Profile>) -> usize {
     days.filter(|day| day.predictions() > 0).count()
 }
 
 /// The comparisons of a period: the predictions themselves, then the columns, the farthest first.
-fn of_period(reference: &Side, window: &Side) -> Vec<Compared> {
+fn of_period(reference: &Profile, window: &Profile) -> Vec<Compared> {
     let n = [reference.predictions(), window.predictions()];
     let (column, sort) = (PREDICTIONS.to_owned(), "count");
     let of_all = Compared { column, sort, drift: Drift::default(), n, of: n, unseen: Vec::new() };
@@ -201,9 +189,7 @@ async fn items(
     window: Window,
     hold: &Hold,
 ) -> Result<Vec<Item>> {
-    let (from, to) = (window.from(), window.to());
-    let rollups = Query::table(key::projections(workspace, version, from, to));
-    let features = Query::table(key::features_between(workspace, version, from, to));
+    let [rollups, features] = profile_queries(workspace, version, window);
     let mut items = held_items(table, rollups, hold).await?;
     items.extend(held_items(table, features, hold).await?);
     Ok(items)

@@ -104,13 +104,20 @@ pub(crate) fn days_between(from: &str, to: &str) -> Result<Window> {
     let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
     let from: Day = from.parse().map_err(|error| named("from", error))?;
     let to: Day = to.parse().map_err(|error| named("to", error))?;
-    let window = Window::new(from, to)?;
-    if to.number() - from.number() >= MAX_WINDOW_DAYS {
-        return Err(Error::invalid(format!(
-            "the window is longer than {MAX_WINDOW_DAYS} days; ask for less"
-        )));
+    not_too_long(Window::new(from, to)?)
+}
+
+/// A window of at most [`MAX_WINDOW_DAYS`].
+///
+/// # Errors
+/// `Invalid`, when it has more.
+pub(crate) fn not_too_long(window: Window) -> Result<Window> {
+    match window.to().number() - window.from().number() >= MAX_WINDOW_DAYS {
+        true => {
+            Err(Error::invalid(format!("the window is longer than {MAX_WINDOW_DAYS} days; ask for less")))
+        }
+        false => Ok(window),
     }
-    Ok(window)
 }
 
 /// How many days a window has that nobody named: these and the last one.

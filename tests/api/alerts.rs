@@ -1,8 +1,8 @@
 //! Alert rules, tried on days that are over: what each kind of rule reads of a day, and when it would have fired.
 
 use catalog::{AlertRule, AlertRuleBody};
-use event::{Kind, Timestamp, Window};
-use serde_json::json;
+use event::{Kind, NewDefinition, Timestamp, Window};
+use serde_json::{Value, json};
 use tests::{
     on_both_engines,
     scene::Scene,
@@ -15,6 +15,8 @@ on_both_engines!(
     a_figure_of_what_is_live_follows_it,
     counts_are_held_against_the_days_before,
     what_comes_too_late_is_missing,
+    drift_is_held_against_a_reference,
+    figures_are_of_a_tag_and_of_days_that_are_mature,
 );
 
 fn day(number: u32) -> String {
@@ -167,4 +169,111 @@ async fn what_comes_too_late_is_missing(world: World) {
     scene.expire(at("2026-06-12T00:00:00Z")).await;
     let days = tried(&scene, late, (1, 2), "2026-06-12T00:00:00Z").await;
     assert_eq!(days, [(1, None, "no_data", ""), (2, None, "no_data", "")]);
+}
+
+/// Predictions of v1 of a day: scores from `low` on, and of every second one the tag `carrier` as `UA`.
+async fn scored(scene: &Scene, day: &str, low: f64, count: u32) {
+    let row = |n: u32| {
+        let carrier = if n.is_multiple_of(2) { "UA" } else { "AA" };
+        json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1",
+                "score": low + f64::from(n % 10) / 100.0, "tags": { "carrier": carrier },
+                "features": { "age": n % 7 } })
+    };
+    let rows: Vec<Value> = (0..count).map(row).collect();
+    scene.append(Kind::Predictions, rows.into(), "2026-06-06T00:00:00Z").await.unwrap();
+}
+
+async fn drift_is_held_against_a_reference(world: World) {
+    let scene = Scene::new(world).await;
+    for (number, low) in [(1, 0.1), (2, 0.1), (3, 0.1), (4, 0.7)] {
+        scored(&scene, &day(number), low, 40).await;
+    }
+    scene.project().await;
+    let far = AlertRuleBody {
+        drift: Some("score".into()),
+        reference: Some("2026-06-01..2026-06-02".into()),
+        above: Some(0.5),
+        ..rule("far")
+    };
+    let now = "2026-06-06T00:00:00Z";
+    let known = [(3, Some(0.0), "ok", ""), (4, Some(1.0), "firing", "fires"), (5, None, "firing", "")];
+    assert_eq!(tried(&scene, far.clone(), (3, 5), now).await, known, "nothing is common to the fourth day");
+    // Other statistics and columns; of a release; of more predictions than there are.
+    let one = |change: fn(AlertRuleBody) -> AlertRuleBody| change(far.clone());
+    let area = |of| AlertRuleBody { statistic: Some("wasserstein".into()), ..of };
+    let days = tried(&scene, one(area), (4, 4), now).await;
+    assert!((days[0].1.unwrap() - 0.6).abs() < 1e-9, "{days:?}");
+    for column in ["tag.carrier", "feature.age"] {
+        let of = AlertRuleBody { drift: Some(column.into()), ..far.clone() };
+        assert_eq!(tried(&scene, of, (4, 4), now).await, [(4, Some(0.0), "ok", "")], "{column}");
+    }
+    let of_v1 = |of| AlertRuleBody { release: Some("v1".into()), ..of };
+    assert_eq!(tried(&scene, one(of_v1), (4, 4), now).await, [(4, Some(1.0), "firing", "fires")]);
+    let of_v2 = |of| AlertRuleBody { release: Some("v2".into()), ..of };
+    assert_eq!(tried(&scene, one(of_v2), (4, 4), now).await, [(4, None, "no_data", "")]);
+    let of_many = |of| AlertRuleBody { min_n: Some(41), ..of };
+    assert_eq!(tried(&scene, one(of_many), (4, 4), now).await, [(4, Some(1.0), "no_data", "")]);
+    let (_, reads) = scene.world.reads(tried(&scene, far.clone(), (1, 5), now)).await;
+    assert_eq!((reads.gets, reads.queries), (1, 4), "which version is read, and rollups of both windows");
+    // The projector judges it when the day is projected.
+    let applied = scene.world.catalog.apply_alert_rules(scene.id(), vec![far], at("2026-06-04T12:00:00Z"));
+    applied.await.unwrap();
+    scored(&scene, &day(5), 0.1, 40).await;
+    let judged = async || {
+        let now = at("2026-06-06T00:01:00Z");
+        projector::alert::judge(&*scene.table, &scene.world.catalog, scene.id(), now).await.unwrap()
+    };
+    assert_eq!((judged().await.days, judged().await.days), (1, 0), "the fifth day is not projected");
+    scene.project().await;
+    assert_eq!(judged().await.days, 1);
+    let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
+    let crossed = scene.world.catalog.crossings(scene.id(), from, to, 100).await.unwrap();
+    let told: Vec<&str> = crossed.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "js_distance of score against 2026-06-01..2026-06-02 on 2026-06-05 is 0 again",
+            "js_distance of score against 2026-06-01..2026-06-02 on 2026-06-04 is 1, above 0.5",
+        ]
+    );
+}
+
+async fn figures_are_of_a_tag_and_of_days_that_are_mature(world: World) {
+    let scene = Scene::new(world).await;
+    let new = NewDefinition {
+        splits: Some(vec!["tag.carrier".into()]),
+        from: Some("2026-06-01".parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    scene.ingest(at("2026-06-05T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
+    // Of the first day all are judged, of the second every second one: those of UA.
+    for (number, step) in [(1, 1), (2, 2)] {
+        scored(&scene, &day(number), 0.1, 40).await;
+        let row = |n: usize| {
+            json!({ "key": format!("k{n}"), "predicted_on": day(number), "observed_at": format!("{}T23:00:00Z", day(number)),
+                    "label": if n.is_multiple_of(4) { "1" } else { "0" } })
+        };
+        let rows: Vec<Value> = (0..40).step_by(step).map(row).collect();
+        scene.append(Kind::Outcomes, rows.into(), "2026-06-06T00:00:00Z").await.unwrap();
+    }
+    scene.project().await;
+    let low = AlertRuleBody {
+        figure: Some("accuracy".into()),
+        release: Some("v1".into()),
+        below: Some(0.6),
+        ..rule("low")
+    };
+    let now = "2026-06-06T00:00:00Z";
+    let numbers = async |body: AlertRuleBody| -> Vec<Option<f64>> {
+        tried(&scene, body, (1, 2), now).await.into_iter().map(|(_, number, ..)| number).collect()
+    };
+    assert_eq!(numbers(low.clone()).await, [Some(0.75), Some(0.5)]);
+    let of = |tag: &str| AlertRuleBody { tag: Some(tag.into()), ..low.clone() };
+    assert_eq!(numbers(of("carrier=UA")).await, [Some(0.5), Some(0.5)]);
+    assert_eq!(numbers(of("carrier=AA")).await, [Some(1.0), None], "none of them is judged");
+    assert_eq!(numbers(of("carrier=B6")).await, [None, None]);
+    assert_eq!(numbers(of("other=UA")).await, [None, None], "no split is declared by it");
+    let mature = |share| AlertRuleBody { mature: Some(share), ..low.clone() };
+    assert_eq!(numbers(mature(0.5)).await, [Some(0.75), Some(0.5)]);
+    assert_eq!(numbers(mature(0.51)).await, [Some(0.75), None]);
 }

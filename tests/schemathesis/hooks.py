@@ -53,6 +53,7 @@ ALERT_RULES = [
     {"name": "low", "figure": "auc", "release": "v1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3},
     {"name": "moved", "count": "predictions", "moved": 5, "window": 28},
     {"name": "late", "missing": "predictions", "by": "06:00"},
+    {"name": "far", "drift": "score", "statistic": "psi", "reference": "2026-04-01..2026-04-30", "above": 0.2},
 ]
 WEBHOOKS = [
     {"name": "ops", "url": "https://alerts.example.com/almanac", "secret": "oncall"},

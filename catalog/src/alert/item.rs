@@ -8,8 +8,9 @@ use table::{Item, item::Value};
 
 use super::{AlertRule, Webhook};
 
-/// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some.
-const ITEM_VERSION: i64 = 2;
+/// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some; version 2
+/// no rule on drift, on what has a tag, or on what is mature.
+const ITEM_VERSION: i64 = 3;
 
 /// What the attributes of rules begin with; the name follows.
 const RULE: &str = "rule#";
@@ -28,7 +29,7 @@ pub(super) struct Stored {
 
 impl Stored {
     pub(super) fn from_item(item: &Item) -> Result<Self> {
-        if item.int("v")? != 1 {
+        if !(1..ITEM_VERSION).contains(&item.int("v")?) {
             item.check_version(ITEM_VERSION)?;
         }
         let mut stored = Self::default();

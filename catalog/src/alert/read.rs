@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, time::DAY_MICROS};
 use fold::{
-    AnyFigure, Evaluation,
+    Evaluation,
     alert::{JudgedDay, Reading, Standing, replay},
+    drift::{Compared, Profile, Statistic},
+    evaluation::{ReleaseEvaluation, Value},
 };
 use futures::future::try_join_all;
 use log::{
@@ -15,9 +17,10 @@ use log::{
     key::{self, Counted},
     scan,
 };
+use table::query_all;
 
-use super::{AlertRule, Scope, Watched};
-use crate::{Catalog, counts::read_counts};
+use super::{AlertRule, DriftOf, FigureOf, Scope, Watched};
+use crate::{Catalog, counts::read_counts, profile_queries, profiles};
 
 /// The most days that a rule is tried on at once.
 pub const MAX_TEST_DAYS: usize = 1_000;
@@ -78,6 +81,7 @@ impl Catalog {
                     readings.extend(try_join_all(of).await?);
                 }
             }
+            Watched::Drift(drift) => return self.drifted_days(workspace, rule, drift, window).await,
             Watched::Missing(kind, by) => {
                 for some in days.chunks(DAYS_AT_ONCE) {
                     let of = some.iter().map(|day| self.missing_on(workspace, *kind, *day, *by));
@@ -101,17 +105,54 @@ impl Catalog {
         }
     }
 
-    async fn figure_on(&self, at: At<'_>, release: &str, figure: &AnyFigure) -> Result<Reading> {
-        let Some((_, states)) = evaluated::load_plain(&*self.table, at).await? else {
-            return Ok(Reading::default());
+    async fn figure_on(&self, at: At<'_>, release: &str, of: &FigureOf) -> Result<Reading> {
+        let loaded = match of.tag {
+            None => evaluated::load_plain(&*self.table, at).await?,
+            Some(_) => evaluated::load(&*self.table, at).await?,
         };
+        let Some((_, states)) = loaded else { return Ok(Reading::default()) };
         let evaluation = Evaluation::from_states(&states);
         let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
-        let judged = evaluation.releases.get(release);
+        let judged = match &of.tag {
+            None => evaluation.releases.get(release),
+            Some(tag) => with_tag(&evaluation, release, tag),
+        };
         Ok(judged.map_or_else(Reading::default, |judged| Reading {
-            value: figure.of(judged),
-            n: Some(figure.n(judged)),
+            value: of.figure.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= of.mature),
+            n: Some(of.figure.n(judged)),
         }))
+    }
+
+    /// How far the predictions of each day are from those of the reference: of rollups, in four queries.
+    async fn drifted_days(
+        &self,
+        workspace: &Id,
+        rule: &AlertRule,
+        drift: &DriftOf,
+        window: Window,
+    ) -> Result<Vec<(Day, Reading)>> {
+        let release = match &rule.scope {
+            Scope::Release(release) => Some(release.as_str()),
+            Scope::Workspace | Scope::Live { .. } => None,
+        };
+        let version = active::load(&*self.table, workspace).await?.version;
+        let read = async |window| -> Result<BTreeMap<Day, Profile>> {
+            let [rollups, features] = profile_queries(workspace, version, window);
+            let mut items = query_all(&*self.table, rollups).await?;
+            items.extend(query_all(&*self.table, features).await?);
+            profiles(&items, release)
+        };
+        let (reference, days) = (Profile::of(read(drift.reference).await?.values()), read(window).await?);
+        let statistic = Statistic::named(drift.statistic);
+        let reading = |compared: Compared| Reading {
+            value: statistic.and_then(|statistic| (statistic.read)(&compared.drift)),
+            n: Some(compared.n[1]),
+        };
+        let of = |day: Day| {
+            let mut compared = days.get(&day).into_iter().flat_map(|of| reference.compared(of));
+            (day, compared.find(|one| one.column == drift.column).map(reading).unwrap_or_default())
+        };
+        Ok(window.days().map(of).collect())
     }
 
     /// How many events were counted on each day. A day without events has none, which is known.
@@ -161,4 +202,14 @@ impl Catalog {
         }
         Ok(Reading { value: Some(f64::from(u8::from(!is_there))), n: None })
     }
+}
+
+/// How good the predictions of a release with a tag were; `None`, where that is not stored of them.
+fn with_tag<'a>(
+    evaluation: &'a Evaluation,
+    release: &str,
+    (name, value): &(String, String),
+) -> Option<&'a ReleaseEvaluation> {
+    let rows = evaluation.splits.get(release)?.get(&format!("{}{name}", event::fields::TAG_PREFIX))?;
+    rows.iter().find(|row| row.value == Value::Text(value.clone())).map(|row| &row.of)
 }

@@ -61,9 +61,10 @@ fn the_item_of_version_1_stays_readable() {
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.rules.values().cloned().collect::<Vec<_>>(), [rule, late]);
     assert!(read.webhooks.is_empty());
-    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored.clone().with("v", 2));
+    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored.clone().with("v", 3));
     assert!(Stored::from_item(&stored.clone().with("rule#x", fields("{}"))).is_err());
-    assert!(Stored::from_item(&stored.with("v", 3)).is_err());
+    assert!(Stored::from_item(&stored.clone().with("v", 4)).is_err());
+    assert!(Stored::from_item(&stored.with("v", 0)).is_err());
 }
 
 #[test]
@@ -81,8 +82,31 @@ fn the_item_of_version_2_stays_readable() {
     let read = Stored::from_item(&stored).unwrap();
     assert!(read.rules["few"].notifies("chat") && !read.rules["few"].notifies("ops"));
     assert_eq!(read.webhooks["chat"].url_from.as_deref(), Some("slack_url"));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored);
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.clone().with("v", 3));
     assert!(Stored::from_item(&stored.with("webhook#chat", "x")).is_err());
+}
+
+#[test]
+fn the_item_of_version_3_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let fields = |rule: &str| {
+        Value::M([("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(rule))].into())
+    };
+    let far = r#"{"name":"far","drift":"score","statistic":"psi","reference":"2026-04-01..2026-04-30","above":0.2}"#;
+    let low = r#"{"name":"low","figure":"auc","tag":"carrier=UA","mature":0.9,"release":"v1","below":0.7}"#;
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 3)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with("rule#far", fields(far))
+        .with("rule#low", fields(low));
+    let read = Stored::from_item(&stored).unwrap();
+    let reference = "2026-04-01..2026-04-30".parse().unwrap();
+    let drift = DriftOf { column: "score".into(), statistic: "psi", reference };
+    assert_eq!(read.rules["far"].watched, Watched::Drift(drift));
+    let Watched::Figure(figure) = &read.rules["low"].watched else { panic!("no figure") };
+    assert_eq!((figure.mature, figure.tag.clone()), (0.9, Some(("carrier".into(), "UA".into()))));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
 #[test]
@@ -103,12 +127,20 @@ fn what_is_no_rule_is_refused_with_the_reason() {
     let count = || AlertRuleBody { count: Some("predictions".into()), below: Some(1.0), ..body("few") };
     let missing = || AlertRuleBody { missing: Some("predictions".into()), ..body("late") };
     AlertRule::of(count(), Timestamp::default()).unwrap();
-    AlertRule::of(missing(), Timestamp::default()).unwrap();
+    let far = || AlertRuleBody {
+        drift: Some("score".into()),
+        reference: Some("2026-04-01..2026-04-30".into()),
+        above: Some(0.2),
+        ..body("far")
+    };
+    for good in [missing(), far(), AlertRuleBody { drift: Some("tag.carrier".into()), ..far() }] {
+        AlertRule::of(good, Timestamp::default()).unwrap();
+    }
     let text = |text: &str| Some(text.to_owned());
     let cases = [
         (body(""), "the name"),
-        (body("x"), "`figure`, `count` and `missing`"),
-        (AlertRuleBody { figure: text("auc"), ..count() }, "`figure`, `count` and `missing`"),
+        (body("x"), "`figure`, `count`, `missing` and `drift`"),
+        (AlertRuleBody { figure: text("auc"), ..count() }, "`figure`, `count`, `missing` and `drift`"),
         (AlertRuleBody { figure: text("nothing"), ..full() }, "no figure"),
         (AlertRuleBody { count: text("rows"), ..count() }, "`count` is one of predictions"),
         (AlertRuleBody { by: text("06:00"), ..count() }, "`by` belongs to `missing`"),
@@ -132,8 +164,27 @@ fn what_is_no_rule_is_refused_with_the_reason() {
         (AlertRuleBody { below: None, moved: Some(2.0), clear: Some(-0.1), ..full() }, "good side"),
         (AlertRuleBody { window: Some(7), ..full() }, "`window` belongs to `moved`"),
         (AlertRuleBody { below: None, moved: Some(2.0), window: Some(3), ..full() }, "4 to 90 days"),
-        (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `figure`"),
+        (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `figure` and `drift`"),
         (AlertRuleBody { min_n: Some(u64::MAX), ..full() }, "too great"),
+        (AlertRuleBody { drift: text("scores"), ..far() }, "`drift` is a column of predictions"),
+        (AlertRuleBody { drift: text("tag."), ..far() }, "`drift` is a column of predictions"),
+        (AlertRuleBody { statistic: text("chi2"), ..far() }, "`statistic` of score is one of js_distance"),
+        (
+            AlertRuleBody { drift: text("label"), statistic: text("ks"), ..far() },
+            "l_infinity, p_value, not `ks`",
+        ),
+        (AlertRuleBody { reference: None, ..far() }, "needs the days of a `reference`"),
+        (AlertRuleBody { reference: text("2026-04"), ..far() }, "`reference`: "),
+        (AlertRuleBody { reference: text("2026-04-02..2026-04-01"), ..far() }, "`reference`: "),
+        (AlertRuleBody { reference: text("2026-04-01..2026-07-02"), ..far() }, "at most 92 days"),
+        (AlertRuleBody { model: text("m"), environment: text("e"), ..far() }, "of the same release"),
+        (AlertRuleBody { drift: text("tag.x"), release: text("v1"), ..far() }, "not counted by release"),
+        (AlertRuleBody { reference: text("2026-04-01"), ..full() }, "`reference` belongs to `drift`"),
+        (AlertRuleBody { statistic: text("psi"), ..count() }, "`statistic` belongs to `drift`"),
+        (AlertRuleBody { mature: Some(0.5), ..far() }, "`mature` belongs to `figure`"),
+        (AlertRuleBody { mature: Some(1.5), ..full() }, "share from 0 to 1"),
+        (AlertRuleBody { tag: text("x=1"), ..count() }, "`tag` belongs to `figure`"),
+        (AlertRuleBody { tag: text("x="), ..full() }, "NAME=VALUE"),
         (AlertRuleBody { for_days: Some(0), ..full() }, "`for` is 1 to 90 days"),
         (AlertRuleBody { delay: Some(91), ..full() }, "`delay` is 0 to 90 days"),
     ];

@@ -80,6 +80,7 @@ fn examples() -> Value {
         { "name": "auc-low", "figure": "auc", "release": "c1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3 },
         { "name": "few-predictions", "count": "predictions", "moved": 5, "window": 28 },
         { "name": "late-predictions", "missing": "predictions", "by": "06:00" },
+        { "name": "scores-moved", "drift": "score", "statistic": "psi", "reference": "2026-04-01..2026-04-30", "above": 0.2 },
     ] })
 }
 
@@ -185,6 +186,37 @@ fn fields() -> Vec<(&'static str, ObjectBuilder)> {
         ("count", kind("It watches how many events of this kind there are of a day.")),
         ("missing", kind("It fires when there is no event of this kind of a day.")),
         ("by", text(time, "With `missing`: by this time (UTC) of the day; 24:00 unless it is given.")),
+        (
+            "drift",
+            text(
+                schema::string(),
+                "It watches how far this column of predictions is from that of the reference: score, value, latency_ms, label, tag.NAME or feature.NAME.",
+            ),
+        ),
+        (
+            "statistic",
+            text(
+                schema::string(),
+                "With `drift`: by this statistic of drift; js_distance unless it is given.",
+            ),
+        ),
+        (
+            "reference",
+            text(schema::string(), "With `drift`: the days of the reference, as FROM..TO, or one day."),
+        ),
+        (
+            "tag",
+            text(
+                schema::string(),
+                "With `figure`: of the predictions with this tag, as NAME=VALUE. The model declares a split by the tag.",
+            ),
+        ),
+        (
+            "mature",
+            number(
+                "With `figure`: which share of the predictions must be judged, or the day says nothing; 0 unless it is given.",
+            ),
+        ),
         ("release", text(schema::name(), "Of this release.")),
         (
             "model",
@@ -211,7 +243,7 @@ fn fields() -> Vec<(&'static str, ObjectBuilder)> {
             "min_n",
             count(
                 0..=i64::MAX as usize,
-                "With `figure`: of how many predictions it must be made; 1 unless it is given.",
+                "With `figure`, of how many predictions it must be made, with `drift`, how many the day must have; 1 unless it is given.",
             ),
         ),
         (

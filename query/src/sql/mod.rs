@@ -347,9 +347,9 @@ fn of_drift(need: &Need, request: Request) -> Result<Request> {
     let references: Vec<&String> = need.references.iter().flatten().collect();
     let [named] = references[..] else { return Err(Error::invalid(says)) };
     let reference = drift::reference_of(need.what, named)?;
-    if *named != drift::named(reference) {
+    if *named != reference.to_string() {
         // Its rows name it so, and the condition compares texts.
-        return Err(Error::invalid(format!("sql: write the reference as '{}'", drift::named(reference))));
+        return Err(Error::invalid(format!("sql: write the reference as '{reference}'")));
     }
     let releases: Vec<&String> = need.releases.iter().flatten().collect();
     let release = match (&need.releases, &releases[..]) {

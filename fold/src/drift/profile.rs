@@ -2,23 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use event::{Day, Error, Kind, Result, fields};
-use fold::{
-    Rollup,
-    drift::{Drift, Names, Spread},
-    rollup::{Bounded, FeatureNumbers, Merge, Part, ReleaseDetail, TagCounts, tag::TAG_COUNTS_BUDGET},
+use event::fields;
+
+use super::{Counted, Drift, Names, Spread};
+use crate::rollup::{
+    Bounded, Distribution, FeatureNumbers, Merge, Part, ReleaseDetail, TagCounts, tag::TAG_COUNTS_BUDGET,
 };
-use log::{
-    key::{self, Projection},
-    projection::Projected,
-};
-use table::Item;
 
 type TagNames = Bounded<TagCounts, TAG_COUNTS_BUDGET>;
 
-/// The predictions of some days: of one release, or of all.
+/// The predictions of some days, column by column: of one release, or of all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Side {
+pub struct Profile {
     detail: ReleaseDetail,
     tags: BTreeMap<String, TagNames>,
     features: BTreeMap<String, FeatureNumbers>,
@@ -26,57 +21,30 @@ pub(super) struct Side {
     featured: u64,
 }
 
-/// How far the column of one side is from that of the other.
+/// How far a column of a window is from that of the reference.
 #[derive(Clone, Debug)]
-pub(super) struct Compared {
-    pub(super) column: String,
-    pub(super) sort: &'static str,
-    pub(super) drift: Drift,
-    /// How many predictions have it, of how many: in the reference, in the window.
-    pub(super) n: [u64; 2],
-    pub(super) of: [u64; 2],
+pub struct Compared {
+    /// The column of predictions.
+    pub column: String,
+    /// Whether it holds `numbers` or `names`.
+    pub sort: &'static str,
+    /// How far they are from each other.
+    pub drift: Drift,
+    /// How many predictions have the column: of the reference, of the window.
+    pub n: [u64; 2],
+    /// Of how many.
+    pub of: [u64; 2],
     /// Names that the reference does not have, the most frequent first.
-    pub(super) unseen: Vec<String>,
+    pub unseen: Vec<String>,
 }
 
 /// The names of [`Compared::sort`].
 const NUMBERS: &str = "numbers";
 const NAMES: &str = "names";
 
-/// The projections of some days, by day.
-pub(super) type Days = BTreeMap<Day, Side>;
-
-/// What the items of projections say of each day.
-pub(super) fn days(items: &[Item], release: Option<&str>) -> Result<Days> {
-    let mut days = Days::new();
-    for item in items {
-        let (day, found) = key::parse_projection(&item.key)?;
-        let wrong = |error| Error::corrupt(format!("{day}: {error}"));
-        match found {
-            Projection::Breakdown(breakdown) if breakdown.by != key::By::Metric => {
-                let state = Projected::from_item(item)?.state;
-                let part = Part::from_state(breakdown.by, &state).map_err(wrong)?;
-                days.entry(day).or_default().add(&part, release);
-            }
-            Projection::Features => {
-                let head = Rollup::from_state(&Projected::from_item(item)?.state).map_err(wrong)?;
-                days.entry(day).or_default().featured = match release {
-                    None => head.events(Kind::Predictions),
-                    Some(name) => head.predictions.releases.get(name).map_or(0, |head| head.n),
-                };
-            }
-            Projection::Rollup
-            | Projection::Breakdown(_)
-            | Projection::Evaluation
-            | Projection::EvaluationPart(..) => {}
-        }
-    }
-    Ok(days)
-}
-
-impl Side {
+impl Profile {
     /// All days together.
-    pub(super) fn of<'a>(days: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub fn of<'a>(days: impl IntoIterator<Item = &'a Self>) -> Self {
         days.into_iter().fold(Self::default(), |mut all, day| {
             all.merge(day);
             all
@@ -84,11 +52,17 @@ impl Side {
     }
 
     /// How many predictions there are.
-    pub(super) fn predictions(&self) -> u64 {
+    pub fn predictions(&self) -> u64 {
         self.detail.n
     }
 
-    fn add(&mut self, part: &Part, release: Option<&str>) {
+    /// Of how many predictions the features are, which are folded less often than all else.
+    pub fn features_are_of(&mut self, predictions: u64) {
+        self.featured = predictions;
+    }
+
+    /// Adds what a part of a rollup says of a release, or of all.
+    pub fn add(&mut self, part: &Part, release: Option<&str>) {
         match (part, release) {
             (Part::Release(part), Some(name)) => {
                 part.details.get(name).iter().for_each(|detail| self.detail.merge(detail));
@@ -118,7 +92,7 @@ impl Side {
     }
 
     /// How far each column of `window` is from that of the reference.
-    pub(super) fn compared(&self, window: &Self) -> Vec<Compared> {
+    pub fn compared(&self, window: &Self) -> Vec<Compared> {
         let of = [self.detail.n, window.detail.n];
         let scalar =
             |column: &str, one: &Option<_>, other: &Option<_>| numbers(column.to_owned(), one, other, of);
@@ -144,7 +118,7 @@ impl Side {
     }
 }
 
-impl Merge for Side {
+impl Merge for Profile {
     fn merge(&mut self, other: &Self) {
         self.detail.merge(&other.detail);
         self.featured = self.featured.saturating_add(other.featured);
@@ -167,8 +141,8 @@ fn merge(all: &mut BTreeMap<String, FeatureNumbers>, name: &str, numbers: &Featu
 
 fn numbers<const MAX: usize>(
     column: String,
-    reference: &Option<fold::rollup::Distribution<MAX>>,
-    window: &Option<fold::rollup::Distribution<MAX>>,
+    reference: &Option<Distribution<MAX>>,
+    window: &Option<Distribution<MAX>>,
     of: [u64; 2],
 ) -> Compared {
     let n = [reference, window].map(|side| side.as_ref().map_or(0, |side| side.numbers.n));
@@ -177,7 +151,7 @@ fn numbers<const MAX: usize>(
     Compared { column, sort: NUMBERS, drift, n, of, unseen: Vec::new() }
 }
 
-fn names<V: fold::drift::Counted, const BUDGET: usize>(
+fn names<V: Counted, const BUDGET: usize>(
     column: String,
     reference: &Bounded<V, BUDGET>,
     window: &Bounded<V, BUDGET>,

@@ -1,0 +1,183 @@
+//! What an alert rule watches, as it is read from what people wrote.
+
+use event::{Error, Kind, Result, Window, fields};
+use fold::{
+    AnyFigure,
+    drift::{STATISTICS, Sort, Statistic},
+};
+
+use super::AlertRuleBody;
+
+/// The most days of a reference.
+pub const MAX_REFERENCE_DAYS: usize = 92;
+
+/// The columns of predictions that are no tags and no features, with what they hold.
+const COLUMNS: [(&str, Sort); 4] = [
+    ("score", Sort::Numbers),
+    ("value", Sort::Numbers),
+    ("latency_ms", Sort::Numbers),
+    ("label", Sort::Names),
+];
+
+/// What a rule watches.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Watched {
+    /// A figure of the evaluations of a release.
+    Figure(FigureOf),
+    /// How many events of a kind there are of a day.
+    Count(Kind),
+    /// Whether there are events of a kind of a day, by so many seconds after it began.
+    Missing(Kind, i64),
+    /// How far a column of the predictions is from that of a reference.
+    Drift(DriftOf),
+}
+
+/// A figure of the evaluations of a release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureOf {
+    /// Which.
+    pub figure: AnyFigure,
+    /// The tag that its predictions have, with its value; of all, when `None`.
+    pub tag: Option<(String, String)>,
+    /// Which share of the predictions must be judged.
+    pub mature: f64,
+}
+
+/// How far a column of the predictions is from that of a reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriftOf {
+    /// The column, such as `score` or `feature.distance`.
+    pub column: String,
+    /// The name of the statistic, one of [`STATISTICS`].
+    pub statistic: &'static str,
+    /// The days of the reference.
+    pub reference: Window,
+}
+
+impl Watched {
+    /// Reads what a rule watches.
+    ///
+    /// # Errors
+    /// `Invalid`, saying what is wrong.
+    pub(super) fn of(body: &AlertRuleBody) -> Result<Self> {
+        let watched = match (&body.figure, &body.count, &body.missing, &body.drift) {
+            (Some(name), None, None, None) => Self::Figure(figure(name, body)?),
+            (None, Some(name), None, None) => Self::Count(kind("count", name)?),
+            (None, None, Some(name), None) => {
+                let by = body.by.as_deref().unwrap_or("24:00");
+                Self::Missing(kind("missing", name)?, seconds_of(by)?)
+            }
+            (None, None, None, Some(column)) => Self::Drift(drift(column, body)?),
+            _ => {
+                return Err(Error::invalid(
+                    "say what it watches by one of `figure`, `count`, `missing` and `drift`",
+                ));
+            }
+        };
+        let belongs = [
+            (body.by.is_some(), matches!(watched, Self::Missing(..)), "`by` belongs to `missing`"),
+            (body.tag.is_some(), matches!(watched, Self::Figure(_)), "`tag` belongs to `figure`"),
+            (body.mature.is_some(), matches!(watched, Self::Figure(_)), "`mature` belongs to `figure`"),
+            (body.statistic.is_some(), matches!(watched, Self::Drift(_)), "`statistic` belongs to `drift`"),
+            (body.reference.is_some(), matches!(watched, Self::Drift(_)), "`reference` belongs to `drift`"),
+        ];
+        match belongs.into_iter().find(|(is_given, is_right, _)| *is_given && !is_right) {
+            Some((.., wrong)) => Err(Error::invalid(wrong)),
+            None => Ok(watched),
+        }
+    }
+
+    /// What it is, as people are told: `auc`, `the number of predictions`, `psi of score against 2026-04-01..2026-04-30`.
+    pub fn named(&self) -> String {
+        match self {
+            Self::Figure(FigureOf { figure, tag: None, .. }) => figure.name().to_owned(),
+            Self::Figure(FigureOf { figure, tag: Some((name, value)), .. }) => {
+                format!("{} with {name}={value}", figure.name())
+            }
+            Self::Count(kind) => format!("the number of {}", kind.name()),
+            Self::Missing(kind, _) => format!("no {}", kind.name()),
+            Self::Drift(DriftOf { column, statistic, reference }) => {
+                format!("{statistic} of {column} against {reference}")
+            }
+        }
+    }
+}
+
+fn figure(name: &str, body: &AlertRuleBody) -> Result<FigureOf> {
+    let figure = AnyFigure::named(name).ok_or_else(|| {
+        Error::invalid(format!("`{name}` is no figure of evaluations, such as auc or custom.NAME"))
+    })?;
+    let tag = body.tag.as_deref().map(|tag| {
+        let found = tag.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
+        let (name, value) =
+            found.ok_or_else(|| Error::invalid(format!("`tag` is NAME=VALUE, not `{tag}`")))?;
+        Ok::<_, Error>((name.to_owned(), value.to_owned()))
+    });
+    let mature = body.mature.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&mature) {
+        return Err(Error::invalid("`mature` is a share from 0 to 1"));
+    }
+    Ok(FigureOf { figure, tag: tag.transpose()?, mature })
+}
+
+fn drift(column: &str, body: &AlertRuleBody) -> Result<DriftOf> {
+    let of_name = |prefix: &str| column.strip_prefix(prefix).is_some_and(|name| !name.is_empty());
+    let plain = COLUMNS.iter().find(|(name, _)| *name == column).map(|(_, sort)| *sort);
+    let sort = match plain {
+        Some(sort) => sort,
+        None if of_name(fields::TAG_PREFIX) => Sort::Names,
+        None if of_name(fields::FEATURE_PREFIX) => Sort::Numbers,
+        None => {
+            let known = COLUMNS.map(|(name, _)| name).join(", ");
+            return Err(Error::invalid(format!(
+                "`drift` is a column of predictions: {known}, tag.NAME or feature.NAME, not `{column}`"
+            )));
+        }
+    };
+    let name = body.statistic.as_deref().unwrap_or(STATISTICS[0].name);
+    let has = |statistic: &&Statistic| statistic.sort == Sort::Any || statistic.sort == sort;
+    let Some(statistic) = Statistic::named(name).filter(has) else {
+        let known: Vec<_> = STATISTICS.iter().filter(has).map(|statistic| statistic.name).collect();
+        return Err(Error::invalid(format!(
+            "`statistic` of {column} is one of {}, not `{name}`",
+            known.join(", ")
+        )));
+    };
+    let words = body.reference.as_deref();
+    let words =
+        words.ok_or_else(|| Error::invalid("`drift` needs the days of a `reference`, as FROM..TO"))?;
+    Ok(DriftOf { column: column.to_owned(), statistic: statistic.name, reference: reference(words)? })
+}
+
+/// Reads the days of a reference.
+fn reference(words: &str) -> Result<Window> {
+    let wrong = |error: Error| Error::invalid(format!("`reference`: {error}"));
+    let window: Window = words.parse().map_err(wrong)?;
+    match window.days().take(MAX_REFERENCE_DAYS + 1).count() > MAX_REFERENCE_DAYS {
+        true => Err(Error::invalid(format!("`reference` has at most {MAX_REFERENCE_DAYS} days"))),
+        false => Ok(window),
+    }
+}
+
+fn kind(field: &str, name: &str) -> Result<Kind> {
+    Kind::from_name(name).ok_or_else(|| {
+        let known = Kind::ALL.map(Kind::name).join(", ");
+        Error::invalid(format!("`{field}` is one of {known}, not `{name}`"))
+    })
+}
+
+/// The seconds from the beginning of a day to a time such as `06:00`.
+fn seconds_of(time: &str) -> Result<i64> {
+    let wrong =
+        || Error::invalid(format!("`by` is a time of the day (UTC) from 00:01 to 24:00, not `{time}`"));
+    let two = |text: &str| -> Option<i64> {
+        (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+    };
+    let (hour, minute) = time.split_once(':').ok_or_else(wrong)?;
+    let (hour, minute) = (two(hour).ok_or_else(wrong)?, two(minute).ok_or_else(wrong)?);
+    let minutes = hour * 60 + minute;
+    match minute < 60 && (1..=24 * 60).contains(&minutes) {
+        true => Ok(minutes * 60),
+        false => Err(wrong()),
+    }
+}
