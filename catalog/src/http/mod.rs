@@ -11,6 +11,7 @@ use self::people::Of;
 use crate::Service;
 
 mod alert;
+mod alert_rule;
 mod api;
 mod consumer;
 mod demands;
