@@ -72,11 +72,21 @@ impl<'a> Thrift<'a> {
             15 => self.varint()?,
             short => u64::from(short),
         };
-        // An element takes a byte at least.
-        if length > (self.bytes.len() - self.at) as u64 {
-            return None;
-        }
+        self.fits(length)?;
         (0..length).try_for_each(|_| element(self, head & 0x0f))
+    }
+
+    /// Whether so many elements can be there: each takes a byte at least.
+    fn fits(&self, length: u64) -> Option<()> {
+        (length <= (self.bytes.len() - self.at) as u64).then_some(())
+    }
+
+    /// Passes over an element of a list or map, where a truth value takes a byte; that of a field is in its head.
+    fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
+        match kind {
+            TRUE | FALSE => self.byte().map(drop),
+            _ => self.skip_within(kind, depth),
+        }
     }
 
     /// Passes over a value of a field.
@@ -94,22 +104,17 @@ impl<'a> Thrift<'a> {
                 let length = self.varint()?;
                 self.pass(usize::try_from(length).ok()?)
             }
-            LIST | SET => self.list(|list, kind| match kind {
-                TRUE | FALSE => list.byte().map(drop),
-                _ => list.skip_within(kind, depth),
-            }),
+            LIST | SET => self.list(|list, kind| list.skip_element(kind, depth)),
             MAP => {
                 let length = self.varint()?;
                 if length == 0 {
                     return Some(());
                 }
                 let kinds = self.byte()?;
+                self.fits(length)?;
                 for _ in 0..length {
-                    self.skip_within(kinds >> 4, depth)?;
-                    self.skip_within(kinds & 0x0f, depth)?;
-                    if self.at >= self.bytes.len() {
-                        return None;
-                    }
+                    self.skip_element(kinds >> 4, depth)?;
+                    self.skip_element(kinds & 0x0f, depth)?;
                 }
                 Some(())
             }
@@ -122,5 +127,35 @@ impl<'a> Thrift<'a> {
     fn pass(&mut self, length: usize) -> Option<()> {
         self.at = self.at.checked_add(length).filter(|at| *at <= self.bytes.len())?;
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skipped(kind: u8, bytes: &[u8]) -> Option<usize> {
+        let mut read = Thrift::new(bytes);
+        read.skip(kind).map(|()| read.at)
+    }
+
+    #[test]
+    fn truth_values_of_lists_and_maps_take_a_byte() {
+        assert_eq!(skipped(LIST, &[0x21, 1, 2, 9]), Some(3));
+        assert_eq!(skipped(MAP, &[2, 0x12, 1, 2, 2, 1, 9]), Some(6));
+        assert_eq!(skipped(STRUCT, &[0x11, 0x12, 0, 9]), Some(3), "those of fields take none");
+    }
+
+    #[test]
+    fn what_claims_more_elements_than_there_are_bytes_is_refused_at_once() {
+        // So many that passing over one after the other would never end.
+        let many = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+        for kinds in [0x11, 0x1c, 0xcc, 0x88] {
+            assert_eq!(skipped(MAP, &[&many[..], &[kinds, 1, 1, 1]].concat()), None);
+        }
+        for kind in [1, 8, 12] {
+            assert_eq!(skipped(LIST, &[&[0xf0 | kind], &many[..], &[1, 1, 1]].concat()), None);
+        }
+        assert_eq!(skipped(MAP, &[0]), Some(1), "an empty map has no kinds");
     }
 }
