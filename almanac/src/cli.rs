@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use event::ErrorKind;
+use anyhow::Context;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use log::{audit::by, key::EntityKind};
 
 use crate::{
@@ -22,9 +22,11 @@ use crate::{
         snapshot::{self, SnapshotCommand},
         workspace::{self, WorkspaceCommand},
     },
+    completions::{self, CompletionsArgs},
     config::{self, Config, ConfigCommand, Flags},
     demo::{self, DemoArgs},
     dlq::{self, DlqCommand},
+    exit::{self, Exit},
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
     lineage::{self, LineageArgs},
@@ -45,25 +47,34 @@ use crate::{
     webhook::WebhookArgs,
 };
 
-/// Exit code for a request that cannot be answered as it was put.
-const BAD_INPUT: u8 = 2;
-/// Exit code for everything else that fails.
-const FAILED: u8 = 1;
-
 /// How commands name things.
 const NAMING: &str = "A workspace is named category/name, as the first word or with -w. What is in a workspace is named by \
 its whole path (credit/prod/churn, credit/prod/churn@v1), by its id, or by its name and -w.";
 
 /// The record of what ML models predicted, what then happened, and how good the predictions were.
 #[derive(Debug, Parser)]
-#[command(name = "almanac", version, max_term_width = 100, after_help = NAMING)]
+#[command(name = "almanac", version, max_term_width = 100, after_help = after_help())]
 struct Cli {
     #[command(flatten)]
     flags: Flags,
     #[command(subcommand)]
-    command: Command,
+    verb: Verb,
 }
 
+/// What is said below the list of commands.
+fn after_help() -> String {
+    format!("{NAMING}\n\n{}", exit::help())
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[command(flatten)]
+    Configured(Command),
+    /// Print the script by which a shell completes commands and options.
+    Completions(CompletionsArgs),
+}
+
+/// What needs the configuration.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run ingest, projector and query in one process, or some of them.
@@ -181,29 +192,32 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.format(&mut Cli::command()).exit(),
     };
-    let config = match cli.flags.resolve(&matches) {
-        Ok(config) => config,
-        Err(error) => return report(&error.into()),
+    let ended = match cli.verb {
+        Verb::Configured(command) => configured(command, &cli.flags, &matches),
+        Verb::Completions(args) => {
+            completions::command(&args, Cli::command());
+            Ok(Exit::Done)
+        }
     };
-    logs::init(config.log_format.value);
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return report(&anyhow::Error::new(error).context("cannot start")),
-    };
-    let ended = runtime.block_on(by(author::local(), run(cli.command, &config)));
-    logs::flush();
-    match ended {
-        Ok(code) => code,
-        Err(error) => report(&error),
-    }
+    ended.unwrap_or_else(|error| report(&error)).into()
 }
 
-async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
+/// Runs a command with the configuration of this process.
+fn configured(command: Command, flags: &Flags, matches: &ArgMatches) -> anyhow::Result<Exit> {
+    let config = flags.resolve(matches)?;
+    logs::init(config.log_format.value);
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let ended = runtime.block_on(by(author::local(), run(command, &config)));
+    logs::flush();
+    ended
+}
+
+async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
     match command {
         Command::Up(args) => up::command(config, &args).await?,
         Command::Health { ready, tls_cert } => {
             let has_tls = tls_cert.is_some_and(|path| !path.as_os_str().is_empty());
-            return probe::command(config, ready, has_tls).await;
+            return Ok(Exit::of_check(probe::command(config, ready, has_tls).await?));
         }
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
@@ -214,9 +228,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Report(args) => page::command(config, &args).await?,
         Command::Sql(args) => sql::command(config, args).await?,
         Command::Verify(args) => {
-            if !verify::command(config, &args).await? {
-                return Ok(ExitCode::from(FAILED));
-            }
+            return Ok(Exit::of_check(verify::command(config, &args).await?));
         }
         Command::Projector(webhooks) => projector::command(config, &webhooks).await?,
         Command::Rebuild(args) => rebuild::command(config, &args).await?,
@@ -227,9 +239,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Model(command) => model::command(config, command).await?,
         Command::Configuration(command) => configuration::command(config, command).await?,
         Command::Snapshot(command) => {
-            if !snapshot::command(config, command).await? {
-                return Ok(ExitCode::from(FAILED));
-            }
+            return Ok(Exit::of_check(snapshot::command(config, command).await?));
         }
         Command::Release(command) => release::command(config, command).await?,
         Command::Run(command) => run::command(config, command).await?,
@@ -250,41 +260,16 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
         Command::Backup(args) => moved::backup(config, &args).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
-/// Prints one line, and tells bad input from failure by the exit code.
-fn report(error: &anyhow::Error) -> ExitCode {
-    if error
-        .downcast_ref::<std::io::Error>()
-        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-    {
-        return ExitCode::SUCCESS;
+/// Prints one line, and tells how the command ended.
+fn report(error: &anyhow::Error) -> Exit {
+    let exit = Exit::of(error);
+    if exit != Exit::Done {
+        eprintln!("almanac: {error:#}");
     }
-    eprintln!("almanac: {error:#}");
-    let is_bad_input = error.chain().any(|cause| {
-        let of_batch = cause.downcast_ref::<ingest::SubmitError>();
-        if matches!(of_batch, Some(ingest::SubmitError::Refused(_))) {
-            return true;
-        }
-        let below = of_batch.and_then(|error| match error {
-            ingest::SubmitError::Store(error) => Some(error),
-            ingest::SubmitError::Refused(_) => None,
-        });
-        if let Some(error) = cause.downcast_ref::<event::Error>().or(below) {
-            return matches!(
-                error.kind(),
-                ErrorKind::Invalid
-                    | ErrorKind::NotFound
-                    | ErrorKind::Gone
-                    | ErrorKind::Conflict
-                    | ErrorKind::Stale
-                    | ErrorKind::TooLarge
-            );
-        }
-        cause.downcast_ref::<ingest::Refused>().is_some()
-    });
-    ExitCode::from(if is_bad_input { BAD_INPUT } else { FAILED })
+    exit
 }
 
 #[cfg(test)]

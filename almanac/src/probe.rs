@@ -2,7 +2,6 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    process::ExitCode,
     sync::Arc,
     time::Duration,
 };
@@ -36,8 +35,8 @@ const WITHIN: Duration = Duration::from_secs(4);
 /// The most of an answer that is read.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// Prints the answer; the exit code says whether it is a good one.
-pub(crate) async fn command(config: &Config, is_ready: bool, has_tls: bool) -> anyhow::Result<ExitCode> {
+/// Prints the answer, and returns whether it is a good one.
+pub(crate) async fn command(config: &Config, is_ready: bool, has_tls: bool) -> anyhow::Result<bool> {
     let address = within_reach(config.listen.value);
     let url = format!(
         "{}://{address}{}",
@@ -49,7 +48,7 @@ pub(crate) async fn command(config: &Config, is_ready: bool, has_tls: bool) -> a
     };
     let (is_good, text) = answer.with_context(|| format!("{url} does not answer"))?;
     println!("{}", text.trim_end());
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(is_good)
 }
 
 /// Who listens on every address is reached at this machine's own.

@@ -8,7 +8,7 @@ use std::{
     process,
 };
 
-use crate::telemetry::logs;
+use crate::{exit::Exit, telemetry::logs};
 
 /// Prints lines of the answer of a command.
 macro_rules! print {
@@ -32,10 +32,10 @@ pub(crate) fn answer(text: Arguments<'_>, end: &str) {
     let Err(error) = write(&mut io::stdout(), text, end) else { return };
     logs::flush();
     if error.kind() == ErrorKind::BrokenPipe {
-        process::exit(0);
+        process::exit(Exit::Done.code().into());
     }
     remark(format_args!("almanac: the answer cannot be written: {error}"));
-    process::exit(1);
+    process::exit(Exit::Failed.code().into());
 }
 
 /// Prints a line to standard error, if that takes it.

@@ -10,6 +10,7 @@ mod crash;
 mod dashboard;
 mod demo;
 mod documents;
+mod exits;
 mod following;
 mod gates;
 mod import;

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{ArgMatches, Args, parser::ValueSource};
+use clap::{ArgMatches, Args, ValueHint, parser::ValueSource};
 use event::{Clock, Error, Result, Share};
 use table::engine::Surroundings;
 
@@ -64,12 +64,12 @@ const QUERY_MEMORY: Name =
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct Flags {
     /// The configuration file [default: ./almanac.toml, if it is there].
-    #[arg(long, global = true, env = CONFIG.variable, value_name = "FILE")]
+    #[arg(long, global = true, env = CONFIG.variable, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<OsString>,
     #[arg(long, global = true, env = STORE.variable, value_name = "STORE", help = place::help())]
     store: Option<OsString>,
     /// The folder that holds the data [default: ./almanac-data].
-    #[arg(long, global = true, env = DATA.variable, value_name = "DIR")]
+    #[arg(long, global = true, env = DATA.variable, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<OsString>,
     /// The AWS region of a DynamoDB table [default: as AWS's own tools find it].
     #[arg(long, global = true, env = REGION.variable, value_name = "REGION")]
