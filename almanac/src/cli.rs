@@ -24,6 +24,7 @@ use crate::{
     },
     completions::{self, CompletionsArgs},
     config::{self, Config, ConfigCommand, Flags},
+    cost::{self, CostArgs},
     demo::{self, DemoArgs},
     dlq::{self, DlqCommand},
     exit::{self, Exit},
@@ -179,6 +180,8 @@ enum Command {
     Restore(RestoreArgs),
     /// Copy the SQLite file while services go on.
     Backup(BackupArgs),
+    /// Say what a load costs a month on DynamoDB, or what a workspace takes.
+    Cost(CostArgs),
     /// Show the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -258,6 +261,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Export(args) => moved::export(config, &args).await?,
         Command::Restore(args) => moved::restore(config, &args).await?,
         Command::Backup(args) => moved::backup(config, &args).await?,
+        Command::Cost(args) => cost::command(config, &args).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
     }
     Ok(Exit::Done)

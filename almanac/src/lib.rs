@@ -16,6 +16,7 @@ mod catalog;
 pub mod cli;
 mod completions;
 mod config;
+mod cost;
 mod demo;
 mod dlq;
 mod embed;

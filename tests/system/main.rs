@@ -6,6 +6,7 @@ mod browser;
 mod cli;
 mod commands;
 mod config;
+mod cost;
 mod crash;
 mod dashboard;
 mod demo;
